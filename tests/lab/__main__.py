@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's command line: run, shell, probe, clean. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+
+from tests.lab import paths
+from tests.lab.disks import parse_size
+from tests.lab.errors import GuestTimeout, LabError
+from tests.lab.inside import frames
+from tests.lab.kernel import choose_kernel
+from tests.lab.lab import Lab
+from tests.lab.probe import accelerator_for
+from tests.lab.vm import Shape
+
+LAB_FAILED = 125  # exit status when it is the lab that failed, not the command
+TIMED_OUT = 124
+
+
+def say(text: str) -> None:
+    print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def relay(kind: int, data: bytes) -> None:
+    """A command's output goes where ours goes, as it comes."""
+    stream = sys.stdout.buffer if kind == frames.STDOUT else sys.stderr.buffer
+    stream.write(data)
+    stream.flush()
+
+
+def shape_of(options: argparse.Namespace) -> Shape:
+    return Shape(
+        cpus=options.cpus,
+        memory_mib=parse_size(options.mem) >> 20,
+        nvme_sizes=tuple(parse_size(size) for size in options.nvme),
+        icount=options.icount,
+        kernel_arguments=tuple(options.kernel_argument),
+    )
+
+
+def command_run(options: argparse.Namespace) -> int:
+    """Run a command in the first machine; its status is ours."""
+    command = options.command[0] if len(options.command) == 1 else options.command
+    with Lab(options.vms, shape_of(options), say) as lab:
+        vm = lab.vms[0]
+        status = vm.run(command, options.timeout, check=False, on_output=None if options.icount else relay)
+        if options.icount:
+            relay(frames.STDOUT, status.stdout.encode())
+            relay(frames.STDERR, status.stderr.encode())
+        if not options.no_klog:
+            lab.check_klog()
+        say(f"status {status.status} after {status.seconds:.3f} s of the machine's time")
+        for vm in lab.vms:
+            vm.power_off()
+    return status.status if status.status >= 0 else 128 - status.status
+
+
+def command_probe(options: argparse.Namespace) -> int:
+    kernel = choose_kernel()
+    answer = accelerator_for(kernel, again=options.again)
+    print(f"kernel {kernel.release} ({kernel.image}), acceleration {answer.accelerator}: {answer.reason}")
+    return 0
+
+
+def command_clean(_options: argparse.Namespace) -> int:
+    """Remove logs and disks of runs that are over, and the caches."""
+    removed = paths.prune_runs(keep=0)
+    for cached in paths.lab_directory().glob("initramfs-*"):
+        cached.unlink()
+    (paths.lab_directory() / "accelerator.json").unlink(missing_ok=True)
+    print(f"removed {removed} runs from {paths.runs_directory()}")
+    return 0
+
+
+def machine_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--vms", type=int, default=1, help="number of machines on one private segment (default 1)")
+    add("--cpus", type=int, default=2, help="processors of each (default 2)")
+    add("--mem", default="1536M", help="memory of each (default 1536M)")
+    add("--nvme", action="append", default=[], metavar="SIZE", help="an emulated NVMe disk in each (repeatable)")
+    add("--icount", action="store_true", help="time counts instructions: 1 processor, deterministic, slow")
+    add("--kernel-argument", action="append", default=[], metavar="WORD", help="append to the kernel's command line")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="lab", description="virtual machines with soft RDMA on this machine's own root")
+    actions = parser.add_subparsers(dest="action", required=True)
+    run = actions.add_parser("run", help="run a command in a machine")
+    machine_options(run)
+    run.add_argument("--timeout", type=float, default=600, help="seconds for the command (default 600)")
+    run.add_argument("--no-klog", action="store_true", help="do not fail on complaints in the kernel log")
+    run.add_argument("command", nargs="+", metavar="CMD", help="after --; a single word goes to sh -c")
+    run.set_defaults(function=command_run)
+    probe = actions.add_parser("probe", help="which kernel and acceleration the lab uses")
+    probe.add_argument("--again", action="store_true", help="probe even if the answer is remembered")
+    probe.set_defaults(function=command_probe)
+    clean = actions.add_parser("clean", help="remove logs, disks and caches of runs that are over")
+    clean.set_defaults(function=command_clean)
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that machines are taken down
+    options = parse(sys.argv[1:])
+    try:
+        return options.function(options)
+    except GuestTimeout as error:
+        say(str(error))
+        return TIMED_OUT
+    except (LabError, ValueError) as error:
+        say(str(error))
+        return LAB_FAILED
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

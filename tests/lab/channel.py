@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's end of the wire to a machine's agent: sends frames, and one thread sorts what comes back.
+
+The thread lives as long as the machine. When the stream ends, every process that somebody waits for is told so:
+that is how a panic or a power cut is noticed promptly.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from typing import Callable
+
+from tests.lab.inside import frames
+
+RECEIVE = 256 * 1024
+SEND_LIMIT_SECONDS = 20
+
+
+class Sink:
+    """What a command's frames are delivered to (guest.Process); called on the channel's thread."""
+
+    def deliver_output(self, kind: int, data: bytes) -> None: ...
+    def deliver_exit(self, status: int, seconds: float, error: str) -> None: ...
+    def deliver_stacks(self, text: str) -> None: ...
+    def deliver_death(self) -> None: ...
+
+
+class Channel:
+    def __init__(self, wire: socket.socket, on_klog: Callable[[str], None]) -> None:
+        self._wire = wire
+        self._on_klog = on_klog
+        self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_LIMIT_SECONDS, 0))
+        self._sending = threading.Lock()  # keeps frames whole on the wire; never taken by the receiving thread
+        self._lock = threading.Lock()  # protects _sinks, _syncs, _next; never held over a send
+        self._sinks: dict[int, Sink] = {}
+        self._syncs: dict[int, threading.Event] = {}
+        self._next = 1
+        self.hello = threading.Event()
+        self.dead = threading.Event()
+        self._thread = threading.Thread(target=self._receive, name="lab-channel", daemon=True)
+        self._thread.start()
+
+    def spawn(self, sink: Sink, spec: dict) -> int:
+        """Start a command; its frames go to `sink` until its exit."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._sinks[number] = sink
+        self.send(frames.SPAWN, number, json.dumps(spec).encode())
+        if self.dead.is_set():  # died between the check of the caller and here: the thread may have missed the sink
+            sink.deliver_death()
+        return number
+
+    def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        if len(payload) > frames.PAYLOAD_MAX:
+            raise ValueError(f"{len(payload)} bytes for one frame, the limit is {frames.PAYLOAD_MAX}")
+        try:
+            with self._sending:
+                self._wire.sendall(frames.pack(kind, number, payload))
+        except OSError:
+            self._bury()  # gone, or so stuck that it takes no bytes any more
+
+    def signal(self, number: int, signum: int) -> None:
+        self.send(frames.SIGNAL, number, struct.pack("!I", signum))
+
+    def sync(self, timeout: float) -> bool:
+        """Wait until everything that the guest's kernel has logged so far is here; False when it does not answer."""
+        done = threading.Event()
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._syncs[number] = done
+        self.send(frames.SYNC, number)
+        return not self.dead.is_set() and done.wait(timeout) and not self.dead.is_set()
+
+    def close(self) -> None:
+        """End the stream and the thread; safe to call twice."""
+        try:
+            self._wire.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=10)
+        self._wire.close()
+
+    def _receive(self) -> None:
+        parser = frames.Parser()
+        try:
+            while data := self._wire.recv(RECEIVE):
+                for kind, number, payload in parser.feed(data):
+                    self._dispatch(kind, number, payload)
+        except (OSError, ValueError):
+            pass  # a broken stream is a dead machine; the console tells why
+        finally:
+            self._bury()
+
+    def _dispatch(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == frames.HELLO:
+            self.hello.set()
+        elif kind == frames.KLOG:
+            for record in payload.split(b"\0"):
+                self._on_klog(record.decode(errors="replace"))
+        elif kind == frames.SYNC:
+            with self._lock:
+                done = self._syncs.pop(number, None)
+            if done:
+                done.set()
+        else:
+            self._deliver(kind, number, payload)
+
+    def _deliver(self, kind: int, number: int, payload: bytes) -> None:
+        with self._lock:
+            sink = self._sinks.get(number)
+        if sink is None:
+            return  # late output of a background child of a command that has ended
+        if kind == frames.EXIT:
+            answer = json.loads(payload)
+            with self._lock:
+                del self._sinks[number]
+            sink.deliver_exit(int(answer["status"]), float(answer["seconds"]), answer.get("error", ""))
+        elif kind == frames.STACKS:
+            sink.deliver_stacks(payload.decode(errors="replace"))
+        elif kind in (frames.STDOUT, frames.STDERR):
+            sink.deliver_output(kind, payload)
+
+    def _bury(self) -> None:
+        self.dead.set()
+        with self._lock:
+            orphans = list(self._sinks.values())
+            waiting = list(self._syncs.values())
+            self._sinks.clear()
+            self._syncs.clear()
+        self.hello.set()  # wakes the one who waits for the boot; it looks at `dead`
+        for event in waiting:
+            event.set()
+        for sink in orphans:
+            sink.deliver_death()
+
+
+class AgentControls:
+    """Reaches one command in a machine (guest.Controls)."""
+
+    def __init__(self, channel: Channel, number: int) -> None:
+        self._channel = channel
+        self._number = number
+
+    def signal(self, signum: int) -> None:
+        self._channel.signal(self._number, signum)
+
+    def write(self, data: bytes) -> None:
+        for offset in range(0, max(len(data), 1), frames.PAYLOAD_MAX):
+            self._channel.send(frames.STDIN, self._number, data[offset : offset + frames.PAYLOAD_MAX])
+
+    def peek(self) -> None:
+        self._channel.send(frames.PEEK, self._number)
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._channel.send(frames.WINDOW, self._number, struct.pack("!II", rows, columns))

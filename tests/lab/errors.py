@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong in the lab, as exceptions that say what failed, on what, and what to do."""
+
+
+class LabError(Exception):
+    """Anything that the lab itself could not do."""
+
+
+class BootError(LabError):
+    """A machine did not come up within its limit; the text ends with the last lines of its console."""
+
+
+class GuestDied(LabError):
+    """The machine went away while something was expected of it (panic, power cut, orderly power-off)."""
+
+
+class GuestTimeout(LabError):
+    """A command ran into its time limit and was killed; carries what it had printed until then."""
+
+    def __init__(self, message: str, stdout: str = "", stderr: str = "") -> None:
+        super().__init__(message)
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+class CommandFailed(LabError):
+    """A command that had to succeed ended with another status than 0."""
+
+
+class KernelComplaint(LabError):
+    """The kernel log of a machine holds a warning, oops, lockdep or KASAN report that no rule allows."""
+
+
+def tail(text: str, lines: int = 25) -> str:
+    """The last lines of a log, indented, for the end of an error message."""
+    last = text.replace("\r", "").splitlines()[-lines:]
+    return "\n".join("    | " + line for line in last) or "    | (nothing)"

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands in a machine: what a test holds in its hands.
+
+`Guest.run` is for a command whose end is awaited, `Guest.start` for one in the background. Both are the same for a
+virtual machine (vm.py) and for the machine itself (host_guest.py). Every wait has a limit. A command that
+runs into it is killed with all of its process group, and the error shows where in the kernel it was.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from typing import Callable, Protocol, Sequence
+
+from tests.lab.channel import Channel, Sink
+from tests.lab.errors import CommandFailed, GuestDied, GuestTimeout, LabError, tail
+from tests.lab.inside import frames
+
+DEFAULT_TIMEOUT = 60.0
+KILL_GRACE = 10.0  # from SIGKILL to the end of the process; longer means that it hangs in the kernel
+OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; what comes after is dropped and said so
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+Command = str | Sequence[str]  # a string goes to `sh -c`
+OnOutput = Callable[[int, bytes], None]  # (frames.STDOUT or STDERR, bytes), called as they come
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended. `status` is negative when a signal ended it; `seconds` are of the guest's clock."""
+
+    command: str
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0
+
+    def require(self) -> Result:
+        """This result, or an error that shows what the command said."""
+        if not self.ok:
+            said = tail(self.stdout + self.stderr)
+            raise CommandFailed(f"`{self.command}` ended with status {self.status}:\n{said}")
+        return self
+
+
+class Controls(Protocol):
+    """How a backend reaches one running command."""
+
+    def signal(self, signum: int) -> None: ...
+    def write(self, data: bytes) -> None: ...
+    def peek(self) -> None: ...
+
+
+class Process(Sink):
+    """A command that was started. Its output is collected; it can be waited for, signalled and written to."""
+
+    def __init__(self, name: str, on_output: OnOutput | None = None) -> None:
+        self.name = name
+        self.controls: Controls | None = None
+        self._on_output = on_output
+        self._changed = threading.Condition()  # protects all below
+        self._streams = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
+        self._result: Result | None = None
+        self._stacks: str | None = None
+        self._died = False
+
+    @property
+    def stdout(self) -> str:
+        return self._text(frames.STDOUT)
+
+    @property
+    def stderr(self) -> str:
+        return self._text(frames.STDERR)
+
+    def poll(self) -> Result | None:
+        """The result when it has ended, else None."""
+        with self._changed:
+            return self._result
+
+    def wait(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
+        """Wait for the end. At the limit its process group is killed and GuestTimeout tells where it was."""
+        if self._wait_until(lambda: self._result is not None, timeout):
+            return self._finished()
+        where = self.stacks()
+        fate = "killed" if self.kill() else f"SIGKILL did not end it in {KILL_GRACE:.0f} s: it hangs in the kernel"
+        raise GuestTimeout(
+            f"`{self.name}` did not end within {timeout:.0f} s; {fate}.\n  It was in:\n{tail(where, 40)}\n"
+            f"  It had said:\n{tail(self.stdout + self.stderr)}",
+            self.stdout,
+            self.stderr,
+        )
+
+    def wait_for(self, pattern: str, timeout: float = DEFAULT_TIMEOUT) -> re.Match[str]:
+        """Wait until its output (either stream) matches; an error if it ends before. Use it instead of sleeping."""
+        regex = re.compile(pattern, re.MULTILINE)
+        self._wait_until(lambda: self._match(regex) is not None or self._result is not None, timeout)
+        with self._changed:
+            match = self._match(regex)
+            ended = self._result
+        if match:
+            return match
+        state = f"ended with status {ended.status}" if ended else f"did not say it within {timeout:.0f} s"
+        raise LabError(f"`{self.name}`: waited for /{pattern}/, but it {state}:\n{tail(self.stdout + self.stderr)}")
+
+    def write(self, data: bytes) -> None:
+        """To its standard input. Empty data ends the input."""
+        assert self.controls is not None
+        self.controls.write(data)
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to its process group."""
+        assert self.controls is not None
+        self.controls.signal(signum)
+
+    def kill(self) -> bool:
+        """Kill its process group; False if it does not go."""
+        return self._end_by(signal.SIGKILL, KILL_GRACE)
+
+    def stop(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
+        """End it politely (SIGTERM) and return its result."""
+        if self.poll() is None:
+            self.signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def stacks(self, timeout: float = 5.0) -> str:
+        """Kernel stacks of its processes ("" when it has ended or the machine does not answer)."""
+        assert self.controls is not None
+        with self._changed:
+            self._stacks = None
+        self.controls.peek()
+        self._wait_until(lambda: self._stacks is not None, timeout, dead_is_error=False)
+        return self._stacks or ""
+
+    def deliver_output(self, kind: int, data: bytes) -> None:
+        with self._changed:
+            stream = self._streams[kind]
+            if len(stream) < OUTPUT_MAX:
+                stream += data
+                if len(stream) >= OUTPUT_MAX:
+                    stream += b"\n[lab: the rest was dropped]\n"
+            self._changed.notify_all()
+        if self._on_output:
+            self._on_output(kind, data)
+
+    def deliver_exit(self, status: int, seconds: float, error: str) -> None:
+        if error:
+            self.deliver_output(frames.STDERR, error.encode() + b"\n")
+        with self._changed:
+            self._result = Result(self.name, status, self.stdout, self.stderr, seconds)
+            self._changed.notify_all()
+
+    def deliver_stacks(self, text: str) -> None:
+        with self._changed:
+            self._stacks = text
+            self._changed.notify_all()
+
+    def deliver_death(self) -> None:
+        with self._changed:
+            self._died = self._result is None
+            self._changed.notify_all()
+
+    def _end_by(self, signum: int, timeout: float) -> bool:
+        if self.poll() is None:
+            self.signal(signum)
+        return self._wait_until(lambda: self._result is not None, timeout, dead_is_error=False) or self._died
+
+    def _finished(self) -> Result:
+        assert self._result is not None
+        return self._result
+
+    def _text(self, kind: int) -> str:
+        with self._changed:
+            return self._streams[kind].decode(errors="replace")
+
+    def _match(self, regex: re.Pattern[str]) -> re.Match[str] | None:
+        return regex.search(self.stdout) or regex.search(self.stderr)
+
+    def _wait_until(self, condition: Callable[[], bool], timeout: float, dead_is_error: bool = True) -> bool:
+        """Wait for the condition; False at the limit. A dead machine ends the wait, by default as an error."""
+        with self._changed:
+            held = self._changed.wait_for(lambda: condition() or self._died, timeout)
+            if self._died and not condition() and dead_is_error:
+                raise GuestDied(f"`{self.name}`: the machine died while it ran")
+            return held and condition()
+
+
+class Guest:
+    """A machine in which commands run. Subclasses say how a command gets there."""
+
+    name = "guest"
+    address = ""  # of the RDMA device
+    deferred_output = False  # output comes at the end of a command, so that it does not disturb the measurement
+
+    def __init__(self, environment: dict[str, str], directory: str) -> None:
+        self.environment = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **environment}
+        self.directory = directory
+
+    def run(
+        self,
+        command: Command,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        check: bool = True,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: bytes = b"",
+        on_output: OnOutput | None = None,
+    ) -> Result:
+        """Run a command to its end. Raises CommandFailed on a status other than 0 unless `check` is false."""
+        process = self.start(command, env=env, cwd=cwd, on_output=on_output)
+        process.write(stdin) if stdin else None
+        process.write(b"")
+        result = process.wait(timeout)
+        return result.require() if check else result
+
+    def start(
+        self,
+        command: Command,
+        *,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        tty: bool = False,
+        on_output: OnOutput | None = None,
+    ) -> Process:
+        """Start a command in the background."""
+        argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
+        name = command if isinstance(command, str) else shlex.join(command)
+        spec = {
+            "argv": argv,
+            "env": {**self.environment, **(env or {})},
+            "cwd": cwd or self.directory,
+            "tty": tty,
+            "deferred": self.deferred_output and not tty and on_output is None,
+        }
+        process = Process(name, on_output)
+        self._spawn(process, spec)
+        return process
+
+    def read(self, path: str) -> str:
+        return self.run(["cat", path]).stdout
+
+    def write(self, path: str, text: str) -> None:
+        """Replace a file's content, or feed a file of /sys or /proc (one write)."""
+        self.run(["dd", f"of={path}", "bs=64k", "iflag=fullblock", "status=none"], stdin=text.encode())
+
+    def start_udev(self, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """A minimal udev, for what needs /dev/disk/by-* links. Rules in /etc and /run of the guest count."""
+        self.run("/lib/systemd/systemd-udevd --daemon && udevadm control --ping && udevadm trigger", timeout)
+        self.settle_udev(timeout)
+
+    def settle_udev(self, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self.run(["udevadm", "settle", f"--timeout={int(timeout)}"], timeout + 5)
+
+    def _spawn(self, process: Process, spec: dict) -> None:
+        raise NotImplementedError
+
+
+class AgentControls:
+    def __init__(self, channel: Channel, number: int) -> None:
+        self._channel = channel
+        self._number = number
+
+    def signal(self, signum: int) -> None:
+        self._channel.signal(self._number, signum)
+
+    def write(self, data: bytes) -> None:
+        for offset in range(0, max(len(data), 1), frames.PAYLOAD_MAX):
+            self._channel.send(frames.STDIN, self._number, data[offset : offset + frames.PAYLOAD_MAX])
+
+    def peek(self) -> None:
+        self._channel.send(frames.PEEK, self._number)
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._channel.send(frames.WINDOW, self._number, struct.pack("!II", rows, columns))
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT, pause: float = 0.1) -> None:
+    """Poll for something that no event announces; an error names it when it does not come."""
+    limit = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > limit:
+            raise LabError(f"{what}: not so within {timeout:.0f} s")
+        time.sleep(pause)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frames that the lab and the agent in a guest exchange over a virtio-serial port.
+
+A frame is a type (1 byte), a command number (4), a length (4), and that many bytes. The stream is reliable and
+ordered; its end means that the machine is gone. Both sides use this file, so it imports next to nothing:
+every module costs the guest start-up time under emulation.
+"""
+
+import struct
+
+HEADER = struct.Struct("!BII")
+PAYLOAD_MAX = 64 * 1024
+PORT_NAME = "wss.agent"
+
+# guest to host
+HELLO = 1  # the agent is up; JSON
+STDOUT = 2  # bytes of a command's standard output
+STDERR = 3
+EXIT = 4  # JSON: status (negative: signal), seconds of guest time, error (could not be started)
+KLOG = 5  # records of /dev/kmsg as the kernel gives them, separated by "\0"
+STACKS = 6  # text: kernel stacks of a command's processes, answer to PEEK
+# host to guest
+SPAWN = 16  # JSON: argv, env, cwd, tty, deferred
+STDIN = 17  # bytes; none at all: end of file
+SIGNAL = 18  # 4 bytes: number of the signal for the command's process group
+PEEK = 19  # ask for STACKS
+WINDOW = 20  # 4+4 bytes: rows and columns of the command's terminal
+POWEROFF = 21
+# both ways
+SYNC = 32  # comes back when all of the kernel log until now has been sent
+
+
+def pack(kind: int, number: int, payload: bytes = b"") -> bytes:
+    return HEADER.pack(kind, number, len(payload)) + payload
+
+
+class Parser:
+    """Turns the byte stream back into frames, however it is cut."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list:
+        """Frames that are complete now, as (kind, number, payload). Raises ValueError on a senseless length."""
+        self._buffer += data
+        frames = []
+        while len(self._buffer) >= HEADER.size:
+            kind, number, length = HEADER.unpack_from(self._buffer)
+            if length > PAYLOAD_MAX:
+                raise ValueError(f"frame of {length} bytes, the limit is {PAYLOAD_MAX}")
+            end = HEADER.size + length
+            if len(self._buffer) < end:
+                break
+            frames.append((kind, number, bytes(self._buffer[HEADER.size : end])))
+            del self._buffer[:end]
+        return frames

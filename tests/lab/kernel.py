@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernel the machines boot: the newest installed one that has modules, or one given by name."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A bootable image with the tree of its modules (`modules_root`/lib/modules/`release`)."""
+
+    release: str
+    image: Path
+    modules_root: Path = Path("/")
+
+    @property
+    def modules(self) -> Path:
+        return self.modules_root / "lib/modules" / self.release
+
+
+def choose_kernel() -> Kernel:
+    """The kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (its modules' root), else the newest installed."""
+    image = os.environ.get("WSS_LAB_KERNEL")
+    return custom_kernel(Path(image)) if image else newest_installed()
+
+
+def newest_installed(boot: Path = Path("/boot")) -> Kernel:
+    found = [Kernel(image.name.removeprefix("vmlinuz-"), image) for image in boot.glob("vmlinuz-*")]
+    usable = [kernel for kernel in found if (kernel.modules / "modules.dep").exists()]
+    if not usable:
+        raise LabError(
+            f"no kernel to boot: {boot} has {len(found)} images, none of them with /lib/modules/RELEASE;"
+            " install the package linux-image-amd64"
+        )
+    return max(usable, key=lambda kernel: _natural(kernel.release))
+
+
+def custom_kernel(image: Path) -> Kernel:
+    """A kernel of one's own. Its modules' root must hold exactly one lib/modules/RELEASE."""
+    root = Path(os.environ.get("WSS_LAB_MODULES", image.parent)).resolve()
+    releases = [path.parent.name for path in root.glob("lib/modules/*/modules.dep")]
+    if not image.is_file() or len(releases) != 1:
+        raise LabError(
+            f"WSS_LAB_KERNEL={image}: needs the image and one lib/modules/RELEASE/modules.dep"
+            f" under WSS_LAB_MODULES={root} (found {len(releases)})"
+        )
+    return Kernel(releases[0], image.resolve(), root)
+
+
+def _natural(release: str) -> list[tuple[int, int | str]]:
+    """Sort key by which 6.1.0-56 is newer than 6.1.0-9."""
+    parts = re.findall(r"\d+|\D+", release)
+    return [(1, int(part)) if part.isdigit() else (0, part) for part in parts]

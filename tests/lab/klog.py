@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel log of a machine, and what in it makes a test fail.
+
+It comes by two ways: every record of /dev/kmsg through the agent, while the machine lives, and warnings and worse on
+the serial console, which also has the last words of a machine that panicked. A mark (klog.mark()) taken before a
+test lets a check look at that test's records only.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+REPORT_LINES = 45  # of context after the line that complains: enough for a call trace
+LINES_MAX = 200_000  # of one machine; older ones are dropped
+
+# What a healthy kernel never says.
+COMPLAINTS = re.compile(
+    "|".join(
+        [
+            r"\bWARNING:",
+            r"\bBUG\b",
+            r"\bOops\b",
+            r"Kernel panic",
+            r"general protection fault",
+            r"[Uu]nable to handle",
+            r"invalid opcode",
+            r"KASAN",
+            r"KCSAN",
+            r"UBSAN",
+            r"kmemleak: \d+ new",
+            r"ODEBUG",
+            r"DMA-API: .*(ERR|WARN|leak|device driver)",
+            r"INFO: task .* blocked for more than",
+            r"INFO: possible .*(lock|deadlock)",
+            r"possible (circular|recursive) locking",
+            r"inconsistent lock state",
+            r"suspicious RCU usage",
+            r"soft lockup",
+            r"hard LOCKUP",
+            r"rcu: INFO: .*(stall|self-detected)",
+            r"sleeping function called",
+            r"scheduling while atomic",
+            r"refcount_t:",
+            r"list_(add|del) corruption",
+            r"Bad page state",
+            r"still has .* (locks? held|users)",
+        ]
+    )
+)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A line that is not held against the kernel, and why."""
+
+    pattern: re.Pattern[str]
+    reason: str
+
+
+ALLOWED: tuple[Allowance, ...] = ()
+
+
+class KernelLog:
+    def __init__(self, machine: str) -> None:
+        self._machine = machine
+        self._lock = threading.Lock()  # protects all below; the channel's thread appends
+        self._lines: list[str] = []
+        self._dropped = 0
+        self._boot_start = 0
+        self._console_read = True
+        self._allowed = list(ALLOWED)
+
+    def append(self, record: str) -> None:
+        """A record of /dev/kmsg: "priority,sequence,microseconds,flags;text", continuation lines indented."""
+        head, separator, text = record.partition(";")
+        fields = head.split(",")
+        if not separator or len(fields) < 3 or not fields[2].isdigit():
+            return
+        text = text.split("\n", 1)[0]
+        with self._lock:
+            self._lines.append(f"[{int(fields[2]) / 1e6:12.6f}] {text}")
+            surplus = len(self._lines) - LINES_MAX
+            if surplus > 0:
+                del self._lines[:surplus]
+                self._dropped += surplus
+
+    def allow(self, pattern: str, reason: str) -> None:
+        """From now on do not hold lines like this against the kernel (for a test that provokes them)."""
+        self._allowed.append(Allowance(re.compile(pattern), reason))
+
+    def mark(self) -> int:
+        """A position for text() and reports()."""
+        with self._lock:
+            return self._dropped + len(self._lines)
+
+    def text(self, since: int = 0) -> str:
+        return "\n".join(self._since(since))
+
+    def reports(self, since: int = 0) -> list[str]:
+        """The complaints since the mark, each with the lines that follow it."""
+        lines = self._since(since)
+        found: list[str] = []
+        next_free = 0
+        for position, line in enumerate(lines):
+            if position >= next_free and self._complains(line):
+                next_free = position + REPORT_LINES
+                found.append("\n".join("    " + line for line in lines[position:next_free]))
+        return found
+
+    def new_boot(self) -> None:
+        with self._lock:
+            self._boot_start = self._dropped + len(self._lines)
+            self._console_read = False
+
+    def end_of_boot(self, console: Path) -> None:
+        """The machine is gone: add what only the console heard (the last words of a panic)."""
+        with self._lock:
+            if self._console_read or not console.exists():
+                return
+            self._console_read = True
+            known = {_bare(line) for line in self._lines[max(0, self._boot_start - self._dropped) :]}
+            heard = console.read_text(errors="replace").replace("\r", "").splitlines()
+            self._lines += [line for line in heard if line.strip() and _bare(line) not in known]
+
+    def _since(self, mark: int) -> list[str]:
+        with self._lock:
+            return self._lines[max(0, mark - self._dropped) :]
+
+    def _complains(self, line: str) -> bool:
+        return bool(COMPLAINTS.search(line)) and not any(rule.pattern.search(line) for rule in self._allowed)
+
+
+def _bare(line: str) -> str:
+    """A line without its time stamp."""
+    return re.sub(r"^\s*\[ *[\d.]+\] ", "", line).strip()

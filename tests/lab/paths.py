@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are: the repository, the build directory, and the directory of one run of the lab.
+
+Everything that the lab writes lies under BUILD/lab, so that `lab clean` is one directory and parallel build
+directories never meet. A run directory is named after the process that owns it; that is how leftovers of a
+process that was killed are recognised.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KEPT_RUNS = 20  # logs of older runs are removed when a new one starts
+
+_sequence = itertools.count()
+
+
+def build_directory() -> Path:
+    """The build directory: BUILD of the environment (make exports it), else ./build."""
+    return Path(os.environ.get("BUILD") or REPOSITORY / "build").resolve()
+
+
+def lab_directory() -> Path:
+    path = build_directory() / "lab"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def runs_directory() -> Path:
+    path = lab_directory() / "runs"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def new_run_directory() -> Path:
+    """A directory of this run alone: consoles, disks, and `share`, which the guests see as /lab."""
+    prune_runs(KEPT_RUNS)
+    path = runs_directory() / f"{os.getpid()}-{next(_sequence)}"
+    shutil.rmtree(path, ignore_errors=True)  # of an earlier process with the same number
+    (path / "share").mkdir(parents=True)
+    return path
+
+
+def prune_runs(keep: int) -> int:
+    """Remove all but the newest `keep` run directories whose owner is gone; returns how many went."""
+    dead = [run for run in runs_directory().iterdir() if not _owner_lives(run)]
+    dead.sort(key=_age_key, reverse=True)
+    for run in dead[keep:]:
+        shutil.rmtree(run, ignore_errors=True)
+    return len(dead[keep:])
+
+
+def _age_key(run: Path) -> float:
+    try:
+        return run.stat().st_mtime
+    except FileNotFoundError:  # another process pruned it meanwhile
+        return 0.0
+
+
+def _owner_lives(run: Path) -> bool:
+    owner = run.name.split("-")[0]
+    return owner.isdigit() and Path("/proc", owner).exists()

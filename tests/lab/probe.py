@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which acceleration works here, found out by booting: /dev/kvm may exist and hang a stock kernel for ever.
+
+The answer is remembered in BUILD/lab for as long as host kernel, boot of the host, QEMU and guest kernel are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import paths
+from tests.lab.errors import LabError
+from tests.lab.initramfs import initramfs_for
+from tests.lab.kernel import Kernel
+
+LIMIT = 10.0  # seconds for KVM to boot a kernel to its first process; a working one needs 1 to 2
+DEVICE = Path("/dev/kvm")
+MARKER = b"lab-probe-ok"
+
+
+@dataclass(frozen=True)
+class Answer:
+    accelerator: str  # "kvm" or "tcg"
+    reason: str
+
+
+def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
+    """The remembered answer, or a probe. WSS_LAB_ACCEL=kvm|tcg overrides both."""
+    forced = os.environ.get("WSS_LAB_ACCEL")
+    if forced:
+        if forced not in ("kvm", "tcg"):
+            raise LabError(f"WSS_LAB_ACCEL={forced}: say kvm or tcg")
+        return Answer(forced, "WSS_LAB_ACCEL says so")
+    memory = paths.lab_directory() / "accelerator.json"
+    circumstances = _circumstances(kernel)
+    if not again and (known := _remembered(memory, circumstances)):
+        return known
+    answer = probe(kernel)
+    fresh = memory.with_suffix(f".{os.getpid()}")
+    record = {"circumstances": circumstances, "accelerator": answer.accelerator, "reason": answer.reason}
+    fresh.write_text(json.dumps(record, indent=2))
+    fresh.rename(memory)
+    return answer
+
+
+def probe(kernel: Kernel) -> Answer:
+    """Try KVM with a time limit; emulation (TCG) always works."""
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return Answer("tcg", f"{DEVICE} is not there or not ours to open")
+    append = "console=ttyS0 quiet panic=-1 lab.probe"
+    command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    command += ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-m", "256", "-serial", "stdio"]
+    command += ["-kernel", str(kernel.image), "-initrd", str(initramfs_for(kernel)), "-append", append]
+    started = time.monotonic()
+    try:
+        ended = subprocess.run(
+            ["setpriv", "--pdeathsig", "KILL", *command],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Answer("tcg", f"{DEVICE} exists, but a kernel does not boot with it within {LIMIT:.0f} s")
+    if MARKER in ended.stdout:
+        return Answer("kvm", f"a kernel booted in {time.monotonic() - started:.1f} s")
+    said = ended.stdout.decode(errors="replace").strip().splitlines()[-1:] or ["nothing said"]
+    return Answer("tcg", f"{DEVICE} exists, but QEMU ended without booting: {said[0]}")
+
+
+def _remembered(memory: Path, circumstances: str) -> Answer | None:
+    try:
+        known = json.loads(memory.read_text())
+        if known["circumstances"] == circumstances:
+            return Answer(known["accelerator"], known["reason"] + " (remembered)")
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # nothing there, or not ours: probe
+    return None
+
+
+def _circumstances(kernel: Kernel) -> str:
+    version = subprocess.run(
+        ["qemu-system-x86_64", "--version"], capture_output=True, text=True, timeout=20, check=True
+    ).stdout.splitlines()[0]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{os.uname().release} {boot} {DEVICE.exists()} | {version} | {kernel.release}"

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One virtual machine: QEMU's command line, its life, its console.
+
+    power_on() -> wait_ready() -> commands (guest.py) -> power_off() or power_cut() -> power_on() again …
+
+QEMU is started with a parent-death signal, so that it never outlives the lab, whatever happens to the lab. A power
+cut is SIGKILL: disks keep what was written to them, memory is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import paths
+from tests.lab.channel import AgentControls, Channel
+from tests.lab.disks import Disk
+from tests.lab.errors import BootError, CommandFailed, GuestDied, KernelComplaint, LabError, tail
+from tests.lab.guest import Guest, Process
+from tests.lab.initramfs import initramfs_for
+from tests.lab.inside import frames
+from tests.lab.kernel import Kernel
+from tests.lab.klog import KernelLog
+
+QEMU = "qemu-system-x86_64"
+INSIDE = Path(__file__).with_name("inside")
+BOOT_LIMIT = 90.0  # a boot takes about 6 s under emulation; more only when the machine is badly overloaded
+POWER_OFF_LIMIT = 20.0
+MTU = 4200  # gives an RDMA path MTU of 4096
+FRESH = (Path("/tmp"), Path("/run"))  # directories that a guest has of its own
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a machine is made of. `icount`: time is a function of the instructions executed (one CPU, emulated)."""
+
+    cpus: int = 2
+    memory_mib: int = 1536
+    nvme_sizes: tuple[int, ...] = ()
+    icount: bool = False
+    rdma: bool = True
+    kernel_arguments: tuple[str, ...] = ()
+
+
+class Vm(Guest):
+    """A machine and, while it runs, the commands in it."""
+
+    def __init__(self, index: int, shape: Shape, kernel: Kernel, accelerator: str, run: Path) -> None:
+        self.name = f"vm{index}"
+        self.address = f"10.87.0.{index + 1}"
+        super().__init__(guest_environment(self.address), str(paths.REPOSITORY))
+        self.shape = shape
+        self.kernel = kernel
+        self.accelerator = "tcg" if shape.icount else accelerator
+        self.deferred_output = shape.icount
+        self.console_path = run / f"{self.name}.console"
+        self.klog = KernelLog(self.name)
+        self.boot_seconds = 0.0
+        self.network_port: socket.socket | None = None  # plugged into a segment's switch; None: nobody else there
+        self.disks = [
+            Disk(run / f"{self.name}-nvme{number}.img", size, f"wsslab{index}{number}")
+            for number, size in enumerate(shape.nvme_sizes)
+        ]
+        self._mac = f"52:54:00:12:34:{0x56 + index:02x}"
+        self._share = run / "share"
+        self._qemu: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._started = 0.0
+
+    # ---- life
+
+    def power_on(self) -> None:
+        """Start QEMU and return at once; wait_ready() waits, so that several machines boot at the same time."""
+        if self.running:
+            raise LabError(f"{self.name} is running already")
+        for disk in self.disks:
+            disk.create()
+        self.klog.new_boot()
+        ours, theirs = socket.socketpair()
+        nic = self.network_port
+        inherited = [theirs.fileno()] + ([nic.fileno()] if nic else [])
+        # By setpriv and not a hook between fork and exec: that would run Python in a fork of a threaded process.
+        command = ["setpriv", "--pdeathsig", "KILL", *self.qemu_command(theirs.fileno())]
+        self._started = time.monotonic()
+        with open(self.console_path.with_suffix(".qemu"), "wb") as complaints:
+            self._qemu = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=complaints, stderr=complaints, pass_fds=inherited,
+                start_new_session=True,
+            )  # fmt: skip
+        theirs.close()
+        self._channel = Channel(ours, self.klog.append)
+
+    def wait_ready(self, timeout: float = BOOT_LIMIT) -> None:
+        """Wait for the agent, then set up network and RDMA. BootError shows the console's end."""
+        channel = self._require_channel()
+        if not channel.hello.wait(max(0.0, self._started + timeout - time.monotonic())):
+            self.power_cut()
+            raise BootError(f"{self.name} did not boot within {timeout:.0f} s; its console ends:\n{self._last_words()}")
+        if channel.dead.is_set():
+            self.power_cut()
+            raise BootError(f"{self.name} died while booting; its console ends:\n{self._last_words()}")
+        rdma = "rdma" if self.shape.rdma else "none"
+        try:
+            self.run(["sh", str(INSIDE / "setup.sh"), self.name, self.address, str(MTU), rdma], timeout, cwd="/")
+        except (CommandFailed, GuestDied) as error:
+            self.power_cut()
+            raise BootError(f"{self.name} booted, but its set-up failed: {error}\n{self._last_words()}") from error
+        self.boot_seconds = time.monotonic() - self._started
+
+    def power_off(self, timeout: float = POWER_OFF_LIMIT) -> None:
+        """Orderly: file systems are synced, then the kernel powers off. At the limit, a power cut and an error."""
+        if self._qemu is None or self._channel is None:
+            return
+        self.sync_klog()
+        self._channel.send(frames.POWEROFF, 0)
+        try:
+            self._qemu.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.name} did not power off in {timeout:.0f} s:\n{self._last_words()}") from None
+        finally:
+            self.power_cut()
+
+    def power_cut(self) -> None:
+        """Off, now. Safe in any state."""
+        if self._qemu is not None:
+            self._qemu.kill()
+            self._qemu.wait(10)
+            self._qemu = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self.klog.end_of_boot(self.console_path)
+
+    def pause(self) -> None:
+        """Freeze the whole machine: it answers nothing and does not know (a node that hangs)."""
+        self._require_qemu().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._require_qemu().send_signal(signal.SIGCONT)
+
+    @property
+    def running(self) -> bool:
+        return self._qemu is not None and self._qemu.poll() is None
+
+    def wait_for_death(self, timeout: float) -> None:
+        """Wait until the machine has gone down by itself (panic, reboot)."""
+        if not self._require_channel().dead.wait(timeout):
+            raise LabError(f"{self.name} still runs after {timeout:.0f} s")
+        self.power_cut()
+
+    # ---- kernel log
+
+    def sync_klog(self, timeout: float = 20.0) -> None:
+        """Have all that the kernel logged until now in `klog`. A dead machine has nothing to add."""
+        if self._channel is None or self._channel.dead.is_set():
+            self.klog.end_of_boot(self.console_path)
+        elif not self._channel.sync(timeout) and not self._channel.dead.is_set():
+            raise GuestDied(f"{self.name} does not answer ({timeout:.0f} s); its console ends:\n{self._last_words()}")
+
+    def check_klog(self, since: int = 0) -> None:
+        """Raise KernelComplaint when the kernel log since that mark holds a report that no rule allows."""
+        self.sync_klog()
+        reports = self.klog.reports(since)
+        if reports:
+            raise KernelComplaint(f"{self.name}: the kernel complains:\n" + "\n".join(reports))
+
+    # ---- what Guest asks for
+
+    def _spawn(self, process: Process, spec: dict) -> None:
+        channel = self._channel
+        if channel is None or channel.dead.is_set():
+            raise GuestDied(f"`{process.name}`: {self.name} is not running; its console ends:\n{self._last_words()}")
+        process.controls = AgentControls(channel, channel.spawn(process, spec))
+
+    def _last_words(self) -> str:
+        said = [path.read_text(errors="replace") for path in self._logs() if path.exists()]
+        return tail("\n".join(text for text in said if text.strip()))
+
+    def _logs(self) -> list[Path]:
+        return [self.console_path.with_suffix(".qemu"), self.console_path]
+
+    def _require_channel(self) -> Channel:
+        if self._channel is None:
+            raise GuestDied(f"{self.name} is switched off")
+        return self._channel
+
+    def _require_qemu(self) -> subprocess.Popen[bytes]:
+        if self._qemu is None:
+            raise GuestDied(f"{self.name} is switched off")
+        return self._qemu
+
+    # ---- QEMU's command line
+
+    def qemu_command(self, agent_fd: int) -> list[str]:
+        command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", f"wss-{self.name}"]
+        command += self._processor()
+        command += ["-m", str(self.shape.memory_mib)]
+        command += ["-kernel", str(self.kernel.image), "-initrd", str(initramfs_for(self.kernel))]
+        command += ["-append", self._kernel_command_line()]
+        command += ["-serial", f"file:{self.console_path}"]
+        command += ["-virtfs", "local,path=/,mount_tag=host,security_model=none,multidevs=remap,readonly=on"]
+        command += ["-virtfs", f"local,path={self._share},mount_tag=share,security_model=none,multidevs=remap"]
+        command += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent_fd}"]
+        command += ["-device", f"virtserialport,chardev=agent,name={frames.PORT_NAME}"]
+        command += self._network()
+        for disk in self.disks:
+            command += disk.qemu_arguments()
+        return command
+
+    def _processor(self) -> list[str]:
+        if self.shape.icount:
+            # 2 ns of guest time an instruction; the clock starts at the same moment in every run
+            clock = ["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm"]
+            return ["-accel", "tcg,thread=single,tb-size=256", *clock, "-smp", "1", "-cpu", "max"]
+        if self.accelerator == "kvm":
+            return ["-accel", "kvm", "-cpu", "host", "-smp", str(self.shape.cpus)]
+        return ["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max", "-smp", str(self.shape.cpus)]
+
+    def _network(self) -> list[str]:
+        if self.network_port:
+            backend = f"dgram,id=net0,local.type=fd,local.str={self.network_port.fileno()}"
+        else:
+            backend = "hubport,id=net0,hubid=0"
+        card = f"virtio-net-pci,netdev=net0,mac={self._mac},host_mtu={MTU},romfile="
+        return ["-netdev", backend, "-device", card]
+
+    def _kernel_command_line(self) -> str:
+        words = ["console=ttyS0", "loglevel=5", "panic=-1", "mitigations=off", "tsc=reliable", "net.ifnames=0"]
+        words += ["nokaslr", "norandmaps"] if self.shape.icount else []
+        words += [f"lab.agent={INSIDE / 'agent.py'}"]
+        keep = [path for path in (paths.REPOSITORY, paths.build_directory()) if is_below_fresh(path)]
+        words += ["lab.keep=" + ",".join(map(str, keep))] if keep else []
+        if self.kernel.modules_root != Path("/"):
+            words.append(f"lab.modules={self.kernel.modules}")
+        return " ".join([*words, *self.shape.kernel_arguments])
+
+
+def is_below_fresh(path: Path) -> bool:
+    return any(fresh in path.parents for fresh in FRESH)
+
+
+def guest_environment(address: str) -> dict[str, str]:
+    """What commands in any machine of the lab find in their environment."""
+    build = paths.build_directory()
+    search = os.pathsep.join([str(build / "bin"), str(build), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
+    return {"PATH": search, "BUILD": str(build), "LAB_ADDRESS": address}
