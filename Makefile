@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# Targets only; the rules of each part are in <part>/part.mk. `make help` prints the menu.
+#
+# MODE picks the flags (release, debug, asan, tsan), BUILD the directory; modes never mix.
+MODE ?= release
+BUILD ?= build/$(MODE)
+V ?= 0
+JOBS ?= $(shell nproc)
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+Q := $(if $(filter 1,$(V)),,@)
+
+.PHONY: help all deps demo check check-all lint format clean install
+all: programs ## build the programs, the library and the nbdkit plugin (MODE=release|debug|asan|tsan)
+
+include lib/part.mk target/part.mk tools/part.mk tests/part.mk
+-include kernel/part.mk tests/lab/part.mk
+
+help: ## this menu
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: ## install the Debian packages that are missing (.ci/packages)
+	@.ci/deps
+
+clean: ## remove all that was built
+	rm -rf build

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
+/*
+ * The SRP wire (T10 SRP r16a as Linux speaks it over RDMA/CM), and the WSS extensions to it.
+ *
+ * Shared by the kernel driver (C) and the user-level target and initiator (C++). Every multi-byte
+ * field is big-endian except `tag`, which is opaque: the target echoes the initiator's eight bytes.
+ * Structures are packed and their sizes and offsets asserted: a change that moves a byte does not
+ * compile. Documentation/protocol.md explains the messages and every extension bit.
+ */
+#ifndef WSS_UAPI_SRP_H
+#define WSS_UAPI_SRP_H
+
+#include <linux/types.h>
+
+#ifdef __KERNEL__
+#include <linux/build_bug.h>
+#include <linux/stddef.h>
+#else
+#include <assert.h>
+#include <stddef.h>
+#endif
+
+#define WSS_SRP_ASSERT_SIZE(type, bytes, why) \
+	static_assert(sizeof(struct type) == (bytes), #type ": " why)
+#define WSS_SRP_ASSERT_AT(type, member, at, why) \
+	static_assert(offsetof(struct type, member) == (at), #type "." #member ": " why)
+
+/* The default RDMA/CM port of a WSS target. */
+#define WSS_SRP_DEFAULT_PORT 5555
+
+enum wss_srp_opcode {
+	WSS_SRP_LOGIN_REQ = 0x00,
+	WSS_SRP_TSK_MGMT = 0x01,
+	WSS_SRP_CMD = 0x02,
+	WSS_SRP_I_LOGOUT = 0x03,
+	WSS_SRP_CRED_RSP = 0x41,
+	WSS_SRP_AER_RSP = 0x42,
+	WSS_SRP_T_LOGOUT = 0x80,
+	WSS_SRP_CRED_REQ = 0x81,
+	WSS_SRP_AER_REQ = 0x82,
+	WSS_SRP_LOGIN_RSP = 0xc0,
+	WSS_SRP_RSP = 0xc1,
+	WSS_SRP_LOGIN_REJ = 0xc2,
+	/* WSS extensions; sent only after the capability was granted. */
+	WSS_SRP_KEEPALIVE_REQ = 0x70, /* initiator to target, WSS_CAP_KEEPALIVE */
+	WSS_SRP_KEEPALIVE_RSP = 0xf0, /* target to initiator */
+	WSS_SRP_NOTIFY = 0xf1,	      /* target to initiator, WSS_CAP_NOTIFY */
+};
+
+/* Data buffer formats: bits of the login's buf_fmt words, and the nibbles of srp_cmd.buf_fmt. */
+enum wss_srp_buf_fmt {
+	WSS_SRP_BUF_FORMAT_DIRECT = 1 << 1,
+	WSS_SRP_BUF_FORMAT_INDIRECT = 1 << 2,
+};
+
+enum wss_srp_desc {
+	WSS_SRP_DESC_NONE = 0,
+	WSS_SRP_DESC_DIRECT = 1,
+	WSS_SRP_DESC_INDIRECT = 2,
+	WSS_SRP_DESC_IMM = 3,
+};
+
+/* wss_srp_login_req.req_flags */
+#define WSS_SRP_MULTICHAN_SINGLE 0
+#define WSS_SRP_MULTICHAN_MULTI 1
+#define WSS_SRP_IMMED_REQUESTED 0x80
+
+/* wss_srp_login_rsp.rsp_flags */
+#define WSS_SRP_LOGIN_RSP_MULTICHAN_NO_CHAN 0x0
+#define WSS_SRP_LOGIN_RSP_MULTICHAN_TERMINATED 0x1
+#define WSS_SRP_LOGIN_RSP_MULTICHAN_MAINTAINED 0x2
+#define WSS_SRP_LOGIN_RSP_IMMED_SUPP 0x80
+
+/* Payload of immediate data begins here in the IU: after the command, 16 CDB bytes and a 4-byte wss_srp_imm_buf. */
+#define WSS_SRP_IMM_DATA_OFFSET 68
+/* What WSS asks for: 16 KiB of immediate data behind the header. A stock initiator asks for 8 KiB. */
+#define WSS_SRP_IMM_DATA_MAX 16384
+#define WSS_SRP_MAX_IT_IU_LEN (WSS_SRP_IMM_DATA_OFFSET + WSS_SRP_IMM_DATA_MAX)
+/* An SRP_RSP with fixed-format or descriptor sense never exceeds this. */
+#define WSS_SRP_MAX_TI_IU_LEN 256
+
+/*
+ * Extensions travel in bytes that SRP reserves (a stock peer sends zero there and ignores ours).
+ * The magic keeps a peer that fills them with rubbish from turning features on.
+ */
+#define WSS_EXT_MAGIC 0x5753 /* "WS" */
+
+enum wss_cap {
+	/* Responses may be SEND_WITH_INVALIDATE of the command's (first) rkey. */
+	WSS_CAP_REMOTE_INVALIDATE = 1 << 0,
+	/*
+	 * A GOOD response without residual or response data may be an RDMA WRITE WITH IMMEDIATE instead of an
+	 * SRP_RSP; for reads it is the last data WRITE itself, otherwise one of length zero. The initiator keeps
+	 * the low 16 bits of its tags unique within the channel. See WSS_FUSED_*.
+	 */
+	WSS_CAP_FUSED_COMPLETION = 1 << 1,
+	/* WSS_SRP_KEEPALIVE_REQ is answered. */
+	WSS_CAP_KEEPALIVE = 1 << 2,
+	/* The target announces volumes that were resized, created or deleted. */
+	WSS_CAP_NOTIFY = 1 << 3,
+};
+
+#define WSS_CAP_ALL \
+	(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY)
+
+/* Immediate value of a fused completion, host order as verbs present it after ntohl: tag, then credits returned. */
+#define WSS_FUSED_TAG_SHIFT 16
+#define WSS_FUSED_TAG_MASK 0xffffu
+#define WSS_FUSED_CREDIT_SHIFT 8
+#define WSS_FUSED_CREDIT_MASK 0xffu
+#define WSS_FUSED_RESERVED_MASK 0xffu
+
+/* Private data of the RDMA/CM connect request. */
+struct wss_srp_login_req {
+	__u64 tag;
+	__be16 req_buf_fmt;
+	__u8 req_flags;
+	__u8 opcode;
+	__be32 req_it_iu_len;
+	__u8 initiator_port_id[16];
+	__u8 target_port_id[16];
+	__be16 imm_data_offset;
+	__be16 ext_magic; /* WSS_EXT_MAGIC, else the next word means nothing */
+	__be32 ext_caps;  /* enum wss_cap: what the initiator can take */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_login_req, 56, "all that RDMA/CM leaves of 92 bytes of private data");
+WSS_SRP_ASSERT_AT(wss_srp_login_req, req_it_iu_len, 12, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_login_req, imm_data_offset, 48, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_login_req, ext_magic, 50, "first byte that SRP reserves");
+
+/* Private data of the accept. */
+struct wss_srp_login_rsp {
+	__u8 opcode;
+	__u8 reserved1[3];
+	__be32 req_lim_delta; /* initial credits */
+	__u64 tag;
+	__be32 max_it_iu_len;
+	__be32 max_ti_iu_len;
+	__be16 buf_fmt;
+	__u8 rsp_flags;
+	__u8 reserved2;
+	__be16 ext_magic;
+	__u8 reserved3[2];
+	__be32 ext_caps;       /* enum wss_cap: granted; a subset of what was asked */
+	__be32 keepalive_ms;   /* the target closes a session silent for longer; 0: never */
+	__be64 session_epoch;  /* grows with every login of this initiator port */
+	__u8 reserved4[4];
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_login_rsp, 52, "a stock initiator reads 52 bytes");
+WSS_SRP_ASSERT_AT(wss_srp_login_rsp, rsp_flags, 26, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_login_rsp, ext_magic, 28, "inside the 25 bytes that SRP reserves");
+
+enum wss_srp_rej_reason {
+	WSS_SRP_REJ_UNABLE_TO_ESTABLISH = 0x00010000,
+	WSS_SRP_REJ_INSUFFICIENT_RESOURCES = 0x00010001,
+	WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE = 0x00010002,
+	WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL = 0x00010003,
+	WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT = 0x00010004,
+	WSS_SRP_REJ_MULTI_CHANNEL_UNSUPPORTED = 0x00010005,
+	WSS_SRP_REJ_CHANNEL_LIMIT_REACHED = 0x00010006,
+};
+
+/* RDMA/CM carries 148 bytes with a reject: SRP's 32, then WSS's reason as text for people. */
+#define WSS_SRP_REJ_TEXT_MAX 116
+
+struct wss_srp_login_rej {
+	__u8 opcode;
+	__u8 reserved1[3];
+	__be32 reason;
+	__u64 tag;
+	__u64 reserved2;
+	__be16 buf_fmt;
+	__u8 reserved3[6];
+	/* WSS: UTF-8, zero-padded; absent (short private data) from a stock target. */
+	char text[WSS_SRP_REJ_TEXT_MAX];
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_login_rej, 148, "the room RDMA/CM gives a reject");
+WSS_SRP_ASSERT_AT(wss_srp_login_rej, text, 32, "right behind SRP's own 32 bytes");
+
+struct wss_srp_direct_buf {
+	__be64 va;
+	__be32 key;
+	__be32 len;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_direct_buf, 16, "srp_direct_buf");
+
+/* Followed by data_*_desc_cnt wss_srp_direct_buf. */
+struct wss_srp_indirect_buf {
+	struct wss_srp_direct_buf table_desc;
+	__be32 len; /* total of all descriptors */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_indirect_buf, 20, "srp_indirect_buf without its list");
+
+struct wss_srp_imm_buf {
+	__be32 len;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_imm_buf, 4, "srp_imm_buf");
+
+struct wss_srp_cmd {
+	__u8 opcode;
+	__u8 sol_not;
+	__u8 reserved1[3];
+	__u8 buf_fmt; /* enum wss_srp_desc: high nibble data-out, low nibble data-in */
+	__u8 data_out_desc_cnt;
+	__u8 data_in_desc_cnt;
+	__u64 tag;
+	__u8 reserved2[4];
+	__u8 lun[8]; /* SAM logical unit number */
+	__u8 reserved3;
+	__u8 task_attr;
+	__u8 reserved4;
+	__u8 add_cdb_len; /* bits 7:2: additional CDB bytes */
+	__u8 cdb[16];
+	/* additional CDB bytes, then the data-out and data-in descriptors */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_cmd, 48, "descriptors start at 48 + additional CDB");
+WSS_SRP_ASSERT_AT(wss_srp_cmd, lun, 20, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_cmd, cdb, 32, "as Linux lays it out");
+
+enum wss_srp_rsp_flags {
+	WSS_SRP_RSP_FLAG_RSPVALID = 1 << 0,
+	WSS_SRP_RSP_FLAG_SNSVALID = 1 << 1,
+	WSS_SRP_RSP_FLAG_DOOVER = 1 << 2,
+	WSS_SRP_RSP_FLAG_DOUNDER = 1 << 3,
+	WSS_SRP_RSP_FLAG_DIOVER = 1 << 4,
+	WSS_SRP_RSP_FLAG_DIUNDER = 1 << 5,
+};
+
+struct wss_srp_rsp {
+	__u8 opcode;
+	__u8 sol_not;
+	__u8 reserved1[2];
+	__be32 req_lim_delta;
+	__u64 tag;
+	__u8 reserved2[2];
+	__u8 flags;
+	__u8 status; /* SAM status */
+	__be32 data_out_res_cnt;
+	__be32 data_in_res_cnt;
+	__be32 sense_data_len;
+	__be32 resp_data_len;
+	/* response data, then sense data */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_rsp, 36, "response data starts at 36");
+WSS_SRP_ASSERT_AT(wss_srp_rsp, status, 19, "as Linux lays it out");
+
+enum wss_srp_tsk_mgmt_func {
+	WSS_SRP_TSK_ABORT_TASK = 0x01,
+	WSS_SRP_TSK_ABORT_TASK_SET = 0x02,
+	WSS_SRP_TSK_CLEAR_TASK_SET = 0x04,
+	WSS_SRP_TSK_LUN_RESET = 0x08,
+	WSS_SRP_TSK_CLEAR_ACA = 0x40,
+};
+
+enum wss_srp_tsk_mgmt_status {
+	WSS_SRP_TSK_MGMT_SUCCESS = 0x00,
+	WSS_SRP_TSK_MGMT_FIELDS_INVALID = 0x02,
+	WSS_SRP_TSK_MGMT_NOT_SUPPORTED = 0x04,
+	WSS_SRP_TSK_MGMT_FAILED = 0x05,
+};
+
+struct wss_srp_tsk_mgmt {
+	__u8 opcode;
+	__u8 sol_not;
+	__u8 reserved1[6];
+	__u64 tag;
+	__u8 reserved2[4];
+	__u8 lun[8];
+	__u8 reserved3[2];
+	__u8 tsk_mgmt_func;
+	__u8 reserved4;
+	__u64 task_tag;
+	__u8 reserved5[8];
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_tsk_mgmt, 48, "srp_tsk_mgmt");
+WSS_SRP_ASSERT_AT(wss_srp_tsk_mgmt, lun, 20, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_tsk_mgmt, task_tag, 32, "as Linux lays it out");
+
+struct wss_srp_cred_req {
+	__u8 opcode;
+	__u8 sol_not;
+	__u8 reserved[2];
+	__be32 req_lim_delta;
+	__u64 tag;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_cred_req, 16, "srp_cred_req");
+
+/* SRP_CRED_RSP, SRP_AER_RSP, SRP_I_LOGOUT, KEEPALIVE_REQ and KEEPALIVE_RSP: an opcode and a tag. */
+struct wss_srp_short {
+	__u8 opcode;
+	__u8 reserved[7];
+	__u64 tag;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_short, 16, "srp_cred_rsp and its likes");
+
+struct wss_srp_t_logout {
+	__u8 opcode;
+	__u8 sol_not;
+	__u8 reserved[2];
+	__be32 reason;
+	__u64 tag;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_t_logout, 16, "srp_t_logout");
+
+enum wss_srp_notify_event {
+	WSS_SRP_NOTIFY_RESIZED = 1,
+	WSS_SRP_NOTIFY_CREATED = 2,
+	WSS_SRP_NOTIFY_DELETED = 3,
+	WSS_SRP_NOTIFY_READ_ONLY = 4, /* switched, either way: look again */
+};
+
+/* A hint to look again (READ CAPACITY, MODE SENSE, REPORT LUNS): it carries no value that could be stale. */
+struct wss_srp_notify {
+	__u8 opcode;
+	__u8 event;
+	__u8 reserved[6];
+	__u8 lun[8];
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
+
+#endif /* WSS_UAPI_SRP_H */

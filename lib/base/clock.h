@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seams of time and chance. Code above the fabric asks these, never the operating system, so that the
+// deterministic simulation can drive it: the code simulated is the code shipped.
+//
+// Thread-safety: SystemClock is stateless. A Random belongs to one thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace wss {
+
+// A point in, or a length of, monotonic time.
+struct Nanoseconds {
+    int64_t count = 0;
+    auto operator<=>(const Nanoseconds&) const = default;
+    friend constexpr Nanoseconds operator+(Nanoseconds a, Nanoseconds b) { return {a.count + b.count}; }
+    friend constexpr Nanoseconds operator-(Nanoseconds a, Nanoseconds b) { return {a.count - b.count}; }
+};
+constexpr Nanoseconds from_us(int64_t us) {
+    return {us * 1000};
+}
+constexpr Nanoseconds from_ms(int64_t ms) {
+    return {ms * 1000 * 1000};
+}
+constexpr Nanoseconds from_s(int64_t s) {
+    return {s * 1000 * 1000 * 1000};
+}
+constexpr Nanoseconds kNever{INT64_MAX};
+
+class Clock {
+  public:
+    virtual ~Clock() = default;
+    virtual Nanoseconds now() noexcept = 0;
+};
+
+class SystemClock final : public Clock {
+  public:
+    Nanoseconds now() noexcept override;  // CLOCK_MONOTONIC
+};
+
+// xoshiro256**: a full 64-bit generator, the same sequence from the same seed everywhere (std:: distributions
+// are not).
+class Random {
+  public:
+    explicit Random(uint64_t seed) noexcept;
+    static uint64_t entropy() noexcept;  // a seed from the operating system
+
+    uint64_t next() noexcept;
+    uint64_t below(uint64_t bound) noexcept;  // uniform in [0, bound); 0 when bound is 0
+    bool chance(uint32_t one_in) noexcept { return one_in != 0 && below(one_in) == 0; }
+
+  private:
+    uint64_t state_[4];
+};
+
+}  // namespace wss

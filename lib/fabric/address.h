@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of WSS are URIs: rdma://host:port, tcp://host:port, shm:///path, sim://name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+
+namespace wss::fabric {
+
+enum class Scheme : uint8_t { kRdma, kTcp, kShm, kSim };
+
+struct Address {
+    Scheme scheme = Scheme::kTcp;
+    std::string host;   // rdma, tcp: name or number, IPv6 without its brackets; shm: absolute path; sim: name
+                        // of the node
+    uint16_t port = 0;  // rdma, tcp
+
+    // `default_port` stands in for a missing one. Says what is wrong and shows the form that is right.
+    static Result<Address> parse(std::string_view uri, uint16_t default_port);
+    std::string to_string() const;
+    bool operator==(const Address&) const = default;
+};
+
+}  // namespace wss::fabric

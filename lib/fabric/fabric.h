@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fabric: RDMA's semantics, whatever carries them.
+//
+// Words. A *fabric* is one network device (or its emulation) as this process sees it. A *poller* is the
+// completion queue and event channel of one thread. A *connection* is a reliable, ordered pair of queues
+// between two processes. A *region* is registered memory; the pair {remote_address, rkey} lets a connected
+// peer read or write it without our CPU.
+//
+// Four implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (one-sided operations executed by the
+// peer's progress thread), `shm` (same host), `sim` (one thread, seeded time and chance). Code above sees
+// this file only; what differs is data (Caps). The conformance suite (tests/conformance) is the executable
+// form of the rules below.
+//
+// Rules
+//  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
+//  a READ.
+//      A SEND or WRITE_IMMEDIATE is delivered to the peer after all data of earlier WRITEs of that connection
+//      is placed.
+//  F2  A posted buffer belongs to the fabric until its completion is delivered. An unsignalled operation
+//  completes when
+//      a later signalled one of the same connection does; if it fails it is reported although unsignalled.
+//      An operation with `inlined` set has its payload copied before post() returns.
+//  F3  A send that finds no receive posted waits for one (the peer's slowness is not an error).
+//  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory;
+//  the
+//      operation completes with kRemoteAccess and the connection closes, on both sides.
+//  F5  When a connection closes, for whatever reason, everything still posted completes with kFlushed (the
+//  first one to
+//      fail carries the cause), then on_closed() is called, once, as the last call for that connection. Only
+//      after on_closed (or on_refused) may the Connection be destroyed: its destructor asserts it.
+//  F6  A peer that vanishes without a word is noticed by a pending operation, or within Caps::dead_peer_ms
+//  where the
+//      fabric can tell without one; users that must know send keep-alives.
+//  F7  post() is all or nothing, never blocks and never allocates; kExhausted means the send queue has not
+//  enough room.
+//
+// Thread-safety: a Poller, its connections and listeners belong to one thread. Fabric and Region creation and
+// destruction may be done from any thread. Handlers are called from within Poller::poll() only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/clock.h"
+#include "lib/base/status.h"
+#include "lib/fabric/address.h"
+#include "lib/reactor/reactor.h"
+
+namespace wss::fabric {
+
+class Connection;
+class Poller;
+
+// What the peer may do with a region. Local reading and writing is always allowed.
+enum class Access : uint8_t { kLocal = 0, kRemoteRead = 1, kRemoteWrite = 2, kRemoteReadWrite = 3 };
+
+// Registered memory. Destroying it revokes remote access at once (F4 from then on).
+// `remote_address` and `rkey` are what a peer needs; `lkey` is what local segments need.
+class Region {
+  public:
+    virtual ~Region() = default;
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+    std::span<std::byte> bytes() const { return bytes_; }
+    uint64_t remote_address() const { return remote_address_; }
+    uint32_t rkey() const { return rkey_; }
+    uint32_t lkey() const { return lkey_; }
+
+  protected:
+    Region() = default;
+    std::span<std::byte> bytes_;
+    uint64_t remote_address_ = 0;
+    uint32_t rkey_ = 0;
+    uint32_t lkey_ = 0;
+};
+
+// A piece of local registered memory.
+struct Segment {
+    std::byte* address = nullptr;
+    uint32_t length = 0;
+    uint32_t lkey = 0;
+};
+
+struct RemoteAddress {
+    uint64_t address = 0;
+    uint32_t rkey = 0;
+};
+
+enum class Op : uint8_t {
+    kSend,
+    kSendInvalidate,  // Caps::send_invalidate; revokes the peer's region `immediate` on delivery
+    kWrite,
+    kWriteImmediate,  // Caps::write_immediate; consumes a receive of the peer, which sees `immediate`
+    kRead,
+};
+
+struct WorkRequest {
+    Op op = Op::kSend;
+    bool signalled = true;
+    bool inlined = false;  // payload ≤ Caps::inline_max is copied at post(); lkeys are not looked at
+    uint64_t cookie = 0;   // returned in the completion
+    std::span<const Segment> segments;  // at most Caps::segments_max; need not outlive post()
+    RemoteAddress remote;               // kWrite, kWriteImmediate, kRead
+    uint32_t immediate = 0;             // kWriteImmediate: value; kSendInvalidate: rkey
+};
+
+struct Receive {
+    uint64_t cookie = 0;
+    std::span<const Segment> segments;
+};
+
+enum class CompletionStatus : uint8_t {
+    kOk,
+    kFlushed,       // the connection closed before this was done; whether the peer saw it is unknown
+    kRemoteAccess,  // F4
+    kLocalAccess,   // lkey or length of a local segment is wrong
+    kLength,        // message larger than the receive
+    kPeerLost,      // no answer within the fabric's retries
+    kOther,
+};
+std::string_view to_string(CompletionStatus status);
+
+enum class CompletionKind : uint8_t { kSend, kWrite, kRead, kReceive, kReceiveImmediate };
+
+struct Completion {
+    uint64_t cookie = 0;
+    CompletionKind kind = CompletionKind::kSend;  // meaningless unless status is kOk
+    CompletionStatus status = CompletionStatus::kOk;
+    bool invalidated = false;  // receive: the peer revoked our region `immediate`
+    uint32_t length = 0;       // receive: bytes; kReceiveImmediate: bytes that were written
+    uint32_t immediate = 0;
+};
+
+// Hears what happens to a connection. Lifetime: outlives the connection.
+class ConnectionHandler {
+  public:
+    virtual ~ConnectionHandler() = default;
+    // The connection carries data from now on. `data` is the acceptor's private data (empty on the accepting
+    // side) and valid during the call. Receives may be posted from here on (on the accepting side: from
+    // create()).
+    virtual void on_established(Connection& connection, std::span<const std::byte> data) noexcept = 0;
+    // Connecting failed; `data` is the private data of a reject, empty if there was none. Last call.
+    virtual void on_refused(Connection& connection, const Status& why,
+                            std::span<const std::byte> data) noexcept = 0;
+    virtual void on_completions(Connection& connection, std::span<const Completion> completions) noexcept = 0;
+    // Last call (F5).
+    virtual void on_closed(Connection& connection, const Status& why) noexcept = 0;
+};
+
+class Connection {
+  public:
+    virtual ~Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    // Code only, no text: this is the datapath. kOk, kExhausted (F7), kInvalid (too many segments, not
+    // supported) or kClosed.
+    virtual Code post(std::span<const WorkRequest> requests) noexcept = 0;
+    virtual Code post_receives(std::span<const Receive> receives) noexcept = 0;
+    // Accepting side only, once, after create(): answers the connect request.
+    virtual Status accept(std::span<const std::byte> data) = 0;
+    // Begins to close; on_closed follows from a later poll(). Harmless when closing already.
+    virtual void close() noexcept = 0;
+    // "10.0.0.1:4711", a socket path's pid and uid …: for people and access lists.
+    virtual std::string peer() const = 0;
+
+  protected:
+    Connection() = default;
+};
+
+struct ConnectionOptions {
+    uint32_t send_depth = 128;     // work requests outstanding
+    uint32_t receive_depth = 128;  // receives posted
+    uint32_t send_segments = 2;    // of one work request
+    uint32_t receive_segments = 1;
+    uint32_t inline_bytes = 64;  // wished for; inlined posts above Caps::inline_max are refused
+    uint32_t read_depth = 16;    // READs outstanding, each way; clipped to what both ends can
+    Nanoseconds connect_timeout = from_s(5);
+};
+
+// A peer that wants to connect. Dropping it unanswered rejects it without data.
+class ConnectRequest {
+  public:
+    virtual ~ConnectRequest() = default;
+    virtual std::span<const std::byte> data() const = 0;
+    virtual std::string peer() const = 0;
+    // Makes the connection, on `poller` (which may be another thread's: then call this there); post receives,
+    // then call Connection::accept().
+    virtual Result<std::unique_ptr<Connection>> create(Poller& poller, const ConnectionOptions& options,
+                                                       ConnectionHandler& handler) = 0;
+    virtual void reject(std::span<const std::byte> data) noexcept = 0;
+
+  protected:
+    ConnectRequest() = default;
+};
+
+class ListenHandler {
+  public:
+    virtual ~ListenHandler() = default;
+    virtual void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept = 0;
+};
+
+// Destroying it stops listening; connections made from it live on.
+class Listener {
+  public:
+    virtual ~Listener() = default;
+    // Where it listens; with port 0 asked for, the port that was given.
+    virtual Address address() const = 0;
+};
+
+// Completion queue and event channel of one thread. A reactor drives it as a Source; it must outlive its
+// connections.
+class Poller : public reactor::Source {
+  public:
+    virtual Result<std::unique_ptr<Listener>> listen(const Address& address, ListenHandler& handler) = 0;
+    // Returns at once; on_established or on_refused follows within options.connect_timeout.
+    // `data` is at most Caps::connect_data_max bytes.
+    virtual Result<std::unique_ptr<Connection>> connect(const Address& address,
+                                                        std::span<const std::byte> data,
+                                                        const ConnectionOptions& options,
+                                                        ConnectionHandler& handler) = 0;
+};
+
+struct Caps {
+    std::string_view name;  // "verbs", "tcp", "shm", "sim"
+    bool write_immediate = false;
+    bool send_invalidate = false;
+    bool read_sink_remote_write = false;  // iWARP: the local target of a READ needs Access::kRemoteWrite
+    uint32_t inline_max = 0;
+    uint32_t segments_max = 1;
+    uint32_t read_depth_max = 1;
+    uint32_t message_max = 0;        // bytes of one SEND
+    uint32_t transfer_max = 0;       // bytes of one READ or WRITE
+    uint32_t connect_data_max = 56;  // what RDMA/CM leaves of a request's private data
+    uint32_t accept_data_max = 196;
+    uint32_t reject_data_max = 148;
+    uint32_t dead_peer_ms = 0;  // F6; 0: not without a pending operation
+};
+
+class Fabric {
+  public:
+    virtual ~Fabric() = default;
+    Fabric(const Fabric&) = delete;
+    Fabric& operator=(const Fabric&) = delete;
+
+    virtual const Caps& caps() const noexcept = 0;
+    // `completions`: how many may be outstanding over all connections of the poller.
+    virtual Result<std::unique_ptr<Poller>> create_poller(uint32_t completions) = 0;
+    // Memory of the fabric's own (page-aligned, zeroed): the fastest kind, and in shm the only kind that a
+    // peer reaches by loads and stores.
+    virtual Result<std::unique_ptr<Region>> allocate(size_t bytes, Access access) = 0;
+    // Memory of the caller's, which must outlive the region.
+    virtual Result<std::unique_ptr<Region>> register_memory(std::span<std::byte> memory, Access access) = 0;
+
+  protected:
+    Fabric() = default;
+};
+
+}  // namespace wss::fabric

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real storage (RS): where a volume's bytes live when they are not in the cache.
+//
+// A Backend is one opened file, device or memory; a Queue is one reactor's way into it. Requests are
+// intrusive: the caller owns the Request and its buffer until done() is called; submitting allocates nothing
+// and never fails (what is wrong is reported through done()).
+//
+// Rules
+//  R1  A write is on stable storage only after a later flush of the same backend completed, or when it has
+//  `fua`. R2  done() is called exactly once, from Queue::poll(), never from submit(). R3  `error` is 0 or a
+//  positive errno; `done_bytes` says how many bytes from the start are certainly good, so that the
+//      failing LBA can be named. A short transfer is completed by the queue or becomes an error; callers
+//      never see one.
+//  R4  Requests of one queue may complete in any order; overlapping ones are the caller's to order.
+//
+// Thread-safety: Backend's methods may be called from any thread; a Queue belongs to its reactor's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/base/list.h"
+#include "lib/base/status.h"
+#include "lib/reactor/reactor.h"
+
+namespace wss::io {
+
+enum class Op : uint8_t { kRead, kWrite, kFlush, kDiscard, kWriteZeroes };
+
+struct Request : ListNode<> {
+    using Done = void (*)(Request& request) noexcept;
+
+    // Set by the caller.
+    Op op = Op::kRead;
+    bool fua = false;           // kWrite, kWriteZeroes: stable when done
+    uint64_t offset = 0;        // bytes
+    uint64_t length = 0;        // bytes
+    std::byte* data = nullptr;  // kRead, kWrite; any alignment, page-aligned is fastest
+    Done done = nullptr;
+    void* context = nullptr;
+
+    // Set by the queue before done().
+    int error = 0;
+    uint64_t done_bytes = 0;
+
+    // The queue's own, from submit() to done().
+    alignas(16) std::byte scratch[128];
+};
+
+class Queue : public reactor::Source {
+  public:
+    // Takes the request. What was submitted during a reactor's turn reaches the device in one batch at its
+    // end: poll() starts what is waiting, then reports what has finished.
+    virtual void submit(Request& request) noexcept = 0;
+    // Requests submitted and not done. A Queue may be destroyed only when this is 0.
+    virtual size_t in_flight() const noexcept = 0;
+};
+
+struct Limits {
+    uint64_t size = 0;             // bytes
+    uint32_t logical_block = 512;  // offset and length of every request are multiples of it
+    uint32_t physical_block = 4096;
+    bool discard = false;
+    bool volatile_cache = true;  // false: every write is stable when done (R1)
+    bool rotational = false;
+};
+
+class Backend {
+  public:
+    virtual ~Backend() = default;
+    virtual Limits limits() const noexcept = 0;
+    virtual Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) = 0;
+    // Grows or shrinks; a block device can only be what it is. Requests beyond the new end fail with
+    // ENOSPC/EIO.
+    virtual Status resize(uint64_t bytes) = 0;
+    // The whole storage as directly accessible memory, empty if it is none: the target then moves data
+    // straight between it and the client. Stable until the Backend dies or resize().
+    virtual std::span<std::byte> memory() noexcept { return {}; }
+    virtual std::string describe() const = 0;  // "aio:/dev/nvme0n1"
+};
+
+// Opens by specification: "aio:PATH", "ram:SIZE". Defined where all backends are known.
+struct OpenOptions {
+    uint64_t size = 0;  // file to be created or grown to this; 0: as it is
+    bool create = false;
+    bool read_only = false;
+};
+Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
+
+}  // namespace wss::io

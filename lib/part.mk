@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags of each MODE, the compile rule of every C++ file, and libwss.a.
+CXX ?= g++
+CCACHE := $(shell command -v ccache 2>/dev/null)
+OPT_release := -O2 -g1
+OPT_debug := -O0 -g
+OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_tsan := -O1 -g -fsanitize=thread
+OPT := $(OPT_$(MODE))
+WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
+LDFLAGS += $(OPT) -pthread
+LDLIBS += -libverbs -lrdmacm -laio -lspdlog -lfmt -lxxhash -ldl
+
+LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*'))
+LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)
+
+$(BUILD)/%.o: %.cc
+	@mkdir -p $(@D)
+	@echo "  CXX     $<"
+	$(Q)$(CCACHE) $(CXX) $(CXXFLAGS) $(CXXFLAGS_EXTRA) -MMD -MP -c $< -o $@
+
+$(BUILD)/libwss.a: $(LIB_OBJECTS)
+	@echo "  AR      $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+# The user-level initiator behind nbdkit: everything that speaks network block device reaches a volume with it.
+NBDKIT_PLUGIN := $(BUILD)/nbdkit-wss-plugin.so
+NBDKIT_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard lib/initiator/nbdkit/*.cc))
+$(NBDKIT_PLUGIN): $(NBDKIT_OBJECTS) $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS)
+
+-include $(LIB_OBJECTS:.o=.d) $(NBDKIT_OBJECTS:.o=.d)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Test programs. One GoogleTest program per kind, from every file below tests/<kind>/.
+TEST_KINDS := unit property conformance sim
+TEST_LIBS := -lrapidcheck -lgtest -lgmock -lgtest_main
+
+define test_kind
+$(1)_OBJECTS := $$(patsubst %.cc,$$(BUILD)/%.o,$$(sort $$(shell find tests/$(1) -name '*.cc' 2>/dev/null)))
+$$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(BUILD)/libtarget.a $$(BUILD)/libwss.a
+	@echo "  LD      $$@"
+	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(LDLIBS)
+-include $$($(1)_OBJECTS:.o=.d)
+endef
+$(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
+
+# Fuzzers: one libFuzzer program per file of tests/fuzz, built by clang with sanitizers in a directory of its own.
+FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
+
+.PHONY: unit
+unit: $(BUILD)/unit_tests ## build and run the unit tests (FILTER=pattern)
+	$(BUILD)/unit_tests --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)')

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses as people write them, rightly and wrongly.
+#include "lib/fabric/address.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::fabric {
+namespace {
+
+TEST(Address, every_right_form_is_understood_and_printed_back) {
+    for (const char* uri :
+         {"rdma://10.0.0.1:5555", "tcp://host.example:1", "tcp://[fe80::1]:5555", "shm:///run/wss.sock"}) {
+        Result<Address> address = Address::parse(uri, 5555);
+        ASSERT_TRUE(address) << uri << ": " << address.status().to_string();
+        EXPECT_EQ(address->to_string(), uri);
+    }
+}
+
+TEST(Address, a_missing_port_becomes_the_default) {
+    EXPECT_EQ(Address::parse("rdma://node", 5555)->port, 5555);
+    EXPECT_EQ(Address::parse("rdma://[::1]", 5555)->port, 5555);
+}
+
+TEST(Address, a_wrong_form_is_refused_with_the_right_one_shown) {
+    for (const char* uri : {"", "10.0.0.1:5555", "rdma://", "rdma://:5", "tcp://h:65536", "tcp://h:",
+                            "tcp://h:1x", "tcp://[::1", "tcp://[::1]x", "shm://relative", "nvme://x"}) {
+        Result<Address> address = Address::parse(uri, 5555);
+        ASSERT_FALSE(address) << uri;
+        EXPECT_NE(address.status().text().find("rdma://HOST:PORT"), std::string::npos)
+            << address.status().text();
+    }
+}
+
+}  // namespace
+}  // namespace wss::fabric
