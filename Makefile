@@ -16,7 +16,7 @@ Q := $(if $(filter 1,$(V)),,@)
 all: programs ## build the programs, the library and the nbdkit plugin (MODE=release|debug|asan|tsan)
 
 include lib/part.mk target/part.mk tools/part.mk tests/part.mk
--include kernel/part.mk tests/lab/part.mk
+-include kernel/part.mk
 
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

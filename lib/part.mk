@@ -33,3 +33,5 @@ $(NBDKIT_PLUGIN): $(NBDKIT_OBJECTS) $(BUILD)/libwss.a
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS)
 
 -include $(LIB_OBJECTS:.o=.d) $(NBDKIT_OBJECTS:.o=.d)
+
+-include lib/initiator/part.mk

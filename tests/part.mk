@@ -18,3 +18,20 @@ FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 .PHONY: unit
 unit: $(BUILD)/unit_tests ## build and run the unit tests (FILTER=pattern)
 	$(BUILD)/unit_tests --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)')
+
+-include tests/lab/part.mk tests/native/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk
+
+CXX_FILES := $(shell git ls-files -co --exclude-standard '*.cc' '*.h' | grep -v '^kernel/')
+
+lint: ## check layers, sizes, licences and format
+	@tests/lint/check
+	@clang-format --dry-run -Werror $(CXX_FILES)
+
+format: ## format the C++ files in place
+	@clang-format -i $(CXX_FILES)
+
+check: deps ## build and run all tests that fit in 15 minutes (this is what CI runs)
+	@tests/check
+
+check-all: deps ## everything: check, long fuzzing, many simulation seeds, the comparison with peers, the demo
+	@tests/check --all
