@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Volumes: what the target serves, and how each reactor reaches them.
+//
+// A Volume is a name, an identity and a backend. It exists once. Each reactor has an OpenVolume of it: a
+// queue of its own, counters of its own and a count of the requests that use it, so that nothing on the
+// datapath is shared between cores and nothing is locked. A reactor finds its OpenVolumes by LUN in its
+// VolumeTable.
+//
+// Words:  control thread  whoever calls VolumeSet (see volume_set.h); may block
+//         reactor thread  the one that steps the table's reactor; all of OpenVolume and VolumeTable is its
+//         own
+//
+// Life of an OpenVolume on its reactor:
+//   published   find() returns it; observers hear kAdded
+//   closing     find() returns it no more; observers hear kRemoved and should let go of it soon
+//   gone        users() reached 0 and its queue is idle: queue destroyed. When all reactors are that far,
+//               the backend is closed.
+//
+// Rules
+//  V1  A request calls hold() before it first touches an OpenVolume and release() when it is done with it
+//  (its
+//      memory(), its queue, its extension). Between turns no pointer to it is kept without a hold, except by
+//      observers until they hear kRemoved.
+//  V2  size() and read_only() may change at any time; check them once per request. A request that was
+//  admitted
+//      before a shrink may fail with EIO/ENOSPC, never touch another volume.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/base/status.h"
+#include "lib/io/backend.h"
+#include "lib/reactor/reactor.h"
+#include "target/volume/extension.h"
+
+namespace wss::volume {
+
+constexpr uint32_t kVolumesMax =
+    1024;                            // each costs a disk queue per reactor; aio-max-nr allows not many more
+constexpr uint32_t kLunMax = 16383;  // flat LUN addressing has 14 bits
+constexpr size_t kNameMax = 63;
+static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own");
+
+// A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
+Status check_name(std::string_view name);
+
+// What the operator asks for.
+struct VolumeOptions {
+    std::string name;
+    std::string backend;        // "aio:PATH", "ram:SIZE", ...
+    uint64_t size = 0;          // bytes; 0: as large as the backend is
+    uint32_t block_size = 512;  // 512 or 4096
+    bool read_only = false;
+    bool create = false;    // the file may be created
+    bool declared = false;  // by configuration: its owner re-creates it at each start
+    bool operator==(const VolumeOptions&) const = default;
+};
+
+// What identifies a volume to initiators for all its life.
+struct Identity {
+    uint32_t lun = 0;
+    uint64_t wwid = 0;  // 60 bits: NAA 3, locally assigned
+    bool operator==(const Identity&) const = default;
+};
+constexpr uint64_t kWwidMask = (uint64_t{1} << 60) - 1;
+
+// Per reactor, so one writer each; read by anyone.
+struct Counters {
+    std::atomic<uint64_t> reads{0}, writes{0}, flushes{0}, discards{0}, others{0};
+    std::atomic<uint64_t> read_bytes{0}, written_bytes{0};
+    std::atomic<uint64_t> errors{0};
+    // An increment by the only writer needs no locked instruction.
+    static void add(std::atomic<uint64_t>& counter, uint64_t amount = 1) noexcept {
+        counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+    }
+};
+// The sum of a volume's Counters.
+struct Totals {
+    uint64_t reads = 0, writes = 0, flushes = 0, discards = 0, others = 0;
+    uint64_t read_bytes = 0, written_bytes = 0, errors = 0;
+    void add(const Counters& counters);
+};
+
+// Thread-safety: attributes may be read from any thread; only VolumeSet changes them.
+class Volume {
+  public:
+    Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend);
+    ~Volume();
+
+    const std::string& name() const { return options_.name; }
+    const std::string& backend_name() const { return options_.backend; }
+    uint32_t lun() const { return identity_.lun; }
+    uint64_t wwid() const { return identity_.wwid; }
+    uint32_t block_size() const { return options_.block_size; }
+    bool declared() const { return options_.declared; }
+    uint64_t size() const { return size_.load(std::memory_order_acquire); }  // bytes, multiple of block_size
+    uint64_t blocks() const { return size() / block_size(); }
+    bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
+    // Grows with each change that an initiator should hear of.
+    uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
+
+    // discard, volatile_cache, rotational, physical block; its size and logical block are the volume's.
+    const io::Limits& limits() const { return limits_; }
+    io::Backend& backend() const { return *backend_; }
+    // The whole volume as memory, empty if its backend is none. The address never changes; the length follows
+    // resize().
+    std::span<std::byte> memory() const;
+    // What the owner of the VolumeSet attached; nullptr if nothing.
+    Extension* extension() const { return extension_.get(); }
+
+  private:
+    friend class VolumeSet;
+
+    // Immutable.
+    const VolumeOptions options_;  // its size and read_only are those of creation
+    const Identity identity_;
+    std::unique_ptr<io::Backend> backend_;
+    io::Limits limits_;
+    std::unique_ptr<Extension> extension_;  // dies before the backend
+    // Atomic: written by the control thread, read by all.
+    std::atomic<uint64_t> size_;
+    std::atomic<bool> read_only_;
+    std::atomic<uint32_t> generation_{0};
+};
+
+// One reactor's way into a volume.
+class OpenVolume : public ListNode<> {
+  public:
+    explicit OpenVolume(std::shared_ptr<const Volume> volume) : volume_(std::move(volume)) {}
+    ~OpenVolume();
+
+    const Volume& volume() const { return *volume_; }
+    io::Queue& queue() { return *queue_; }
+    Counters& counters() { return counters_; }
+    const Counters& counters() const { return counters_; }
+
+    void hold() noexcept { ++users_; }
+    void release() noexcept {
+        WSS_ASSERT(users_ > 0, "each release() has its hold()");
+        --users_;
+    }
+    uint32_t users() const noexcept { return users_; }
+    bool closing() const noexcept { return closing_; }
+
+  private:
+    friend class VolumeTable;
+    friend class VolumeSet;
+    bool idle() const { return users_ == 0 && (queue_ == nullptr || queue_->in_flight() == 0); }
+
+    std::shared_ptr<const Volume> volume_;
+    std::unique_ptr<io::Queue> queue_;
+    Counters counters_;
+    uint32_t users_ = 0;
+    bool closing_ = false;
+    std::function<void()> gone_;  // set with closing_
+};
+
+enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly };
+std::string_view to_string(Change change);
+
+// Hears, on the reactor's thread, what happened to a volume of its table. May not add or remove observers.
+class Observer : public ListNode<> {
+  public:
+    virtual ~Observer() = default;
+    virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
+};
+
+// The volumes of one reactor. A single Source that polls the queues of all its volumes, so that its place
+// among the reactor's sources does not change when volumes come and go.
+class VolumeTable final : public reactor::Source {
+  public:
+    explicit VolumeTable(reactor::Reactor& reactor);
+    ~VolumeTable() override;
+    VolumeTable(const VolumeTable&) = delete;
+    VolumeTable& operator=(const VolumeTable&) = delete;
+
+    // The volume at `lun`, nullptr if there is none (any more).
+    OpenVolume* find(uint64_t lun) const noexcept {
+        return lun < by_lun_.size() ? by_lun_[static_cast<size_t>(lun)] : nullptr;
+    }
+    // In order of LUN.
+    template <typename Visit>
+    void for_each(Visit&& visit) {
+        for (OpenVolume* volume : by_lun_)
+            if (volume != nullptr) visit(*volume);
+    }
+    size_t count() const noexcept { return count_; }
+
+    void add_observer(Observer& observer) { observers_.push_back(observer); }
+    void remove_observer(Observer& observer) { observer.unlink(); }
+
+    reactor::Reactor& reactor() { return reactor_; }
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    int fd() const noexcept override { return epoll_fd_; }
+
+  private:
+    friend class VolumeSet;
+    Status open(OpenVolume& volume);   // gives it its queue
+    void publish(OpenVolume& volume);  // find() sees it from now on
+    // find() sees it no more; `gone` is called when the last user and request are done.
+    void close(OpenVolume& volume, std::function<void()> gone);
+    void tell(Change change, OpenVolume& volume);
+    size_t reap_closing() noexcept;
+    void discard_queue(OpenVolume& volume);
+
+    reactor::Reactor& reactor_;
+    int epoll_fd_;  // holds every queue's descriptor
+    std::vector<OpenVolume*> by_lun_;
+    std::vector<OpenVolume*> polled_;  // published or closing
+    List<OpenVolume> closing_;
+    List<Observer> observers_;
+    size_t count_ = 0;
+};
+
+}  // namespace wss::volume

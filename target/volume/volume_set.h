@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// VolumeSet: the volumes of a target, seen from the control plane.
+//
+// Creates, resizes and removes volumes while I/O goes on, keeps each reactor's VolumeTable up to date by
+// tasks posted to it, and remembers identities (LUN, WWID) and run-time volumes in a state file.
+//
+// Each change has two forms. The *_async form returns at once and calls `done` exactly once, on the thread of
+// some reactor, or before it returns when it fails early or there is no reactor; it never blocks on a
+// reactor, so the single-threaded simulation can use it (call, then step). The plain form waits for it,
+// bounded by Options::wait, and writes the state file; never call it on a reactor's thread.
+//
+// Thread-safety: all methods may be called from any thread. Opening and resizing of files happens on the
+// caller's thread.
+// Lifetime: the reactors outlive the set. Stop it by close_all() while the reactors still turn, then stop the
+// reactors, then destroy it. Volumes whose I/O does not end are leaked with a log line rather than freed
+// under the device's feet.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "target/volume/volume.h"
+
+namespace wss::volume {
+
+class StateFile;
+
+// One line of `wssctl volume list`.
+struct VolumeInfo {
+    std::string name, backend;
+    Identity identity;
+    uint64_t size = 0;
+    uint32_t block_size = 0;
+    bool read_only = false, declared = false, removing = false;
+    Totals totals;
+};
+
+class VolumeSet {
+  public:
+    using Done = std::function<void(Status)>;
+    using Open = std::function<Result<std::unique_ptr<io::Backend>>(const std::string& specification,
+                                                                    const io::OpenOptions& options)>;
+    using Extend = std::function<Result<std::unique_ptr<Extension>>(const Volume& volume)>;
+
+    struct Options {
+        std::string state_path;  // empty: nothing is remembered
+        // Mixed into the WWIDs of volumes that no state file remembers, so that they are the same after a
+        // restart and differ between hosts (for instance the machine id).
+        std::string identity_salt;
+        Open open = io::open_backend;
+        Extend extend;  // may be empty
+        Nanoseconds wait = from_s(30);
+    };
+
+    VolumeSet(std::vector<reactor::Reactor*> reactors, Options options);
+    ~VolumeSet();
+    VolumeSet(const VolumeSet&) = delete;
+    VolumeSet& operator=(const VolumeSet&) = delete;
+
+    // Reads the state file and opens the run-time volumes it names. A damaged file is an error and is left
+    // alone; a volume that cannot be opened is logged, kept in the file and skipped. Call once, before
+    // create(); the reactors must turn.
+    Status restore();
+
+    VolumeTable& table(size_t reactor_index) { return *tables_[reactor_index]; }
+    size_t tables() const { return tables_.size(); }
+
+    Status create(const VolumeOptions& options);
+    Status remove(const std::string& name);  // the backing file stays
+    Status resize(const std::string& name, uint64_t bytes);
+    Status set_read_only(const std::string& name, bool read_only);
+
+    void create_async(const VolumeOptions& options, Done done);
+    void remove_async(const std::string& name, Done done);
+    void resize_async(const std::string& name, uint64_t bytes, Done done);
+    void set_read_only_async(const std::string& name, bool read_only, Done done);
+
+    // Removes every volume from every reactor without forgetting it; for shutdown.
+    void close_all_async(Done done);
+    Status close_all();
+
+    std::vector<VolumeInfo> list() const;  // in order of LUN
+    Result<VolumeInfo> find(const std::string& name) const;
+    size_t count() const;
+
+  private:
+    struct Record;
+    struct Pending;
+    using RecordPtr = std::shared_ptr<Record>;
+
+    Result<RecordPtr> reserve(const VolumeOptions& options);
+    Status open_backend(Record& record);
+    void open_on_reactors(RecordPtr record, Done done);
+    void publish_on_reactors(RecordPtr record, Done done);
+    void close_on_reactors(RecordPtr record, Done done);
+    void tell_reactors(RecordPtr record, Change change, Done done);
+    void forget(const RecordPtr& record);
+    Result<RecordPtr> find_live(const std::string& name) const;  // m_ held
+    Identity choose_identity(const VolumeOptions& options);      // m_ held
+    VolumeInfo info_of(const Record& record) const;              // m_ held
+    Status wait_for(const std::string& what, const std::function<void(Done)>& start);
+    Status save();
+
+    // Immutable.
+    const Options options_;
+    std::vector<reactor::Reactor*> reactors_;
+    std::vector<std::unique_ptr<VolumeTable>> tables_;
+
+    mutable std::mutex m_;
+    // Guarded by m_.
+    std::map<std::string, RecordPtr> records_;
+    std::map<std::string, Identity> identities_;  // also of volumes that are not open now
+    std::vector<VolumeOptions> unopened_;  // run-time volumes that could not be opened: kept in the file
+    std::mutex save_m_;                    // one writer of the state file at a time; taken before m_
+    std::unique_ptr<StateFile> state_;     // nullptr without a state file; guarded by save_m_
+};
+
+}  // namespace wss::volume
