@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make bench-peers`: WSS against nvme-rdma -> nvmet in one deterministic machine.
+
+Time in that machine is a pure function of the instructions executed (2 ns each), so the I/Os per second printed here say
+how many instructions initiator, target, RDMA stack and block layer together spend on an I/O: 500 million a second.
+Writes build/bench/peers.json: a list of {workload, peer, ours, theirs, ratio}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from tests.lab.lab import Lab
+from tests.lab.vm import Shape
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTRUCTIONS_PER_SECOND = 500e6
+
+
+def say(text: str) -> None:
+    print(f"bench-peers: {text}", file=sys.stderr, flush=True)
+
+
+def run_in_lab(arguments: list[str]) -> dict[str, dict[str, float]]:
+    shape = Shape(cpus=1, memory_mib=2048, icount=True)
+    with Lab(1, shape, say) as lab:
+        vm = lab.vms[0]
+        result = vm.run(["python3", str(ROOT / "tests/bench/peers_guest.py"), *arguments], timeout=1800)
+        vm.power_off()
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def rows_of(results: dict[str, dict[str, float]]) -> list[dict]:
+    ours = results["wss"]
+    return [
+        {"workload": workload, "peer": peer, "ours": round(ours[workload], 1), "theirs": round(theirs, 1),
+         "ratio": round(ours[workload] / theirs, 3)}
+        for peer, workloads in results.items() if peer != "wss"
+        for workload, theirs in workloads.items()
+    ]  # fmt: skip
+
+
+def table(rows: list[dict]) -> str:
+    lines = [f"{'workload':<18} {'peer':<10} {'ours IOPS':>10} {'theirs':>8} {'ratio':>6} {'instructions/IO: ours':>22} {'theirs':>8}"]
+    for row in rows:
+        ours, theirs = (INSTRUCTIONS_PER_SECOND / row[side] for side in ("ours", "theirs"))
+        lines.append(f"{row['workload']:<18} {row['peer']:<10} {row['ours']:>10.0f} {row['theirs']:>8.0f} {row['ratio']:>6.2f} "
+                     f"{ours:>22.0f} {theirs:>8.0f}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--module", required=True)
+    parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
+    parser.add_argument("--only", choices=["nvme", "wss"], help="measure one side and print its figures")
+    parser.add_argument("--out", default="build/bench/peers.json")
+    options = parser.parse_args()
+    arguments = ["--build", str(Path(options.build).resolve()), "--module", str(Path(options.module).resolve()),
+                 "--seconds", str(options.seconds)]  # fmt: skip
+    results = run_in_lab(arguments + (["--only", options.only] if options.only else []))
+    if options.only:
+        print(json.dumps(results, indent=1))
+        return 0
+    rows = rows_of(results)
+    out = Path(options.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1) + "\n")
+    print(table(rows))
+    print(f"written to {out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
