@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every sense that a WSS target reports, by name. encode with wire::encode_sense(…, sense_format(device), …).
+#pragma once
+
+#include <cstdint>
+
+#include "lib/wire/scsi.h"
+
+namespace wss::scsi::sense {
+
+using wire::AdditionalSense;
+using wire::Sense;
+using wire::SenseKey;
+
+constexpr Sense make(SenseKey key, AdditionalSense code) {
+    return Sense{.key = key, .code = code};
+}
+
+constexpr Sense at(SenseKey key, AdditionalSense code, uint64_t information) {
+    return Sense{.key = key, .code = code, .has_information = true, .information = information};
+}
+
+// ---- The medium said no. `lba`: the first block that is bad.
+constexpr Sense read_error(uint64_t lba) {
+    return at(SenseKey::kMediumError, AdditionalSense::kUnrecoveredReadError, lba);
+}
+constexpr Sense write_error(uint64_t lba) {
+    return at(SenseKey::kMediumError, AdditionalSense::kWriteError, lba);
+}
+// A flush failed: what was acknowledged before may be lost, and no block can be named.
+constexpr Sense flush_error() {
+    return make(SenseKey::kMediumError, AdditionalSense::kWriteError);
+}
+constexpr Sense no_space(uint64_t lba) {
+    return at(SenseKey::kDataProtect, AdditionalSense::kSpaceAllocationFailed, lba);
+}
+constexpr Sense write_protected() {
+    return make(SenseKey::kDataProtect, AdditionalSense::kWriteProtected);
+}
+// `offset`: bytes from the start of the data-out buffer to the first that differs.
+constexpr Sense miscompare(uint64_t offset) {
+    return at(SenseKey::kMiscompare, AdditionalSense::kMiscompareDuringVerify, offset);
+}
+// Ours, not the medium's: a bug or a device that vanished.
+constexpr Sense internal_failure() {
+    return make(SenseKey::kHardwareError, AdditionalSense::kInternalTargetFailure);
+}
+constexpr Sense aborted() {
+    return make(SenseKey::kAbortedCommand, AdditionalSense::kNone);
+}
+constexpr Sense not_ready() {
+    return make(SenseKey::kNotReady, AdditionalSense::kNotReadyCauseUnknown);
+}
+
+// ---- The request is wrong.
+constexpr Sense invalid_opcode() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidOpcode);
+}
+constexpr Sense lun_not_supported() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kLunNotSupported);
+}
+// `lba`: the first one that does not exist.
+constexpr Sense lba_out_of_range(uint64_t lba) {
+    return at(SenseKey::kIllegalRequest, AdditionalSense::kLbaOutOfRange, lba);
+}
+// `bit`: most significant bit of the field at fault, -1: the whole byte.
+constexpr Sense invalid_field(uint16_t byte, int8_t bit = -1) {
+    Sense result = make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInCdb);
+    result.field = {.valid = true, .in_cdb = true, .bit = bit, .byte = byte};
+    return result;
+}
+constexpr Sense invalid_list_field(uint16_t byte, int8_t bit = -1) {
+    Sense result = make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInParameterList);
+    result.field = {.valid = true, .in_cdb = false, .bit = bit, .byte = byte};
+    return result;
+}
+constexpr Sense list_length_error() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kParameterListLength);
+}
+constexpr Sense saving_not_supported() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kSavingNotSupported);
+}
+// The IU's data-out buffer holds less than the CDB needs, or runs the other way.
+constexpr Sense data_buffer_too_short() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInCommandIu);
+}
+
+}  // namespace wss::scsi::sense
