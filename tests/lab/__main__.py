@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import signal
 import sys
 
@@ -14,8 +12,9 @@ from tests.lab.disks import parse_size
 from tests.lab.errors import GuestTimeout, LabError
 from tests.lab.inside import frames
 from tests.lab.kernel import choose_kernel
-from tests.lab.lab import Lab
+from tests.lab.lab import Lab, open_lab
 from tests.lab.probe import accelerator_for
+from tests.lab.shell import run_shell
 from tests.lab.vm import Shape
 
 LAB_FAILED = 125  # exit status when it is the lab that failed, not the command
@@ -46,18 +45,24 @@ def shape_of(options: argparse.Namespace) -> Shape:
 def command_run(options: argparse.Namespace) -> int:
     """Run a command in the first machine; its status is ours."""
     command = options.command[0] if len(options.command) == 1 else options.command
-    with Lab(options.vms, shape_of(options), say) as lab:
-        vm = lab.vms[0]
-        status = vm.run(command, options.timeout, check=False, on_output=None if options.icount else relay)
-        if options.icount:
-            relay(frames.STDOUT, status.stdout.encode())
-            relay(frames.STDERR, status.stderr.encode())
+    with open_lab(options.vms, shape_of(options), say) as lab:
+        result = lab.vms[0].run(command, options.timeout, check=False, on_output=None if options.icount else relay)
+        if options.icount:  # it came all at once, so as not to disturb the count
+            relay(frames.STDOUT, result.stdout.encode())
+            relay(frames.STDERR, result.stderr.encode())
+        say(f"status {result.status} after {result.seconds:.3f} s of the machine's time")
         if not options.no_klog:
             lab.check_klog()
-        say(f"status {status.status} after {status.seconds:.3f} s of the machine's time")
-        for vm in lab.vms:
-            vm.power_off()
-    return status.status if status.status >= 0 else 128 - status.status
+        lab.shut_down()
+    return result.status if result.status >= 0 else 128 - result.status
+
+
+def command_shell(options: argparse.Namespace) -> int:
+    """An interactive shell in the first machine; the others can be reached over the segment."""
+    with Lab(options.vms, shape_of(options), say) as lab:
+        if sys.stdin.isatty():
+            say("Ctrl-D ends the shell, Ctrl-] cuts the power; /lab is " + str(lab.share))
+        return run_shell(lab.vms[0])
 
 
 def command_probe(options: argparse.Namespace) -> int:
@@ -70,8 +75,9 @@ def command_probe(options: argparse.Namespace) -> int:
 def command_clean(_options: argparse.Namespace) -> int:
     """Remove logs and disks of runs that are over, and the caches."""
     removed = paths.prune_runs(keep=0)
-    for cached in paths.lab_directory().glob("initramfs-*"):
-        cached.unlink()
+    for pattern in ("initramfs-*", "vmlinux-*"):
+        for cached in paths.lab_directory().glob(pattern):
+            cached.unlink()
     (paths.lab_directory() / "accelerator.json").unlink(missing_ok=True)
     print(f"removed {removed} runs from {paths.runs_directory()}")
     return 0
@@ -96,6 +102,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     run.add_argument("--no-klog", action="store_true", help="do not fail on complaints in the kernel log")
     run.add_argument("command", nargs="+", metavar="CMD", help="after --; a single word goes to sh -c")
     run.set_defaults(function=command_run)
+    shell = actions.add_parser("shell", help="an interactive shell in a machine")
+    machine_options(shell)
+    shell.set_defaults(function=command_shell)
     probe = actions.add_parser("probe", help="which kernel and acceleration the lab uses")
     probe.add_argument("--again", action="store_true", help="probe even if the answer is remembered")
     probe.set_defaults(function=command_probe)

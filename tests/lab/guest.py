@@ -11,15 +11,16 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-import struct
 import threading
 import time
 from dataclasses import dataclass
 from typing import Callable, Protocol, Sequence
 
-from tests.lab.channel import Channel, Sink
-from tests.lab.errors import CommandFailed, GuestDied, GuestTimeout, LabError, tail
+from tests.lab import paths
+from tests.lab.channel import Sink
+from tests.lab.errors import CommandFailed, GuestDied, GuestTimeout, KernelComplaint, LabError, tail
 from tests.lab.inside import frames
+from tests.lab.klog import KernelLog
 
 DEFAULT_TIMEOUT = 60.0
 KILL_GRACE = 10.0  # from SIGKILL to the end of the process; longer means that it hangs in the kernel
@@ -66,6 +67,7 @@ class Process(Sink):
     def __init__(self, name: str, on_output: OnOutput | None = None) -> None:
         self.name = name
         self.controls: Controls | None = None
+        self.last_words: Callable[[], str] = str  # of the machine, for the error when it dies
         self._on_output = on_output
         self._changed = threading.Condition()  # protects all below
         self._streams = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
@@ -80,6 +82,11 @@ class Process(Sink):
     @property
     def stderr(self) -> str:
         return self._text(frames.STDERR)
+
+    @property
+    def running(self) -> bool:
+        with self._changed:
+            return self._result is None and not self._died
 
     def poll(self) -> Result | None:
         """The result when it has ended, else None."""
@@ -189,20 +196,29 @@ class Process(Sink):
         with self._changed:
             held = self._changed.wait_for(lambda: condition() or self._died, timeout)
             if self._died and not condition() and dead_is_error:
-                raise GuestDied(f"`{self.name}`: the machine died while it ran")
+                raise GuestDied(f"`{self.name}`: the machine died while it ran; its console ends:\n{self.last_words()}")
             return held and condition()
 
 
 class Guest:
     """A machine in which commands run. Subclasses say how a command gets there."""
 
-    name = "guest"
-    address = ""  # of the RDMA device
     deferred_output = False  # output comes at the end of a command, so that it does not disturb the measurement
 
-    def __init__(self, environment: dict[str, str], directory: str) -> None:
-        self.environment = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **environment}
-        self.directory = directory
+    def __init__(self, name: str, address: str, share: str) -> None:
+        self.name = name
+        self.address = address  # of its RDMA device
+        self.share = share  # the run's directory that all its machines and the lab see, as this machine names it
+        self.klog = KernelLog(name)
+        build = paths.build_directory()
+        self.environment = {
+            "PATH": f"{build}/bin:{build}:{PATH}",
+            "HOME": "/root",
+            "LANG": "C.UTF-8",
+            "BUILD": str(build),
+            "LAB_ADDRESS": address,
+            "LAB_SHARE": share,
+        }
 
     def run(
         self,
@@ -237,7 +253,7 @@ class Guest:
         spec = {
             "argv": argv,
             "env": {**self.environment, **(env or {})},
-            "cwd": cwd or self.directory,
+            "cwd": cwd or str(paths.REPOSITORY),
             "tty": tty,
             "deferred": self.deferred_output and not tty and on_output is None,
         }
@@ -259,6 +275,17 @@ class Guest:
 
     def settle_udev(self, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.run(["udevadm", "settle", f"--timeout={int(timeout)}"], timeout + 5)
+
+    def sync_klog(self, timeout: float = 20.0) -> None:
+        """Have all that the kernel logged until now in `klog`."""
+        raise NotImplementedError
+
+    def check_klog(self, since: int = 0) -> None:
+        """Raise KernelComplaint when the kernel log since that mark holds a report that no rule allows."""
+        self.sync_klog()
+        reports = self.klog.reports(since)
+        if reports:
+            raise KernelComplaint(f"{self.name}: the kernel complains:\n" + "\n".join(reports))
 
     def _spawn(self, process: Process, spec: dict) -> None:
         raise NotImplementedError

@@ -13,7 +13,11 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.errors import tail
+
 REPORT_LINES = 45  # of context after the line that complains: enough for a call trace
+CAUSE_LINES = 15  # of a dead machine's first complaint …
+LAST_LINES = 10  # … and of its end, in an error message
 LINES_MAX = 200_000  # of one machine; older ones are dropped
 
 # What a healthy kernel never says.
@@ -131,6 +135,15 @@ class KernelLog:
 
     def _complains(self, line: str) -> bool:
         return bool(COMPLAINTS.search(line)) and not any(rule.pattern.search(line) for rule in self._allowed)
+
+
+def last_words(log: str) -> str:
+    """The end of a dead machine's log for an error message: where its first complaint begins, and its last lines."""
+    lines = log.replace("\r", "").splitlines()
+    first = next((number for number, line in enumerate(lines) if COMPLAINTS.search(line)), len(lines))
+    if first < len(lines) - LAST_LINES:
+        lines = [*lines[first : first + CAUSE_LINES], "…", *lines[-LAST_LINES:]]
+    return tail("\n".join(lines), CAUSE_LINES + 1 + LAST_LINES)
 
 
 def _bare(line: str) -> str:

@@ -1,26 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lab: one or several machines of one run, brought up together and always taken down together.
 
-    with Lab(vms=2) as lab:
+    with open_lab(vms=2) as lab:
         lab.vms[0].run("ib_devinfo")
+
+With LAB=host in the environment open_lab gives the machine itself instead of a virtual one.
 """
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
-from typing import Callable
+from typing import Callable, Sequence
 
 from tests.lab import paths
 from tests.lab.errors import LabError
+from tests.lab.guest import Guest
+from tests.lab.host_guest import HostGuest
 from tests.lab.kernel import choose_kernel
+from tests.lab.network import Segment
 from tests.lab.probe import accelerator_for
 from tests.lab.vm import Shape, Vm
 
 VMS_MAX = 16
+Say = Callable[[str], None]
+
+
+class HostLab:
+    """The machine itself, as a lab of one."""
+
+    def __init__(self) -> None:
+        self.run_directory = paths.new_run_directory()
+        self.share = self.run_directory / "share"
+        self.vms: Sequence[Guest] = [HostGuest(self.share)]
+
+    def __enter__(self) -> HostLab:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def check_klog(self) -> None:
+        self.vms[0].check_klog()
+
+    def shut_down(self) -> None:
+        """A host stays up."""
+
+    def close(self) -> None:
+        for guest in self.vms:
+            assert isinstance(guest, HostGuest)
+            guest.close()
 
 
 class Lab:
-    def __init__(self, vms: int = 1, shape: Shape = Shape(), say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, vms: int = 1, shape: Shape = Shape(), say: Say = lambda _: None) -> None:
         if not 1 <= vms <= VMS_MAX:
             raise LabError(f"{vms} machines: the lab has 1 to {VMS_MAX}")
         self.kernel = choose_kernel()
@@ -28,7 +61,10 @@ class Lab:
         self.run_directory = paths.new_run_directory()
         self.share = self.run_directory / "share"  # /lab in every machine
         self._say = say
+        self.segment = Segment(vms) if vms > 1 else None
         self.vms = [Vm(index, shape, self.kernel, answer.accelerator, self.run_directory) for index in range(vms)]
+        for vm in self.vms if self.segment else ():
+            vm.network_port = self.segment.cables[vm.index]
 
     def __enter__(self) -> Lab:
         try:
@@ -49,9 +85,25 @@ class Lab:
             vm.wait_ready()
             self._say(f"{vm.name}: {vm.kernel.release} by {vm.accelerator}, up in {vm.boot_seconds:.1f} s")
 
+    def cut_link(self, vm: Vm) -> None:
+        """Nothing reaches that machine and nothing comes from it, until restore_link."""
+        self._require_segment().cut(vm.index)
+
+    def restore_link(self, vm: Vm) -> None:
+        self._require_segment().restore(vm.index)
+
+    def lose_frames(self, share: float, seed: int = 0) -> None:
+        """Lose this share of all frames between the machines (0 ends it), drawn from the seed."""
+        self._require_segment().lose(share, seed)
+
     def check_klog(self) -> None:
         for vm in self.vms:
             vm.check_klog()
+
+    def shut_down(self) -> None:
+        """Power all machines off in an orderly way."""
+        for vm in self.vms:
+            vm.power_off()
 
     def close(self) -> None:
         """Everything off and away but the logs. Safe to call twice."""
@@ -59,3 +111,23 @@ class Lab:
             vm.power_cut()
             for disk in vm.disks:
                 disk.remove()
+        if self.segment:
+            self.segment.close()
+
+    def _require_segment(self) -> Segment:
+        if self.segment is None:
+            raise LabError("one machine alone has no segment to cut: start the lab with vms=2 or more")
+        return self.segment
+
+
+def open_lab(vms: int = 1, shape: Shape = Shape(), say: Say = lambda _: None) -> Lab | HostLab:
+    """A lab of virtual machines or, with LAB=host, of this machine. Use it in a `with` statement."""
+    place = os.environ.get("LAB") or "vm"
+    if place == "vm":
+        return Lab(vms, shape, say)
+    if place != "host":
+        raise LabError(f"LAB={place}: say vm or host")
+    if vms != 1 or shape.icount:
+        raise LabError("LAB=host is one machine, and it cannot count instructions")
+    say("commands run on this machine itself (LAB=host)")
+    return HostLab()

@@ -9,7 +9,6 @@ cut is SIGKILL: disks keep what was written to them, memory is lost.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -18,14 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import paths
+from tests.lab.bootimage import boot_image
 from tests.lab.channel import AgentControls, Channel
 from tests.lab.disks import Disk
-from tests.lab.errors import BootError, CommandFailed, GuestDied, KernelComplaint, LabError, tail
+from tests.lab.errors import BootError, CommandFailed, GuestDied, LabError
 from tests.lab.guest import Guest, Process
 from tests.lab.initramfs import initramfs_for
 from tests.lab.inside import frames
 from tests.lab.kernel import Kernel
-from tests.lab.klog import KernelLog
+from tests.lab.klog import last_words
 
 QEMU = "qemu-system-x86_64"
 INSIDE = Path(__file__).with_name("inside")
@@ -51,15 +51,15 @@ class Vm(Guest):
     """A machine and, while it runs, the commands in it."""
 
     def __init__(self, index: int, shape: Shape, kernel: Kernel, accelerator: str, run: Path) -> None:
-        self.name = f"vm{index}"
-        self.address = f"10.87.0.{index + 1}"
-        super().__init__(guest_environment(self.address), str(paths.REPOSITORY))
+        super().__init__(f"vm{index}", f"10.87.0.{index + 1}", share="/lab")
+        self.index = index
         self.shape = shape
         self.kernel = kernel
         self.accelerator = "tcg" if shape.icount else accelerator
         self.deferred_output = shape.icount
-        self.console_path = run / f"{self.name}.console"
-        self.klog = KernelLog(self.name)
+        self.console_path = run / f"{self.name}.console"  # of the latest boot
+        self._run = run
+        self._boots = 0
         self.boot_seconds = 0.0
         self.network_port: socket.socket | None = None  # plugged into a segment's switch; None: nobody else there
         self.disks = [
@@ -81,6 +81,9 @@ class Vm(Guest):
         for disk in self.disks:
             disk.create()
         self.klog.new_boot()
+        self._boots += 1
+        self.console_path = self._run / f"{self.name}-boot{self._boots}.console"
+        self._drain_cable()
         ours, theirs = socket.socketpair()
         nic = self.network_port
         inherited = [theirs.fileno()] + ([nic.fileno()] if nic else [])
@@ -106,7 +109,8 @@ class Vm(Guest):
             raise BootError(f"{self.name} died while booting; its console ends:\n{self._last_words()}")
         rdma = "rdma" if self.shape.rdma else "none"
         try:
-            self.run(["sh", str(INSIDE / "setup.sh"), self.name, self.address, str(MTU), rdma], timeout, cwd="/")
+            words = [self.name, self.address, str(MTU), rdma, str(len(self.disks))]
+            self.run(["sh", str(INSIDE / "setup.sh"), *words], timeout, cwd="/")
         except (CommandFailed, GuestDied) as error:
             self.power_cut()
             raise BootError(f"{self.name} booted, but its set-up failed: {error}\n{self._last_words()}") from error
@@ -143,6 +147,12 @@ class Vm(Guest):
     def resume(self) -> None:
         self._require_qemu().send_signal(signal.SIGCONT)
 
+    def disk_device(self, number: int) -> str:
+        """The /dev name of a disk. Looked up by serial number: the kernel may find several in any order."""
+        serial = self.disks[number].serial
+        found = self.run(f"grep -lw {serial} /sys/class/nvme/*/serial").stdout.split("/")
+        return f"/dev/{found[-2]}n1"
+
     @property
     def running(self) -> bool:
         return self._qemu is not None and self._qemu.poll() is None
@@ -162,24 +172,26 @@ class Vm(Guest):
         elif not self._channel.sync(timeout) and not self._channel.dead.is_set():
             raise GuestDied(f"{self.name} does not answer ({timeout:.0f} s); its console ends:\n{self._last_words()}")
 
-    def check_klog(self, since: int = 0) -> None:
-        """Raise KernelComplaint when the kernel log since that mark holds a report that no rule allows."""
-        self.sync_klog()
-        reports = self.klog.reports(since)
-        if reports:
-            raise KernelComplaint(f"{self.name}: the kernel complains:\n" + "\n".join(reports))
-
     # ---- what Guest asks for
 
     def _spawn(self, process: Process, spec: dict) -> None:
         channel = self._channel
         if channel is None or channel.dead.is_set():
             raise GuestDied(f"`{process.name}`: {self.name} is not running; its console ends:\n{self._last_words()}")
+        process.last_words = self._last_words
         process.controls = AgentControls(channel, channel.spawn(process, spec))
+
+    def _drain_cable(self) -> None:
+        """Forget frames that arrived while the machine was off."""
+        try:
+            while self.network_port and self.network_port.recv(65536, socket.MSG_DONTWAIT):
+                pass
+        except BlockingIOError:
+            pass
 
     def _last_words(self) -> str:
         said = [path.read_text(errors="replace") for path in self._logs() if path.exists()]
-        return tail("\n".join(text for text in said if text.strip()))
+        return last_words("\n".join(text for text in said if text.strip()))
 
     def _logs(self) -> list[Path]:
         return [self.console_path.with_suffix(".qemu"), self.console_path]
@@ -200,7 +212,7 @@ class Vm(Guest):
         command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", f"wss-{self.name}"]
         command += self._processor()
         command += ["-m", str(self.shape.memory_mib)]
-        command += ["-kernel", str(self.kernel.image), "-initrd", str(initramfs_for(self.kernel))]
+        command += ["-kernel", str(boot_image(self.kernel)), "-initrd", str(initramfs_for(self.kernel))]
         command += ["-append", self._kernel_command_line()]
         command += ["-serial", f"file:{self.console_path}"]
         command += ["-virtfs", "local,path=/,mount_tag=host,security_model=none,multidevs=remap,readonly=on"]
@@ -244,8 +256,3 @@ def is_below_fresh(path: Path) -> bool:
     return any(fresh in path.parents for fresh in FRESH)
 
 
-def guest_environment(address: str) -> dict[str, str]:
-    """What commands in any machine of the lab find in their environment."""
-    build = paths.build_directory()
-    search = os.pathsep.join([str(build / "bin"), str(build), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
-    return {"PATH": search, "BUILD": str(build), "LAB_ADDRESS": address}

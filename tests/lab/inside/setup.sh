@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # First command in a machine: its name, its network card on the private segment, soft RDMA on it.
-# Arguments: name, address, MTU, "rdma" or "none".
+# Arguments: name, address, MTU, "rdma" or "none", number of NVMe disks.
 set -eu
-name=$1 address=$2 mtu=$3 rdma=$4
+name=$1 address=$2 mtu=$3 rdma=$4 disks=$5
 
 echo "$name" >/proc/sys/kernel/hostname
 echo 1 >/proc/sys/kernel/hung_task_warnings
@@ -12,6 +12,15 @@ ip link set lo up
 ip link set eth0 mtu "$mtu" up
 ip address add "$address/24" dev eth0
 mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true # not in every kernel
-[ "$rdma" = rdma ] || exit 0
-modprobe -a rdma_rxe rdma_ucm
-rdma link add rxe0 type rxe netdev eth0
+if [ "$rdma" = rdma ]; then
+    modprobe -a rdma_rxe rdma_ucm
+    rdma link add rxe0 type rxe netdev eth0
+fi
+[ "$disks" -gt 0 ] || exit 0
+modprobe nvme # finds its disks in the background
+tries=200
+until [ "$(find /dev -maxdepth 1 -name 'nvme*n1' | wc -l)" -eq "$disks" ]; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || { echo "only some of $disks NVMe disks appeared" >&2 && exit 1; }
+    sleep 0.05
+done

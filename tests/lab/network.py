@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private segment of several machines: starts the switch (switch.py), hands out its cables, cuts and restores them.
+
+A cable is a socket pair that outlives its machine: after a power cut the machine comes up on the same port.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+from tests.lab import paths
+from tests.lab.errors import LabError
+
+ANSWER_LIMIT = 10.0
+BUFFER = 4 * 1024 * 1024  # of a cable in each direction: a burst of a machine must not block it
+
+
+class Segment:
+    def __init__(self, ports: int) -> None:
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(ports)]
+        for end in (end for pair in pairs for end in pair):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+        self.cables = [pair[0] for pair in pairs]  # the machines' ends
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(ANSWER_LIMIT)
+        wires = [theirs, *(pair[1] for pair in pairs)]
+        numbers = [wire.fileno() for wire in wires]
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-B", "-m", "tests.lab.switch", *map(str, numbers)]
+        self._switch = subprocess.Popen(
+            command, cwd=paths.REPOSITORY, pass_fds=numbers, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        for wire in wires:
+            wire.close()
+
+    def cut(self, port: int) -> None:
+        """From now on nothing reaches that machine and nothing comes from it. The machine sees its link up: as when a
+        switch further away fails."""
+        self._order({"port": port, "up": False})
+
+    def restore(self, port: int) -> None:
+        self._order({"port": port, "up": True})
+
+    def lose(self, share: float, seed: int = 0) -> None:
+        """Lose this share of all frames (0 ends it), drawn from the seed."""
+        self._order({"loss": share, "seed": seed})
+
+    def counters(self) -> list[dict]:
+        """Of each port: frames delivered, frames lost."""
+        return self._order({})["ports"]
+
+    def close(self) -> None:
+        self._control.close()
+        for cable in self.cables:
+            cable.close()
+        try:
+            self._switch.wait(2)
+        except subprocess.TimeoutExpired:
+            self._switch.kill()
+            self._switch.wait(10)
+
+    def _order(self, order: dict) -> dict:
+        """One command and its answer: when this returns, it is so."""
+        answer = b""
+        try:
+            self._control.sendall(json.dumps(order).encode() + b"\n")
+            while not answer.endswith(b"\n"):
+                chunk = self._control.recv(65536)
+                if not chunk:
+                    raise ConnectionError("it closed the control socket")
+                answer += chunk
+        except OSError as error:
+            raise LabError(f"the lab's network switch does not answer (exit status {self._switch.poll()}): {error}") from error
+        return json.loads(answer)

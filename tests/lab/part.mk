@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+# The lab: virtual machines with soft RDMA (tests/lab/README.md). VM='--nvme 1G --cpus 2 …' shapes the machine of `make lab`.
+LAB_ENV = BUILD=$(abspath $(BUILD)) MODE=$(MODE)
+PYTEST = $(LAB_ENV) timeout $(SYSTEM_LIMIT) /usr/bin/python3 -B -m pytest -p no:cacheprovider
+SYSTEM_LIMIT ?= 900
+
+.PHONY: lab lab-probe lab-clean check-system
+lab: ## an interactive shell in a VM with the tree's binaries on PATH (VM='--nvme 1G --vms 2')
+	@$(LAB_ENV) tests/lab/lab shell $(VM)
+
+lab-probe: ## say which kernel and acceleration the lab uses, and why
+	@$(LAB_ENV) tests/lab/lab probe
+
+lab-clean: ## remove logs, disks and caches of lab runs that are over
+	@$(LAB_ENV) tests/lab/lab clean
+
+check-system: ## run the system tests in the lab (FILTER=pattern, as of pytest -k)
+	@$(PYTEST) tests/system -x -q $(if $(FILTER),-k '$(FILTER)')
