@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's command line: exit statuses, the interactive shell, and that an interrupted run leaves no machine behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab import paths
+
+LAB = str(paths.REPOSITORY / "tests/lab/lab")
+BOOT_LIMIT = 100.0
+
+
+def run_lab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([LAB, *arguments], capture_output=True, text=True, timeout=BOOT_LIMIT + 60)
+
+
+def test_run_gives_the_command_s_output_and_status() -> None:
+    done = run_lab("run", "--nvme", "64M", "--", "lsblk -bdno SIZE /dev/nvme0n1; echo oops >&2; exit 9")
+    assert (done.returncode, done.stdout.strip()) == (9, str(64 << 20))
+    assert "oops" in done.stderr
+
+
+def test_run_fails_on_a_kernel_complaint_although_the_command_succeeds() -> None:
+    done = run_lab("run", "--", "echo '<4>WARNING: provoked' >/dev/kmsg")
+    assert done.returncode == 125
+    assert "WARNING: provoked" in done.stderr
+
+
+def test_run_kills_a_command_at_its_limit() -> None:
+    done = run_lab("run", "--timeout", "1", "--", "sleep", "4341")
+    assert done.returncode == 124
+    assert "did not end within 1 s" in done.stderr
+
+
+def test_bad_size_is_explained() -> None:
+    done = run_lab("run", "--nvme", "many", "--", "true")
+    assert done.returncode == 125
+    assert "'many' is not a size" in done.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int) -> None:
+    run = subprocess.Popen([LAB, "run", "--vms", "2", "--", "echo up; sleep 4342"], stdout=subprocess.PIPE)
+    try:
+        assert run.stdout and select.select([run.stdout], [], [], BOOT_LIMIT)[0], "it did not boot"
+        children = children_of(run.pid)
+        assert len(children) == 3  # two machines and their switch
+        run.send_signal(signum)
+        run.wait(20)
+    finally:
+        run.kill()
+    limit = time.monotonic() + 10
+    while any(map(lives, children)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not any(map(lives, children))
+
+
+def test_shell_is_a_terminal_and_leaves_by_exit() -> None:
+    terminal, theirs = pty.openpty()
+    shell = subprocess.Popen([LAB, "shell"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    try:
+        expect(terminal, rb"vm0:.*# ", BOOT_LIMIT)
+        os.write(terminal, b"stty size; test -t 0 && echo ter''minal\r")
+        expect(terminal, rb"\d+ \d+\r\n(.|\n)*terminal\r\n", 20)
+        os.write(terminal, b"exit 6\r")
+        assert shell.wait(20) == 6
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(terminal)
+
+
+def expect(terminal: int, pattern: bytes, timeout: float) -> None:
+    """Read until the pattern appears; the assertion shows what came instead."""
+    seen = b""
+    limit = time.monotonic() + timeout
+    while not re.search(pattern, seen):
+        ready = select.select([terminal], [], [], max(0.0, limit - time.monotonic()))[0]
+        assert ready, f"no {pattern!r} in {seen!r}"
+        seen += os.read(terminal, 4096)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
+
+def lives(pid: int) -> bool:
+    """Neither gone nor a zombie that nobody has collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the lab that can be tested without a machine: sizes, frames, kernel choice, kernel log, the host as guest."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import bootimage
+from tests.lab.disks import parse_size
+from tests.lab.errors import GuestTimeout, KernelComplaint, LabError
+from tests.lab.host_guest import HostGuest
+from tests.lab.initramfs import initramfs_for
+from tests.lab.inside import frames
+from tests.lab.kernel import choose_kernel, newest_installed
+from tests.lab.klog import KernelLog, last_words
+from tests.lab.lab import Lab, open_lab
+from tests.lab.vm import Shape
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("64M", 64 << 20), ("2GiB", 2 << 30), ("1tb", 1 << 40)])
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "1", "-4096", "1.5G", "4Q"])
+def test_senseless_sizes_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_size(text)
+
+
+def test_frames_survive_any_cut_of_the_stream() -> None:
+    stream = frames.pack(frames.STDOUT, 1, b"abc") + frames.pack(frames.EXIT, 2) + frames.pack(frames.KLOG, 0, b"x" * 300)
+    parser = frames.Parser()
+    found = [frame for byte in stream for frame in parser.feed(bytes([byte]))]
+    assert found == frames.Parser().feed(stream)
+    assert [(kind, number, len(body)) for kind, number, body in found] == [
+        (frames.STDOUT, 1, 3),
+        (frames.EXIT, 2, 0),
+        (frames.KLOG, 0, 300),
+    ]
+
+
+def test_frame_longer_than_the_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="limit"):
+        frames.Parser().feed(frames.HEADER.pack(frames.STDOUT, 1, frames.PAYLOAD_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: CPU: 1 PID: 77 at drivers/infiniband/core/mr_pool.c:80 ib_mr_pool_destroy+0x6b/0x80 [ib_core]",
+        "BUG: kernel NULL pointer dereference, address: 0000000000000008",
+        "BUG: KASAN: slab-use-after-free in wss_queue_rq+0x1c/0x80",
+        "Oops: 0002 [#1] PREEMPT SMP NOPTI",
+        "WARNING: possible circular locking dependency detected",
+        "WARNING: suspicious RCU usage",
+        "INFO: task kworker/0:1:8 blocked for more than 120 seconds.",
+        "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [fio:300]",
+        "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+        "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+        "UBSAN: array-index-out-of-bounds in io.c:7:3",
+        "Kernel panic - not syncing: Fatal exception",
+        "DMA-API: nvme 0000:00:06.0: device driver has pending DMA allocations while released from device",
+    ],
+)
+def test_complaint_of_the_kernel_is_recognised(line: str) -> None:
+    log = KernelLog("test")
+    log.append(f"4,1,5000000,-;{line}\n SUBSYSTEM=pci")
+    assert len(log.reports()) == 1
+    assert line in log.reports()[0]
+
+
+@pytest.mark.parametrize(
+    "line", ["wss: debugging is on", "Spectre V2 : WARN not applicable", "debug: BUGS none", "nvme: Ignoring bogus Namespace"]
+)
+def test_harmless_line_is_no_complaint(line: str) -> None:
+    log = KernelLog("test")
+    log.append(f"6,1,5000000,-;{line}")
+    assert log.reports() == []
+
+
+def test_allowed_line_hides_no_other() -> None:
+    log = KernelLog("test")
+    log.allow("provoked", "this test")
+    log.append("4,1,1,-;WARNING: provoked")
+    assert log.reports() == []
+    log.append("4,2,2,-;WARNING: not provoked".replace("provoked", "expected"))
+    assert len(log.reports()) == 1
+
+
+def test_last_words_begin_with_the_cause_however_long_the_trace() -> None:
+    text = "all is well\n" * 50 + "BUG: the cause\n" + "trace\n" * 100 + "the end\n"
+    assert "the cause" in last_words(text)
+    assert "the end" in last_words(text)
+    assert len(last_words(text).splitlines()) < 40
+
+
+def test_console_adds_only_what_the_agent_did_not_send(tmp_path: Path) -> None:
+    log = KernelLog("test")
+    log.new_boot()
+    log.append("4,1,1000000,-;WARNING: sent")
+    console = tmp_path / "console"
+    console.write_text("[    1.000000] WARNING: sent\r\n[    2.000000] Kernel panic - not sent\r\n")
+    log.end_of_boot(console)
+    log.end_of_boot(console)
+    assert log.text().splitlines() == ["[    1.000000] WARNING: sent", "[    2.000000] Kernel panic - not sent"]
+
+
+def test_boot_without_any_kernel_names_the_package(tmp_path: Path) -> None:
+    (tmp_path / "vmlinuz-9.9.9-none").touch()
+    with pytest.raises(LabError, match="linux-image-amd64"):
+        newest_installed(tmp_path)
+
+
+def test_packed_kernel_is_unpacked_and_an_unknown_packing_is_left_alone() -> None:
+    body = b"\x7fELF kernel"
+    payload = gzip.compress(body)
+    image = bytearray(1024) + payload
+    image[0x1F1] = 1
+    image[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", image, 0x248, 0, len(payload))
+    assert bootimage.unpack(bytes(image)) == body
+    image[1024:1026] = b"??"
+    assert bootimage.unpack(bytes(image)) is None
+    assert bootimage.unpack(b"") is None
+
+
+def test_initramfs_is_an_archive_with_init_and_modules() -> None:
+    archive = initramfs_for(choose_kernel()).read_bytes()
+    listed = subprocess.run(["cpio", "-t", "--quiet"], input=archive, capture_output=True, check=True, timeout=30)
+    names = listed.stdout.decode().split()
+    assert {"init", "bin/busybox", "dev/console", "modules/order", "modules/overlay.ko"} <= set(names)
+
+
+def test_lab_of_no_machine_or_unknown_place_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LabError, match="1 to"):
+        Lab(0)
+    monkeypatch.setenv("LAB", "moon")
+    with pytest.raises(LabError, match="vm or host"):
+        open_lab()
+    monkeypatch.setenv("LAB", "host")
+    with pytest.raises(LabError, match="one machine"):
+        open_lab(2, Shape())
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostGuest]:
+    """The machine itself. It may have no RDMA: its address is given."""
+    monkeypatch.setenv("WSS_LAB_ADDRESS", "127.0.0.1")
+    guest = HostGuest(tmp_path)
+    yield guest
+    guest.close()
+
+
+def test_host_runs_commands_like_a_guest(host: HostGuest) -> None:
+    result = host.run("echo $LAB_ADDRESS; cat; echo err >&2; exit 3", stdin=b"typed\n", check=False)
+    assert (result.status, result.stdout, result.stderr) == (3, "127.0.0.1\ntyped\n", "err\n")
+
+
+def test_host_kills_a_hanging_command_with_its_children(host: HostGuest) -> None:
+    with pytest.raises(GuestTimeout):
+        host.run("sleep 4331 & sleep 4331", timeout=0.5)
+    assert host.run("pgrep -c -f 'sleep 433[1]'", check=False).stdout.strip() == "0"
+
+
+def test_host_kernel_log_is_checked(host: HostGuest) -> None:
+    host.check_klog()
+    host.klog.append("4,1,1,-;WARNING: on the host")
+    with pytest.raises(KernelComplaint, match="on the host"):
+        host.check_klog()
