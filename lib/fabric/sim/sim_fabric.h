@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fabric of the simulated world (lib/reactor/sim/world.h): the rules F1-F7 of fabric.h with virtual
+// delays and seeded faults. It really delivers: bytes are copied when they arrive, not when they are posted,
+// so a buffer that is reused too early shows as corrupt data.
+//
+// Faults (Network): every message takes a drawn delay; connections overtake one another but never themselves;
+// a connection breaks at a drawn operation; connecting is refused; memory cannot be registered; a cut link
+// delays what is posted until it heals, or fails it as lost when that takes longer than the retries; a
+// crashed node answers nothing.
+#pragma once
+
+#include <memory>
+
+#include "lib/fabric/fabric.h"
+#include "lib/reactor/sim/world.h"
+
+namespace wss::fabric {
+
+// How the network of a world behaves. Odds are "one in", 0 is never.
+struct SimNetwork {
+    Nanoseconds delay_min = from_us(2);
+    Nanoseconds delay_max = from_us(40);
+    uint32_t slow_one_in = 0;  // a message that takes slow_delay
+    Nanoseconds slow_delay = from_ms(50);
+    uint32_t break_one_in = 0;        // per operation: the connection breaks
+    uint32_t refuse_one_in = 0;       // per connect
+    uint32_t register_one_in = 0;     // per registration: fails
+    Nanoseconds retries = from_s(2);  // until an unanswered operation fails with kPeerLost
+};
+
+// The device of `node` in its present incarnation. `network` outlives it. Peers are addressed as sim://<node
+// name>; several listeners on a node differ by port.
+std::unique_ptr<Fabric> open_sim(sim::Node& node, const SimNetwork& network);
+
+}  // namespace wss::fabric

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A disk of the simulated world, as treacherous as R1 of backend.h permits.
+//
+// What was written is volatile until a flush (that began after the write was done) completes, or was written
+// with FUA. When the node crashes, each 512-byte sector keeps, by chance, its stable content or any version
+// written since: writes vanish, survive, tear and overtake one another. Requests in flight at the crash may
+// have happened, wholly or partly.
+//
+// A SimDisk outlives the incarnations of its node: it is the hardware. open() gives one incarnation its
+// Backend.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lib/io/backend.h"
+#include "lib/reactor/sim/world.h"
+
+namespace wss::io {
+
+struct SimDiskFaults {
+    Nanoseconds latency_min = from_us(10);
+    Nanoseconds latency_max = from_us(200);
+    uint32_t slow_one_in = 0;
+    Nanoseconds slow = from_ms(200);
+    uint32_t error_one_in = 0;  // EIO; a write that failed may have happened in part
+};
+
+class SimDisk {
+  public:
+    SimDisk(sim::World& world, uint64_t size, const SimDiskFaults& faults)
+        : world_(world), size_(size), faults_(faults) {}
+    ~SimDisk();
+
+    // The disk as software on `node` sees it.
+    std::unique_ptr<Backend> open(sim::Node& node);
+    // Power is lost. Call it right after Node::crash(), while the memory that requests in flight point to
+    // still exists.
+    void crash();
+
+    static constexpr uint32_t kSector = 512;
+
+  private:
+    friend class SimQueue;
+    friend class SimBackend;
+    using Bytes = std::array<std::byte, kSector>;
+    struct Version {
+        uint64_t order;
+        Bytes bytes;
+    };
+    struct Sector {
+        Bytes stable{};
+        std::vector<Version> pending;  // oldest first
+        const Bytes& current() const { return pending.empty() ? stable : pending.back().bytes; }
+    };
+    // Starts a request; `queue` is told when it is done, if it still exists.
+    struct Flight {
+        Request* request;
+        uint64_t submitted;  // writes_ at submission: what a flush covers
+        std::weak_ptr<std::vector<Request*>> finished;
+    };
+
+    void start(Request& request, const std::shared_ptr<std::vector<Request*>>& finished);
+    void finish(uint64_t id);
+    int perform(const Flight& flight);
+    void read(Request& request);
+    void write(const Request& request, uint64_t sectors);
+    void flush(uint64_t up_to);
+
+    sim::World& world_;
+    const uint64_t size_;
+    const SimDiskFaults& faults_;
+    std::map<uint64_t, Sector> sectors_;
+    std::map<uint64_t, Flight> flights_;
+    uint64_t next_flight_ = 0;
+    uint64_t writes_ = 0;
+};
+
+}  // namespace wss::io

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/reactor/sim/world.h"
+
+#include <algorithm>
+
+namespace wss::sim {
+
+// Long enough that no clock of a node is negative whatever its skew.
+constexpr Nanoseconds kEpoch = from_s(1000);
+
+Nanoseconds NodeClock::now() noexcept {
+    Nanoseconds t = world_.now();
+    return kEpoch + t + skew + Nanoseconds{t.count / 1'000'000 * drift_ppm};
+}
+
+Nanoseconds NodeClock::to_world(Nanoseconds local) const noexcept {
+    if (local == kNever) return kNever;
+    int64_t t = (local - kEpoch - skew).count;
+    // Rounded up: a timer is due when the node's clock shows its deadline, never a moment before.
+    return {t - t / (1'000'000 + drift_ppm) * drift_ppm + (drift_ppm != 0 ? 1000 : 0)};
+}
+
+void Node::crash() {
+    alive_ = false;
+    reactors_.clear();
+    services_.clear();
+    world_.note(0xdead0000u + index_);
+}
+
+void Node::restart() {
+    alive_ = true;
+    ++incarnation_;
+    world_.note(0xa11e0000u + index_);
+}
+
+World::World(uint64_t seed) : random_(seed) {}
+
+Node& World::add_node(std::string name) {
+    nodes_.push_back(std::make_unique<Node>(*this, std::move(name), static_cast<uint32_t>(nodes_.size())));
+    return *nodes_.back();
+}
+
+Node* World::find(std::string_view name) {
+    for (auto& node : nodes_)
+        if (node->name() == name) return node.get();
+    return nullptr;
+}
+
+void World::schedule(Nanoseconds at, std::function<void()> event) {
+    events_.push_back({std::max(at, now_), scheduled_++, std::move(event)});
+    std::push_heap(events_.begin(), events_.end(), Later());
+}
+
+size_t World::run_due_events() {
+    size_t ran = 0;
+    while (!events_.empty() && events_.front().at <= now_) {
+        std::pop_heap(events_.begin(), events_.end(), Later());
+        std::function<void()> run = std::move(events_.back().run);
+        events_.pop_back();
+        run();
+        ++ran;
+    }
+    return ran;
+}
+
+size_t World::step_reactors() {
+    std::vector<std::pair<Node*, reactor::Reactor*>> all;
+    for (auto& node : nodes_)
+        for (reactor::Reactor* reactor : node->reactors_) all.emplace_back(node.get(), reactor);
+    for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random_.below(i)]);
+    size_t events = 0;
+    for (auto& [node, reactor] : all) {
+        // An earlier one in this round may have crashed the node or removed the reactor.
+        bool present =
+            std::find(node->reactors_.begin(), node->reactors_.end(), reactor) != node->reactors_.end();
+        if (present) events += reactor->step();
+    }
+    return events;
+}
+
+Nanoseconds World::next_time() const {
+    Nanoseconds next = events_.empty() ? kNever : events_.front().at;
+    for (const auto& node : nodes_)
+        for (reactor::Reactor* reactor : node->reactors_)
+            next = std::min(next, node->clock_.to_world(reactor->next_deadline()));
+    return next;
+}
+
+bool World::step(Nanoseconds limit) {
+    if (run_due_events() + step_reactors() > 0) return true;
+    Nanoseconds next = next_time();
+    if (next > limit || next == kNever) {
+        if (limit != kNever) now_ = limit;
+        return false;
+    }
+    // At least a nanosecond: rounding of a drifting clock must not stop time.
+    now_ = std::max(next, now_ + Nanoseconds{1});
+    return true;
+}
+
+void World::run_for(Nanoseconds duration) {
+    Nanoseconds limit = now_ + duration;
+    while (step(limit)) {
+    }
+}
+
+bool World::run_until(const std::function<bool()>& done, Nanoseconds limit) {
+    Nanoseconds end = now_ + limit;
+    while (!done())
+        if (!step(end)) return done();
+    return true;
+}
+
+static std::pair<uint32_t, uint32_t> link(const Node& a, const Node& b) {
+    return std::minmax(a.index(), b.index());
+}
+void World::cut(const Node& a, const Node& b) {
+    cuts_.insert(link(a, b));
+}
+void World::heal(const Node& a, const Node& b) {
+    cuts_.erase(link(a, b));
+}
+bool World::connected(const Node& a, const Node& b) const {
+    return !cuts_.contains(link(a, b));
+}
+
+bool World::fault(std::string_view name, uint32_t one_in) {
+    if (!faults_on_ || one_in == 0) return false;
+    auto site =
+        std::find_if(fault_sites_.begin(), fault_sites_.end(), [&](auto& s) { return s.first == name; });
+    if (site == fault_sites_.end()) {
+        fault_sites_.emplace_back(std::string(name), random_.chance(4));
+        site = fault_sites_.end() - 1;
+    }
+    if (!site->second || !random_.chance(one_in)) return false;
+    note(std::hash<std::string_view>()(name));
+    return true;
+}
+
+void World::note(uint64_t what) noexcept {
+    // FNV-1a over words: cheap, and order matters.
+    trace_ = (trace_ ^ what) * 0x100000001b3u;
+    trace_ = (trace_ ^ static_cast<uint64_t>(now_.count)) * 0x100000001b3u;
+}
+
+}  // namespace wss::sim

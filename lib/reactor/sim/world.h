@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated world: one thread, all time and chance from a seed.
+//
+// A World holds virtual time, a heap of events and the nodes; each node has a clock of its own (it may be
+// skewed and drift) and the reactors that run on it. World::step() steps every reactor, in an order drawn
+// from the seed, until none has work, and only then lets time pass, to the next event or timer. So a run of
+// hours takes seconds, and the same seed gives the same run: trace() is a hash over all that happened, for
+// tests to compare.
+//
+// Fault sites are two-level: a quarter of them is armed per run, and an armed site fires with the given odds;
+// a run in which everything fails at once would only ever exercise the first error path.
+//
+// Thread-safety: none; that is the point.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/reactor/reactor.h"
+
+namespace wss::sim {
+
+class World;
+
+// A node's view of time.
+class NodeClock final : public Clock {
+  public:
+    explicit NodeClock(World& world) : world_(world) {}
+    Nanoseconds now() noexcept override;
+    Nanoseconds skew{0};
+    int32_t drift_ppm = 0;
+    // When this clock shows `local`, in world time.
+    Nanoseconds to_world(Nanoseconds local) const noexcept;
+
+  private:
+    World& world_;
+};
+
+// A machine. It crashes and comes back; its incarnation says how often. What runs on it belongs to the
+// scenario, which destroys it when the node crashes.
+class Node {
+  public:
+    Node(World& world, std::string name, uint32_t index)
+        : world_(world), name_(std::move(name)), index_(index), clock_(world) {}
+    const std::string& name() const { return name_; }
+    uint32_t index() const { return index_; }
+    World& world() { return world_; }
+    NodeClock& clock() { return clock_; }
+    bool alive() const { return alive_; }
+    uint32_t incarnation() const { return incarnation_; }
+
+    void run(reactor::Reactor& reactor) { reactors_.push_back(&reactor); }
+    void forget(reactor::Reactor& reactor) { std::erase(reactors_, &reactor); }
+
+    // What listens here, by port; the fabric that put it there knows its type. Gone with a crash.
+    std::map<uint16_t, void*>& services() { return services_; }
+
+    // Power off: reactors stop at once; nobody is told. The scenario then destroys what ran here.
+    void crash();
+    void restart();
+
+  private:
+    friend class World;
+    World& world_;
+    const std::string name_;
+    const uint32_t index_;
+    NodeClock clock_;
+    bool alive_ = true;
+    uint32_t incarnation_ = 0;
+    std::vector<reactor::Reactor*> reactors_;
+    std::map<uint16_t, void*> services_;
+};
+
+class World {
+  public:
+    explicit World(uint64_t seed);
+    World(const World&) = delete;
+
+    Nanoseconds now() const noexcept { return now_; }
+    Random& random() noexcept { return random_; }
+    Node& add_node(std::string name);
+    Node* find(std::string_view name);
+
+    // Runs `event` at `at` (not before now). Events of equal time run in the order they were scheduled.
+    void schedule(Nanoseconds at, std::function<void()> event);
+    void schedule_in(Nanoseconds delay, std::function<void()> event) {
+        schedule(now_ + delay, std::move(event));
+    }
+
+    // Does what is to be done now, then lets time pass to the next thing. False when nothing is left that
+    // could happen before `limit`; time is then `limit`.
+    bool step(Nanoseconds limit = kNever);
+    void run_for(Nanoseconds duration);
+    // Until `done` or `limit` from now; returns whether it was done.
+    bool run_until(const std::function<bool()>& done, Nanoseconds limit);
+
+    // Links between nodes; cut links neither deliver nor tell anybody.
+    void cut(const Node& a, const Node& b);
+    void heal(const Node& a, const Node& b);
+    void heal_all() { cuts_.clear(); }
+    bool connected(const Node& a, const Node& b) const;
+
+    // True when the fault site `name` strikes; draws whether it is armed on first use.
+    bool fault(std::string_view name, uint32_t one_in);
+    void disarm_faults() { faults_on_ = false; }
+
+    // Everything that happens is mixed into the trace.
+    void note(uint64_t what) noexcept;
+    uint64_t trace() const noexcept { return trace_; }
+
+  private:
+    struct Event {
+        Nanoseconds at;
+        uint64_t order;
+        std::function<void()> run;
+    };
+    struct Later {
+        bool operator()(const Event& a, const Event& b) const {
+            return a.at != b.at ? a.at > b.at : a.order > b.order;
+        }
+    };
+    size_t step_reactors();
+    size_t run_due_events();
+    Nanoseconds next_time() const;
+
+    Nanoseconds now_{0};
+    Random random_;
+    uint64_t trace_ = 0xcbf29ce484222325u;
+    uint64_t scheduled_ = 0;
+    bool faults_on_ = true;
+    std::vector<std::unique_ptr<Node>> nodes_;
+    std::vector<Event> events_;  // heap by Later
+    std::set<std::pair<uint32_t, uint32_t>> cuts_;
+    std::vector<std::pair<std::string, bool>> fault_sites_;  // name, armed
+};
+
+}  // namespace wss::sim
