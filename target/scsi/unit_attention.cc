@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The codes of the unit attentions. See unit_attention.h.
+#include "target/scsi/unit_attention.h"
+
+#include <array>
+#include <bit>
+
+#include "lib/base/assert.h"
+#include "target/scsi/sense.h"
+
+namespace wss::scsi {
+namespace {
+
+// By Attention.
+constexpr std::array kCodes = {
+    wire::AdditionalSense::kPowerOn,
+    wire::AdditionalSense::kBusDeviceReset,
+    wire::AdditionalSense::kReportedLunsChanged,
+    wire::AdditionalSense::kInquiryDataChanged,
+    wire::AdditionalSense::kCapacityChanged,
+    wire::AdditionalSense::kModeParametersChanged,
+};
+static_assert(kCodes.size() == size_t(Attention::kModeChanged) + 1, "one code per attention");
+
+}  // namespace
+
+wire::Sense UnitAttentions::take() {
+    WSS_ASSERT(!empty(), "there is a unit attention to take");
+    auto first = unsigned(std::countr_zero(pending_));
+    remove(Attention(first));
+    return sense::make(wire::SenseKey::kUnitAttention, kCodes[first]);
+}
+
+}  // namespace wss::scsi
