@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/open.h"
+
+#include "lib/fabric/verbs/verbs.h"
+
+namespace wss::fabric {
+
+Result<std::unique_ptr<Fabric>> open(const Address& address) {
+    switch (address.scheme) {
+        case Scheme::kRdma:
+            return verbs::open(address);
+        default:
+            break;
+    }
+    return failure(Code::kUnsupported, "{}: not a part of this build", address.to_string());
+}
+
+}  // namespace wss::fabric

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Setting a connection up. Closing is in connection_close.cc, posting and completing in
+// connection_datapath.cc.
+#include "lib/fabric/verbs/connection.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace wss::fabric::verbs {
+
+// Retransmissions that are answered by nothing until a peer counts as lost, and the wait for each:
+// 4.096 µs × 2^17 = 0.54 s, so 8 × 0.54 = 4.3 s (a device may wait up to four times as long). The
+// default, 2.1 s each, would notice a dead peer after 17 s; much less would give up on a virtual machine that
+// was paused.
+constexpr uint8_t kRetries = 7;
+constexpr uint8_t kAckTimeoutExponent = 17;
+// For ever: the peer's slowness in posting receives is not an error (F3).
+constexpr uint8_t kReceiverNotReadyRetries = 7;
+// What a sender waits when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms.
+constexpr uint8_t kReceiverNotReadyTimer = 12;
+// The marker that closing posts behind everything.
+constexpr uint32_t kMarkers = 1;
+
+VerbsConnection::VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options,
+                                 ConnectionHandler& handler)
+    : handler_(handler), poller_(poller), options_(options), caps_(poller.device().caps()) {}
+
+VerbsConnection::~VerbsConnection() {
+    bool never_told = completions_reserved_ == 0;  // creation failed: the user never saw it
+    WSS_ASSERT(state_ == State::kClosed || never_told,
+               "a connection is destroyed after on_closed or on_refused, not before");
+    id_.reset();
+    if (!never_told) poller_.detach(tag_, completions_reserved_);
+}
+
+Status VerbsConnection::check_options() const {
+    const DeviceLimits& limits = poller_.device().limits();
+    if (options_.send_depth == 0 || options_.receive_depth == 0)
+        return failure(Code::kInvalid, "a connection's queues have a depth of at least 1");
+    if (std::max(options_.send_depth, options_.receive_depth) > limits.queue_depth_max - kMarkers)
+        return failure(Code::kInvalid,
+                       "{}: queues of {} and {} work requests were asked for; the limit is {}",
+                       poller_.device().name(), options_.send_depth, options_.receive_depth,
+                       limits.queue_depth_max - kMarkers);
+    if (std::max(options_.send_segments, options_.receive_segments) > caps_.segments_max)
+        return failure(Code::kInvalid, "{}: {} and {} segments were asked for; the limit is {}",
+                       poller_.device().name(), options_.send_segments, options_.receive_segments,
+                       caps_.segments_max);
+    return Status::ok();
+}
+
+Status VerbsConnection::create_queues(rdma_cm_id* id) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = wanted.recv_cq = poller_.cq();
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap.max_send_wr = options_.send_depth + kMarkers;
+    wanted.cap.max_recv_wr = options_.receive_depth;
+    wanted.cap.max_send_sge = std::max(options_.send_segments, 1u);
+    wanted.cap.max_recv_sge = std::max(options_.receive_segments, 1u);
+    wanted.cap.max_inline_data = caps_.inline_max;
+    if (rdma_create_qp(id, poller_.device().pd(), &wanted) != 0)
+        return Status::from_errno(
+            errno, fmt::format("{}: no queue pair with {} sends of {} segments and {} receives of {}",
+                               poller_.device().name(), options_.send_depth, options_.send_segments,
+                               options_.receive_depth, options_.receive_segments));
+    qp_ = id->qp;
+    sends_.resize(std::bit_ceil(options_.send_depth + kMarkers));
+    receives_.resize(std::bit_ceil(options_.receive_depth));
+    send_mask_ = static_cast<uint32_t>(sends_.size() - 1);
+    receive_mask_ = static_cast<uint32_t>(receives_.size() - 1);
+    inline_max_ = caps_.inline_max;
+    // Often enough that unsignalled work never fills the queue.
+    signal_every_ = std::max(options_.send_depth / 4, 1u);
+    return Status::ok();
+}
+
+// RNR waits belong to the receiving side, which may set them from RTR on.
+void VerbsConnection::shorten_receiver_wait() noexcept {
+    ibv_qp_attr attributes{};
+    attributes.min_rnr_timer = kReceiverNotReadyTimer;
+    // A device that refuses keeps its own idea, which is slower and works.
+    ibv_modify_qp(qp_, &attributes, IBV_QP_MIN_RNR_TIMER);
+}
+
+void VerbsConnection::set_deadline(Nanoseconds deadline) {
+    deadline_ = deadline;
+    poller_.watch_deadline(deadline);
+}
+
+rdma_conn_param VerbsConnection::parameters(std::span<const std::byte> data, uint8_t initiator_depth,
+                                            uint8_t responder_resources) const {
+    rdma_conn_param parameters{};
+    parameters.private_data = data.data();
+    parameters.private_data_len = static_cast<uint8_t>(data.size());
+    parameters.initiator_depth = initiator_depth;
+    parameters.responder_resources = responder_resources;
+    parameters.flow_control = 1;
+    parameters.retry_count = kRetries;
+    parameters.rnr_retry_count = kReceiverNotReadyRetries;
+    return parameters;
+}
+
+static uint8_t clip(uint32_t wish, uint8_t limit) {
+    return static_cast<uint8_t>(std::min<uint32_t>(wish, limit));
+}
+
+static void set_ack_timeout(rdma_cm_id* id) {
+    uint8_t exponent = kAckTimeoutExponent;
+    // An option of RoCE; others keep what their path record says.
+    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
+}
+
+// --- the connecting side ---
+
+Result<std::unique_ptr<Connection>> VerbsConnection::connect(VerbsPoller& poller, const Address& address,
+                                                             std::span<const std::byte> data,
+                                                             const ConnectionOptions& options,
+                                                             ConnectionHandler& handler) {
+    std::unique_ptr<VerbsConnection> connection(new VerbsConnection(poller, options, handler));
+    WSS_TRY(connection->check_options());
+    WSS_TRY(connection->start(address, data));
+    return std::unique_ptr<Connection>(std::move(connection));
+}
+
+Status VerbsConnection::start(const Address& address, std::span<const std::byte> data) {
+    connector_ = true;
+    what_ = address.to_string();
+    if (data.size() > caps_.connect_data_max)
+        return failure(Code::kInvalid, "{}: {} bytes of private data; a connect request takes {}", what_,
+                       data.size(), caps_.connect_data_max);
+    Result<SocketAddress> remote = resolve(address);
+    if (!remote) return remote.status();
+    remote_ = *remote;
+    peer_ = to_string(remote_.get());
+    if (!data.empty()) memcpy(data_.data(), data.data(), data.size());
+    data_length_ = static_cast<uint8_t>(data.size());
+
+    rdma_cm_id* id = nullptr;
+    if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
+        return Status::from_errno(errno, fmt::format("{}: no connection manager id", what_));
+    id_.reset(id);
+    set_ack_timeout(id);
+    int timeout_ms =
+        static_cast<int>(std::clamp<int64_t>(options_.connect_timeout.count / 1'000'000, 1, 60'000));
+    if (rdma_resolve_addr(id, nullptr, remote_.get(), timeout_ms) != 0) {
+        int error = errno;
+        return Status::from_errno(error, fmt::format("{}: no RDMA device leads there", what_));
+    }
+    uint32_t completions = options_.send_depth + options_.receive_depth + kMarkers;
+    Result<uint32_t> tag = poller_.attach(*this, completions);
+    if (!tag) return tag.status();
+    tag_ = *tag;
+    completions_reserved_ = completions;
+    set_deadline(SystemClock().now() + options_.connect_timeout);
+    return Status::ok();
+}
+
+void VerbsConnection::on_address_resolved() noexcept {
+    if (id_->verbs != poller_.device().context())
+        return fail(failure(Code::kInvalid, "{}: the way there is through device {}, this fabric is of {}",
+                            what_, ibv_get_device_name(id_->verbs->device), poller_.device().name()));
+    state_ = State::kResolvingRoute;
+    int timeout_ms =
+        static_cast<int>(std::clamp<int64_t>(options_.connect_timeout.count / 1'000'000, 1, 60'000));
+    if (rdma_resolve_route(id_.get(), timeout_ms) != 0)
+        fail(Status::from_errno(errno, fmt::format("{}: no route", what_)));
+}
+
+void VerbsConnection::on_route_resolved() noexcept {
+    if (Status made = create_queues(id_.get()); !made) return fail(std::move(made));
+    state_ = State::kConnecting;
+    const DeviceLimits& limits = poller_.device().limits();
+    rdma_conn_param wish =
+        parameters({data_.data(), data_length_}, clip(options_.read_depth, limits.initiated_reads_max),
+                   clip(options_.read_depth, limits.answered_reads_max));
+    if (rdma_connect(id_.get(), &wish) != 0)
+        fail(Status::from_errno(errno, fmt::format("{}: connecting failed", what_)));
+}
+
+// --- the accepting side ---
+
+Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poller, CmId& id,
+                                                               const Offer& offer,
+                                                               const ConnectionOptions& options,
+                                                               ConnectionHandler& handler) {
+    std::unique_ptr<VerbsConnection> connection(new VerbsConnection(poller, options, handler));
+    WSS_TRY(connection->check_options());
+    connection->peer_ = to_string(rdma_get_peer_addr(id.get()));
+    connection->what_ = "connection from " + connection->peer_;
+    connection->offer_ = offer;
+    connection->state_ = State::kRequested;
+    if (id->channel != poller.channel() && rdma_migrate_id(id.get(), poller.channel()) != 0)
+        return Status::from_errno(errno, connection->what_ + ": it cannot move to another thread");
+    set_ack_timeout(id.get());
+    WSS_TRY(connection->create_queues(id.get()));
+    uint32_t completions = options.send_depth + options.receive_depth + kMarkers;
+    Result<uint32_t> tag = poller.attach(*connection, completions);
+    if (!tag) {
+        rdma_destroy_qp(id.get());
+        return tag.status();
+    }
+    connection->tag_ = *tag;
+    connection->completions_reserved_ = completions;
+    id->context = static_cast<CmHandler*>(connection.get());
+    connection->id_ = std::move(id);
+    return std::unique_ptr<Connection>(std::move(connection));
+}
+
+Status VerbsConnection::accept(std::span<const std::byte> data) {
+    if (state_ == State::kClosing || state_ == State::kClosed)
+        return Status(Code::kClosed, what_ + ": closed");
+    if (state_ != State::kRequested) return Status(Code::kInvalid, what_ + ": accepted already");
+    if (data.size() > caps_.accept_data_max)
+        return failure(Code::kInvalid, "{}: {} bytes of private data; an answer takes {}", what_, data.size(),
+                       caps_.accept_data_max);
+    const DeviceLimits& limits = poller_.device().limits();
+    uint8_t initiated =
+        clip(options_.read_depth, std::min(offer_.initiator_depth, limits.initiated_reads_max));
+    uint8_t answered =
+        clip(options_.read_depth, std::min(offer_.responder_resources, limits.answered_reads_max));
+    rdma_conn_param answer = parameters(data, initiated, answered);
+    if (rdma_accept(id_.get(), &answer) != 0) {
+        Status why =
+            Status::from_errno(errno, what_ + ": it cannot be accepted (the peer may have given up)");
+        begin_close(why);
+        return why;
+    }
+    shorten_receiver_wait();
+    state_ = State::kAccepting;
+    set_deadline(SystemClock().now() + options_.connect_timeout);
+    return Status::ok();
+}
+
+// --- both ---
+
+void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
+    state_ = State::kEstablished;
+    deadline_ = kNever;
+    if (connector_) shorten_receiver_wait();
+    handler_.on_established(*this, data);
+}
+
+void VerbsConnection::on_rejected(const CmEvent& event) noexcept {
+    // Reasons of the InfiniBand connection manager; iWARP gives errno.
+    constexpr int kInvalidService = 8;
+    if (event.status == kInvalidService || event.status == -ECONNREFUSED)
+        return fail(failure(Code::kRefused, "{}: connection refused: nobody listens there", what_));
+    std::span<const std::byte> data = event.data();
+    bool has_data = std::any_of(data.begin(), data.end(), [](std::byte b) { return b != std::byte{0}; });
+    data_length_ = has_data ? event.length : 0;
+    if (has_data) memcpy(data_.data(), data.data(), data.size());
+    constexpr int kConsumer = 28;
+    if (event.status == kConsumer)
+        fail(failure(Code::kRefused, "{}: the peer rejected the connection", what_));
+    else
+        fail(failure(Code::kRefused, "{}: connection rejected (reason {} of the connection manager)", what_,
+                     event.status));
+}
+
+void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {
+    Status status = Status::from_errno(event.status < 0 ? -event.status : ECONNRESET, "");
+    switch (event.type) {
+        case RDMA_CM_EVENT_ADDR_RESOLVED:
+            if (state_ == State::kResolvingAddress) on_address_resolved();
+            break;
+        case RDMA_CM_EVENT_ROUTE_RESOLVED:
+            if (state_ == State::kResolvingRoute) on_route_resolved();
+            break;
+        case RDMA_CM_EVENT_ADDR_ERROR:
+            return fail(Status::from_errno(status.sys_errno(), what_ + ": the address does not answer"));
+        case RDMA_CM_EVENT_ROUTE_ERROR:
+            return fail(Status::from_errno(status.sys_errno(), what_ + ": no route"));
+        case RDMA_CM_EVENT_UNREACHABLE:
+            return fail(
+                Status(Code::kUnavailable, what_ + ": the peer's connection manager does not answer"));
+        case RDMA_CM_EVENT_CONNECT_ERROR:
+            return fail(Status::from_errno(status.sys_errno(), what_ + ": the connection was not completed"));
+        case RDMA_CM_EVENT_REJECTED:
+            return on_rejected(event);
+        case RDMA_CM_EVENT_ESTABLISHED:
+            // On the accepting side the first message may have been faster.
+            if (state_ == State::kConnecting || state_ == State::kAccepting) establish(event.data());
+            break;
+        case RDMA_CM_EVENT_DISCONNECTED:
+        case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+            await_goodbye_ = false;
+            goodbye_heard_ = true;
+            if (state_ >= State::kClosing) return advance_close();
+            return begin_close(Status(Code::kClosed, what_ + ": the peer closed the connection"));
+        case RDMA_CM_EVENT_DEVICE_REMOVAL:
+            return begin_close(Status(Code::kUnavailable, what_ + ": the RDMA device is being removed"));
+        default:
+            break;
+    }
+}
+
+}  // namespace wss::fabric::verbs

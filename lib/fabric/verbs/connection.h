@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// VerbsConnection: one reliable-connected queue pair and its connection manager id.
+//
+// Life: connecting side   kResolvingAddress → kResolvingRoute → kConnecting → kEstablished → kClosing →
+// kClosed
+//       accepting side    kRequested (post receives) → kAccepting → kEstablished → kClosing → kClosed
+// Every state may go to kClosing; nothing leaves it but to kClosed, which is the last call to the handler.
+//
+// Closing (F5). The queue pair is moved to the error state, in which the device completes everything posted
+// as flushed. Receives are counted down; the send queue, where unsignalled work leaves no trace, gets a
+// *marker* behind everything else: its completion says that the queue is drained. A device that does not
+// flush within kDrainMax loses the queue pair, and what the rings still hold is reported as flushed. Then the
+// peer's goodbye is awaited for a moment, because a disconnect message that is lost is repeated only as long
+// as the id lives.
+//
+// Thread-safety: of the poller's thread. Ownership: the user's, who destroys it after the last call.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/verbs/handles.h"
+#include "lib/fabric/verbs/poller.h"
+#include "lib/fabric/verbs/socket_address.h"
+
+namespace wss::fabric::verbs {
+
+class VerbsConnection final : public Connection, public CmHandler, public ListNode<> {
+  public:
+    static Result<std::unique_ptr<Connection>> connect(VerbsPoller& poller, const Address& address,
+                                                       std::span<const std::byte> data,
+                                                       const ConnectionOptions& options,
+                                                       ConnectionHandler& handler);
+    // What the peer that asked can take, from its request.
+    struct Offer {
+        uint8_t initiator_depth = 0;      // READs it answers
+        uint8_t responder_resources = 0;  // READs it wants to issue
+    };
+    // Takes `id` only when it succeeds.
+    static Result<std::unique_ptr<Connection>> accepting(VerbsPoller& poller, CmId& id, const Offer& offer,
+                                                         const ConnectionOptions& options,
+                                                         ConnectionHandler& handler);
+    ~VerbsConnection() override;
+
+    Code post(std::span<const WorkRequest> requests) noexcept override;
+    Code post_receives(std::span<const Receive> receives) noexcept override;
+    Status accept(std::span<const std::byte> data) override;
+    void close() noexcept override;
+    std::string peer() const override { return peer_; }
+
+    // --- for the poller ---
+    void on_cm_event(const CmEvent& event) noexcept override;
+    void on_done(std::span<const ibv_wc> done) noexcept;
+    Nanoseconds deadline() const { return deadline_; }
+    void on_deadline() noexcept;
+    void finish() noexcept;
+
+  private:
+    enum class State : uint8_t {
+        kResolvingAddress,
+        kResolvingRoute,
+        kConnecting,
+        kRequested,
+        kAccepting,
+        kEstablished,
+        kClosing,
+        kClosed,
+    };
+    // A place in the send queue. `op` tells what a failure means, `report` whether the user hears of success.
+    struct SendSlot {
+        uint64_t cookie = 0;
+        Op op = Op::kSend;
+        bool report = false;
+        bool marker = false;
+    };
+
+    VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options, ConnectionHandler& handler);
+    Status check_options() const;
+    Status create_queues(rdma_cm_id* id);
+    Status start(const Address& address, std::span<const std::byte> data);
+    rdma_conn_param parameters(std::span<const std::byte> data, uint8_t initiator_depth,
+                               uint8_t responder_resources) const;
+    void shorten_receiver_wait() noexcept;
+    void set_deadline(Nanoseconds deadline);
+
+    void on_address_resolved() noexcept;
+    void on_route_resolved() noexcept;
+    void on_rejected(const CmEvent& event) noexcept;
+    void establish(std::span<const std::byte> data) noexcept;
+    // Connecting failed (on the accepting side that is a close like any other).
+    void fail(Status why) noexcept;
+    void begin_close(Status why) noexcept;
+    void stop_queues(bool connected) noexcept;
+    bool post_marker() noexcept;
+    bool drained() const noexcept;
+    void advance_close() noexcept;
+    void give_up_draining() noexcept;
+    size_t take_flushed(std::span<Completion> flushed) noexcept;
+    void broken(int error) noexcept;
+
+    Code check(std::span<const WorkRequest> requests) const noexcept;
+    void post_chain(std::span<const WorkRequest> requests) noexcept;
+    void post_receive_chain(std::span<const Receive> receives) noexcept;
+    bool take_send(const ibv_wc& done, Completion& completion) noexcept;
+    void take_receive(const ibv_wc& done, Completion& completion) noexcept;
+    void take_cause(CompletionStatus status, const ibv_wc& done) noexcept;
+
+    // The datapath's. Sequences count for ever (modulo 2^32); a ring's place is sequence & mask.
+    ibv_qp* qp_ = nullptr;  // owned by id_
+    State state_ = State::kResolvingAddress;
+    uint32_t tag_ = 0;
+    uint32_t send_next_ = 0;         // sequence of the next work request
+    uint32_t send_done_ = 0;         // all before it are completed
+    uint32_t send_unsignalled_ = 0;  // posted since the last signalled one
+    uint32_t receive_next_ = 0;
+    uint32_t receive_done_ = 0;
+    uint32_t signal_every_ = 1;
+    uint32_t send_mask_ = 0;
+    uint32_t receive_mask_ = 0;
+    uint32_t inline_max_ = 0;
+    std::vector<SendSlot> sends_;
+    std::vector<uint64_t> receives_;
+    ConnectionHandler& handler_;
+
+    // Set-up's and closing's.
+    VerbsPoller& poller_;
+    const ConnectionOptions options_;
+    const Caps& caps_;
+    CmId id_;
+    Nanoseconds deadline_ = kNever;
+    std::string peer_;
+    std::string what_;  // "rdma://10.0.0.1:4711", for error texts
+    SocketAddress remote_;
+    std::array<std::byte, 256> data_;  // of our request before, of the peer's reject after
+    uint8_t data_length_ = 0;
+    uint32_t completions_reserved_ = 0;
+    Offer offer_;
+    bool connector_ = false;
+    bool refused_ = false;  // the last call is on_refused
+    bool marker_done_ = false;
+    bool await_goodbye_ = false;  // said goodbye and wait for the peer's
+    bool goodbye_heard_ = false;
+    Status why_;
+};
+
+}  // namespace wss::fabric::verbs

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/verbs/device.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/fabric/verbs/socket_address.h"
+
+namespace wss::fabric::verbs {
+
+// Enough for every command and response of ours (the largest that is worth inlining is a login); more would
+// only make each slot of the send queue larger.
+constexpr uint32_t kInlineMax = 256;
+// Scattered pieces of one work request: more only grows the queues' slots; requests are one region anyway.
+constexpr uint32_t kSegmentsMax = 16;
+constexpr int kResolveTimeoutMs = 3000;
+
+constexpr const char* kHowToGetADevice =
+    "install and configure an RDMA network card, or use software RDMA: "
+    "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE";
+
+static Status no_device(int error, const Address& address) {
+    if (error == EPERM || error == EACCES)
+        return Status::from_errno(
+            error,
+            fmt::format("{}: /dev/infiniband may not be opened; check its permissions", address.to_string()));
+    int devices = 0;
+    if (ibv_device** list = ibv_get_device_list(&devices)) ibv_free_device_list(list);
+    if (devices == 0)
+        return failure(Code::kNotFound, "{}: this machine has no RDMA device; {}", address.to_string(),
+                       kHowToGetADevice);
+    if (access("/dev/infiniband/rdma_cm", F_OK) != 0)
+        return failure(Code::kNotFound, "{}: the RDMA connection manager is not loaded; modprobe rdma_ucm",
+                       address.to_string());
+    return failure(Code::kNotFound, "{}: none of the {} RDMA devices has or reaches this address ({}); {}",
+                   address.to_string(), devices, Status::from_errno(error, "").to_string(), kHowToGetADevice);
+}
+
+static Result<CmId> create_waiting_id(const Address& address) {
+    rdma_cm_id* id = nullptr;
+    // Without a channel of its own an id works synchronously.
+    if (rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return no_device(errno, address);
+    return CmId(id);
+}
+
+Status Device::find(const Address& address) {
+    Result<SocketAddress> where = resolve(address);
+    if (!where) return where.status();
+    if (where->is_any()) {
+        int devices = 0;
+        list_.reset(rdma_get_devices(&devices));
+        if (list_ == nullptr || devices == 0) return no_device(errno, address);
+        context_ = *list_;
+        return Status::ok();
+    }
+    Result<CmId> local = create_waiting_id(address);
+    if (!local) return local.status();
+    SocketAddress any_port = *where;
+    any_port.set_port(0);
+    if (rdma_bind_addr(local->get(), any_port.get()) == 0 && (*local)->verbs != nullptr) {
+        anchor_ = std::move(*local);
+    } else {
+        Result<CmId> remote = create_waiting_id(address);
+        if (!remote) return remote.status();
+        if (rdma_resolve_addr(remote->get(), nullptr, where->get(), kResolveTimeoutMs) != 0)
+            return no_device(errno, address);
+        anchor_ = std::move(*remote);
+    }
+    if (anchor_->verbs == nullptr) return no_device(ENODEV, address);
+    context_ = anchor_->verbs;
+    port_ = anchor_->port_num;
+    return Status::ok();
+}
+
+// Devices do not tell how much they inline; they refuse a queue pair that asks too much.
+uint32_t Device::probe_inline() const {
+    Cq cq(ibv_create_cq(context_, 2, nullptr, nullptr, 0));
+    if (cq == nullptr) return 0;
+    for (uint32_t bytes = kInlineMax; bytes >= 16; bytes /= 2) {
+        ibv_qp_init_attr wanted{};
+        wanted.send_cq = wanted.recv_cq = cq.get();
+        wanted.qp_type = IBV_QPT_RC;
+        wanted.cap.max_send_wr = wanted.cap.max_recv_wr = 1;
+        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
+        wanted.cap.max_inline_data = bytes;
+        if (Qp qp(ibv_create_qp(pd_.get(), &wanted)); qp != nullptr) return bytes;
+    }
+    return 0;
+}
+
+Status Device::describe() {
+    ibv_device_attr device{};
+    ibv_port_attr port{};
+    if (int error = ibv_query_device(context_, &device); error != 0)
+        return Status::from_errno(error, fmt::format("{}: the device cannot be queried", name()));
+    if (int error = ibv_query_port(context_, port_, &port); error != 0)
+        return Status::from_errno(error, fmt::format("{}: port {} cannot be queried", name(), port_));
+    limits_.queue_depth_max = static_cast<uint32_t>(std::max(device.max_qp_wr, 1));
+    limits_.completions_max = static_cast<uint32_t>(std::max(device.max_cqe, 1));
+    // 8-bit fields of the connection manager.
+    limits_.initiated_reads_max = static_cast<uint8_t>(std::clamp(device.max_qp_init_rd_atom, 0, 255));
+    limits_.answered_reads_max = static_cast<uint8_t>(std::clamp(device.max_qp_rd_atom, 0, 255));
+
+    bool iwarp = context_->device->transport_type == IBV_TRANSPORT_IWARP;
+    caps_.name = "verbs";
+    caps_.write_immediate = !iwarp;
+    caps_.send_invalidate = (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
+    caps_.read_sink_remote_write = iwarp;
+    caps_.segments_max = std::min(kSegmentsMax, static_cast<uint32_t>(std::max(device.max_sge, 1)));
+    caps_.read_depth_max = std::min(limits_.initiated_reads_max, limits_.answered_reads_max);
+    caps_.message_max = caps_.transfer_max = port.max_msg_sz;
+    caps_.inline_max = probe_inline();
+    return Status::ok();
+}
+
+Result<std::shared_ptr<Device>> Device::open(const Address& address) {
+    std::shared_ptr<Device> device(new Device);
+    WSS_TRY(device->find(address));
+    device->pd_.reset(ibv_alloc_pd(device->context_));
+    if (device->pd_ == nullptr)
+        return Status::from_errno(errno, fmt::format("{}: no protection domain", device->name()));
+    WSS_TRY(device->describe());
+    // Events of the device are read between completions: never wait for one.
+    int flags = fcntl(device->context_->async_fd, F_GETFL);
+    fcntl(device->context_->async_fd, F_SETFL, flags | O_NONBLOCK);
+    return device;
+}
+
+}  // namespace wss::fabric::verbs

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: one RDMA device as this process uses it: context, protection domain, limits.
+//
+// Thread-safety: immutable after open(), except claim_async_events(). Shared by the fabric, its pollers and
+// its regions: the last of them closes it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/verbs/handles.h"
+
+namespace wss::fabric::verbs {
+
+struct DeviceLimits {
+    uint32_t queue_depth_max = 0;     // work requests of one queue
+    uint32_t completions_max = 0;     // of one completion queue
+    uint8_t initiated_reads_max = 0;  // READs we may have outstanding on a connection
+    uint8_t answered_reads_max = 0;   // READs of the peer that we can hold
+};
+
+class Device {
+  public:
+    static Result<std::shared_ptr<Device>> open(const Address& address);
+
+    ibv_context* context() const { return context_; }
+    ibv_pd* pd() const { return pd_.get(); }
+    const Caps& caps() const { return caps_; }
+    const DeviceLimits& limits() const { return limits_; }
+    std::string name() const { return ibv_get_device_name(context_->device); }
+
+    // Asynchronous events belong to the device, not to a thread: the first caller reads them from now on.
+    bool claim_async_events() { return !async_claimed_.exchange(true); }
+
+  private:
+    Device() = default;
+    Status find(const Address& address);
+    Status describe();
+    uint32_t probe_inline() const;
+
+    // What keeps librdmacm from closing the context: an id bound to the device, or the list of all devices.
+    CmId anchor_;
+    DeviceList list_;
+    ibv_context* context_ = nullptr;
+    uint8_t port_ = 1;
+    Pd pd_;
+    Caps caps_;
+    DeviceLimits limits_;
+    std::atomic<bool> async_claimed_{false};
+};
+
+}  // namespace wss::fabric::verbs

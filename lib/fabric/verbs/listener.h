@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Listening, and peers that want to connect.
+//
+// A request that nobody has answered hears no events: librdmacm holds them back until accept, and its id has
+// no handler, so that another thread may take it over (create()) while this one polls.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/verbs/connection.h"
+#include "lib/fabric/verbs/handles.h"
+#include "lib/fabric/verbs/poller.h"
+
+namespace wss::fabric::verbs {
+
+class VerbsListener final : public Listener, public CmHandler {
+  public:
+    static Result<std::unique_ptr<Listener>> create(VerbsPoller& poller, const Address& address,
+                                                    ListenHandler& handler);
+    Address address() const override { return address_; }
+    void on_cm_event(const CmEvent& event) noexcept override;
+
+  private:
+    VerbsListener(VerbsPoller& poller, Address address, ListenHandler& handler)
+        : poller_(poller), handler_(handler), address_(std::move(address)) {}
+    Status start();
+
+    VerbsPoller& poller_;
+    ListenHandler& handler_;
+    Address address_;
+    CmId id_;
+};
+
+class VerbsConnectRequest final : public ConnectRequest {
+  public:
+    VerbsConnectRequest(CmId id, const CmEvent& event);
+    ~VerbsConnectRequest() override;
+    std::span<const std::byte> data() const override { return data_; }
+    std::string peer() const override;
+    Result<std::unique_ptr<Connection>> create(Poller& poller, const ConnectionOptions& options,
+                                               ConnectionHandler& handler) override;
+    void reject(std::span<const std::byte> data) noexcept override;
+
+  private:
+    CmId id_;  // empty: answered
+    VerbsConnection::Offer offer_;
+    std::vector<std::byte> data_;
+};
+
+}  // namespace wss::fabric::verbs

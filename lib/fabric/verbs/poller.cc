@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/verbs/poller.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/log.h"
+#include "lib/fabric/verbs/connection.h"
+#include "lib/fabric/verbs/listener.h"
+#include "lib/fabric/verbs/tag.h"
+
+namespace wss::fabric::verbs {
+
+// What woke the epoll descriptor.
+enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice };
+
+// Connection events handled in one turn: connecting is slow anyway, and I/O must not wait for a storm of it.
+constexpr size_t kCmEventsPerTurn = 16;
+constexpr uint32_t kAckBatch = 64;
+
+VerbsPoller::VerbsPoller(std::shared_ptr<Device> device, uint32_t completions)
+    : device_(std::move(device)), completions_wanted_(completions) {}
+
+Result<std::unique_ptr<VerbsPoller>> VerbsPoller::create(std::shared_ptr<Device> device,
+                                                         uint32_t completions) {
+    std::unique_ptr<VerbsPoller> poller(new VerbsPoller(std::move(device), std::max(completions, 1u)));
+    WSS_TRY(poller->set_up());
+    return poller;
+}
+
+static Status set_nonblocking(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return Status::from_errno(errno, "an RDMA event channel cannot be made non-blocking");
+    return Status::ok();
+}
+
+Status VerbsPoller::watch(int fd, uint32_t kind) {
+    epoll_event event{.events = EPOLLIN, .data = {.u32 = kind}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+        return Status::from_errno(errno, "an RDMA event channel cannot be watched");
+    return Status::ok();
+}
+
+Status VerbsPoller::set_up() {
+    channel_.reset(rdma_create_event_channel());
+    if (channel_ == nullptr)
+        return Status::from_errno(errno, "/dev/infiniband/rdma_cm cannot be opened (modprobe rdma_ucm)");
+    completion_channel_.reset(ibv_create_comp_channel(device_->context()));
+    if (completion_channel_ == nullptr)
+        return Status::from_errno(errno, fmt::format("{}: no completion channel", device_->name()));
+    // Room for the markers with which connections close (two for each; most hold dozens of work requests).
+    uint32_t size =
+        std::min(completions_wanted_ + completions_wanted_ / 16 + 64, device_->limits().completions_max);
+    cq_.reset(
+        ibv_create_cq(device_->context(), static_cast<int>(size), nullptr, completion_channel_.get(), 0));
+    if (cq_ == nullptr)
+        return Status::from_errno(
+            errno, fmt::format("{}: no completion queue of {} entries", device_->name(), size));
+    timer_ = Fd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+    if (!timer_ || !epoll_) return Status::from_errno(errno, "no descriptor for a poller (ulimit -n)");
+    WSS_TRY(set_nonblocking(channel_->fd));
+    WSS_TRY(set_nonblocking(completion_channel_->fd));
+    WSS_TRY(watch(channel_->fd, kEventChannel));
+    WSS_TRY(watch(completion_channel_->fd, kCompletionChannel));
+    WSS_TRY(watch(timer_.get(), kTimer));
+    if (device_->claim_async_events()) WSS_TRY(watch(device_->context()->async_fd, kDevice));
+    return Status::ok();
+}
+
+VerbsPoller::~VerbsPoller() {
+    WSS_ASSERT(free_slots_.size() == slots_.size(), "a poller outlives its connections");
+    if (unacked_ > 0) ibv_ack_cq_events(cq_.get(), unacked_);
+}
+
+Result<std::unique_ptr<Listener>> VerbsPoller::listen(const Address& address, ListenHandler& handler) {
+    return VerbsListener::create(*this, address, handler);
+}
+
+Result<std::unique_ptr<Connection>> VerbsPoller::connect(const Address& address,
+                                                         std::span<const std::byte> data,
+                                                         const ConnectionOptions& options,
+                                                         ConnectionHandler& handler) {
+    return VerbsConnection::connect(*this, address, data, options, handler);
+}
+
+Result<uint32_t> VerbsPoller::attach(VerbsConnection& connection, uint32_t completions) {
+    uint32_t room = static_cast<uint32_t>(cq_->cqe);
+    if (completions > room || completions_reserved_ > room - completions)
+        return failure(
+            Code::kExhausted,
+            "{}: the poller has room for {} completions, of which {} are taken, and the connection "
+            "needs {}: create the poller with more or the connection with less depth",
+            device_->name(), room, completions_reserved_, completions);
+    if (free_slots_.empty()) {
+        if (slots_.size() > kTagIndexMax)
+            return failure(Code::kExhausted, "{} connections on one poller are the limit", slots_.size());
+        free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
+        slots_.emplace_back();
+    }
+    uint32_t index = free_slots_.back();
+    free_slots_.pop_back();
+    slots_[index].connection = &connection;
+    completions_reserved_ += completions;
+    return make_tag(index, slots_[index].generation);
+}
+
+void VerbsPoller::detach(uint32_t tag, uint32_t completions) {
+    uint32_t index = tag_index(tag);
+    slots_[index].connection = nullptr;
+    slots_[index].generation = (slots_[index].generation + 1) & kTagGenerationMask;
+    free_slots_.push_back(index);
+    completions_reserved_ -= completions;
+}
+
+void VerbsPoller::watch_deadline(Nanoseconds deadline) {
+    if (deadline >= earliest_) return;
+    earliest_ = deadline;
+    itimerspec when{};
+    when.it_value.tv_sec = deadline.count / from_s(1).count;
+    when.it_value.tv_nsec = deadline.count % from_s(1).count;
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+size_t VerbsPoller::expire() noexcept {
+    uint64_t expirations;
+    [[maybe_unused]] ssize_t drained = read(timer_.get(), &expirations, sizeof expirations);
+    Nanoseconds now = SystemClock().now();
+    size_t expired = 0;
+    earliest_ = kNever;
+    // By index: a deadline's handler may add connections.
+    for (size_t i = 0; i < slots_.size(); ++i) {
+        VerbsConnection* connection = slots_[i].connection;
+        if (connection == nullptr) continue;
+        if (connection->deadline() <= now) {
+            connection->on_deadline();
+            ++expired;
+        }
+        watch_deadline(connection->deadline());
+    }
+    return expired;
+}
+
+void VerbsPoller::finish_soon(VerbsConnection& connection) {
+    finished_.push_back(connection);
+}
+
+size_t VerbsPoller::finish_closed() noexcept {
+    size_t count = 0;
+    while (VerbsConnection* connection = finished_.pop_front()) {
+        connection->finish();  // the last call: it may be gone now
+        ++count;
+    }
+    return count;
+}
+
+size_t VerbsPoller::check_events() noexcept {
+    epoll_event ready[4];
+    int count = epoll_wait(epoll_.get(), ready, 4, 0);
+    size_t events = 0;
+    for (int i = 0; i < count; ++i) {
+        switch (ready[i].data.u32) {
+            case kCompletionChannel:
+                take_cq_events();
+                break;
+            case kEventChannel:
+                events += take_cm_events();
+                break;
+            case kTimer:
+                events += expire();
+                break;
+            case kDevice:
+                events += take_device_events();
+                break;
+        }
+    }
+    return events;
+}
+
+void VerbsPoller::take_cq_events() noexcept {
+    ibv_cq* cq;
+    void* context;
+    while (ibv_get_cq_event(completion_channel_.get(), &cq, &context) == 0) {
+        armed_ = false;
+        if (++unacked_ < kAckBatch) continue;
+        ibv_ack_cq_events(cq_.get(), unacked_);
+        unacked_ = 0;
+    }
+}
+
+static void copy(const rdma_cm_event& from, CmEvent& to) {
+    to.type = from.event;
+    to.status = from.status;
+    to.id = from.id;
+    to.initiator_depth = from.param.conn.initiator_depth;
+    to.responder_resources = from.param.conn.responder_resources;
+    to.length = from.param.conn.private_data == nullptr ? 0 : from.param.conn.private_data_len;
+    if (to.length > 0) memcpy(to.bytes.data(), from.param.conn.private_data, to.length);
+}
+
+size_t VerbsPoller::take_cm_events() noexcept {
+    size_t events = 0;
+    rdma_cm_event* event = nullptr;
+    while (events < kCmEventsPerTurn && rdma_get_cm_event(channel_.get(), &event) == 0) {
+        CmEvent copied;
+        copy(*event, copied);
+        auto* handler = static_cast<CmHandler*>(copied.id->context);
+        rdma_ack_cm_event(event);
+        if (handler != nullptr) handler->on_cm_event(copied);
+        ++events;
+    }
+    return events;
+}
+
+size_t VerbsPoller::take_device_events() noexcept {
+    size_t events = 0;
+    ibv_async_event event;
+    while (events < kCmEventsPerTurn && ibv_get_async_event(device_->context(), &event) == 0) {
+        // Those of a queue pair come through its completions and connection events as well.
+        if (event.event_type == IBV_EVENT_CQ_ERR)
+            log::error("{}: a completion queue overran: a bug, please report it", device_->name());
+        else if (event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_PORT_ERR)
+            log::warning("{}: {}", device_->name(), ibv_event_type_str(event.event_type));
+        ibv_ack_async_event(&event);
+        ++events;
+    }
+    return events;
+}
+
+}  // namespace wss::fabric::verbs

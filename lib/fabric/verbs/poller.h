@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Poller: the completion queue and the event channels of one thread.
+//
+// A turn (poll) takes completions in batches and hands runs of the same connection on together. Everything
+// else (connection events, the notification that ends a sleep, deadlines, the device's own events) hangs on
+// one epoll descriptor, which is also fd(); looking at it costs a system call, so a turn does that only after
+// a sleep and every kTurnsPerCheck turns.
+//
+// Finding the connection of a completion: the upper half of wr_id, its *tag*, is an index into slots_ and a
+// generation, so that a completion that outlives its connection is recognised and dropped.
+//
+// Thread-safety: none; one thread, except that ConnectRequest::create() of that thread migrates an id to
+// here.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/verbs/device.h"
+#include "lib/fabric/verbs/handles.h"
+
+namespace wss::fabric::verbs {
+
+class VerbsConnection;
+
+// A connection manager's event, copied so that it can be acknowledged before it is handled: destroying an id
+// waits for its unacknowledged events.
+struct CmEvent {
+    rdma_cm_event_type type;
+    int status = 0;
+    rdma_cm_id* id = nullptr;
+    uint8_t initiator_depth = 0;
+    uint8_t responder_resources = 0;
+    uint8_t length = 0;
+    std::array<std::byte, 256> bytes;
+    std::span<const std::byte> data() const { return {bytes.data(), length}; }
+};
+
+// What an id's context points to.
+class CmHandler {
+  public:
+    virtual void on_cm_event(const CmEvent& event) noexcept = 0;
+
+  protected:
+    ~CmHandler() = default;
+};
+
+class VerbsPoller final : public Poller {
+  public:
+    static Result<std::unique_ptr<VerbsPoller>> create(std::shared_ptr<Device> device, uint32_t completions);
+    ~VerbsPoller() override;
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    int fd() const noexcept override { return epoll_.get(); }
+    Result<std::unique_ptr<Listener>> listen(const Address& address, ListenHandler& handler) override;
+    Result<std::unique_ptr<Connection>> connect(const Address& address, std::span<const std::byte> data,
+                                                const ConnectionOptions& options,
+                                                ConnectionHandler& handler) override;
+
+    // --- for connections ---
+    Device& device() const { return *device_; }
+    rdma_event_channel* channel() const { return channel_.get(); }
+    ibv_cq* cq() const { return cq_.get(); }
+    // Takes part of the completion queue and a slot; the result is the tag. detach() gives both back.
+    Result<uint32_t> attach(VerbsConnection& connection, uint32_t completions);
+    void detach(uint32_t tag, uint32_t completions);
+    // Calls the connection's on_deadline() at or after `deadline` (its own, which may have moved meanwhile).
+    void watch_deadline(Nanoseconds deadline);
+    // The connection has nothing left but its last call, made from poll().
+    void finish_soon(VerbsConnection& connection);
+
+  private:
+    struct Slot {
+        VerbsConnection* connection = nullptr;
+        uint32_t generation = 0;
+    };
+    static constexpr int kBatch = 32;
+
+    VerbsPoller(std::shared_ptr<Device> device, uint32_t completions);
+    Status set_up();
+    Status watch(int fd, uint32_t kind);
+    VerbsConnection* find(uint32_t tag) const noexcept;
+    size_t poll_completions() noexcept;
+    void dispatch(std::span<const ibv_wc> completions) noexcept;
+    size_t check_events() noexcept;
+    void take_cq_events() noexcept;
+    size_t take_cm_events() noexcept;
+    size_t take_device_events() noexcept;
+    size_t expire() noexcept;
+    size_t finish_closed() noexcept;
+
+    // Immutable after set_up(); each goes before what it is made of.
+    std::shared_ptr<Device> device_;
+    const uint32_t completions_wanted_;
+    EventChannel channel_;
+    CompletionChannel completion_channel_;
+    Cq cq_;
+    Fd timer_;
+    Fd epoll_;
+
+    // Of the thread.
+    std::array<ibv_wc, kBatch> batch_;
+    int stashed_ = 0;  // completions in batch_ that arm() found
+    uint32_t turns_ = 0;
+    bool woken_ = false;    // the thread slept: see what for
+    bool armed_ = false;    // a notification is asked for, or is in the channel and not read yet
+    uint32_t unacked_ = 0;  // notifications read and not acknowledged: that takes a lock, so many at once
+    uint32_t completions_reserved_ = 0;
+    Nanoseconds earliest_ = kNever;
+    std::vector<Slot> slots_;
+    std::vector<uint32_t> free_slots_;
+    List<VerbsConnection> finished_;
+};
+
+}  // namespace wss::fabric::verbs

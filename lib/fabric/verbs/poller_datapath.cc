@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A turn of the poller, and how it goes to sleep. No allocation, no log.
+#include "lib/fabric/verbs/connection.h"
+#include "lib/fabric/verbs/poller.h"
+#include "lib/fabric/verbs/tag.h"
+
+namespace wss::fabric::verbs {
+
+// Completions of one turn: other sources of the reactor want their turn as well.
+constexpr size_t kTurnBudget = 128;
+// A connection event waits at most so many busy turns (some hundred microseconds).
+constexpr uint32_t kTurnsPerCheck = 64;
+
+size_t VerbsPoller::poll() noexcept {
+    size_t events = 0;
+    if (woken_ || ++turns_ >= kTurnsPerCheck) {
+        woken_ = false;
+        turns_ = 0;
+        events += check_events();
+    }
+    events += poll_completions();
+    if (!finished_.empty()) events += finish_closed();
+    return events;
+}
+
+size_t VerbsPoller::poll_completions() noexcept {
+    size_t handled = 0;
+    int count;
+    do {
+        count = stashed_;
+        stashed_ = 0;
+        if (count == 0) count = ibv_poll_cq(cq_.get(), kBatch, batch_.data());
+        if (count <= 0) break;
+        dispatch({batch_.data(), static_cast<size_t>(count)});
+        handled += static_cast<size_t>(count);
+    } while (count == kBatch && handled < kTurnBudget);
+    return handled;
+}
+
+VerbsConnection* VerbsPoller::find(uint32_t tag) const noexcept {
+    uint32_t index = tag_index(tag);
+    if (index >= slots_.size() || slots_[index].generation != tag_generation(tag)) return nullptr;
+    return slots_[index].connection;
+}
+
+void VerbsPoller::dispatch(std::span<const ibv_wc> completions) noexcept {
+    while (!completions.empty()) {
+        uint32_t tag = tag_of(completions[0].wr_id);
+        size_t run = 1;
+        while (run < completions.size() && tag_of(completions[run].wr_id) == tag) ++run;
+        if (VerbsConnection* connection = find(tag)) connection->on_done(completions.first(run));
+        completions = completions.subspan(run);
+    }
+}
+
+// Asks for a notification, then looks once more: a completion that came in between would give none.
+bool VerbsPoller::arm() noexcept {
+    if (stashed_ > 0 || !finished_.empty()) return false;
+    if (!armed_) {
+        if (ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
+        armed_ = true;
+        int count = ibv_poll_cq(cq_.get(), kBatch, batch_.data());
+        if (count > 0) {
+            stashed_ = count;
+            return false;
+        }
+    }
+    woken_ = true;
+    return true;
+}
+
+}  // namespace wss::fabric::verbs
