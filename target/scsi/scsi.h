@@ -47,7 +47,7 @@ struct Device {
     uint32_t optimal_transfer_blocks = 0;
     uint32_t max_unmap_blocks = UINT32_MAX;  // of one UNMAP, all ranges together
     uint32_t unmap_granularity_blocks = 1;
-    uint64_t max_write_same_blocks = UINT32_MAX;
+    uint64_t max_write_same_blocks = UINT32_MAX;  // 0: any number
     uint8_t max_compare_blocks = 16;
     uint16_t relative_port = 1;
     bool read_only = false;
@@ -62,6 +62,14 @@ inline constexpr uint32_t kMaxUnmapRanges = 256;
 // Room for every answer (REPORT LUNS of 2047 units). With less, long answers are cut as the standard's
 // allocation length would cut them.
 inline constexpr uint32_t kAnswerMax = 16384;
+
+// What max_transfer_blocks comes to: never so much that a transfer's bytes pass 32 bits (S1). 0 means no
+// wish.
+inline uint32_t transfer_limit(const Device& device) {
+    uint32_t fits = UINT32_MAX / device.block_size;
+    return device.max_transfer_blocks == 0 || device.max_transfer_blocks > fits ? fits
+                                                                                : device.max_transfer_blocks;
+}
 
 struct Action {
     enum class Kind : uint8_t {
