@@ -291,25 +291,6 @@ class Guest:
         raise NotImplementedError
 
 
-class AgentControls:
-    def __init__(self, channel: Channel, number: int) -> None:
-        self._channel = channel
-        self._number = number
-
-    def signal(self, signum: int) -> None:
-        self._channel.signal(self._number, signum)
-
-    def write(self, data: bytes) -> None:
-        for offset in range(0, max(len(data), 1), frames.PAYLOAD_MAX):
-            self._channel.send(frames.STDIN, self._number, data[offset : offset + frames.PAYLOAD_MAX])
-
-    def peek(self) -> None:
-        self._channel.send(frames.PEEK, self._number)
-
-    def resize(self, rows: int, columns: int) -> None:
-        self._channel.send(frames.WINDOW, self._number, struct.pack("!II", rows, columns))
-
-
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT, pause: float = 0.1) -> None:
     """Poll for something that no event announces; an error names it when it does not come."""
     limit = time.monotonic() + timeout

@@ -53,6 +53,8 @@ def test_shared_directory_carries_files_both_ways(pair: Lab) -> None:
     assert (pair.share / "note").read_text() == "from-guest\n"
     (pair.share / "answer").write_text("from-host")
     assert second.read("/lab/answer") == "from-host"
+    (pair.share / "answer").write_text("changed afterwards")
+    assert second.read("/lab/answer") == "changed afterwards"
 
 
 def test_commands_run_beside_each_other(vm: Vm) -> None:

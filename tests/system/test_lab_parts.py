@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import bootimage
+from tests.lab import bootimage, probe
 from tests.lab.disks import parse_size
 from tests.lab.errors import GuestTimeout, KernelComplaint, LabError
 from tests.lab.host_guest import HostGuest
@@ -90,7 +91,7 @@ def test_allowed_line_hides_no_other() -> None:
     log.allow("provoked", "this test")
     log.append("4,1,1,-;WARNING: provoked")
     assert log.reports() == []
-    log.append("4,2,2,-;WARNING: not provoked".replace("provoked", "expected"))
+    log.append("4,2,2,-;WARNING: something else")
     assert len(log.reports()) == 1
 
 
@@ -110,6 +111,43 @@ def test_console_adds_only_what_the_agent_did_not_send(tmp_path: Path) -> None:
     log.end_of_boot(console)
     log.end_of_boot(console)
     assert log.text().splitlines() == ["[    1.000000] WARNING: sent", "[    2.000000] Kernel panic - not sent"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "accelerator", "reason"),
+    [
+        ("echo lab-probe-ok", "kvm", "booted"),
+        ("echo assertion failed; kill -ABRT $$", "tcg", "assertion failed"),
+        ("exec sleep 30", "tcg", "does not boot"),
+    ],
+)
+def test_acceleration_is_used_only_if_a_kernel_boots_with_it(
+    behaviour: str, accelerator: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qemu = tmp_path / "qemu-system-x86_64"
+    qemu.write_text(f"#!/bin/sh\n{behaviour}\n")
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(probe, "DEVICE", qemu)
+    monkeypatch.setattr(probe, "LIMIT", 1.0)
+    answer = probe.probe(choose_kernel())
+    assert answer.accelerator == accelerator
+    assert reason in answer.reason
+
+
+def test_acceleration_is_remembered_and_probed_again_when_the_circumstances_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUILD", str(tmp_path))
+    monkeypatch.delenv("WSS_LAB_ACCEL", raising=False)
+    probes = []
+    monkeypatch.setattr(probe, "probe", lambda kernel: probes.append(kernel) or probe.Answer("tcg", "a test"))
+    for _ in range(2):
+        assert probe.accelerator_for(choose_kernel()).accelerator == "tcg"
+    assert len(probes) == 1
+    monkeypatch.setattr(probe, "DEVICE", tmp_path / "none")
+    probe.accelerator_for(choose_kernel())
+    assert len(probes) == 2
 
 
 def test_boot_without_any_kernel_names_the_package(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import struct
-import sys
 import termios
 import time
 
@@ -23,6 +23,7 @@ except ImportError:
     from tests.lab.inside import frames  # for host_guest.py, which uses a function of it
 
 CHUNK = 32 * 1024
+OPEN_FILES = 65536
 
 
 def find_port():
@@ -348,5 +349,6 @@ def stacks_of_session(leader):
 
 if __name__ == "__main__":
     os.environ.clear()
-    sys.stdin.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))  # inherited by every command
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     Agent().run()

@@ -6,8 +6,7 @@ set -eu
 name=$1 address=$2 mtu=$3 rdma=$4 disks=$5
 
 echo "$name" >/proc/sys/kernel/hostname
-echo 1 >/proc/sys/kernel/hung_task_warnings
-ulimit -n 65536
+echo 60 >/proc/sys/kernel/hung_task_timeout_secs # half of the default, so that more tests are long enough to see one
 ip link set lo up
 ip link set eth0 mtu "$mtu" up
 ip address add "$address/24" dev eth0
