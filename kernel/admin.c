@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Administrative commands: discovery, revalidation, keep-alive.
+ *
+ * They do not go through a disk's queue, because they are needed before there is one and while queues
+ * are quiesced. Channel 0 keeps a slot and a credit for them beyond those of blk-mq, so they work
+ * when I/O has used up everything else. One at a time; each is bounded in time.
+ */
+#include <linux/delay.h>
+
+#include "log.h"
+#include "wss.h"
+
+/* UNIT ATTENTION after a login, BUSY while the target starts: worth asking again. */
+#define WSS_ADMIN_TRIES 10
+#define WSS_ADMIN_RETRY_MS 100
+
+static bool wss_admin_ended(struct wss_session *sess)
+{
+	/* Pairs with the release in wss_admin_finish(). */
+	return smp_load_acquire(&sess->admin.done) || READ_ONCE(sess->broken) ||
+	       READ_ONCE(sess->state) == WSS_REMOVING;
+}
+
+static int wss_admin_wait(struct wss_session *sess, struct wss_error *err)
+{
+	long left = wait_event_timeout(sess->wait, wss_admin_ended(sess),
+				       msecs_to_jiffies(WSS_ADMIN_TIMEOUT_MS));
+
+	if (sess->admin.done)
+		return sess->admin.error ? wss_fail(err, sess->admin.error, "the connection broke") : 0;
+	if (!left) {
+		/* The buffer is the device's until the channel is torn down. */
+		wss_session_error(sess, "an administrative command was not answered in time");
+		return wss_fail(err, -ETIMEDOUT, "no answer within %u s",
+				WSS_ADMIN_TIMEOUT_MS / 1000);
+	}
+	return wss_fail(err, -ENOTCONN, "the connection broke");
+}
+
+static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, struct wss_error *err)
+{
+	struct wss_chan *chan = &sess->chans[0];
+
+	lockdep_assert_held(&sess->admin_mutex);
+	if (sess->admin.busy || READ_ONCE(sess->broken) || !chan->slots)
+		return wss_fail(err, -ENOTCONN, "the connection is down");
+	sess->admin.done = false;
+	sess->admin.busy = true;
+	sess->admin.error = 0;
+	sess->admin.residual = 0;
+	*slot = wss_admin_slot(chan);
+	return 0;
+}
+
+static int wss_admin_map(struct wss_slot *slot, u32 bytes)
+{
+	int ret;
+
+	slot->nents = 0;
+	slot->first_wr = &slot->send_wr;
+	slot->sge[0].length = sizeof(struct wss_srp_cmd);
+	if (!bytes)
+		return 0;
+	slot->dir = DMA_FROM_DEVICE;
+	slot->nents = 1;
+	sg_set_buf(slot->sgl, slot->chan->sess->admin.buffer, bytes);
+	sg_mark_end(slot->sgl);
+	ret = wss_map_region(slot);
+	if (!ret)
+		wss_describe_region(slot, false);
+	return ret;
+}
+
+static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
+			  unsigned int cdb_len, u32 bytes, struct wss_error *err)
+{
+	struct wss_srp_cmd *cmd;
+	struct wss_slot *slot;
+	int ret;
+
+	ret = wss_admin_begin(sess, &slot, err);
+	if (ret)
+		return ret;
+	cmd = slot->cmd.data;
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->opcode = WSS_SRP_CMD;
+	memcpy(cmd->lun, lun, sizeof(cmd->lun));
+	memcpy(cmd->cdb, cdb, cdb_len);
+	memset(sess->admin.buffer, 0, bytes);
+	ret = wss_admin_map(slot, bytes);
+	if (ret) {
+		sess->admin.busy = false;
+		return wss_fail(err, ret, "no memory region for an administrative command");
+	}
+	wss_slot_start(slot, NULL, 0);
+	wss_slot_send(slot);
+	return wss_admin_wait(sess, err);
+}
+
+/**
+ * wss_admin_command - one command, answered into sess->admin.buffer
+ * @sess: its channel 0 is up
+ * @lun: logical unit
+ * @cdb: the command
+ * @cdb_len: its length, at most 16
+ * @bytes: at most so much data comes back
+ * @err: says why not
+ *
+ * Context: sleeps, bounded. sess->admin_mutex held: the answer is the caller's until he lets go.
+ * Return: bytes that came back, or -errno; -EREMOTEIO: the target refused, see sess->admin.sense.
+ */
+int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
+		      u32 bytes, struct wss_error *err)
+{
+	const struct wss_sense *sense = &sess->admin.sense;
+	int tries;
+	int ret;
+
+	for (tries = 0; tries < WSS_ADMIN_TRIES; tries++) {
+		blk_status_t status;
+		enum wss_verdict verdict;
+		bool rescan;
+
+		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, err);
+		if (ret)
+			return ret;
+		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &rescan);
+		if (verdict == WSS_END && status == BLK_STS_OK)
+			return bytes - min(sess->admin.residual, bytes);
+		if (verdict == WSS_END)
+			break;
+		if (verdict == WSS_RETRY_LATER)
+			msleep(WSS_ADMIN_RETRY_MS);
+	}
+	return wss_fail(err, -EREMOTEIO, "the target refused command %02x (status %02x, sense %x/%02x/%02x)",
+			cdb[0], sense->status, sense->key, sense->asc, sense->ascq);
+}
+
+/**
+ * wss_admin_keepalive - ask the target whether it is there
+ * @sess: WSS_CAP_KEEPALIVE was granted
+ *
+ * Context: sleeps, bounded.
+ * Return: 0 or -errno.
+ */
+int wss_admin_keepalive(struct wss_session *sess)
+{
+	struct wss_srp_short *msg;
+	struct wss_slot *slot;
+	struct wss_error err;
+	int ret;
+
+	mutex_lock(&sess->admin_mutex);
+	ret = wss_admin_begin(sess, &slot, &err);
+	if (ret)
+		goto unlock;
+	wss_admin_map(slot, 0);
+	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
+	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
+	msg = slot->cmd.data;
+	memset(msg, 0, sizeof(*msg));
+	msg->opcode = WSS_SRP_KEEPALIVE_REQ;
+	slot->sge[0].length = sizeof(*msg);
+	wss_slot_start(slot, NULL, 0);
+	wss_slot_send(slot);
+	ret = wss_admin_wait(sess, &err);
+unlock:
+	mutex_unlock(&sess->admin_mutex);
+	return ret;
+}

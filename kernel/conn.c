@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Channels: from an address to a queue pair that is logged in, and back.
+ *
+ * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE), and then
+ * the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer than asked: the first
+ * connection lives with what it gets, a reconnection needs as many as there were, because hardware
+ * queues are tied to channels.
+ *
+ * Each step of a connection is taken in the RDMA/CM event that ends the step before. The starter
+ * sleeps until every channel has its outcome. wss_chan_stop() undoes whatever was done, in any state,
+ * and after it nothing of the channel is reachable from outside: that makes it the fence of recovery.
+ */
+#include <linux/slab.h>
+
+#include "log.h"
+#include "wss.h"
+
+/* REG_MR, SEND, LOCAL_INV per slot; twice that, because unsignalled entries retire late. */
+#define WSS_WRS_PER_SLOT 6
+/* An answer to the target's own request, and a spare. */
+#define WSS_WRS_EXTRA 4
+
+static int wss_connect_failed(struct wss_chan *chan, int status)
+{
+	chan->connect_status = status;
+	smp_store_release(&chan->connect_done, true); /* pairs with wss_chans_settled() */
+	wake_up_all(&chan->sess->wait);
+	return 0;
+}
+
+static void wss_cq_event(struct ib_cq *cq, void *context)
+{
+	struct wss_chan *chan = context;
+
+	irq_poll_sched(&chan->iop);
+}
+
+static void wss_cq_error(struct ib_event *event, void *context)
+{
+	wss_chan_break(context, ib_event_msg(event->event));
+}
+
+static void wss_qp_event(struct ib_event *event, void *context)
+{
+	struct wss_chan *chan = context;
+
+	if (event->event != IB_EVENT_COMM_EST)
+		wss_chan_break(chan, ib_event_msg(event->event));
+}
+
+static int wss_create_cq(struct wss_chan *chan, u32 max_send_wr)
+{
+	struct ib_cq_init_attr attr = {
+		.cqe = min_t(int, max_send_wr + chan->nr_recvs + 2, chan->ibdev->attrs.max_cqe),
+		.comp_vector = chan->index % max(chan->ibdev->num_comp_vectors, 1),
+	};
+	struct ib_cq *cq = ib_create_cq(chan->ibdev, chan->polled ? NULL : wss_cq_event,
+					wss_cq_error, chan, &attr);
+
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	chan->cq = cq;
+	irq_poll_init(&chan->iop, WSS_POLL_BUDGET, wss_irq_poll);
+	if (!chan->polled)
+		ib_req_notify_cq(cq, IB_CQ_NEXT_COMP);
+	return 0;
+}
+
+static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
+{
+	u32 max_sge = min_t(u32, 1 + WSS_IMM_PIECES, chan->ibdev->attrs.max_send_sge);
+	struct ib_qp_init_attr attr = {
+		.event_handler = wss_qp_event,
+		.qp_context = chan,
+		.send_cq = chan->cq,
+		.recv_cq = chan->cq,
+		.cap = {
+			.max_send_wr = max_send_wr,
+			.max_recv_wr = chan->nr_recvs,
+			.max_send_sge = max_sge,
+			.max_recv_sge = 1,
+			.max_inline_data = WSS_CMD_DIRECT_BYTES,
+		},
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	int ret;
+
+	ret = rdma_create_qp(chan->cm_id, chan->sess->pd, &attr);
+	if (ret) {
+		/* A device without inline sends says so by refusing the queue pair. */
+		attr.cap.max_inline_data = 0;
+		ret = rdma_create_qp(chan->cm_id, chan->sess->pd, &attr);
+	}
+	if (ret)
+		return ret;
+	chan->qp = chan->cm_id->qp;
+	chan->send_inline = attr.cap.max_inline_data >= WSS_CMD_DIRECT_BYTES;
+	chan->imm_pieces = max_sge - 1;
+	return 0;
+}
+
+static int wss_post_all_recvs(struct wss_chan *chan)
+{
+	u32 i;
+
+	for (i = 0; i < chan->nr_recvs; i++) {
+		int ret = ib_post_recv(chan->qp, &chan->recvs[i].wr, NULL);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int wss_chan_alloc(struct wss_chan *chan)
+{
+	struct wss_session *sess = chan->sess;
+	const struct ib_device_attr *attrs = &chan->ibdev->attrs;
+	u32 max_wr = attrs->max_qp_wr;
+	u32 max_send_wr;
+	int ret;
+
+	if (max_wr < 64)
+		return -EOPNOTSUPP;
+	chan->depth = min_t(u32, sess->opts.queue_depth, max_wr / WSS_WRS_PER_SLOT - 2);
+	max_send_wr = WSS_WRS_PER_SLOT * (chan->depth + 1) + WSS_WRS_EXTRA;
+	chan->nr_recvs = chan->depth + 1 + WSS_RECV_EXTRA + WSS_RECV_BATCH;
+	chan->lkey = sess->pd->local_dma_lkey;
+	chan->lazy = sess->opts.invalidate == WSS_INVALIDATE_LAZY;
+
+	ret = wss_create_cq(chan, max_send_wr);
+	if (ret)
+		return ret;
+	ret = wss_create_qp(chan, max_send_wr);
+	if (ret)
+		return ret;
+	ret = wss_slots_alloc(chan);
+	if (ret)
+		return ret;
+	ret = wss_recvs_alloc(chan);
+	if (ret)
+		return ret;
+	return wss_post_all_recvs(chan);
+}
+
+static void wss_session_measure_device(struct wss_session *sess, struct ib_device *ibdev)
+{
+	u32 pages = ibdev->attrs.max_fast_reg_page_list_len;
+
+	sess->sg_gaps = ibdev->attrs.kernel_cap_flags & IBK_SG_GAPS_REG;
+	if (sess->sg_gaps && ibdev->attrs.max_sgl_rd)
+		pages = ibdev->attrs.max_sgl_rd;
+	/* The disk's limits were made from the first device; another one must do as well. */
+	if (!sess->tags_ready)
+		sess->max_segments = clamp_t(u32, pages, 2, WSS_MAX_SEGMENTS + 1) - 1;
+}
+
+static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev)
+{
+	struct ib_pd *pd;
+
+	if (sess->wdev)
+		return sess->wdev->ibdev == ibdev ? 0 : -EXDEV;
+	sess->wdev = wss_device_get(ibdev);
+	if (!sess->wdev)
+		return -ENODEV;
+	pd = ib_alloc_pd(ibdev, 0);
+	if (IS_ERR(pd)) {
+		wss_device_put(sess->wdev);
+		sess->wdev = NULL;
+		return PTR_ERR(pd);
+	}
+	sess->pd = pd;
+	wss_session_measure_device(sess, ibdev);
+	return 0;
+}
+
+static void wss_session_unbind(struct wss_session *sess)
+{
+	if (!sess->wdev)
+		return;
+	ib_dealloc_pd(sess->pd);
+	sess->pd = NULL;
+	wss_device_put(sess->wdev);
+	sess->wdev = NULL;
+}
+
+static int wss_on_addr_resolved(struct wss_chan *chan)
+{
+	struct ib_device *ibdev = chan->cm_id->device;
+	int ret = wss_session_bind(chan->sess, ibdev);
+
+	if (ret) {
+		wss_fail(&chan->connect_error, ret, "RDMA device %s cannot be used (error %d)",
+			 dev_name(&ibdev->dev), ret);
+		return wss_connect_failed(chan, ret);
+	}
+	chan->ibdev = ibdev;
+	ret = wss_chan_alloc(chan);
+	if (ret) {
+		wss_fail(&chan->connect_error, ret,
+			 "no resources for a queue pair of depth %u on %s (error %d); try a smaller queue_depth= or fewer queues=",
+			 chan->depth, dev_name(&ibdev->dev), ret);
+		return wss_connect_failed(chan, ret);
+	}
+	ret = rdma_resolve_route(chan->cm_id, WSS_CM_TIMEOUT_MS);
+	if (ret) {
+		wss_fail(&chan->connect_error, ret, "no route (error %d)", ret);
+		return wss_connect_failed(chan, ret);
+	}
+	return 0;
+}
+
+static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
+{
+	struct wss_session *sess = chan->sess;
+	u32 caps = sess->opts.caps;
+
+	/* iWARP has no RDMA WRITE WITH IMMEDIATE. */
+	if (rdma_protocol_iwarp(chan->ibdev, chan->cm_id->port_num))
+		caps &= ~WSS_CAP_FUSED_COMPLETION;
+
+	memset(req, 0, sizeof(*req));
+	req->opcode = WSS_SRP_LOGIN_REQ;
+	req->tag = chan->index;
+	req->req_it_iu_len = cpu_to_be32(WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U));
+	req->req_buf_fmt = cpu_to_be16(WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT);
+	req->req_flags = chan->index ? WSS_SRP_MULTICHAN_MULTI : WSS_SRP_MULTICHAN_SINGLE;
+	if (sess->ask_imm) {
+		req->req_flags |= WSS_SRP_IMMED_REQUESTED;
+		req->imm_data_offset = cpu_to_be16(WSS_SRP_IMM_DATA_OFFSET);
+	}
+	memcpy(req->initiator_port_id, sess->initiator_port_id, 8);
+	memcpy(req->initiator_port_id + 8, &chan->ibdev->node_guid, 8);
+	put_unaligned_be64(sess->opts.id_ext, req->target_port_id);
+	put_unaligned_be64(sess->opts.ioc_guid, req->target_port_id + 8);
+	req->ext_magic = cpu_to_be16(WSS_EXT_MAGIC);
+	req->ext_caps = cpu_to_be32(caps);
+}
+
+static int wss_on_route_resolved(struct wss_chan *chan)
+{
+	const struct ib_device_attr *attrs = &chan->ibdev->attrs;
+	struct wss_srp_login_req req;
+	struct rdma_conn_param param = {
+		.private_data = &req,
+		.private_data_len = sizeof(req),
+		/* The target fetches write data by RDMA READ: let it have as many under way as it can. */
+		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
+		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+	int ret;
+
+	wss_fill_login(chan, &req);
+	ret = rdma_connect_locked(chan->cm_id, &param);
+	if (ret) {
+		wss_fail(&chan->connect_error, ret, "connect failed (error %d)", ret);
+		return wss_connect_failed(chan, ret);
+	}
+	return 0;
+}
+
+/* What the target granted. Every number is its own claim: bound it before use (I6). */
+static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
+{
+	u32 credits = be32_to_cpu(rsp->req_lim_delta);
+	u32 iu_len = be32_to_cpu(rsp->max_it_iu_len);
+
+	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits < 2 || credits > INT_MAX / 2 ||
+	    iu_len < WSS_CMD_DIRECT_BYTES)
+		return -EPROTO;
+	if (!(be16_to_cpu(rsp->buf_fmt) & WSS_SRP_BUF_FORMAT_DIRECT))
+		return -EPROTO;
+
+	chan->granted = min_t(u32, credits, WSS_MAX_DEPTH + 1);
+	/* One credit stays for the administrative command. */
+	atomic_set(&chan->credits, chan->granted - 1);
+	chan->max_imm = 0;
+	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)
+		chan->max_imm = min(iu_len - WSS_SRP_IMM_DATA_OFFSET, chan->sess->ask_imm);
+	chan->caps = 0;
+	chan->epoch = 0;
+	chan->keepalive_ms = 0;
+	if (be16_to_cpu(rsp->ext_magic) == WSS_EXT_MAGIC) {
+		chan->caps = be32_to_cpu(rsp->ext_caps) & chan->sess->opts.caps;
+		chan->epoch = be64_to_cpu(rsp->session_epoch);
+		chan->keepalive_ms = be32_to_cpu(rsp->keepalive_ms);
+	}
+	return 0;
+}
+
+static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_param *param)
+{
+	int ret = -EPROTO;
+
+	if (param->private_data && param->private_data_len >= sizeof(struct wss_srp_login_rsp))
+		ret = wss_take_grants(chan, param->private_data);
+	if (ret)
+		wss_fail(&chan->connect_error, ret,
+			 "the peer accepted but did not answer as an SRP target: is it one?");
+	return wss_connect_failed(chan, ret);
+}
+
+static const char *wss_reject_reason(u32 reason)
+{
+	switch (reason) {
+	case WSS_SRP_REJ_INSUFFICIENT_RESOURCES:
+		return "the target has no resources left";
+	case WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE:
+		return "the target takes no command of that length";
+	case WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL:
+		return "the target does not know the port (id_ext=, ioc_guid=)";
+	case WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT:
+		return "the target takes no direct descriptors";
+	case WSS_SRP_REJ_MULTI_CHANNEL_UNSUPPORTED:
+		return "the target has one channel only";
+	case WSS_SRP_REJ_CHANNEL_LIMIT_REACHED:
+		return "the target has no channel left";
+	default:
+		return "the target refuses this initiator (access list?)";
+	}
+}
+
+static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
+{
+	const struct wss_srp_login_rej *rej;
+	u8 len = 0;
+	int text_len;
+
+	rej = rdma_consumer_reject_data(chan->cm_id, event, &len);
+	if (!rej || len < offsetof(struct wss_srp_login_rej, text) ||
+	    rej->opcode != WSS_SRP_LOGIN_REJ) {
+		wss_fail(&chan->connect_error, 0, "connection refused (%s): does a target listen there?",
+			 rdma_reject_msg(chan->cm_id, event->status));
+		return wss_connect_failed(chan, -ECONNREFUSED);
+	}
+	chan->reject_reason = be32_to_cpu(rej->reason);
+	text_len = min_t(int, len - offsetof(struct wss_srp_login_rej, text), WSS_SRP_REJ_TEXT_MAX);
+	text_len = strnlen(rej->text, text_len);
+	wss_fail(&chan->connect_error, 0, "login rejected: %s%s%*pE (reason 0x%x)",
+		 wss_reject_reason(chan->reject_reason), text_len ? "; it says: " : "", text_len,
+		 rej->text, chan->reject_reason);
+	return wss_connect_failed(chan, -EACCES);
+}
+
+static int wss_on_cm_error(struct wss_chan *chan, struct rdma_cm_event *event)
+{
+	int status = event->status < 0 ? event->status : -EHOSTUNREACH;
+
+	wss_fail(&chan->connect_error, status,
+		 "cannot reach it over RDMA (%s, error %d): check the address, and that `rdma link` shows an active device on that network",
+		 rdma_event_msg(event->event), event->status);
+	return wss_connect_failed(chan, status);
+}
+
+/* Context: the CM's worker; sleeps. A non-zero result would make the CM destroy the id: never. */
+static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
+{
+	struct wss_chan *chan = cm_id->context;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		return wss_on_addr_resolved(chan);
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		return wss_on_route_resolved(chan);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return wss_on_established(chan, &event->param.conn);
+	case RDMA_CM_EVENT_REJECTED:
+		return wss_on_rejected(chan, event);
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return wss_on_cm_error(chan, event);
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		wss_chan_break(chan, rdma_event_msg(event->event));
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/**
+ * wss_chan_break - a channel is lost, so its session is
+ * @chan: the channel
+ * @why: for the log; a constant string
+ *
+ * Context: any.
+ */
+void wss_chan_break(struct wss_chan *chan, const char *why)
+{
+	/* What a channel reports while it is taken down is our own doing. */
+	if (!READ_ONCE(chan->stopping))
+		wss_session_error(chan->sess, why);
+}
+
+static void wss_chan_reset(struct wss_chan *chan)
+{
+	chan->stopping = false;
+	chan->connect_done = false;
+	chan->connect_status = 0;
+	chan->reject_reason = 0;
+	chan->connect_error.text[0] = '\0';
+	chan->depth = 0;
+	chan->sends = 0;
+	chan->pending_first = NULL;
+	chan->pending_last = NULL;
+	chan->inv_first = NULL;
+	chan->inv_last = NULL;
+	chan->recv_first = NULL;
+	chan->recv_last = NULL;
+	chan->recv_count = 0;
+	chan->reply_busy = false;
+}
+
+static int wss_chan_start(struct wss_chan *chan)
+{
+	struct wss_session *sess = chan->sess;
+	struct rdma_cm_id *cm_id;
+	int ret;
+
+	wss_chan_reset(chan);
+	cm_id = rdma_create_id(sess->net, wss_cm_event, chan, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(cm_id))
+		return wss_fail(&chan->connect_error, PTR_ERR(cm_id),
+				"no RDMA connection identifier (error %ld)", PTR_ERR(cm_id));
+	chan->cm_id = cm_id;
+	ret = rdma_resolve_addr(cm_id, NULL, (struct sockaddr *)&sess->opts.target,
+				WSS_CM_TIMEOUT_MS);
+	if (ret)
+		wss_fail(&chan->connect_error, ret,
+			 "no RDMA device leads there (error %d): check the address and `rdma link`", ret);
+	return ret;
+}
+
+/* Undoes wss_chan_start() and whatever events did since; harmless on a channel that is down. */
+static void wss_chan_stop(struct wss_chan *chan)
+{
+	if (!chan->cm_id)
+		return;
+	WRITE_ONCE(chan->stopping, true);
+	rdma_disconnect(chan->cm_id);
+	/* Waits for a running event; after it nobody else works on this channel. */
+	rdma_destroy_id(chan->cm_id);
+	chan->cm_id = NULL;
+	if (chan->qp) {
+		/* From here the peer reaches no region of this channel. */
+		ib_destroy_qp(chan->qp);
+		chan->qp = NULL;
+	}
+	if (chan->cq) {
+		struct ib_cq *cq = chan->cq;
+
+		irq_poll_disable(&chan->iop);
+		/* A poller of a polled channel finds it gone. */
+		spin_lock(&chan->poll_lock);
+		chan->cq = NULL;
+		spin_unlock(&chan->poll_lock);
+		ib_destroy_cq(cq);
+	}
+	if (!chan->ibdev)
+		return;
+	wss_cancel_slots(chan);
+	wss_recvs_free(chan);
+	wss_slots_free(chan);
+	chan->ibdev = NULL;
+}
+
+static bool wss_chans_settled(struct wss_session *sess, u32 from, u32 to)
+{
+	u32 i;
+
+	if (READ_ONCE(sess->state) == WSS_REMOVING)
+		return true;
+	for (i = from; i < to; i++) {
+		if (!smp_load_acquire(&sess->chans[i].connect_done)) /* wss_connect_failed() */
+			return false;
+	}
+	return true;
+}
+
+static int wss_chans_connect(struct wss_session *sess, u32 from, u32 to, struct wss_error *err)
+{
+	long left;
+	u32 i;
+
+	for (i = from; i < to; i++) {
+		int ret = wss_chan_start(&sess->chans[i]);
+
+		if (ret) {
+			*err = sess->chans[i].connect_error;
+			return ret;
+		}
+	}
+	left = wait_event_interruptible_timeout(sess->wait, wss_chans_settled(sess, from, to),
+						msecs_to_jiffies(WSS_CONNECT_TIMEOUT_MS));
+	if (left < 0)
+		return wss_fail(err, -EINTR, "interrupted");
+	if (READ_ONCE(sess->state) == WSS_REMOVING)
+		return wss_fail(err, -ECANCELED, "the session is being removed");
+	return 0;
+}
+
+static int wss_chan_outcome(struct wss_chan *chan, struct wss_error *err)
+{
+	if (!chan->connect_done)
+		return wss_fail(err, -ETIMEDOUT, "no answer within %u s: is a target running there?",
+				WSS_CONNECT_TIMEOUT_MS / 1000);
+	if (chan->connect_status)
+		*err = chan->connect_error;
+	return chan->connect_status;
+}
+
+static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
+{
+	struct wss_chan *chan = &sess->chans[0];
+	int ret;
+
+	for (;;) {
+		ret = wss_chans_connect(sess, 0, 1, err);
+		if (!ret)
+			ret = wss_chan_outcome(chan, err);
+		if (!ret)
+			return 0;
+		wss_chan_stop(chan);
+		wss_session_unbind(sess);
+		/* A stock target takes shorter commands than ours: ask for less, down to none. */
+		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->ask_imm)
+			return ret;
+		sess->ask_imm = sess->ask_imm > 8192 ? 8192 : sess->ask_imm > 2048 ? 2048 : 0;
+	}
+}
+
+/**
+ * wss_chans_start - connect and log in all channels of a session
+ * @sess: the session; no channel is up
+ * @err: says why not
+ *
+ * After the first success sess->nr_chans and sess->nr_default are fixed.
+ *
+ * Context: sleeps, for at most a few times WSS_CONNECT_TIMEOUT_MS; interruptible.
+ * Return: 0 or -errno, and then nothing is left behind.
+ */
+int wss_chans_start(struct wss_session *sess, struct wss_error *err)
+{
+	u32 wanted = sess->nr_chans;
+	u32 got = 1;
+	int ret;
+
+	ret = wss_first_chan_start(sess, err);
+	if (ret)
+		return ret;
+	ret = wss_chans_connect(sess, 1, wanted, err);
+	if (ret)
+		goto stop;
+	while (got < wanted && !wss_chan_outcome(&sess->chans[got], err))
+		got++;
+	if (got < wanted && (sess->tags_ready || wanted > sess->nr_default)) {
+		ret = wss_fail(err, -ENOSPC, "the target gave %u of %u channels", got, wanted);
+		goto stop;
+	}
+	for (; wanted > got; wanted--)
+		wss_chan_stop(&sess->chans[wanted - 1]);
+	if (!sess->tags_ready) {
+		sess->nr_chans = got;
+		sess->nr_default = min(sess->nr_default, got);
+	}
+	sess->up = true;
+	return 0;
+
+stop:
+	sess->up = true;
+	wss_chans_stop(sess);
+	return ret;
+}
+
+/**
+ * wss_chans_stop - mirror of wss_chans_start(): requests in flight go back to their queues
+ * @sess: the session; every queue of its volumes is quiesced, or none exists
+ *
+ * Context: sleeps. Only the recovery work and the creator or remover of a session call this.
+ */
+void wss_chans_stop(struct wss_session *sess)
+{
+	u32 i;
+
+	if (!sess->up)
+		return;
+	/* An administrative command under way has been woken by what led here. */
+	mutex_lock(&sess->admin_mutex);
+	for (i = sess->nr_chans; i > 0; i--)
+		wss_chan_stop(&sess->chans[i - 1]);
+	mutex_unlock(&sess->admin_mutex);
+	wss_session_unbind(sess);
+	sess->up = false;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which volumes a target has, and what each can do. Everything read here is the target's claim: lengths
+ * are checked against what came, and limits are clamped where the disk is made (volume.c).
+ */
+#include <linux/slab.h>
+
+#include "log.h"
+#include "wss.h"
+
+#define WSS_VPD_BYTES 1024
+#define WSS_VENDOR "WSS     "
+#define WSS_VENDOR_LEN 8
+/* How many names an error message lists. */
+#define WSS_NAMES_SHOWN 8
+
+static const u8 wss_lun0[8];
+
+static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page, struct wss_error *err)
+{
+	u8 cdb[6] = { 0x12, 1, page };
+	const u8 *data = sess->admin.buffer;
+	int ret;
+
+	put_unaligned_be16(WSS_VPD_BYTES, &cdb[3]);
+	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), WSS_VPD_BYTES, err);
+	if (ret < 0)
+		return ret;
+	if (ret < 4 || data[1] != page)
+		return wss_fail(err, -EPROTO, "VPD page %02x: malformed answer", page);
+	return min_t(int, ret, 4 + get_unaligned_be16(data + 2));
+}
+
+static void wss_copy_name(char *to, size_t size, const u8 *from, size_t len)
+{
+	size_t i;
+
+	len = min(len, size - 1);
+	for (i = 0; i < len && from[i] > ' ' && from[i] < 0x7f; i++)
+		to[i] = from[i];
+	to[i] = '\0';
+}
+
+static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
+{
+	u8 type = d[1] & 0x0f;
+
+	if ((d[1] & 0x30) != 0)
+		return; /* of the port or the device, not of the logical unit */
+	if (type == 3 && len >= 8 && len <= 16)
+		snprintf(id->wwid, sizeof(id->wwid), "naa.%*phN", len, d + 4);
+	else if (type == 2 && len >= 8 && len <= 16 && !id->wwid[0])
+		snprintf(id->wwid, sizeof(id->wwid), "eui.%*phN", len, d + 4);
+	else if (type == 1 && len > WSS_VENDOR_LEN && !memcmp(d + 4, WSS_VENDOR, WSS_VENDOR_LEN))
+		wss_copy_name(id->name, sizeof(id->name), d + 4 + WSS_VENDOR_LEN,
+			      len - WSS_VENDOR_LEN);
+}
+
+static u32 wss_lun_number(const u8 lun[8])
+{
+	/* Peripheral (00b) and flat (01b) addressing; others keep their bits. */
+	return get_unaligned_be16(lun) & 0x3fff;
+}
+
+static int wss_identify_locked(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
+			       struct wss_error *err)
+{
+	const u8 *data = sess->admin.buffer;
+	int len = wss_inquiry_vpd(sess, lun, 0x83, err);
+	int at;
+
+	if (len < 0)
+		return len;
+	memset(id, 0, sizeof(*id));
+	memcpy(id->lun, lun, sizeof(id->lun));
+	for (at = 4; at + 4 <= len && at + 4 + data[at + 3] <= len; at += 4 + data[at + 3])
+		wss_take_designator(data + at, data[at + 3], id);
+	if (!id->name[0])
+		snprintf(id->name, sizeof(id->name), "lun:%u", wss_lun_number(lun));
+	if (!id->wwid[0])
+		return wss_fail(err, -EPROTO, "logical unit %u has no NAA or EUI-64 identifier",
+				wss_lun_number(lun));
+	return 0;
+}
+
+/**
+ * wss_identify - who is a logical unit now?
+ * @sess: the session
+ * @lun: the logical unit
+ * @id: filled
+ * @err: says why not
+ *
+ * Context: sleeps, bounded.
+ * Return: 0 or -errno.
+ */
+int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
+		 struct wss_error *err)
+{
+	int ret;
+
+	mutex_lock(&sess->admin_mutex);
+	ret = wss_identify_locked(sess, lun, id, err);
+	mutex_unlock(&sess->admin_mutex);
+	return ret;
+}
+
+/* All LUNs into an array of 8-byte entries that the caller frees. */
+static int wss_report_luns(struct wss_session *sess, u8 **luns, struct wss_error *err)
+{
+	u8 cdb[12] = { 0xa0 };
+	const u8 *data = sess->admin.buffer;
+	u32 bytes;
+	int ret;
+
+	put_unaligned_be32(WSS_ADMIN_BYTES, &cdb[6]);
+	ret = wss_admin_command(sess, wss_lun0, cdb, sizeof(cdb), WSS_ADMIN_BYTES, err);
+	if (ret < 0)
+		return ret;
+	if (ret < 8)
+		return wss_fail(err, -EPROTO, "REPORT LUNS: short answer");
+	bytes = min_t(u32, get_unaligned_be32(data), ret - 8) & ~7U;
+	*luns = kmemdup(data + 8, max(bytes, 8U), GFP_KERNEL);
+	if (!*luns)
+		return -ENOMEM;
+	return bytes / 8;
+}
+
+static bool wss_id_matches(const struct wss_lun_id *id, const char *spec)
+{
+	u32 number;
+
+	if (!strcmp(id->name, spec) || !strcasecmp(id->wwid, spec))
+		return true;
+	return !strncmp(spec, "lun:", 4) && !kstrtou32(spec + 4, 0, &number) &&
+	       number == wss_lun_number(id->lun);
+}
+
+static void wss_add_name(char *names, size_t size, const char *name, int shown)
+{
+	size_t used = strlen(names);
+
+	if (shown == WSS_NAMES_SHOWN)
+		snprintf(names + used, size - used, ", ...");
+	else if (shown < WSS_NAMES_SHOWN)
+		snprintf(names + used, size - used, "%s%s", shown ? ", " : "", name);
+}
+
+static int wss_find_volume_locked(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
+				  struct wss_error *err)
+{
+	char names[160] = "";
+	u8 *luns = NULL;
+	int shown = 0;
+	int count;
+	int ret = -ENOENT;
+	int i;
+
+	count = wss_report_luns(sess, &luns, err);
+	if (count < 0)
+		return count;
+	for (i = 0; i < count; i++) {
+		/* One unit that cannot be identified must not hide the others. */
+		if (wss_identify_locked(sess, luns + 8 * i, id, err)) {
+			if (READ_ONCE(sess->broken)) {
+				ret = -ENOTCONN;
+				goto out;
+			}
+			continue;
+		}
+		if (wss_id_matches(id, spec)) {
+			ret = 0;
+			goto out;
+		}
+		wss_add_name(names, sizeof(names), id->name, shown++);
+	}
+	wss_fail(err, ret, shown ? "unknown volume '%s'; the target has: %s" :
+				   "unknown volume '%s'; the target shows no volume to us%s", spec, names);
+out:
+	kfree(luns);
+	return ret;
+}
+
+/**
+ * wss_find_volume - the logical unit that a user means
+ * @sess: the session
+ * @spec: volume name, `lun:N`, or a wwid
+ * @id: filled
+ * @err: says why not, and lists what exists
+ *
+ * Context: sleeps, bounded.
+ * Return: 0, -ENOENT, or another -errno.
+ */
+int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
+		    struct wss_error *err)
+{
+	int ret;
+
+	mutex_lock(&sess->admin_mutex);
+	ret = wss_find_volume_locked(sess, spec, id, err);
+	mutex_unlock(&sess->admin_mutex);
+	return ret;
+}
+
+static int wss_read_capacity(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
+			     struct wss_error *err)
+{
+	u8 cdb[16] = { 0x9e, 0x10, [13] = 32 };
+	const u8 *data = sess->admin.buffer;
+	int ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), 32, err);
+	u64 last;
+
+	if (ret < 0)
+		return ret;
+	if (ret < 32)
+		return wss_fail(err, -EPROTO, "READ CAPACITY(16): short answer");
+	last = get_unaligned_be64(data);
+	limits->block_bytes = get_unaligned_be32(data + 8);
+	if (limits->block_bytes < SECTOR_SIZE || limits->block_bytes > PAGE_SIZE ||
+	    !is_power_of_2(limits->block_bytes))
+		return wss_fail(err, -EINVAL, "block size of %u bytes is not 512 to %lu",
+				limits->block_bytes, PAGE_SIZE);
+	if (last >= (U64_MAX >> 12) / limits->block_bytes)
+		return wss_fail(err, -EINVAL, "impossible size of %llu blocks", last);
+	limits->blocks = last + 1;
+	limits->physical_bytes = limits->block_bytes << min_t(u8, data[13] & 0xf, 7);
+	limits->unmap = data[14] & 0x80;	    /* LBPME */
+	limits->write_same_unmap = data[14] & 0x40; /* LBPRZ: confirmed by page B2 */
+	return 0;
+}
+
+static void wss_take_block_limits(const u8 *data, int len, struct wss_limits *limits)
+{
+	if (len < 16)
+		return;
+	limits->max_blocks = get_unaligned_be32(data + 8);
+	limits->opt_blocks = get_unaligned_be32(data + 12);
+	if (len < 44)
+		return;
+	limits->max_unmap_blocks = get_unaligned_be32(data + 20);
+	limits->max_unmap_ranges = get_unaligned_be32(data + 24);
+	limits->unmap_granularity = get_unaligned_be32(data + 28);
+	if (data[32] & 0x80)
+		limits->unmap_alignment = get_unaligned_be32(data + 32) & ~BIT(31);
+	limits->max_same_blocks = get_unaligned_be64(data + 36);
+}
+
+static void wss_take_provisioning(const u8 *data, int len, struct wss_limits *limits)
+{
+	bool reads_zero = limits->write_same_unmap;
+
+	limits->unmap = limits->unmap && len > 5 && (data[5] & 0x80);
+	limits->write_same_unmap = reads_zero && len > 5 && (data[5] & 0x40);
+}
+
+/* Only pages that page 00 lists may be asked for. */
+static int wss_read_vpd_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
+			       struct wss_error *err)
+{
+	const u8 *data = sess->admin.buffer;
+	bool b0, b1, b2;
+	int len = wss_inquiry_vpd(sess, lun, 0x00, err);
+
+	if (len < 0)
+		return len;
+	b0 = memchr(data + 4, 0xb0, len - 4);
+	b1 = memchr(data + 4, 0xb1, len - 4);
+	b2 = memchr(data + 4, 0xb2, len - 4);
+	if (b0) {
+		len = wss_inquiry_vpd(sess, lun, 0xb0, err);
+		if (len < 0)
+			return len;
+		wss_take_block_limits(data, len, limits);
+	}
+	limits->rotational = false;
+	if (b1) {
+		len = wss_inquiry_vpd(sess, lun, 0xb1, err);
+		if (len < 0)
+			return len;
+		/* 0: not reported, 1: does not rotate. */
+		limits->rotational = len >= 6 && get_unaligned_be16(data + 4) > 1;
+	}
+	if (!b2) {
+		limits->unmap = false;
+		limits->write_same_unmap = false;
+		return 0;
+	}
+	len = wss_inquiry_vpd(sess, lun, 0xb2, err);
+	if (len < 0)
+		return len;
+	wss_take_provisioning(data, len, limits);
+	return 0;
+}
+
+static int wss_read_modes(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
+			  struct wss_error *err)
+{
+	u8 cdb[10] = { 0x5a, 0x08, 0x08 }; /* MODE SENSE(10), no block descriptors, caching page */
+	const u8 *data = sess->admin.buffer;
+	int at;
+	int ret;
+
+	put_unaligned_be16(256, &cdb[7]);
+	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), 256, err);
+	if (ret == -EREMOTEIO) {
+		/* No such page: a volatile cache cannot be excluded, so flush. */
+		limits->write_cache = true;
+		return 0;
+	}
+	if (ret < 0)
+		return ret;
+	if (ret < 8)
+		return wss_fail(err, -EPROTO, "MODE SENSE: short answer");
+	limits->read_only = data[3] & 0x80;
+	limits->fua = data[3] & 0x10;
+	at = 8 + get_unaligned_be16(data + 6);
+	limits->write_cache = at + 3 > ret || (data[at] & 0x3f) != 0x08 || (data[at + 2] & 0x04);
+	return 0;
+}
+
+/**
+ * wss_read_limits - all that the disk needs to know of a logical unit
+ * @sess: the session
+ * @lun: the logical unit
+ * @limits: filled
+ * @err: says why not
+ *
+ * Context: sleeps, bounded.
+ * Return: 0 or -errno.
+ */
+int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
+		    struct wss_error *err)
+{
+	int ret;
+
+	memset(limits, 0, sizeof(*limits));
+	mutex_lock(&sess->admin_mutex);
+	ret = wss_read_capacity(sess, lun, limits, err);
+	if (!ret)
+		ret = wss_read_vpd_limits(sess, lun, limits, err);
+	if (!ret)
+		ret = wss_read_modes(sess, lun, limits, err);
+	mutex_unlock(&sess->admin_mutex);
+	limits->write_same = true;
+	/* A target of our kind takes WRITE SAME without data; stock ones may not. */
+	limits->ndob = sess->chans[0].caps != 0;
+	return ret;
+}

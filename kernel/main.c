@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Module entry and exit, and the module parameters: the simplest way to a disk is
+ * `insmod wss.ko target=ADDR:PORT volume=NAME`.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "wss.h"
+
+/* All parameters together, as `key=value` words. */
+#define WSS_PARAM_TEXT 1024
+
+/* Work of all sessions; each session's own items do not overlap. */
+struct workqueue_struct *wss_wq;
+
+/* X(name, help): the keys of /sys/class/wss/map that are module parameters as well. */
+#define WSS_PARAMS(X)                                                                         \
+	X(target, "ADDR:PORT of a target to map from when the module is loaded")              \
+	X(volume, "volume to map when the module is loaded: its name, lun:N or naa.HEX")      \
+	X(queues, "queue pairs of the session (one per CPU, at most 8)")                      \
+	X(poll_queues, "further queue pairs for polled I/O (0)")                              \
+	X(queue_depth, "commands in flight per queue pair (128)")                             \
+	X(reconnect_delay, "seconds between attempts to reconnect, or off (2)")               \
+	X(fast_io_fail_tmo, "seconds after which requests fail while the target is away (15)") \
+	X(dev_loss_tmo, "seconds after which a lost target is given up (600)")                \
+	X(id_ext, "first half of the target port id, 16 hex digits (0)")                      \
+	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                   \
+	X(max_imm, "largest write sent along with its command, in bytes (16384)")             \
+	X(caps, "protocol extensions to ask for, a bit mask (all)")                           \
+	X(invalidate, "strict or lazy: when memory regions are invalidated (strict)")
+
+#define WSS_DEFINE_PARAM(name, help)       \
+	static char *name;                 \
+	module_param(name, charp, 0444);   \
+	MODULE_PARM_DESC(name, help);
+WSS_PARAMS(WSS_DEFINE_PARAM)
+
+#define WSS_PARAM_ROW(name, help) { #name, &name },
+static const struct {
+	const char *key;
+	char **value;
+} wss_params[] = { WSS_PARAMS(WSS_PARAM_ROW) };
+
+static int wss_map_from_parameters(void)
+{
+	struct wss_error err = {};
+	struct wss_options opts;
+	char *text = kzalloc(WSS_PARAM_TEXT, GFP_KERNEL);
+	int at = 0;
+	int ret;
+	int i;
+
+	if (!text)
+		return -ENOMEM;
+	for (i = 0; i < ARRAY_SIZE(wss_params); i++) {
+		if (*wss_params[i].value)
+			at += scnprintf(text + at, WSS_PARAM_TEXT - at, "%s=%s ", wss_params[i].key,
+					*wss_params[i].value);
+	}
+	wss_default_options(&opts);
+	ret = wss_parse_options(text, &opts, &err);
+	if (ret)
+		pr_err("wss: %s\n", err.text);
+	else
+		ret = wss_map(&opts, &err);
+	kfree(text);
+	return ret;
+}
+
+static int __init wss_init(void)
+{
+	int ret;
+
+	wss_wq = alloc_workqueue("wss", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!wss_wq)
+		return -ENOMEM;
+	ret = class_register(&wss_class);
+	if (ret)
+		goto destroy_wq;
+	ret = wss_devices_init();
+	if (ret)
+		goto unregister_class;
+	if (target || volume) {
+		ret = wss_map_from_parameters();
+		if (ret)
+			goto unmap_all;
+	}
+	return 0;
+
+unmap_all:
+	wss_unmap_all();
+	wss_devices_exit();
+unregister_class:
+	class_unregister(&wss_class);
+destroy_wq:
+	destroy_workqueue(wss_wq);
+	return ret;
+}
+
+static void __exit wss_exit(void)
+{
+	wss_unmap_all();
+	wss_devices_exit();
+	class_unregister(&wss_class);
+	destroy_workqueue(wss_wq);
+}
+
+module_init(wss_init);
+module_exit(wss_exit);
+MODULE_LICENSE("GPL");
+MODULE_AUTHOR("the WSS authors");
+MODULE_DESCRIPTION("Block device over RDMA: initiator of Wire Speed Storage");

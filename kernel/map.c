@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One request, one memory region.
+ *
+ * The block layer hands over a request as pieces: pages, or parts of pages, anywhere in memory and
+ * perhaps without a kernel address. If each piece were described to the target by itself, the target
+ * would need an RDMA for each; that, not the wire, is then what limits throughput. wss_mlockv()
+ * therefore registers all pieces *as one region*: from the target's side they are one contiguous range
+ * {va, rkey, length}, and one RDMA moves them.
+ *
+ * How it costs little: the region object belongs to the slot and lives as long as the channel; per
+ * request only its page list is rewritten and a REG_MR work request goes out in front of the command,
+ * in the same doorbell. No allocation, no pool, no lock.
+ *
+ * What must hold of the pieces: a region is a list of whole pages with an offset in the first and an end
+ * in the last. Devices with SG_GAPS take any list. For the others the queue's virt_boundary makes the
+ * block layer cut requests where a gap would be (volume.c), so a request reaching this file always fits.
+ *
+ * Small writes need no region at all: their pages are further pieces of the SEND that carries the command
+ * (immediate data). The pages then belong to the device until that SEND has completed, not only until
+ * the response has come: a retransmission would read them again.
+ *
+ * Nothing here looks at a page's contents or at its kernel mapping.
+ */
+#include "wss.h"
+
+static int wss_dma_map(struct wss_slot *slot)
+{
+	struct wss_chan *chan = slot->chan;
+	int count = ib_dma_map_sg(chan->ibdev, slot->sgl, slot->nents, slot->dir);
+
+	if (unlikely(count <= 0))
+		return -ENOMEM;
+	wss_stat_inc(chan->sess, dma_maps);
+	return count;
+}
+
+static void wss_dma_unmap(struct wss_slot *slot)
+{
+	ib_dma_unmap_sg(slot->chan->ibdev, slot->sgl, slot->nents, slot->dir);
+	wss_stat_inc(slot->chan->sess, dma_unmaps);
+}
+
+/**
+ * wss_mlockv - make all pieces of a slot's scatterlist one memory region
+ * @slot: has sgl, nents and dir set; maps the list for DMA and prepares the REG_MR in slot->reg_wr
+ *
+ * The region exists for the peer once the work requests from slot->first_wr on are posted. In lazy mode the
+ * region's former incarnation may still be alive; it is then invalidated first, in the same chain.
+ *
+ * Context: any; does not sleep.
+ * Return: 0, -ENOMEM when the list cannot be mapped now, -EIO when it can never be one region.
+ */
+int wss_mlockv(struct wss_slot *slot)
+{
+	struct ib_mr *mr = slot->mr;
+	int count = wss_dma_map(slot);
+
+	if (unlikely(count < 0))
+		return count;
+	if (unlikely(ib_map_mr_sg(mr, slot->sgl, count, NULL, SZ_4K) != count)) {
+		wss_dma_unmap(slot);
+		return -EIO;
+	}
+
+	slot->first_wr = &slot->reg_wr.wr;
+	if (slot->region_live) {
+		slot->inv_wr.ex.invalidate_rkey = mr->rkey;
+		slot->inv_wr.send_flags = 0;
+		slot->inv_wr.next = slot->first_wr;
+		slot->first_wr = &slot->inv_wr;
+		wss_stat_inc(slot->chan->sess, local_invalidations);
+		wss_stat_inc(slot->chan->sess, regions_released);
+	}
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+	slot->reg_wr.key = mr->rkey;
+	slot->reg_wr.access = slot->dir == DMA_TO_DEVICE ?
+				      IB_ACCESS_REMOTE_READ :
+				      IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE;
+	slot->region_live = true;
+	wss_stat_inc(slot->chan->sess, regions_registered);
+	return 0;
+}
+
+/**
+ * wss_munlockv - give a slot's pieces back
+ * @slot: what wss_mlockv() or wss_map_immediate() mapped
+ *
+ * The caller has seen to it that the peer cannot reach them any more (I2); in lazy mode he has decided
+ * to do without.
+ */
+void wss_munlockv(struct wss_slot *slot)
+{
+	if (slot->mapping == WSS_MAP_NONE)
+		return;
+	wss_dma_unmap(slot);
+	slot->mapping = WSS_MAP_NONE;
+}
+
+/**
+ * wss_map_region - choose a region for the slot's data
+ * @slot: see wss_mlockv()
+ * Return: as wss_mlockv().
+ */
+int wss_map_region(struct wss_slot *slot)
+{
+	int ret = wss_mlockv(slot);
+
+	if (likely(!ret))
+		slot->mapping = WSS_MAP_REGION;
+	return ret;
+}
+
+/**
+ * wss_map_immediate - let the slot's data go with its command
+ * @slot: has sgl and nents set; nents does not exceed chan->imm_pieces
+ * Return: 0 or -ENOMEM.
+ */
+int wss_map_immediate(struct wss_slot *slot)
+{
+	struct scatterlist *sg;
+	int count = wss_dma_map(slot);
+	int i;
+
+	if (unlikely(count < 0))
+		return count;
+	for_each_sg(slot->sgl, sg, count, i) {
+		slot->sge[1 + i].addr = sg_dma_address(sg);
+		slot->sge[1 + i].length = sg_dma_len(sg);
+		slot->sge[1 + i].lkey = slot->chan->lkey;
+	}
+	slot->send_wr.num_sge = 1 + count;
+	slot->mapping = WSS_MAP_IMMEDIATE;
+	wss_stat_inc(slot->chan->sess, immediate_writes);
+	return 0;
+}
+
+/**
+ * wss_describe_region - write the data descriptor of a region into the command
+ * @slot: after wss_map_region()
+ * @data_out: the target reads the region; otherwise it writes it
+ */
+void wss_describe_region(struct wss_slot *slot, bool data_out)
+{
+	struct wss_srp_cmd *cmd = slot->cmd.data;
+	struct wss_srp_direct_buf *desc = (void *)(cmd + 1);
+
+	cmd->buf_fmt = data_out ? WSS_SRP_DESC_DIRECT << 4 : WSS_SRP_DESC_DIRECT;
+	desc->va = cpu_to_be64(slot->mr->iova);
+	desc->key = cpu_to_be32(slot->mr->rkey);
+	desc->len = cpu_to_be32(slot->mr->length);
+	slot->sge[0].length = WSS_CMD_DIRECT_BYTES;
+}
+
+/**
+ * wss_describe_immediate - write the data descriptor of immediate data into the command
+ * @slot: the slot
+ * @bytes: length of the data
+ */
+void wss_describe_immediate(struct wss_slot *slot, u32 bytes)
+{
+	struct wss_srp_cmd *cmd = slot->cmd.data;
+	struct wss_srp_imm_buf *desc = (void *)(cmd + 1);
+
+	cmd->buf_fmt = WSS_SRP_DESC_IMM << 4;
+	desc->len = cpu_to_be32(bytes);
+	slot->sge[0].length = WSS_SRP_IMM_DATA_OFFSET;
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * `key=value` words of a map request. One table holds each option's parser and its help, and the usage
+ * text that /sys/class/wss/map shows is printed from it.
+ */
+#include <linux/cpumask.h>
+#include <linux/nsproxy.h>
+
+#include "wss.h"
+
+struct wss_option {
+	const char *token;
+	int (*parse)(const char *value, struct wss_options *opts, size_t offset, struct wss_error *err);
+	size_t offset;
+	u32 min;
+	u32 max;
+	const char *help;
+};
+
+static int wss_parse_target(const char *value, struct wss_options *opts, size_t offset,
+			    struct wss_error *err)
+{
+	char text[WSS_NAME_MAX];
+	char *addr = text;
+	char *port;
+
+	if (!strncmp(value, "rdma://", 7))
+		value += 7;
+	if (strscpy(text, value, sizeof(text)) < 0)
+		return wss_fail(err, -EINVAL, "target=%s: too long", value);
+	strscpy(opts->target_text, value, sizeof(opts->target_text));
+	if (text[0] == '[') {
+		addr = text + 1;
+		port = strchr(addr, ']');
+		if (!port)
+			return wss_fail(err, -EINVAL, "target=%s: ']' is missing", value);
+		*port++ = '\0';
+	} else {
+		port = strchr(text, ':');
+	}
+	if (port && *port == ':')
+		*port++ = '\0';
+	else
+		port = NULL;
+	if (inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, addr, port ?: "5555",
+				 &opts->target))
+		return wss_fail(err, -EINVAL,
+				"target=%s: not an address; give ADDR:PORT or [ADDR6]:PORT, in digits",
+				value);
+	return 0;
+}
+
+static int wss_parse_volume(const char *value, struct wss_options *opts, size_t offset,
+			    struct wss_error *err)
+{
+	if (!*value || strscpy(opts->volume, value, sizeof(opts->volume)) < 0)
+		return wss_fail(err, -EINVAL, "volume=%s: empty or too long", value);
+	return 0;
+}
+
+static int wss_parse_u32(const char *value, struct wss_options *opts, size_t offset,
+			 struct wss_error *err)
+{
+	return kstrtou32(value, 0, (u32 *)((char *)opts + offset));
+}
+
+static int wss_parse_secs(const char *value, struct wss_options *opts, size_t offset,
+			  struct wss_error *err)
+{
+	int *to = (int *)((char *)opts + offset);
+	int ret;
+
+	if (!strcmp(value, "off")) {
+		*to = -1;
+		return 0;
+	}
+	ret = kstrtoint(value, 0, to);
+	return ret ?: *to < 0 || *to > INT_MAX / HZ ? -EINVAL : 0;
+}
+
+static int wss_parse_id(const char *value, struct wss_options *opts, size_t offset,
+			struct wss_error *err)
+{
+	if (strlen(value) != 16)
+		return wss_fail(err, -EINVAL, "%s: 16 hex digits are needed", value);
+	return kstrtou64(value, 16, (u64 *)((char *)opts + offset));
+}
+
+static int wss_parse_invalidate(const char *value, struct wss_options *opts, size_t offset,
+				struct wss_error *err)
+{
+	if (!strcmp(value, "strict"))
+		opts->invalidate = WSS_INVALIDATE_STRICT;
+	else if (!strcmp(value, "lazy"))
+		opts->invalidate = WSS_INVALIDATE_LAZY;
+	else
+		return wss_fail(err, -EINVAL, "invalidate=%s: strict or lazy", value);
+	return 0;
+}
+
+#define WSS_AT(member) offsetof(struct wss_options, member)
+
+static const struct wss_option wss_option_table[] = {
+	{ "target", wss_parse_target, 0, 0, 0, "address of the target, ADDR:PORT or [ADDR6]:PORT (needed)" },
+	{ "volume", wss_parse_volume, 0, 0, 0, "name of the volume, or lun:N, or naa.HEX (needed)" },
+	{ "queues", wss_parse_u32, WSS_AT(queues), 1, WSS_MAX_CHANNELS,
+	  "queue pairs of the session (one per CPU, at most 8)" },
+	{ "poll_queues", wss_parse_u32, WSS_AT(poll_queues), 0, WSS_MAX_CHANNELS / 2,
+	  "further queue pairs for polled I/O (0)" },
+	{ "queue_depth", wss_parse_u32, WSS_AT(queue_depth), 2, WSS_MAX_DEPTH,
+	  "commands in flight per queue pair (128)" },
+	{ "reconnect_delay", wss_parse_secs, WSS_AT(reconnect_delay), 0, 0,
+	  "seconds between attempts to reconnect, or off (2)" },
+	{ "fast_io_fail_tmo", wss_parse_secs, WSS_AT(fast_io_fail_tmo), 0, 0,
+	  "seconds after which requests fail while the target is away, or off (15)" },
+	{ "dev_loss_tmo", wss_parse_secs, WSS_AT(dev_loss_tmo), 0, 0,
+	  "seconds after which a lost target is given up, or off (600)" },
+	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0, "first half of the target port id, 16 hex digits (0)" },
+	{ "ioc_guid", wss_parse_id, WSS_AT(ioc_guid), 0, 0,
+	  "second half of the target port id, 16 hex digits (0)" },
+	{ "max_imm", wss_parse_u32, WSS_AT(max_imm), 0, WSS_SRP_IMM_DATA_MAX,
+	  "largest write sent along with its command, in bytes (16384)" },
+	{ "caps", wss_parse_u32, WSS_AT(caps), 0, WSS_CAP_ALL,
+	  "protocol extensions to ask for, a bit mask (all)" },
+	{ "invalidate", wss_parse_invalidate, 0, 0, 0,
+	  "strict: a region dies before its request ends; lazy: when it is used again (strict)" },
+};
+
+/**
+ * wss_default_options - what holds for keys that are not given
+ * @opts: filled
+ */
+void wss_default_options(struct wss_options *opts)
+{
+	memset(opts, 0, sizeof(*opts));
+	opts->queues = min_t(u32, num_online_cpus(), WSS_DEFAULT_CHANNELS);
+	opts->queue_depth = WSS_DEFAULT_DEPTH;
+	opts->reconnect_delay = 2;
+	opts->fast_io_fail_tmo = 15;
+	opts->dev_loss_tmo = 600;
+	opts->max_imm = WSS_SRP_IMM_DATA_MAX;
+	opts->invalidate = WSS_INVALIDATE_STRICT;
+	opts->caps = WSS_CAP_ALL;
+}
+
+static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error *err)
+{
+	char *value = strchr(word, '=');
+	const struct wss_option *o;
+	u32 number;
+	int ret;
+
+	if (!value)
+		return wss_fail(err, -EINVAL, "'%s' is not key=value", word);
+	*value++ = '\0';
+	for (o = wss_option_table; o < wss_option_table + ARRAY_SIZE(wss_option_table); o++) {
+		if (strcmp(o->token, word))
+			continue;
+		err->text[0] = '\0';
+		ret = o->parse(value, opts, o->offset, err);
+		if (!ret && o->parse == wss_parse_u32) {
+			number = *(u32 *)((char *)opts + o->offset);
+			if (number < o->min || number > o->max)
+				ret = -ERANGE;
+		}
+		if (!ret || err->text[0])
+			return ret;
+		if (o->max)
+			return wss_fail(err, -EINVAL, "%s=%s: a number from %u to %u is needed", word,
+					value, o->min, o->max);
+		return wss_fail(err, -EINVAL, "%s=%s is not valid", word, value);
+	}
+	return wss_fail(err, -EINVAL, "unknown key '%s'; reading /sys/class/wss/map lists them", word);
+}
+
+/**
+ * wss_parse_options - words into options
+ * @text: words separated by blanks, commas or newlines; destroyed
+ * @opts: holds defaults; filled
+ * @err: says what is wrong, with which word
+ * Return: 0 or -EINVAL.
+ */
+int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *err)
+{
+	const char *bad;
+	char *word;
+	int ret;
+
+	while ((word = strsep(&text, " \t\n,"))) {
+		if (!*word)
+			continue;
+		ret = wss_parse_one(word, opts, err);
+		if (ret)
+			return ret;
+	}
+	if (!opts->target_text[0] || !opts->volume[0])
+		return wss_fail(err, -EINVAL, "target= and volume= are needed");
+	bad = wss_tmo_invalid(opts->reconnect_delay, opts->fast_io_fail_tmo, opts->dev_loss_tmo);
+	if (bad)
+		return wss_fail(err, -EINVAL, "%s", bad);
+	return 0;
+}
+
+/**
+ * wss_options_usage - the help of all options
+ * @page: a page for the text
+ * Return: its length.
+ */
+ssize_t wss_options_usage(char *page)
+{
+	const struct wss_option *o;
+	int at;
+
+	at = sysfs_emit(page, "Write: target=ADDR:PORT volume=NAME [key=value ...]\n");
+	for (o = wss_option_table; o < wss_option_table + ARRAY_SIZE(wss_option_table); o++)
+		at += sysfs_emit_at(page, at, "  %-17s %s\n", o->token, o->help);
+	return at;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A lost connection.
+ *
+ *   error -> recovering: queues quiesced, channels destroyed, requests in flight back to their queues
+ *         -> every reconnect_delay seconds: connect, log in, look at the volumes again
+ *              -> live: requests are sent (again)
+ *         -> after fast_io_fail_tmo: waiting and new requests fail with EIO, attempts go on
+ *         -> after dev_loss_tmo: failed; nothing more is tried
+ *
+ * One work item does it all, so that no two steps of it ever run at once; whatever sees an error calls
+ * wss_session_error() and goes on. The queues' wait is not a sleep of anybody in the driver: no process
+ * is stuck here, and unmap works in every state.
+ */
+#include "log.h"
+#include "wss.h"
+
+static unsigned long wss_secs(int seconds)
+{
+	return (unsigned long)seconds * HZ;
+}
+
+static bool wss_passed(struct wss_session *sess, int tmo)
+{
+	return tmo >= 0 && time_after_eq(jiffies, sess->lost_at + wss_secs(tmo));
+}
+
+/**
+ * wss_session_error - the connection cannot be relied on any more
+ * @sess: the session
+ * @why: constant string for log and sysfs
+ *
+ * The first call after the session went live starts recovery; others only mark the attempt as lost.
+ *
+ * Context: any.
+ */
+void wss_session_error(struct wss_session *sess, const char *why)
+{
+	unsigned long flags;
+	bool mine;
+
+	spin_lock_irqsave(&sess->lock, flags);
+	sess->broken = true;
+	mine = wss_set_state(sess, WSS_RECOVERING);
+	if (mine) {
+		sess->lost_at = jiffies;
+		strscpy(sess->last_error.text, why, sizeof(sess->last_error.text));
+	}
+	spin_unlock_irqrestore(&sess->lock, flags);
+	wake_up_all(&sess->wait);
+	if (!mine)
+		return;
+	wss_warn_rl(sess, "connection lost (%s), recovering", why);
+	mod_delayed_work(wss_wq, &sess->recover_work, 0);
+}
+
+/**
+ * wss_session_quiesce - let no submitter run any more
+ * @sess: the session
+ *
+ * Context: sleeps; after it no queue_rq of the session's volumes runs or starts.
+ */
+void wss_session_quiesce(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (vol->quiesced)
+			continue;
+		vol->quiesced = true;
+		blk_mq_quiesce_queue(vol->disk->queue);
+	}
+	mutex_unlock(&sess->mutex);
+}
+
+/**
+ * wss_session_unquiesce - mirror of wss_session_quiesce()
+ * @sess: the session; its state and flags decide what happens to the requests that now run
+ */
+void wss_session_unquiesce(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (!vol->quiesced)
+			continue;
+		vol->quiesced = false;
+		blk_mq_unquiesce_queue(vol->disk->queue);
+		blk_mq_run_hw_queues(vol->disk->queue, true);
+	}
+	mutex_unlock(&sess->mutex);
+}
+
+/* Volumes whose unmap waits for their requests cannot wait for the target as well. */
+static void wss_release_removed(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (READ_ONCE(vol->removing))
+			wss_volume_kill(vol);
+	}
+	mutex_unlock(&sess->mutex);
+}
+
+static void wss_fail_requests(struct wss_session *sess)
+{
+	WRITE_ONCE(sess->fail_fast, true);
+	wss_session_unquiesce(sess);
+}
+
+/**
+ * wss_fail_work - fast_io_fail_tmo has passed
+ * @work: sess->fail_work
+ */
+void wss_fail_work(struct work_struct *work)
+{
+	struct wss_session *sess = container_of(to_delayed_work(work), struct wss_session, fail_work);
+
+	if (READ_ONCE(sess->state) != WSS_RECOVERING)
+		return;
+	wss_warn(sess, "no connection for %d s: requests fail from now on",
+		 sess->opts.fast_io_fail_tmo);
+	wss_fail_requests(sess);
+}
+
+static void wss_tear_down(struct wss_session *sess)
+{
+	wss_session_quiesce(sess);
+	wss_chans_stop(sess);
+	wss_release_removed(sess);
+	if (sess->opts.fast_io_fail_tmo >= 0)
+		mod_delayed_work(wss_wq, &sess->fail_work, wss_secs(sess->opts.fast_io_fail_tmo));
+}
+
+static void wss_revalidate_volumes(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (!READ_ONCE(vol->removing) && !READ_ONCE(sess->broken))
+			wss_volume_revalidate(vol);
+	}
+	mutex_unlock(&sess->mutex);
+}
+
+/* True when the session is live again. */
+static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
+{
+	bool live;
+
+	spin_lock_irq(&sess->lock);
+	sess->broken = false;
+	spin_unlock_irq(&sess->lock);
+	if (wss_chans_start(sess, err))
+		return false;
+	wss_revalidate_volumes(sess);
+
+	spin_lock_irq(&sess->lock);
+	live = !sess->broken && wss_set_state(sess, WSS_LIVE);
+	if (live)
+		sess->last_error.text[0] = '\0';
+	spin_unlock_irq(&sess->lock);
+	if (live)
+		return true;
+	wss_fail(err, 0, "the connection broke during login");
+	/* Nobody has submitted since the tear-down: the state was never LIVE. */
+	wss_chans_stop(sess);
+	return false;
+}
+
+static void wss_give_up(struct wss_session *sess)
+{
+	bool mine;
+
+	spin_lock_irq(&sess->lock);
+	mine = wss_set_state(sess, WSS_FAILED);
+	spin_unlock_irq(&sess->lock);
+	if (!mine)
+		return;
+	wss_warn(sess, "no connection for %d s: given up; unmap its volumes and map them again",
+		 sess->opts.dev_loss_tmo);
+	wss_fail_requests(sess);
+}
+
+static void wss_back_to_life(struct wss_session *sess)
+{
+	cancel_delayed_work(&sess->fail_work);
+	WRITE_ONCE(sess->fail_fast, false);
+	wss_session_unquiesce(sess);
+	wss_stat_inc(sess, reconnects);
+	wss_info(sess, "connected again with %u channels", sess->nr_chans);
+	mod_delayed_work(wss_wq, &sess->keepalive_work, HZ);
+}
+
+static void wss_schedule_next(struct wss_session *sess)
+{
+	unsigned long delay = wss_secs(max(sess->opts.reconnect_delay, 1));
+
+	/* Never sleep over the deadline. */
+	if (sess->opts.dev_loss_tmo >= 0) {
+		unsigned long deadline = sess->lost_at + wss_secs(sess->opts.dev_loss_tmo);
+
+		if (time_before(deadline, jiffies + delay))
+			delay = time_after(deadline, jiffies) ? deadline - jiffies : 0;
+	}
+	queue_delayed_work(wss_wq, &sess->recover_work, delay);
+}
+
+/**
+ * wss_recover_work - one step of recovery
+ * @work: sess->recover_work
+ */
+void wss_recover_work(struct work_struct *work)
+{
+	struct wss_session *sess =
+		container_of(to_delayed_work(work), struct wss_session, recover_work);
+	struct wss_error err = {};
+
+	if (READ_ONCE(sess->state) != WSS_RECOVERING)
+		return;
+	if (sess->up)
+		wss_tear_down(sess);
+	if (wss_passed(sess, sess->opts.dev_loss_tmo)) {
+		wss_give_up(sess);
+		return;
+	}
+	if (sess->opts.reconnect_delay > 0 && wss_try_reconnect(sess, &err)) {
+		wss_back_to_life(sess);
+		return;
+	}
+	spin_lock_irq(&sess->lock);
+	if (err.text[0] && strcmp(err.text, sess->last_error.text))
+		sess->last_error = err;
+	else
+		err.text[0] = '\0';
+	spin_unlock_irq(&sess->lock);
+	if (err.text[0])
+		wss_warn_rl(sess, "cannot reconnect: %s", err.text);
+	wss_schedule_next(sess);
+}
+
+/**
+ * wss_keepalive_work - tell the target that we live, and see that it does
+ * @work: sess->keepalive_work
+ */
+void wss_keepalive_work(struct work_struct *work)
+{
+	struct wss_session *sess =
+		container_of(to_delayed_work(work), struct wss_session, keepalive_work);
+	struct wss_chan *chan = &sess->chans[0];
+	u32 period_ms = chan->keepalive_ms;
+
+	if (READ_ONCE(sess->state) != WSS_LIVE || !(chan->caps & WSS_CAP_KEEPALIVE) || !period_ms)
+		return;
+	/* A failure has already reported itself to wss_session_error(). */
+	if (wss_admin_keepalive(sess))
+		return;
+	queue_delayed_work(wss_wq, &sess->keepalive_work,
+			   msecs_to_jiffies(clamp(period_ms / 3, 100U, 60000U)));
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Messages from the target. Hot, and hostile until proven otherwise: every length, tag, key and count is
+ * checked before it is used (I6), and a lie ends the connection, not the kernel.
+ */
+#include "log.h"
+#include "wss.h"
+
+static void wss_give_credits(struct wss_chan *chan, s32 delta)
+{
+	if (unlikely(delta < 0 || delta > WSS_MAX_DEPTH + 1 ||
+		     atomic_read(&chan->credits) > 2 * WSS_MAX_DEPTH)) {
+		wss_chan_protocol_error(chan, "the target returned more credits than exist");
+		return;
+	}
+	if (likely(delta))
+		atomic_add(delta, &chan->credits);
+}
+
+/* The slot of a live tag, taken: nobody else will end this command (I3). NULL: there is none. */
+static struct wss_slot *wss_take_slot(struct wss_chan *chan, u32 index, u64 tag)
+{
+	struct wss_slot *slot;
+
+	if (unlikely(index > chan->depth))
+		return NULL;
+	slot = &chan->slots[index];
+	if (unlikely(!tag || cmpxchg(&slot->live, tag, 0) != tag))
+		return NULL;
+	return slot;
+}
+
+static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
+{
+	u32 imm = be32_to_cpu(wc->ex.imm_data);
+	u32 index = (imm >> WSS_FUSED_TAG_SHIFT) & WSS_FUSED_TAG_MASK;
+	struct wss_slot *slot = NULL;
+
+	if (likely((chan->caps & WSS_CAP_FUSED_COMPLETION) && !(imm & WSS_FUSED_RESERVED_MASK) &&
+		   index <= chan->depth))
+		slot = wss_take_slot(chan, index, READ_ONCE(chan->slots[index].live));
+	if (unlikely(!slot)) {
+		wss_chan_protocol_error(chan, "fused completion of no command");
+		return;
+	}
+	slot->sense = (struct wss_sense){};
+	wss_stat_inc(chan->sess, fused_completions);
+	wss_give_credits(chan, (imm >> WSS_FUSED_CREDIT_SHIFT) & WSS_FUSED_CREDIT_MASK);
+	wss_slot_responded(slot, iob);
+}
+
+/* The target invalidated a region along with its answer: it must be the one of that command. */
+static bool wss_remote_invalidated(struct wss_slot *slot, const struct ib_wc *wc)
+{
+	struct wss_session *sess = slot->chan->sess;
+
+	if (!(wc->wc_flags & IB_WC_WITH_INVALIDATE))
+		return true;
+	if (unlikely(slot->mapping != WSS_MAP_REGION || wc->ex.invalidate_rkey != slot->mr->rkey))
+		return false;
+	slot->region_live = false;
+	wss_stat_inc(sess, remote_invalidations);
+	wss_stat_inc(sess, regions_released);
+	return true;
+}
+
+/* Status, sense and residuals of an SRP_RSP. False: its lengths do not fit the message. */
+static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, u32 bytes)
+{
+	u32 resp_len = be32_to_cpu(rsp->resp_data_len);
+	u32 sense_len = be32_to_cpu(rsp->sense_data_len);
+	u32 room = bytes - sizeof(*rsp);
+	bool admin = slot->index == slot->chan->depth;
+
+	slot->sense = (struct wss_sense){ .status = rsp->status };
+	resp_len = rsp->flags & WSS_SRP_RSP_FLAG_RSPVALID ? resp_len : 0;
+	sense_len = rsp->flags & WSS_SRP_RSP_FLAG_SNSVALID ? sense_len : 0;
+	if (resp_len > room || sense_len > room - resp_len)
+		return false;
+	if (resp_len)
+		slot->error = BLK_STS_IOERR;
+	if (sense_len)
+		wss_parse_sense((const u8 *)(rsp + 1) + resp_len, sense_len, &slot->sense);
+	if (rsp->flags & (WSS_SRP_RSP_FLAG_DOOVER | WSS_SRP_RSP_FLAG_DIOVER |
+			  WSS_SRP_RSP_FLAG_DOUNDER | WSS_SRP_RSP_FLAG_DIUNDER)) {
+		u32 residual = be32_to_cpu(rsp->flags & WSS_SRP_RSP_FLAG_DIUNDER ?
+						   rsp->data_in_res_cnt :
+						   rsp->data_out_res_cnt);
+
+		if (admin && (rsp->flags & WSS_SRP_RSP_FLAG_DIUNDER))
+			slot->chan->sess->admin.residual = residual;
+		else if (!rsp->status && residual)
+			slot->error = BLK_STS_IOERR; /* GOOD, but not all of the data moved */
+	}
+	return true;
+}
+
+static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp, const struct ib_wc *wc,
+			 struct io_comp_batch *iob)
+{
+	struct wss_slot *slot = NULL;
+	u64 tag;
+
+	if (likely(wc->byte_len >= sizeof(*rsp))) {
+		tag = READ_ONCE(rsp->tag);
+		slot = wss_take_slot(chan, tag & WSS_FUSED_TAG_MASK, tag);
+	}
+	if (unlikely(!slot)) {
+		wss_chan_protocol_error(chan, "response to no command");
+		return;
+	}
+	if (unlikely(!wss_remote_invalidated(slot, wc) || !wss_parse_rsp(slot, rsp, wc->byte_len))) {
+		/* Teardown requeues the request: its slot is still taken. */
+		wss_chan_protocol_error(chan, "response that does not fit its command");
+		return;
+	}
+	wss_give_credits(chan, be32_to_cpu(rsp->req_lim_delta));
+	wss_slot_responded(slot, iob);
+}
+
+static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short *msg, u32 bytes,
+			       struct io_comp_batch *iob)
+{
+	struct wss_slot *slot = NULL;
+
+	if (bytes >= sizeof(*msg))
+		slot = wss_take_slot(chan, chan->depth, msg->tag);
+	if (!slot) {
+		wss_chan_protocol_error(chan, "keep-alive answer that was not asked for");
+		return;
+	}
+	slot->sense = (struct wss_sense){};
+	wss_slot_responded(slot, iob);
+}
+
+/* SRP_CRED_RSP and SRP_AER_RSP. The target may have one such request outstanding. */
+static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
+{
+	struct wss_iu iu = wss_iu_at(&chan->reply_ring, 0);
+	struct wss_srp_short *msg = iu.data;
+
+	if (chan->reply_busy) {
+		wss_chan_protocol_error(chan, "a second request of the target before the first is answered");
+		return;
+	}
+	chan->reply_busy = true;
+	memset(msg, 0, sizeof(*msg));
+	msg->opcode = opcode;
+	msg->tag = tag;
+	ib_dma_sync_single_for_device(chan->ibdev, iu.dma, sizeof(*msg), DMA_TO_DEVICE);
+	chan->reply_sge = (struct ib_sge){ .addr = iu.dma, .length = sizeof(*msg), .lkey = chan->lkey };
+	chan->reply_wr = (struct ib_send_wr){
+		.wr_id = WSS_WR_ID(WSS_WR_REPLY, 0),
+		.sg_list = &chan->reply_sge,
+		.num_sge = 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+	if (ib_post_send(chan->qp, &chan->reply_wr, NULL))
+		wss_chan_break(chan, "an answer could not be posted");
+}
+
+static void wss_recv_cred_req(struct wss_chan *chan, const struct wss_srp_cred_req *msg, u32 bytes)
+{
+	if (bytes < sizeof(*msg)) {
+		wss_chan_protocol_error(chan, "short SRP_CRED_REQ");
+		return;
+	}
+	wss_give_credits(chan, be32_to_cpu(msg->req_lim_delta));
+	wss_reply(chan, WSS_SRP_CRED_RSP, msg->tag);
+}
+
+static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes, struct io_comp_batch *iob)
+{
+	const struct wss_srp_short *msg = data;
+
+	switch (msg->opcode) {
+	case WSS_SRP_KEEPALIVE_RSP:
+		wss_recv_keepalive(chan, msg, bytes, iob);
+		return;
+	case WSS_SRP_CRED_REQ:
+		wss_recv_cred_req(chan, data, bytes);
+		return;
+	case WSS_SRP_AER_REQ:
+		/* An asynchronous event: look again at everything, as after a NOTIFY. */
+		queue_work(wss_wq, &chan->sess->rescan_work);
+		if (bytes >= sizeof(struct wss_srp_cred_req))
+			wss_reply(chan, WSS_SRP_AER_RSP, ((const struct wss_srp_cred_req *)data)->tag);
+		return;
+	case WSS_SRP_NOTIFY:
+		if (!(chan->caps & WSS_CAP_NOTIFY)) {
+			wss_chan_protocol_error(chan, "NOTIFY was not agreed on");
+			return;
+		}
+		queue_work(wss_wq, &chan->sess->rescan_work);
+		return;
+	case WSS_SRP_T_LOGOUT:
+		wss_chan_break(chan, "the target logged out");
+		return;
+	default:
+		wss_chan_protocol_error(chan, "message of unknown kind");
+	}
+}
+
+/**
+ * wss_recv_message - one receive has completed
+ * @chan: the channel
+ * @wc: its completion, successful
+ * @iob: batch of the poller
+ */
+void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
+{
+	struct wss_recv *recv = &chan->recvs[(u32)wc->wr_id];
+	const u8 *data = recv->iu.data;
+
+	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM) {
+		wss_recv_fused(chan, wc, iob);
+	} else {
+		ib_dma_sync_single_for_cpu(chan->ibdev, recv->iu.dma, WSS_SRP_MAX_TI_IU_LEN,
+					   DMA_FROM_DEVICE);
+		if (unlikely(wc->byte_len < 1 || wc->byte_len > WSS_SRP_MAX_TI_IU_LEN))
+			wss_chan_protocol_error(chan, "message of impossible length");
+		else if (likely(data[0] == WSS_SRP_RSP))
+			wss_recv_rsp(chan, recv->iu.data, wc, iob);
+		else
+			wss_recv_rare(chan, data, wc->byte_len, iob);
+		ib_dma_sync_single_for_device(chan->ibdev, recv->iu.dma, WSS_SRP_MAX_TI_IU_LEN,
+					      DMA_FROM_DEVICE);
+	}
+
+	if (chan->recv_last)
+		chan->recv_last->next = &recv->wr;
+	else
+		chan->recv_first = &recv->wr;
+	chan->recv_last = &recv->wr;
+	chan->recv_count++;
+}

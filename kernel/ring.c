@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a channel owns in memory: message buffers, slots with their regions, receives. All of it is
+ * allocated when the channel starts and freed when it stops, so that no I/O ever allocates.
+ */
+#include <linux/slab.h>
+
+#include "wss.h"
+
+static unsigned int wss_ius_per_page(const struct wss_iu_ring *ring)
+{
+	return PAGE_SIZE / ring->iu_bytes;
+}
+
+/**
+ * wss_iu_ring_alloc - buffers for messages
+ * @ring: to be filled; wss_iu_ring_free() it also after a failure
+ * @ibdev: device that will access them
+ * @count: number of buffers
+ * @iu_bytes: size of each, a power of two up to a page
+ * @dir: DMA direction
+ * Return: 0 or -ENOMEM.
+ */
+int wss_iu_ring_alloc(struct wss_iu_ring *ring, struct ib_device *ibdev, unsigned int count,
+		      unsigned int iu_bytes, enum dma_data_direction dir)
+{
+	unsigned int i;
+
+	ring->iu_bytes = iu_bytes;
+	ring->dir = dir;
+	ring->nr_pages = DIV_ROUND_UP(count, wss_ius_per_page(ring));
+	ring->pages = kcalloc(ring->nr_pages, sizeof(*ring->pages), GFP_KERNEL);
+	ring->dma = kcalloc(ring->nr_pages, sizeof(*ring->dma), GFP_KERNEL);
+	if (!ring->pages || !ring->dma)
+		return -ENOMEM;
+
+	for (i = 0; i < ring->nr_pages; i++) {
+		ring->pages[i] = (void *)get_zeroed_page(GFP_KERNEL);
+		if (!ring->pages[i])
+			return -ENOMEM;
+		ring->dma[i] = ib_dma_map_single(ibdev, ring->pages[i], PAGE_SIZE, dir);
+		if (ib_dma_mapping_error(ibdev, ring->dma[i])) {
+			ring->dma[i] = 0;
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/**
+ * wss_iu_ring_free - mirror of wss_iu_ring_alloc(); also of one that failed or never ran
+ * @ring: the ring; empty afterwards
+ * @ibdev: the device it was mapped for
+ */
+void wss_iu_ring_free(struct wss_iu_ring *ring, struct ib_device *ibdev)
+{
+	unsigned int i;
+
+	for (i = 0; ring->pages && ring->dma && i < ring->nr_pages; i++) {
+		if (ring->dma[i])
+			ib_dma_unmap_single(ibdev, ring->dma[i], PAGE_SIZE, ring->dir);
+		free_page((unsigned long)ring->pages[i]);
+	}
+	kfree(ring->dma);
+	kfree(ring->pages);
+	memset(ring, 0, sizeof(*ring));
+}
+
+/**
+ * wss_iu_at - one buffer of a ring
+ * @ring: the ring
+ * @index: which
+ * Return: its address and DMA address.
+ */
+struct wss_iu wss_iu_at(const struct wss_iu_ring *ring, unsigned int index)
+{
+	unsigned int page = index / wss_ius_per_page(ring);
+	unsigned int offset = index % wss_ius_per_page(ring) * ring->iu_bytes;
+
+	return (struct wss_iu){ .data = ring->pages[page] + offset, .dma = ring->dma[page] + offset };
+}
+
+static void wss_slot_init(struct wss_chan *chan, unsigned int index)
+{
+	struct wss_slot *slot = &chan->slots[index];
+
+	slot->chan = chan;
+	slot->index = index;
+	slot->cmd = wss_iu_at(&chan->cmd_ring, index);
+	slot->sgl = &chan->sgl[index * chan->sess->max_segments];
+	sg_init_table(slot->sgl, chan->sess->max_segments);
+
+	slot->sge[0].addr = chan->send_inline ? (uintptr_t)slot->cmd.data : slot->cmd.dma;
+	slot->sge[0].lkey = chan->lkey;
+	slot->send_wr.opcode = IB_WR_SEND;
+	slot->send_wr.sg_list = slot->sge;
+	slot->reg_wr.wr.opcode = IB_WR_REG_MR;
+	slot->reg_wr.wr.wr_id = WSS_WR_ID(WSS_WR_REG, index);
+	slot->reg_wr.wr.next = &slot->send_wr;
+	slot->reg_wr.mr = slot->mr;
+	slot->inv_wr.opcode = IB_WR_LOCAL_INV;
+	slot->inv_wr.wr_id = WSS_WR_ID(WSS_WR_INV, index);
+}
+
+/**
+ * wss_slots_alloc - the slots of a channel, each with its region
+ * @chan: has depth, pd and device
+ * Return: 0 or -errno; wss_slots_free() also after a failure.
+ */
+int wss_slots_alloc(struct wss_chan *chan)
+{
+	struct wss_session *sess = chan->sess;
+	unsigned int count = chan->depth + 1;
+	enum ib_mr_type type = sess->sg_gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG;
+	unsigned int i;
+	int ret;
+
+	ret = wss_iu_ring_alloc(&chan->cmd_ring, chan->ibdev, count, WSS_CMD_IU_BYTES, DMA_TO_DEVICE);
+	if (ret)
+		return ret;
+	chan->slots = kvcalloc(count, sizeof(*chan->slots), GFP_KERNEL);
+	chan->sgl = kvcalloc((size_t)count * sess->max_segments, sizeof(*chan->sgl), GFP_KERNEL);
+	if (!chan->slots || !chan->sgl)
+		return -ENOMEM;
+
+	for (i = 0; i < count; i++) {
+		/* One page more than segments: data need not begin at a page boundary. */
+		struct ib_mr *mr = ib_alloc_mr(sess->pd, type, sess->max_segments + 1);
+
+		if (IS_ERR(mr))
+			return PTR_ERR(mr);
+		chan->slots[i].mr = mr;
+		wss_slot_init(chan, i);
+	}
+	return 0;
+}
+
+/**
+ * wss_slots_free - mirror of wss_slots_alloc()
+ * @chan: its queue pair is destroyed, so no region of a slot can be reached any more
+ */
+void wss_slots_free(struct wss_chan *chan)
+{
+	unsigned int i;
+
+	for (i = 0; chan->slots && i <= chan->depth; i++) {
+		if (chan->slots[i].mr)
+			ib_dereg_mr(chan->slots[i].mr);
+		if (chan->slots[i].region_live)
+			wss_stat_inc(chan->sess, regions_released);
+	}
+	kvfree(chan->sgl);
+	kvfree(chan->slots);
+	chan->sgl = NULL;
+	chan->slots = NULL;
+	wss_iu_ring_free(&chan->cmd_ring, chan->ibdev);
+}
+
+/**
+ * wss_recvs_alloc - the receives of a channel, and the buffer for answers to the target's requests
+ * @chan: has nr_recvs and device
+ * Return: 0 or -ENOMEM; wss_recvs_free() also after a failure.
+ */
+int wss_recvs_alloc(struct wss_chan *chan)
+{
+	unsigned int i;
+	int ret;
+
+	ret = wss_iu_ring_alloc(&chan->recv_ring, chan->ibdev, chan->nr_recvs,
+				WSS_SRP_MAX_TI_IU_LEN, DMA_FROM_DEVICE);
+	if (ret)
+		return ret;
+	ret = wss_iu_ring_alloc(&chan->reply_ring, chan->ibdev, 1, WSS_SRP_MAX_TI_IU_LEN,
+				DMA_TO_DEVICE);
+	if (ret)
+		return ret;
+	chan->recvs = kvcalloc(chan->nr_recvs, sizeof(*chan->recvs), GFP_KERNEL);
+	if (!chan->recvs)
+		return -ENOMEM;
+
+	for (i = 0; i < chan->nr_recvs; i++) {
+		struct wss_recv *recv = &chan->recvs[i];
+
+		recv->iu = wss_iu_at(&chan->recv_ring, i);
+		recv->sge.addr = recv->iu.dma;
+		recv->sge.length = WSS_SRP_MAX_TI_IU_LEN;
+		recv->sge.lkey = chan->lkey;
+		recv->wr.wr_id = WSS_WR_ID(WSS_WR_RECV, i);
+		recv->wr.sg_list = &recv->sge;
+		recv->wr.num_sge = 1;
+	}
+	return 0;
+}
+
+/**
+ * wss_recvs_free - mirror of wss_recvs_alloc()
+ * @chan: its queue pair is destroyed
+ */
+void wss_recvs_free(struct wss_chan *chan)
+{
+	kvfree(chan->recvs);
+	chan->recvs = NULL;
+	wss_iu_ring_free(&chan->reply_ring, chan->ibdev);
+	wss_iu_ring_free(&chan->recv_ring, chan->ibdev);
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Block requests as SCSI commands, and SCSI endings as block statuses. Pure: bytes in, bytes out.
+ */
+#include <linux/mm.h>
+
+#include "wss.h"
+
+enum { WSS_SYNCHRONIZE_CACHE_16 = 0x91, WSS_WRITE_SAME_16 = 0x93, WSS_UNMAP = 0x42 };
+enum { WSS_SAM_CHECK_CONDITION = 0x02, WSS_SAM_BUSY = 0x08, WSS_SAM_TASK_SET_FULL = 0x28,
+       WSS_SAM_TASK_ABORTED = 0x40 };
+enum { WSS_KEY_RECOVERED = 1, WSS_KEY_NOT_READY = 2, WSS_KEY_MEDIUM = 3, WSS_KEY_HARDWARE = 4,
+       WSS_KEY_ILLEGAL = 5, WSS_KEY_ATTENTION = 6, WSS_KEY_PROTECT = 7, WSS_KEY_ABORTED = 0xb,
+       WSS_KEY_OVERFLOW = 0xd, WSS_KEY_MISCOMPARE = 0xe };
+
+static u64 wss_lba(const struct wss_volume *vol, sector_t sector)
+{
+	return sector >> (vol->block_shift - SECTOR_SHIFT);
+}
+
+static void wss_build_flush(struct wss_srp_cmd *cmd)
+{
+	cmd->cdb[0] = WSS_SYNCHRONIZE_CACHE_16; /* LBA 0, count 0: everything */
+}
+
+/* Returns the length of the parameter list, which lies behind the command in its IU. */
+static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
+{
+	struct wss_srp_cmd *cmd = slot->cmd.data;
+	u8 *list = slot->cmd.data + WSS_SRP_IMM_DATA_OFFSET;
+	u8 *range = list + 8;
+	u32 count = 0;
+	struct bio *bio;
+
+	__rq_for_each_bio(bio, rq) {
+		if (WARN_ON_ONCE(count == WSS_MAX_UNMAP_RANGES))
+			return 0;
+		put_unaligned_be64(wss_lba(vol, bio->bi_iter.bi_sector), range);
+		put_unaligned_be32(bio->bi_iter.bi_size >> vol->block_shift, range + 8);
+		put_unaligned_be32(0, range + 12);
+		range += 16;
+		count++;
+	}
+	put_unaligned_be16(count * 16 + 6, list);
+	put_unaligned_be16(count * 16, list + 2);
+	put_unaligned_be32(0, list + 4);
+	cmd->cdb[0] = WSS_UNMAP;
+	put_unaligned_be16(count * 16 + 8, &cmd->cdb[7]);
+	return count * 16 + 8;
+}
+
+static void wss_build_write_same(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
+{
+	struct wss_srp_cmd *cmd = slot->cmd.data;
+	bool unmap = vol->limits.write_same_unmap && !(rq->cmd_flags & REQ_NOUNMAP);
+
+	cmd->cdb[0] = WSS_WRITE_SAME_16;
+	cmd->cdb[1] = (unmap ? 0x08 : 0) | (vol->limits.ndob ? 0x01 : 0);
+	put_unaligned_be64(wss_lba(vol, blk_rq_pos(rq)), &cmd->cdb[2]);
+	put_unaligned_be32(blk_rq_bytes(rq) >> vol->block_shift, &cmd->cdb[10]);
+	if (vol->limits.ndob)
+		return;
+	/* One block of zeroes is the data. */
+	sg_set_page(slot->sgl, ZERO_PAGE(0), vol->limits.block_bytes, 0);
+	sg_mark_end(slot->sgl);
+	slot->nents = 1;
+}
+
+/**
+ * wss_build_command - the CDB of a request other than a read or a write
+ * @vol: its volume
+ * @rq: the request
+ * @slot: the CDB goes into its IU; slot->nents and slot->sgl get the data, if there is any
+ * @inline_bytes: length of a parameter list put behind the command, or 0
+ * Return: BLK_STS_OK, or why there is no such command.
+ */
+blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
+			       u32 *inline_bytes)
+{
+	struct wss_srp_cmd *cmd = slot->cmd.data;
+
+	memset(cmd->cdb, 0, sizeof(cmd->cdb));
+	*inline_bytes = 0;
+	switch (req_op(rq)) {
+	case REQ_OP_FLUSH:
+		wss_build_flush(cmd);
+		return BLK_STS_OK;
+	case REQ_OP_DISCARD:
+		*inline_bytes = wss_build_unmap(vol, rq, slot);
+		return *inline_bytes ? BLK_STS_OK : BLK_STS_IOERR;
+	case REQ_OP_WRITE_ZEROES:
+		wss_build_write_same(vol, rq, slot);
+		return BLK_STS_OK;
+	default:
+		return BLK_STS_NOTSUPP;
+	}
+}
+
+/**
+ * wss_parse_sense - key and code out of sense data
+ * @data: fixed (70h) or descriptor (72h) format, from the target
+ * @len: its length
+ * @sense: key, asc and ascq are set; 0 where absent
+ */
+void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
+{
+	u8 code = len ? data[0] & 0x7f : 0;
+
+	if (code == 0x72 || code == 0x73) {
+		sense->key = len > 1 ? data[1] & 0xf : 0;
+		sense->asc = len > 2 ? data[2] : 0;
+		sense->ascq = len > 3 ? data[3] : 0;
+	} else if (code == 0x70 || code == 0x71) {
+		sense->key = len > 2 ? data[2] & 0xf : 0;
+		sense->asc = len > 12 ? data[12] : 0;
+		sense->ascq = len > 13 ? data[13] : 0;
+	}
+}
+
+static enum wss_verdict wss_judge_illegal(const struct wss_sense *sense, enum req_op op,
+					  blk_status_t *status, bool *rescan)
+{
+	if (sense->asc == 0x21) { /* LBA OUT OF RANGE: the volume shrank */
+		*rescan = true;
+		*status = BLK_STS_IOERR;
+	} else if (sense->asc == 0x25) { /* LOGICAL UNIT NOT SUPPORTED: the volume was deleted */
+		*rescan = true;
+		*status = BLK_STS_OFFLINE;
+	} else if (op == REQ_OP_DISCARD || op == REQ_OP_WRITE_ZEROES) {
+		*status = BLK_STS_NOTSUPP;
+	} else {
+		*status = BLK_STS_TARGET;
+	}
+	return WSS_END;
+}
+
+static enum wss_verdict wss_judge_key(const struct wss_sense *sense, enum req_op op,
+				      blk_status_t *status, bool *rescan)
+{
+	switch (sense->key) {
+	case WSS_KEY_RECOVERED:
+		*status = BLK_STS_OK;
+		return WSS_END;
+	case WSS_KEY_MEDIUM:
+	case WSS_KEY_MISCOMPARE:
+		*status = BLK_STS_MEDIUM;
+		return WSS_END;
+	case WSS_KEY_ILLEGAL:
+		return wss_judge_illegal(sense, op, status, rescan);
+	case WSS_KEY_PROTECT:
+		/* 27/07: SPACE ALLOCATION FAILED WRITE PROTECT; else the volume became read-only. */
+		*status = sense->asc == 0x27 && sense->ascq == 0x07 ? BLK_STS_NOSPC : BLK_STS_TARGET;
+		*rescan = *status == BLK_STS_TARGET;
+		return WSS_END;
+	case WSS_KEY_ATTENTION:
+		*rescan = sense->asc == 0x2a || sense->asc == 0x3f;
+		return WSS_RETRY_NOW;
+	case WSS_KEY_ABORTED:
+		return WSS_RETRY_NOW;
+	case WSS_KEY_NOT_READY:
+		/* 04/01, 04/0A and the like pass; without a medium nothing does. */
+		*status = sense->asc == 0x3a ? BLK_STS_OFFLINE : BLK_STS_IOERR;
+		return sense->asc == 0x04 ? WSS_RETRY_LATER : WSS_END;
+	default:
+		*status = BLK_STS_IOERR;
+		return WSS_END;
+	}
+}
+
+/**
+ * wss_judge - what an ending other than GOOD means for the request
+ * @sense: how the target ended it
+ * @op: the operation
+ * @status: set to the block status when the request ends, or when retries are used up
+ * @rescan: set to true when the volume should be looked at again
+ * Return: end it, or send it again.
+ */
+enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
+			   bool *rescan)
+{
+	*status = BLK_STS_IOERR;
+	*rescan = false;
+	switch (sense->status) {
+	case 0:
+		*status = BLK_STS_OK;
+		return WSS_END;
+	case WSS_SAM_BUSY:
+	case WSS_SAM_TASK_SET_FULL:
+		return WSS_RETRY_LATER;
+	case WSS_SAM_TASK_ABORTED:
+		return WSS_RETRY_NOW;
+	case WSS_SAM_CHECK_CONDITION:
+		return wss_judge_key(sense, op, status, rescan);
+	default:
+		return WSS_END;
+	}
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The states of a session, and when its timers make sense. Pure: no I/O, no sleep.
+ *
+ *                 login                   connection lost
+ *   connecting ----------> live <------------------------> recovering
+ *       |                   |        logged in again        |      |
+ *       | refused           |                                |      | dev_loss_tmo
+ *       v                   v              unmap             v      v
+ *     failed -----------> removing <------------------------------ failed
+ *
+ * Who needs to know whether it was he who changed the state looks at the result of wss_set_state().
+ */
+#include "wss.h"
+
+static const u8 wss_next[WSS_STATES] = {
+	[WSS_CONNECTING] = BIT(WSS_LIVE) | BIT(WSS_FAILED) | BIT(WSS_REMOVING),
+	[WSS_LIVE] = BIT(WSS_RECOVERING) | BIT(WSS_REMOVING),
+	[WSS_RECOVERING] = BIT(WSS_LIVE) | BIT(WSS_FAILED) | BIT(WSS_REMOVING),
+	[WSS_FAILED] = BIT(WSS_REMOVING),
+	[WSS_REMOVING] = 0,
+};
+
+static const char *const wss_state_names[WSS_STATES] = {
+	[WSS_CONNECTING] = "connecting", [WSS_LIVE] = "live",	      [WSS_RECOVERING] = "recovering",
+	[WSS_FAILED] = "failed",	 [WSS_REMOVING] = "removing",
+};
+
+/**
+ * wss_state_name - the word for a state, in sysfs, log and traces
+ * @state: the state
+ * Return: a constant string.
+ */
+const char *wss_state_name(enum wss_state state)
+{
+	return state < WSS_STATES ? wss_state_names[state] : "?";
+}
+
+/**
+ * wss_state_allowed - the transition table as a function
+ * @from: present state
+ * @to: wanted state
+ * Return: whether @to may follow @from.
+ */
+bool wss_state_allowed(enum wss_state from, enum wss_state to)
+{
+	return from < WSS_STATES && to < WSS_STATES && (wss_next[from] & BIT(to));
+}
+
+/**
+ * wss_set_state - the one place where a session's state changes
+ * @sess: the session
+ * @to: the new state
+ *
+ * Wakes whoever waits for the session.
+ *
+ * Context: sess->lock held.
+ * Return: true when this call made the change, false when it is not allowed.
+ */
+bool wss_set_state(struct wss_session *sess, enum wss_state to)
+{
+	lockdep_assert_held(&sess->lock);
+	if (!wss_state_allowed(sess->state, to))
+		return false;
+	WRITE_ONCE(sess->state, to);
+	wake_up_all(&sess->wait);
+	return true;
+}
+
+/**
+ * wss_tmo_invalid - do three timers make sense together?
+ * @reconnect_delay: seconds between attempts, -1: no attempts
+ * @fast_io_fail_tmo: seconds until requests fail, -1: off
+ * @dev_loss_tmo: seconds until the session is given up, -1: off
+ *
+ * Same meaning as in the SRP transport class: requests must not wait for ever, and must fail before the
+ * device is given up.
+ *
+ * Return: NULL, or what is wrong.
+ */
+const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo)
+{
+	if (reconnect_delay < 0 && fast_io_fail_tmo < 0 && dev_loss_tmo < 0)
+		return "reconnect_delay, fast_io_fail_tmo and dev_loss_tmo are all off: requests would wait for ever";
+	if (reconnect_delay == 0)
+		return "reconnect_delay must be at least 1 second, or off";
+	if (dev_loss_tmo == 0)
+		return "dev_loss_tmo must be at least 1 second, or off";
+	if (dev_loss_tmo > 0 && fast_io_fail_tmo >= dev_loss_tmo)
+		return "fast_io_fail_tmo must be shorter than dev_loss_tmo";
+	return NULL;
+}

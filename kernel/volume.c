@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Volumes as disks: creation, limits, changes at run time, removal.
+ */
+#include <linux/idr.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "log.h"
+#include "wss.h"
+
+static DEFINE_IDA(wss_volume_ida);
+
+static int wss_open(struct block_device *bdev, fmode_t mode)
+{
+	struct wss_volume *vol = bdev->bd_disk->private_data;
+	int ret = 0;
+
+	spin_lock(&vol->open_lock);
+	if (vol->removing)
+		ret = -ENXIO;
+	else
+		vol->openers++;
+	spin_unlock(&vol->open_lock);
+	return ret;
+}
+
+static void wss_release(struct gendisk *disk, fmode_t mode)
+{
+	struct wss_volume *vol = disk->private_data;
+
+	spin_lock(&vol->open_lock);
+	vol->openers--;
+	spin_unlock(&vol->open_lock);
+}
+
+static void wss_volume_free(struct wss_volume *vol)
+{
+	ida_free(&wss_volume_ida, vol->index);
+	put_device(&vol->sess->dev);
+	kfree(vol);
+}
+
+static void wss_free_disk(struct gendisk *disk)
+{
+	wss_volume_free(disk->private_data);
+}
+
+static const struct block_device_operations wss_fops = {
+	.owner = THIS_MODULE,
+	.open = wss_open,
+	.release = wss_release,
+	.free_disk = wss_free_disk,
+};
+
+static sector_t wss_sectors(const struct wss_volume *vol)
+{
+	return vol->limits.blocks << (vol->block_shift - SECTOR_SHIFT);
+}
+
+/* Blocks as sectors that an int holds. */
+static unsigned int wss_clamp_sectors(const struct wss_volume *vol, u64 blocks)
+{
+	return min_t(u64, blocks, UINT_MAX >> vol->block_shift) << (vol->block_shift - SECTOR_SHIFT);
+}
+
+static void wss_set_discard(struct wss_volume *vol, struct request_queue *q)
+{
+	const struct wss_limits *limits = &vol->limits;
+
+	if (!limits->unmap || !limits->max_unmap_blocks)
+		return;
+	q->limits.discard_granularity =
+		min_t(u64, (u64)max(limits->unmap_granularity, 1U) << vol->block_shift, SZ_1G);
+	q->limits.discard_alignment =
+		min_t(u64, (u64)limits->unmap_alignment << vol->block_shift, SZ_1G);
+	blk_queue_max_discard_sectors(q, wss_clamp_sectors(vol, limits->max_unmap_blocks));
+	blk_queue_max_discard_segments(
+		q, clamp_t(u32, limits->max_unmap_ranges, 1, WSS_MAX_UNMAP_RANGES));
+}
+
+static void wss_set_transfer(struct wss_volume *vol, struct request_queue *q)
+{
+	const struct wss_session *sess = vol->sess;
+	const struct wss_limits *limits = &vol->limits;
+	unsigned int sectors = sess->max_segments << (12 - SECTOR_SHIFT);
+
+	if (limits->max_blocks)
+		sectors = min(sectors, wss_clamp_sectors(vol, limits->max_blocks));
+	sectors = max_t(unsigned int, sectors, PAGE_SIZE >> SECTOR_SHIFT);
+	blk_queue_max_hw_sectors(q, sectors);
+	blk_queue_max_segments(q, sess->max_segments);
+	if (!sess->sg_gaps)
+		blk_queue_virt_boundary(q, SZ_4K - 1); /* I1: no gap inside a region */
+	blk_queue_max_segment_size(q, UINT_MAX);
+	blk_queue_dma_alignment(q, 3);
+}
+
+static void wss_set_limits(struct wss_volume *vol)
+{
+	const struct wss_limits *limits = &vol->limits;
+	struct request_queue *q = vol->disk->queue;
+
+	blk_queue_logical_block_size(q, limits->block_bytes);
+	blk_queue_physical_block_size(q, limits->physical_bytes);
+	blk_queue_io_min(q, limits->physical_bytes);
+	blk_queue_io_opt(q, min_t(u64, (u64)limits->opt_blocks << vol->block_shift, SZ_16M));
+	wss_set_transfer(vol, q);
+	wss_set_discard(vol, q);
+	/* Without a stated limit, as much as the oldest WRITE SAME takes. */
+	if (limits->write_same)
+		blk_queue_max_write_zeroes_sectors(
+			q, wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff));
+	blk_queue_write_cache(q, limits->write_cache, limits->write_cache && limits->fua);
+	if (limits->rotational)
+		blk_queue_flag_clear(QUEUE_FLAG_NONROT, q);
+	else
+		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	blk_queue_flag_clear(QUEUE_FLAG_ADD_RANDOM, q);
+	set_disk_ro(vol->disk, limits->read_only);
+	set_capacity(vol->disk, wss_sectors(vol));
+}
+
+static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struct wss_lun_id *id)
+{
+	struct wss_volume *vol = kzalloc(sizeof(*vol), GFP_KERNEL);
+
+	if (!vol)
+		return NULL;
+	vol->index = ida_alloc(&wss_volume_ida, GFP_KERNEL);
+	if (vol->index < 0) {
+		kfree(vol);
+		return NULL;
+	}
+	vol->id = *id;
+	spin_lock_init(&vol->open_lock);
+	INIT_LIST_HEAD(&vol->node);
+	get_device(&sess->dev);
+	vol->sess = sess;
+	return vol;
+}
+
+static int wss_volume_add_disk(struct wss_volume *vol)
+{
+	struct wss_session *sess = vol->sess;
+	int ret;
+
+	vol->disk = blk_mq_alloc_disk(&sess->tags, vol);
+	if (IS_ERR(vol->disk))
+		return PTR_ERR(vol->disk);
+	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);
+	vol->disk->fops = &wss_fops;
+	vol->disk->private_data = vol;
+	wss_set_limits(vol);
+
+	/* In the list before it is visible: recovery must find it as soon as it may have requests. */
+	mutex_lock(&sess->mutex);
+	list_add_tail(&vol->node, &sess->volumes);
+	mutex_unlock(&sess->mutex);
+	ret = device_add_disk(&sess->dev, vol->disk, wss_disk_groups);
+	if (ret) {
+		mutex_lock(&sess->mutex);
+		list_del_init(&vol->node);
+		mutex_unlock(&sess->mutex);
+		put_disk(vol->disk);
+	}
+	return ret;
+}
+
+/**
+ * wss_volume_create - make a disk of a logical unit
+ * @sess: its session, live
+ * @id: which
+ * @err: says why not
+ *
+ * Context: sleeps; reads the partition table, thus does I/O.
+ * Return: the volume, or an error pointer.
+ */
+struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
+				     struct wss_error *err)
+{
+	struct wss_volume *vol = wss_volume_alloc(sess, id);
+	int ret;
+
+	if (!vol) {
+		wss_fail(err, -ENOMEM, "no memory for a volume");
+		return ERR_PTR(-ENOMEM);
+	}
+	ret = wss_read_limits(sess, id->lun, &vol->limits, err);
+	if (ret)
+		goto free;
+	vol->block_shift = ilog2(vol->limits.block_bytes);
+	ret = wss_volume_add_disk(vol);
+	if (ret) {
+		wss_fail(err, ret, "the disk could not be created (error %d)", ret);
+		goto free;
+	}
+	return vol;
+
+free:
+	wss_volume_free(vol);
+	return ERR_PTR(ret);
+}
+
+/**
+ * wss_volume_kill - requests of a volume fail from now on, waiting ones too
+ * @vol: the volume
+ *
+ * Context: sess->mutex held.
+ */
+void wss_volume_kill(struct wss_volume *vol)
+{
+	lockdep_assert_held(&vol->sess->mutex);
+	WRITE_ONCE(vol->dead, true);
+	if (!vol->quiesced)
+		return;
+	vol->quiesced = false;
+	blk_mq_unquiesce_queue(vol->disk->queue);
+	blk_mq_run_hw_queues(vol->disk->queue, true);
+}
+
+static int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
+{
+	int ret = 0;
+
+	spin_lock(&vol->open_lock);
+	if (vol->openers && !force)
+		ret = -EBUSY;
+	else
+		WRITE_ONCE(vol->removing, true);
+	spin_unlock(&vol->open_lock);
+	return ret ? wss_fail(err, ret, "/dev/%s is in use (mounted or open); close it, or force",
+			      vol->disk->disk_name) :
+		     0;
+}
+
+/**
+ * wss_volume_remove - mirror of wss_volume_create()
+ * @vol: the volume; freed when the last opener is gone
+ * @force: also while it is open
+ * @err: says why not
+ *
+ * Context: sleeps, bounded: where the target does not answer, requests are failed.
+ * Return: 0 or -EBUSY.
+ */
+int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err)
+{
+	struct wss_session *sess = vol->sess;
+	struct gendisk *disk = vol->disk;
+	bool last;
+	int ret;
+
+	ret = wss_volume_claim(vol, force, err);
+	if (ret)
+		return ret;
+	mutex_lock(&sess->mutex);
+	last = list_is_singular(&sess->volumes);
+	/* From here recovery lets go of this volume's requests by itself (wss_release_removed). */
+	if (force || READ_ONCE(sess->state) != WSS_LIVE)
+		wss_volume_kill(vol);
+	mutex_unlock(&sess->mutex);
+	/* Do not wait for a target that may be hung when nobody else needs the connection. */
+	if (force && last)
+		wss_session_error(sess, "forced unmap");
+
+	del_gendisk(disk);
+	mutex_lock(&sess->mutex);
+	list_del_init(&vol->node);
+	mutex_unlock(&sess->mutex);
+	put_disk(disk);
+	return 0;
+}
+
+static void wss_volume_lost(struct wss_volume *vol, const char *why)
+{
+	if (!READ_ONCE(vol->dead))
+		wss_warn(vol->sess, "/dev/%s: volume '%s' %s; its I/O fails", vol->disk->disk_name,
+			 vol->id.name, why);
+	wss_volume_kill(vol);
+}
+
+/* The logical unit may have another number now; another volume may have its number. */
+static bool wss_volume_find_again(struct wss_volume *vol)
+{
+	struct wss_lun_id id;
+	struct wss_error err;
+	int ret;
+
+	ret = wss_identify(vol->sess, vol->id.lun, &id, &err);
+	if (!ret && !strcmp(id.wwid, vol->id.wwid))
+		return true;
+	if (ret && ret != -EREMOTEIO)
+		return false;
+	ret = wss_find_volume(vol->sess, vol->id.wwid, &id, &err);
+	if (ret == -ENOENT)
+		wss_volume_lost(vol, "is not on the target any more");
+	if (ret)
+		return false;
+	memcpy(vol->id.lun, id.lun, sizeof(vol->id.lun));
+	return true;
+}
+
+/**
+ * wss_volume_revalidate - look again at what the target says of a volume
+ * @vol: the volume; its size and read-only state follow the target
+ *
+ * Context: sleeps, bounded; sess->mutex held.
+ */
+void wss_volume_revalidate(struct wss_volume *vol)
+{
+	struct wss_limits limits;
+	struct wss_error err;
+
+	if (!wss_volume_find_again(vol))
+		return;
+	if (wss_read_limits(vol->sess, vol->id.lun, &limits, &err))
+		return;
+	if (limits.block_bytes != vol->limits.block_bytes) {
+		wss_volume_lost(vol, "changed its block size");
+		return;
+	}
+	vol->limits.blocks = limits.blocks;
+	vol->limits.read_only = limits.read_only;
+	if (get_capacity(vol->disk) != wss_sectors(vol))
+		set_capacity_and_notify(vol->disk, wss_sectors(vol));
+	if (get_disk_ro(vol->disk) != limits.read_only)
+		set_disk_ro(vol->disk, limits.read_only);
+	if (limits.write_cache != vol->limits.write_cache) {
+		vol->limits.write_cache = limits.write_cache;
+		blk_queue_write_cache(vol->disk->queue, limits.write_cache,
+				      limits.write_cache && vol->limits.fua);
+	}
+}
+
+/**
+ * wss_rescan_work - the target said that something changed
+ * @work: sess->rescan_work
+ */
+void wss_rescan_work(struct work_struct *work)
+{
+	struct wss_session *sess = container_of(work, struct wss_session, rescan_work);
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (READ_ONCE(sess->state) == WSS_LIVE && !READ_ONCE(vol->removing))
+			wss_volume_revalidate(vol);
+	}
+	mutex_unlock(&sess->mutex);
+}

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * wss.ko: a block device whose data lives behind an SRP target reached by RDMA.
+ *
+ * Objects, from the outside in:
+ *
+ *   session   one target address: port identifiers, state, timers, channels, volumes
+ *   channel   one queue pair and its completion queue; serves one blk-mq hardware queue
+ *   slot      one command in flight on a channel: command IU, memory region, scatterlist, work
+ *             requests. Slot i belongs to blk-mq tag i, so taking one costs neither lock nor search.
+ *   volume    one logical unit as a disk, /dev/wssN
+ *
+ * Invariants
+ *   I1  A request has at most one memory region, whatever its pieces (map.c).
+ *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region is
+ *       invalidated, or the queue pair and the region are destroyed (io.c, conn.c).
+ *   I3  A request ends once: whoever takes slot->live from the wire tag to zero owns its end (io.c).
+ *   I4  Commands in flight on a channel never exceed the credits that the target gave (io.c).
+ *   I5  The state changes in wss_set_state() only (state.c).
+ *   I6  Nothing that the target sends is used before it is checked; a lie costs it the connection.
+ *
+ * Lock order (outer first)
+ *   wss_map_mutex          session.c   map, unmap and module exit exclude each other
+ *   sess->mutex            wss.h       list of volumes, and what is quiesced
+ *   sess->admin_mutex      wss.h       the one administrative command in flight
+ *   sess->lock             wss.h       state and its companions; taken in softirq
+ *   chan->pending_lock     wss.h       requests that wait for commit_rqs
+ */
+#ifndef WSS_H
+#define WSS_H
+
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/device.h>
+#include <linux/inet.h>
+#include <linux/irq_poll.h>
+#include <linux/mutex.h>
+#include <linux/scatterlist.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include "uapi/wss_srp.h"
+
+/* Queue pairs per session; one per CPU is enough, and the target pays for each. */
+#define WSS_MAX_CHANNELS 32
+#define WSS_DEFAULT_CHANNELS 8
+/* Commands per channel. The low 16 bits of a tag name the slot, one of which is administrative. */
+#define WSS_MAX_DEPTH 1024
+#define WSS_DEFAULT_DEPTH 128
+static_assert(WSS_MAX_DEPTH < WSS_FUSED_TAG_MASK, "a fused completion has 16 bits for the slot");
+/* 1 MiB in 4 KiB pages: what the block layer merges well, and what RDMA moves at wire speed. */
+#define WSS_MAX_SEGMENTS 256
+/* A command IU; large enough for an UNMAP with its parameter list behind the command. */
+#define WSS_CMD_IU_BYTES 512
+#define WSS_MAX_UNMAP_RANGES 16
+static_assert(WSS_SRP_IMM_DATA_OFFSET + 8 + 16 * WSS_MAX_UNMAP_RANGES <= WSS_CMD_IU_BYTES,
+	      "the UNMAP parameter list lies inside the command IU");
+/* Pieces of an immediate write, besides the command: 16 KiB at any alignment take five pages. */
+#define WSS_IMM_PIECES 8
+/* Bytes of an SRP_CMD with one direct descriptor: what is sent inline. */
+#define WSS_CMD_DIRECT_BYTES (sizeof(struct wss_srp_cmd) + sizeof(struct wss_srp_direct_buf))
+/* Receives are posted back this many at a time; so many more than credits are posted. */
+#define WSS_RECV_BATCH 16
+/* Requests of the target itself (SRP_CRED_REQ, SRP_AER_REQ, NOTIFY) that may arrive unasked. */
+#define WSS_RECV_EXTRA 4
+/* Completions taken from the queue at a time, and in one softirq round. */
+#define WSS_POLL_BATCH 16
+#define WSS_POLL_BUDGET 256
+/* REPORT LUNS of 2047 volumes; every other answer is smaller. */
+#define WSS_ADMIN_BYTES 16384
+#define WSS_MAX_LUNS (WSS_ADMIN_BYTES / 8 - 1)
+/* A request is sent again at most so often before its error is believed. */
+#define WSS_MAX_RETRIES 5
+#define WSS_RETRY_DELAY_MS 100
+/* Longest wait for one step of a connection, and for an administrative command. */
+#define WSS_CM_TIMEOUT_MS 3000
+#define WSS_CONNECT_TIMEOUT_MS 10000
+#define WSS_ADMIN_TIMEOUT_MS 10000
+#define WSS_IO_TIMEOUT_MS 30000
+
+#define WSS_NAME_MAX 128
+#define WSS_WWID_MAX 48
+#define WSS_ERROR_MAX 320
+
+/**
+ * struct wss_error - why an operation of an administrator failed, in words for him
+ * @text: one line without a newline; empty when nothing failed
+ */
+struct wss_error {
+	char text[WSS_ERROR_MAX];
+};
+
+int __printf(3, 4) wss_fail(struct wss_error *err, int errno_value, const char *fmt, ...);
+
+/**
+ * enum wss_state - life of a session
+ * @WSS_CONNECTING: first connection; no disk exists yet, no request can come
+ * @WSS_LIVE: logged in; requests flow
+ * @WSS_RECOVERING: connection lost; requests wait (or fail, after fast_io_fail_tmo) while
+ *	reconnection is tried every reconnect_delay
+ * @WSS_FAILED: dev_loss_tmo passed, or the first connection failed; requests fail
+ * @WSS_REMOVING: being taken down; requests fail; the last state
+ * @WSS_STATES: their number
+ */
+enum wss_state {
+	WSS_CONNECTING,
+	WSS_LIVE,
+	WSS_RECOVERING,
+	WSS_FAILED,
+	WSS_REMOVING,
+	WSS_STATES,
+};
+
+/** enum wss_invalidate - when a region dies that the target did not invalidate itself */
+enum wss_invalidate {
+	WSS_INVALIDATE_STRICT, /* before the request ends */
+	WSS_INVALIDATE_LAZY,   /* before the region is used again: only for a trusted target */
+};
+
+/**
+ * struct wss_options - what `map` was asked for; immutable afterwards
+ * @target: address and port
+ * @target_text: the same as the user wrote it
+ * @volume: name of the volume, or `lun:N`, or `naa.HEX`
+ * @queues: channels wanted; 0: one per CPU
+ * @poll_queues: further channels for polled I/O
+ * @queue_depth: commands per channel
+ * @reconnect_delay: seconds between attempts; -1: do not reconnect
+ * @fast_io_fail_tmo: seconds until waiting requests fail; -1: never
+ * @dev_loss_tmo: seconds until reconnection is given up; -1: never
+ * @id_ext: first half of the target port identifier
+ * @ioc_guid: second half of it
+ * @max_imm: largest immediate write to ask for, in bytes; 0: none
+ * @invalidate: enum wss_invalidate
+ * @caps: enum wss_cap to ask for
+ */
+struct wss_options {
+	struct sockaddr_storage target;
+	char target_text[WSS_NAME_MAX];
+	char volume[WSS_NAME_MAX];
+	u32 queues;
+	u32 poll_queues;
+	u32 queue_depth;
+	int reconnect_delay;
+	int fast_io_fail_tmo;
+	int dev_loss_tmo;
+	u64 id_ext;
+	u64 ioc_guid;
+	u32 max_imm;
+	u32 invalidate;
+	u32 caps;
+};
+
+/*
+ * Counters, one row per CPU, summed when read. X(name, help) keeps the enum, the sysfs files and
+ * their order in one place.
+ */
+#define WSS_COUNTERS(X)                                                             \
+	X(requests, "requests handed to the target")                                \
+	X(errors, "requests that ended with an error")                              \
+	X(retries, "requests sent again")                                           \
+	X(regions_registered, "memory regions registered")                          \
+	X(regions_released, "memory regions invalidated or destroyed")              \
+	X(dma_maps, "scatterlists mapped for DMA")                                  \
+	X(dma_unmaps, "scatterlists unmapped")                                      \
+	X(immediate_writes, "requests whose data went with the command")            \
+	X(fused_completions, "requests completed by an RDMA WRITE WITH IMMEDIATE")  \
+	X(remote_invalidations, "regions that the target invalidated")              \
+	X(local_invalidations, "regions that the driver invalidated")               \
+	X(doorbells, "lists of work requests posted")                               \
+	X(reconnects, "logins after the first")                                     \
+	X(protocol_errors, "messages of the target that were refused")
+
+#define WSS_COUNTER_ENUM(name, help) WSS_STAT_##name,
+enum wss_counter { WSS_COUNTERS(WSS_COUNTER_ENUM) WSS_STATS };
+
+struct wss_stats {
+	u64 count[WSS_STATS];
+};
+
+struct wss_chan;
+struct wss_session;
+struct wss_volume;
+
+/**
+ * struct wss_sense - how a command ended, as the target says
+ * @status: SAM status; 0 is GOOD
+ * @key: sense key, 0 when there is no sense
+ * @asc: additional sense code
+ * @ascq: its qualifier
+ */
+struct wss_sense {
+	u8 status;
+	u8 key;
+	u8 asc;
+	u8 ascq;
+};
+
+/**
+ * struct wss_iu - a message buffer of a channel, mapped for DMA
+ * @data: its bytes
+ * @dma: its address for the device
+ */
+struct wss_iu {
+	void *data;
+	u64 dma;
+};
+
+/**
+ * struct wss_iu_ring - equal buffers, packed into pages
+ * @pages: page addresses
+ * @dma: DMA address of each page, 0 when not mapped
+ * @nr_pages: their number
+ * @iu_bytes: size of one buffer, a power of two up to a page
+ * @dir: direction of the mapping
+ */
+struct wss_iu_ring {
+	void **pages;
+	u64 *dma;
+	unsigned int nr_pages;
+	unsigned int iu_bytes;
+	enum dma_data_direction dir;
+};
+
+/* Where a slot's data is. */
+enum wss_mapping {
+	WSS_MAP_NONE,	   /* no data, or data inside the command IU */
+	WSS_MAP_IMMEDIATE, /* pages are pieces of the SEND */
+	WSS_MAP_REGION,	   /* pages are one memory region */
+};
+
+/**
+ * struct wss_slot - one command in flight
+ * @live: wire tag while a response is awaited, else 0. Set by the submitter before it posts;
+ *	whoever moves it to 0 (response, failed post) decides how the request ends
+ * @pending: what must still happen before the request may end: the post has returned, the
+ *	response has come, an immediate SEND has completed. Who takes it to 0 goes on
+ * @rq: the request, NULL when the slot is free (or administrative); see I3
+ * @tag: wire tag of the present or last command
+ * @chan: the channel, immutable
+ * @mr: the region, immutable while the channel is up
+ * @index: position in the channel; equals the blk-mq tag
+ * @mapping: enum wss_mapping of the present command
+ * @region_live: the device may still honour the region's rkey
+ * @dir: DMA direction of the present command
+ * @nents: pieces in @sgl, 0 when nothing is mapped
+ * @sense: how the target ended it
+ * @error: blk_status_t beyond what @sense says
+ * @first_wr: first work request of the chain that ends in @send_wr
+ * @post_next: next slot in the chain to post
+ * @inv_next: next slot whose region is invalidated in the same post
+ * @inv_group: in the last slot of such a group: the first one
+ * @cmd: the command IU
+ * @sgl: scatterlist, WSS_MAX_SEGMENTS entries
+ */
+struct wss_slot {
+	u64 live;
+	atomic_t pending;
+	struct request *rq;
+	u64 tag;
+	struct wss_chan *chan;
+	struct ib_mr *mr;
+	u16 index;
+	u8 mapping;
+	bool region_live;
+	u8 dir;
+	u16 nents;
+	struct wss_sense sense;
+	blk_status_t error;
+	struct ib_send_wr *first_wr;
+	struct wss_slot *post_next;
+	struct wss_slot *inv_next;
+	struct wss_slot *inv_group;
+	struct wss_iu cmd;
+	struct scatterlist *sgl;
+	struct ib_send_wr send_wr;
+	struct ib_reg_wr reg_wr;
+	struct ib_send_wr inv_wr;
+	struct ib_sge sge[1 + WSS_IMM_PIECES];
+};
+
+/* wr_id: what completed, and which one. Ours, so that a completion needs no indirect call. */
+enum wss_wr {
+	WSS_WR_RECV,
+	WSS_WR_SEND,	  /* a command; its completion only retires queue entries */
+	WSS_WR_SEND_DATA, /* a command with immediate data: its pages are free afterwards */
+	WSS_WR_REG,
+	WSS_WR_INV,
+	WSS_WR_REPLY,
+};
+
+#define WSS_WR_ID(kind, index) ((u64)(kind) << 32 | (index))
+
+/**
+ * struct wss_recv - one posted receive
+ * @wr: its work request, linked into the list to be posted back
+ * @sge: its one piece
+ * @iu: its buffer
+ */
+struct wss_recv {
+	struct ib_recv_wr wr;
+	struct ib_sge sge;
+	struct wss_iu iu;
+};
+
+/**
+ * struct wss_chan - one queue pair of a session
+ *
+ * The object lives as long as its session; what hangs on it comes with wss_chan_start() and goes with
+ * wss_chan_stop(). While it is down no submitter runs: its queues are quiesced.
+ */
+struct wss_chan {
+	/* Read in the hot path; written while the channel is down. */
+	struct wss_session *sess;
+	struct ib_qp *qp;
+	struct ib_cq *cq;
+	struct wss_slot *slots; /* depth + 1; the last is administrative */
+	struct ib_device *ibdev;
+	u32 lkey;
+	u32 max_imm;	/* bytes of immediate data granted; 0: none */
+	u32 caps;	/* enum wss_cap granted */
+	u16 index;
+	u16 depth;
+	u8 imm_pieces;	/* data pieces that fit a SEND */
+	bool send_inline;
+	bool polled;	/* no interrupts: blk-mq polls */
+	bool lazy;	/* WSS_INVALIDATE_LAZY */
+
+	/* Written by submitters. */
+	atomic_t credits ____cacheline_aligned_in_smp;
+	u32 sends;		    /* racy on purpose: only spaces signalled SENDs */
+	spinlock_t pending_lock;    /* protects the next two */
+	struct wss_slot *pending_first;
+	struct wss_slot *pending_last;
+
+	/* Written by the one context that polls the completion queue. */
+	struct irq_poll iop ____cacheline_aligned_in_smp;
+	struct ib_wc wc[WSS_POLL_BATCH];
+	struct wss_slot *inv_first; /* regions to invalidate at the end of this batch */
+	struct wss_slot *inv_last;
+	struct ib_recv_wr *recv_first; /* receives to post back */
+	struct ib_recv_wr *recv_last;
+	u32 recv_count;
+	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
+	bool reply_busy;	    /* an answer to the target's own request is under way */
+
+	/* Nothing below is hot. */
+	struct rdma_cm_id *cm_id;
+	struct wss_recv *recvs;
+	u32 nr_recvs;
+	struct wss_iu_ring cmd_ring;
+	struct wss_iu_ring recv_ring;
+	struct wss_iu_ring reply_ring;
+	struct scatterlist *sgl;
+	struct ib_send_wr reply_wr;
+	struct ib_sge reply_sge;
+	bool stopping;		    /* being taken down: errors mean nothing */
+	bool connect_done;	    /* the attempt ended, @connect_status says how */
+	int connect_status;
+	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
+	u32 granted;		    /* credits of the login */
+	u64 epoch;
+	u32 keepalive_ms;
+	struct wss_error connect_error;
+};
+
+/**
+ * struct wss_admin - the administrative command of a session
+ * @buffer: data of the command, WSS_ADMIN_BYTES
+ * @busy: on the wire; the buffer belongs to the device
+ * @done: ended; results below are valid
+ */
+struct wss_admin {
+	void *buffer;
+	bool busy;
+	bool done;
+	int error;
+	struct wss_sense sense;
+	u32 residual;
+};
+
+/**
+ * struct wss_session - one target
+ */
+struct wss_session {
+	struct device dev;		/* /sys/class/wss/sessionN; its release frees the session */
+	struct list_head node;		/* in wss_sessions, under wss_map_mutex */
+	int id;
+	struct wss_options opts;	/* immutable; opts.volume means nothing here */
+	struct net *net;
+	u8 initiator_port_id[16];
+
+	spinlock_t lock;		/* protects the next block */
+	enum wss_state state;		/* also read without the lock */
+	bool broken;			/* an error came while not LIVE: the attempt is lost */
+	unsigned long lost_at;		/* jiffies of the loss */
+	struct wss_error last_error;	/* why it was lost, or not regained */
+
+	bool fail_fast;			/* fast_io_fail_tmo passed: requests fail at once */
+	wait_queue_head_t wait;		/* channel connected, admin done, broken, removing */
+
+	struct mutex mutex;		/* protects volumes and their quiesced flags */
+	struct list_head volumes;
+
+	struct mutex admin_mutex;	/* one administrative command at a time */
+	struct wss_admin admin;
+
+	struct wss_device *wdev;	/* the RDMA device while connected */
+	struct ib_pd *pd;
+	struct wss_chan *chans;
+	u32 nr_chans;			/* fixed by the first connection */
+	u32 nr_default;			/* of which not polled */
+	u32 max_segments;
+	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
+	bool sg_gaps;
+	bool up;			/* channels exist; recovery work and creator only */
+	bool tags_ready;
+	struct blk_mq_tag_set tags;
+
+	struct delayed_work recover_work;
+	struct delayed_work fail_work;
+	struct delayed_work keepalive_work;
+	struct work_struct rescan_work;
+	struct wss_stats __percpu *stats;
+};
+
+/**
+ * struct wss_device - an RDMA device that channels may use
+ * @ibdev: the device
+ * @users: sessions with resources on it, plus one for its presence
+ * @gone: the last user left
+ */
+struct wss_device {
+	struct ib_device *ibdev;
+	struct list_head node;
+	refcount_t users;
+	struct completion gone;
+};
+
+/**
+ * struct wss_limits - what a volume can do, from its target's pages
+ */
+struct wss_limits {
+	u64 blocks;
+	u32 block_bytes;
+	u32 physical_bytes;
+	u32 max_blocks;		/* per transfer, 0: no limit */
+	u32 opt_blocks;
+	u32 max_unmap_blocks;	/* 0: no UNMAP */
+	u32 max_unmap_ranges;
+	u32 unmap_granularity;
+	u32 unmap_alignment;
+	u64 max_same_blocks;	/* WRITE SAME(16); 0: no limit given */
+	bool unmap;
+	bool write_same;
+	bool write_same_unmap;	/* WRITE SAME may deallocate, and reads zeroes then */
+	bool ndob;		/* WRITE SAME needs no data buffer */
+	bool rotational;
+	bool write_cache;
+	bool fua;
+	bool read_only;
+};
+
+/**
+ * struct wss_lun_id - who a logical unit is
+ * @lun: SAM LUN as on the wire
+ * @name: volume name, or `lun:N` where the target has none
+ * @wwid: `naa.HEX` or the like; stable over restarts
+ */
+struct wss_lun_id {
+	u8 lun[8];
+	char name[WSS_NAME_MAX];
+	char wwid[WSS_WWID_MAX];
+};
+
+/**
+ * struct wss_volume - a logical unit as a disk
+ */
+struct wss_volume {
+	struct wss_session *sess;	/* holds a reference */
+	struct list_head node;		/* in sess->volumes, under sess->mutex */
+	struct gendisk *disk;
+	int index;
+	struct wss_lun_id id;		/* id.lun may change over a reconnect, under quiesce */
+	struct wss_limits limits;	/* hot: block_shift below */
+	u8 block_shift;
+	bool dead;			/* requests fail: removed, or no longer on the target */
+	bool quiesced;			/* under sess->mutex */
+	spinlock_t open_lock;		/* protects the next two */
+	unsigned int openers;
+	bool removing;
+};
+
+/**
+ * struct wss_pdu - what a request carries besides its slot
+ * @retries: how often it was sent again
+ * @error: why it ends, where @sense has nothing to say
+ * @sense: how the target ended it
+ */
+struct wss_pdu {
+	u8 retries;
+	blk_status_t error;
+	struct wss_sense sense;
+};
+
+extern struct workqueue_struct *wss_wq;
+extern const struct blk_mq_ops wss_mq_ops;
+
+#define wss_stat_add(sess, name, n) this_cpu_add((sess)->stats->count[WSS_STAT_##name], (n))
+#define wss_stat_inc(sess, name) wss_stat_add(sess, name, 1)
+
+static inline struct wss_slot *wss_admin_slot(struct wss_chan *chan)
+{
+	return &chan->slots[chan->depth];
+}
+
+/* state.c */
+const char *wss_state_name(enum wss_state state);
+bool wss_state_allowed(enum wss_state from, enum wss_state to);
+bool wss_set_state(struct wss_session *sess, enum wss_state to);
+const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo);
+
+/* options.c */
+int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *err);
+void wss_default_options(struct wss_options *opts);
+ssize_t wss_options_usage(char *page);
+
+/* device.c */
+int wss_devices_init(void);
+void wss_devices_exit(void);
+struct wss_device *wss_device_get(struct ib_device *ibdev);
+void wss_device_put(struct wss_device *wdev);
+
+/* conn.c */
+int wss_chans_start(struct wss_session *sess, struct wss_error *err);
+void wss_chans_stop(struct wss_session *sess);
+void wss_chan_break(struct wss_chan *chan, const char *why);
+
+/* ring.c */
+int wss_iu_ring_alloc(struct wss_iu_ring *ring, struct ib_device *ibdev, unsigned int count,
+		      unsigned int iu_bytes, enum dma_data_direction dir);
+void wss_iu_ring_free(struct wss_iu_ring *ring, struct ib_device *ibdev);
+struct wss_iu wss_iu_at(const struct wss_iu_ring *ring, unsigned int index);
+int wss_slots_alloc(struct wss_chan *chan);
+void wss_slots_free(struct wss_chan *chan);
+int wss_recvs_alloc(struct wss_chan *chan);
+void wss_recvs_free(struct wss_chan *chan);
+
+/* map.c */
+int wss_mlockv(struct wss_slot *slot);
+void wss_munlockv(struct wss_slot *slot);
+int wss_map_region(struct wss_slot *slot);
+int wss_map_immediate(struct wss_slot *slot);
+void wss_describe_region(struct wss_slot *slot, bool data_out);
+void wss_describe_immediate(struct wss_slot *slot, u32 bytes);
+
+/* io.c */
+int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob);
+int wss_irq_poll(struct irq_poll *iop, int budget);
+void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending);
+void wss_slot_send(struct wss_slot *slot);
+void wss_cancel_slots(struct wss_chan *chan);
+void wss_chan_protocol_error(struct wss_chan *chan, const char *what);
+
+/* response.c */
+void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
+void wss_slot_responded(struct wss_slot *slot, struct io_comp_batch *iob);
+
+/* scsi.c */
+blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
+			       u32 *inline_bytes);
+void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
+enum wss_verdict { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
+enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
+			   bool *rescan);
+
+/* admin.c */
+int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
+		      u32 bytes, struct wss_error *err);
+int wss_admin_keepalive(struct wss_session *sess);
+
+/* discover.c */
+int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
+		    struct wss_error *err);
+int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
+		    struct wss_error *err);
+int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
+		 struct wss_error *err);
+
+/* recovery.c */
+void wss_session_error(struct wss_session *sess, const char *why);
+void wss_recover_work(struct work_struct *work);
+void wss_fail_work(struct work_struct *work);
+void wss_keepalive_work(struct work_struct *work);
+void wss_session_unquiesce(struct wss_session *sess);
+void wss_session_quiesce(struct wss_session *sess);
+
+/* session.c */
+int wss_map(struct wss_options *opts, struct wss_error *err);
+int wss_unmap(const char *disk_name, bool force, struct wss_error *err);
+void wss_unmap_all(void);
+void wss_sessions_lose_device(struct wss_device *wdev);
+void wss_session_free(struct wss_session *sess);
+
+/* volume.c */
+struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
+				     struct wss_error *err);
+int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
+void wss_volume_revalidate(struct wss_volume *vol);
+void wss_volume_kill(struct wss_volume *vol);
+void wss_rescan_work(struct work_struct *work);
+
+/* sysfs.c */
+extern struct class wss_class;
+extern const struct attribute_group *wss_disk_groups[];
+extern const struct attribute_group *wss_session_groups[];
+void wss_set_last_error(const struct wss_error *err);
+
+/* stats.c */
+u64 wss_stat_sum(const struct wss_session *sess, enum wss_counter counter);
+extern const struct attribute_group wss_stats_group;
+
+#endif /* WSS_H */
