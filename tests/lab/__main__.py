@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 
@@ -59,6 +60,8 @@ def command_run(options: argparse.Namespace) -> int:
 
 def command_shell(options: argparse.Namespace) -> int:
     """An interactive shell in the first machine; the others can be reached over the segment."""
+    if os.environ.get("LAB") == "host":
+        raise LabError("LAB=host: you have a shell on this machine already")
     with Lab(options.vms, shape_of(options), say) as lab:
         if sys.stdin.isatty():
             say("Ctrl-D ends the shell, Ctrl-] cuts the power; /lab is " + str(lab.share))

@@ -51,9 +51,18 @@ class HostControls:
         self._process.deliver_stacks(stacks_of_session(self._popen.pid))
 
 
+class NoControls:
+    """Of a command that could not be started."""
+
+    def signal(self, signum: int) -> None: ...
+    def write(self, data: bytes) -> None: ...
+    def peek(self) -> None: ...
+
+
 class HostGuest(Guest):
     def __init__(self, share: Path) -> None:
         super().__init__("host", rdma_address(), str(share))
+        self._processes: list[Process] = []
         try:
             self._kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
             os.lseek(self._kmsg, 0, os.SEEK_END)  # what was said before us is not ours
@@ -71,17 +80,26 @@ class HostGuest(Guest):
                 continue  # records were overwritten; the next read gives the oldest there is
 
     def close(self) -> None:
+        """End what was started and still runs: there is no machine that would end with it."""
+        for process in self._processes:
+            process.kill()
         os.close(self._kmsg)
 
     def _spawn(self, process: Process, spec: dict) -> None:
         if spec["tty"]:
             raise LabError("LAB=host has no terminals to give: use your own shell")
         started = time.monotonic()
-        popen = subprocess.Popen(
-            spec["argv"], env=spec["env"], cwd=spec["cwd"], start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        try:
+            popen = subprocess.Popen(
+                spec["argv"], env=spec["env"], cwd=spec["cwd"], start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:  # the same outcome as in a virtual machine
+            process.controls = NoControls()
+            process.deliver_exit(127, 0.0, f"lab: {spec['argv'][0]}: {error}")
+            return
         process.controls = HostControls(process, popen)
+        self._processes = [*filter(lambda one: one.running, self._processes), process]
         assert popen.stdout is not None and popen.stderr is not None
         readers = [
             threading.Thread(target=_relay, args=(popen.stdout, frames.STDOUT, process), daemon=True),

@@ -20,8 +20,8 @@ _sequence = itertools.count()
 
 
 def build_directory() -> Path:
-    """The build directory: BUILD of the environment (make exports it), else ./build."""
-    return Path(os.environ.get("BUILD") or REPOSITORY / "build").resolve()
+    """BUILD of the environment, else what the Makefile takes when it is told nothing."""
+    return Path(os.environ.get("BUILD") or REPOSITORY / "build" / os.environ.get("MODE", "release")).resolve()
 
 
 def lab_directory() -> Path:
@@ -46,8 +46,12 @@ def new_run_directory() -> Path:
 
 
 def prune_runs(keep: int) -> int:
-    """Remove all but the newest `keep` run directories whose owner is gone; returns how many went."""
+    """Remove all but the newest `keep` run directories whose owner is gone; returns how many went.
+
+    Disks of those that stay go as well: they are large, and only a run that was killed left them."""
     dead = [run for run in runs_directory().iterdir() if not _owner_lives(run)]
+    for disk in (disk for run in dead for disk in run.glob("*.img")):
+        disk.unlink(missing_ok=True)
     dead.sort(key=_age_key, reverse=True)
     for run in dead[keep:]:
         shutil.rmtree(run, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import bootimage, probe
+from tests.lab import bootimage, paths, probe
 from tests.lab.disks import parse_size
 from tests.lab.errors import GuestTimeout, KernelComplaint, LabError
 from tests.lab.host_guest import HostGuest
@@ -205,6 +206,35 @@ def test_host_kills_a_hanging_command_with_its_children(host: HostGuest) -> None
     with pytest.raises(GuestTimeout):
         host.run("sleep 4331 & sleep 4331", timeout=0.5)
     assert host.run("pgrep -c -f 'sleep 433[1]'", check=False).stdout.strip() == "0"
+
+
+def test_host_reports_a_missing_program_like_a_guest(host: HostGuest) -> None:
+    result = host.run(["/does/not/exist"], check=False)
+    assert result.status == 127
+    assert "No such file" in result.stderr
+
+
+def test_host_ends_background_commands_with_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WSS_LAB_ADDRESS", "127.0.0.1")
+    guest = HostGuest(tmp_path)
+    background = guest.start("echo up; sleep 4332")
+    background.wait_for("up")
+    guest.close()
+    assert background.wait(5).status == -signal.SIGKILL
+
+
+def test_disks_of_a_run_that_was_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUILD", str(tmp_path))
+    dead, alive = (paths.runs_directory() / name for name in ("99999999-0", f"{os.getpid()}-0"))
+    for run in (dead, alive):
+        run.mkdir()
+        (run / "vm0-nvme0.img").touch()
+        (run / "vm0-boot1.console").touch()
+    assert paths.prune_runs(keep=5) == 0
+    assert [path.name for path in dead.iterdir()] == ["vm0-boot1.console"]
+    assert len(list(alive.iterdir())) == 2
+    assert paths.prune_runs(keep=0) == 1
+    assert alive.exists() and not dead.exists()
 
 
 def test_host_kernel_log_is_checked(host: HostGuest) -> None:
