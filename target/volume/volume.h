@@ -40,37 +40,9 @@
 #include "lib/io/backend.h"
 #include "lib/reactor/reactor.h"
 #include "target/volume/extension.h"
+#include "target/volume/options.h"
 
 namespace wss::volume {
-
-constexpr uint32_t kVolumesMax =
-    1024;                            // each costs a disk queue per reactor; aio-max-nr allows not many more
-constexpr uint32_t kLunMax = 16383;  // flat LUN addressing has 14 bits
-constexpr size_t kNameMax = 63;
-static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own");
-
-// A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
-Status check_name(std::string_view name);
-
-// What the operator asks for.
-struct VolumeOptions {
-    std::string name;
-    std::string backend;        // "aio:PATH", "ram:SIZE", ...
-    uint64_t size = 0;          // bytes; 0: as large as the backend is
-    uint32_t block_size = 512;  // 512 or 4096
-    bool read_only = false;
-    bool create = false;    // the file may be created
-    bool declared = false;  // by configuration: its owner re-creates it at each start
-    bool operator==(const VolumeOptions&) const = default;
-};
-
-// What identifies a volume to initiators for all its life.
-struct Identity {
-    uint32_t lun = 0;
-    uint64_t wwid = 0;  // 60 bits: NAA 3, locally assigned
-    bool operator==(const Identity&) const = default;
-};
-constexpr uint64_t kWwidMask = (uint64_t{1} << 60) - 1;
 
 // Per reactor, so one writer each; read by anyone.
 struct Counters {
@@ -211,7 +183,6 @@ class VolumeTable final : public reactor::Source {
     void close(OpenVolume& volume, std::function<void()> gone);
     void tell(Change change, OpenVolume& volume);
     size_t reap_closing() noexcept;
-    void discard_queue(OpenVolume& volume);
 
     reactor::Reactor& reactor_;
     int epoll_fd_;  // holds every queue's descriptor

@@ -16,7 +16,6 @@
 // under the device's feet.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,11 +24,10 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "target/volume/state_file.h"
 #include "target/volume/volume.h"
 
 namespace wss::volume {
-
-class StateFile;
 
 // One line of `wssctl volume list`.
 struct VolumeInfo {
@@ -56,6 +54,8 @@ class VolumeSet {
         Open open = io::open_backend;
         Extend extend;  // may be empty
         Nanoseconds wait = from_s(30);
+        // Adds each table to its reactor at once. Else the owner does, where he wants it among the sources.
+        bool attach = true;
     };
 
     VolumeSet(std::vector<reactor::Reactor*> reactors, Options options);
@@ -91,34 +91,52 @@ class VolumeSet {
 
   private:
     struct Record;
-    struct Pending;
+    struct Gathering;
+    // What outlives a volume's being open.
+    struct Known {
+        Identity identity;
+        uint64_t resized = 0;  // by the operator at run time: counts more than the configuration; 0: never
+    };
     using RecordPtr = std::shared_ptr<Record>;
 
     Result<RecordPtr> reserve(const VolumeOptions& options);
-    Status open_backend(Record& record);
-    void open_on_reactors(RecordPtr record, Done done);
-    void publish_on_reactors(RecordPtr record, Done done);
-    void close_on_reactors(RecordPtr record, Done done);
-    void tell_reactors(RecordPtr record, Change change, Done done);
-    void forget(const RecordPtr& record);
+    Status make_volume(Record& record);
+    void open_on_reactors(const RecordPtr& record, Done done);
+    void publish_on_reactors(const RecordPtr& record, Done done);
+    void close_on_reactors(const RecordPtr& record, Done done);
+    void tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done);
+    void forget(const RecordPtr& record, bool identity_too);
+    void bury();
+    Status change_size(Volume& volume, uint64_t bytes);
+    bool forget_unopened(const std::string& name);
+    Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;  // m_ held
-    Identity choose_identity(const VolumeOptions& options);      // m_ held
-    VolumeInfo info_of(const Record& record) const;              // m_ held
+    Result<RecordPtr> start_removing(const std::string& name);
+    Result<Identity> choose_identity(const VolumeOptions& options) const;  // m_ held
+    VolumeInfo info_of(const Record& record) const;                        // m_ held
     Status wait_for(const std::string& what, const std::function<void(Done)>& start);
+    std::vector<StoredVolume> to_store() const;
     Status save();
 
     // Immutable.
     const Options options_;
-    std::vector<reactor::Reactor*> reactors_;
+    const std::vector<reactor::Reactor*> reactors_;
     std::vector<std::unique_ptr<VolumeTable>> tables_;
+
+    // One change of size at a time. Taken before m_.
+    std::mutex resize_m_;
+    // One writer of the state file at a time. Taken before m_.
+    std::mutex save_m_;
+    bool restored_ = false;  // guarded by save_m_; a file that was not read is not replaced
 
     mutable std::mutex m_;
     // Guarded by m_.
     std::map<std::string, RecordPtr> records_;
-    std::map<std::string, Identity> identities_;  // also of volumes that are not open now
-    std::vector<VolumeOptions> unopened_;  // run-time volumes that could not be opened: kept in the file
-    std::mutex save_m_;                    // one writer of the state file at a time; taken before m_
-    std::unique_ptr<StateFile> state_;     // nullptr without a state file; guarded by save_m_
+    std::map<std::string, Known> known_;  // also declared volumes that are not open now
+    std::vector<StoredVolume> unopened_;  // run-time volumes that could not be opened: kept in the file
+    // Volumes that every reactor let go of. Closing one may take long (unmapping memory), so that it is left
+    // to the control thread.
+    std::vector<std::shared_ptr<Volume>> graves_;
 };
 
 }  // namespace wss::volume

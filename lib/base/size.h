@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes as people write them: "64M", "1GiB", "4096". Binary units only; K, M, G, T, P with or without "iB" or
+// "B", upper or lower case.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+
+namespace wss {
+
+Result<uint64_t> parse_size(std::string_view text);
+// Exact when it fits ("64M"), else the bytes ("1000000"): parse_size() gives the same number back.
+std::string format_size(uint64_t bytes);
+// For tables: three digits and a unit, "1.50 GiB".
+std::string readable_size(uint64_t bytes);
+
+}  // namespace wss

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <libaio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/io/aio/queue.h"
+#include "lib/io/request.h"
+
+namespace wss::io {
+
+namespace {
+
+// In the kernel at once, per reactor and volume. The system-wide sum is fs.aio-max-nr (65536 by default):
+// 128 lets 512 queues exist, and is what an NVMe queue pair takes with profit.
+constexpr uint32_t kDepth = 128;
+constexpr uint32_t kDepthMin = 16;
+// One io_submit() call; more follow in the same turn.
+constexpr size_t kBatch = 64;
+// The kernel moves at most 2 GiB - 4 KiB in one request.
+constexpr uint64_t kTransferMax = 1 << 30;
+// Buffers for unaligned data; larger transfers go through one of them piece by piece.
+constexpr size_t kBounceBytes = 256 << 10;
+constexpr size_t kBounceCount = 8;
+// A request that the kernel sends back (EAGAIN, EINTR) more often than this is an I/O error.
+constexpr uint8_t kRetriesMax = 64;
+
+struct Slot {
+    iocb control;
+    uint64_t progress = 0;
+    std::byte* bounce = nullptr;
+    uint8_t retries = 0;
+};
+static_assert(sizeof(Slot) <= sizeof(Request::scratch) && alignof(Slot) <= 16, "a request carries its iocb");
+
+Slot& slot_of(Request& request) noexcept {
+    return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+}
+
+// The completion ring as the kernel maps it at the address that io_setup() returns (linux: fs/aio.c, struct
+// aio_ring). Reading it ourselves saves a system call per turn.
+struct Ring {
+    uint32_t id;
+    uint32_t count;
+    uint32_t head;  // ours to advance
+    uint32_t tail;  // the kernel's
+    uint32_t magic;
+    uint32_t compatible_features;
+    uint32_t incompatible_features;
+    uint32_t header_bytes;
+    io_event events[];
+};
+constexpr uint32_t kRingMagic = 0xa10a10a1;
+static_assert(sizeof(Ring) == 32, "the header of the kernel's ring");
+
+Ring& ring_of(io_context* context) noexcept {
+    return *reinterpret_cast<Ring*>(context);
+}
+
+bool readable(const Ring& ring) noexcept {
+    return ring.magic == kRingMagic && ring.incompatible_features == 0 && ring.header_bytes == sizeof(Ring);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Queue>> AioQueue::open(AioBackend& backend) {
+    io_context* context = nullptr;
+    uint32_t depth = kDepth;
+    int result = -EAGAIN;
+    for (; depth >= kDepthMin; depth /= 2) {
+        result = io_setup(static_cast<int>(depth), &context);
+        if (result != -EAGAIN) break;
+    }
+    if (result == -EAGAIN)
+        return failure(Code::kExhausted,
+                       "{}: too many asynchronous I/O queues on this machine; raise fs.aio-max-nr (sysctl)",
+                       backend.describe());
+    if (result < 0) return Status::from_errno(-result, fmt::format("{}: io_setup", backend.describe()));
+    int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_fd < 0) {
+        int error = errno;
+        io_destroy(context);
+        return Status::from_errno(error, fmt::format("{}: eventfd", backend.describe()));
+    }
+    return std::unique_ptr<Queue>(new AioQueue(backend, context, depth, event_fd));
+}
+
+AioQueue::AioQueue(AioBackend& backend, io_context* context, uint32_t depth, int event_fd)
+    : backend_(backend), context_(context), depth_(depth), event_fd_(event_fd), inbox_(event_fd) {}
+
+AioQueue::~AioQueue() {
+    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    io_destroy(context_);
+    close(event_fd_);
+    if (bounce_memory_ != nullptr) munmap(bounce_memory_, kBounceBytes * kBounceCount);
+}
+
+void AioQueue::submit(Request& request) noexcept {
+    new (request.scratch) Slot{};
+    ++in_flight_;
+    wait_again(request);
+}
+
+void AioQueue::wait_again(Request& request) noexcept {
+    waiting_.push_back(request);
+    ++waiting_count_;
+}
+
+size_t AioQueue::poll() noexcept {
+    if (in_flight_ == 0) return 0;
+    size_t events = start_waiting();
+    events += reap();
+    events += take_from_worker();
+    return events;
+}
+
+bool AioQueue::arm() noexcept {
+    uint64_t count;
+    [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
+    // Only after draining: what completes from here on makes the descriptor readable again.
+    if (ring_has_news() || inbox_.has_news()) return false;
+    // Requests that wait while the kernel has none of ours would have nobody to wake us.
+    return waiting_count_ == 0 || in_kernel_ > 0;
+}
+
+// --- to the kernel ---
+
+size_t AioQueue::start_waiting() noexcept {
+    size_t events = 0;
+    // Only what waits now: done() may submit more, which is the next turn's work.
+    size_t left = waiting_count_;
+    bool blocked = false;
+    while (left > 0 && !blocked) {
+        iocb* batch[kBatch];
+        size_t count = 0;
+        while (left > 0 && count < kBatch && in_kernel_ + count < depth_) {
+            Request& request = *waiting_.pop_front();
+            --waiting_count_;
+            --left;
+            Prepared prepared = prepare(request);
+            if (prepared == Prepared::kToKernel) batch[count++] = &slot_of(request).control;
+            if (prepared == Prepared::kElsewhere) ++events;
+            if (prepared == Prepared::kNoBuffer) {
+                waiting_.push_front(request);
+                ++waiting_count_;
+                blocked = true;
+                break;
+            }
+        }
+        if (count == 0) break;
+        size_t taken = hand_over(batch, count);
+        events += taken;
+        blocked |= taken < count;
+    }
+    return events;
+}
+
+AioQueue::Prepared AioQueue::prepare(Request& request) noexcept {
+    File& file = backend_.file();
+    int error = refusal(request, file.size(), file.logical_block(), file.read_only());
+    bool transfer = request.op == Op::kRead || request.op == Op::kWrite;
+    if (error != 0 || (request.op != Op::kFlush && request.length == 0)) {
+        end(request, error);
+        return Prepared::kElsewhere;
+    }
+    if (transfer) return prepare_transfer(request);
+    if (request.op == Op::kFlush && backend_.async_flush()) {
+        iocb& control = slot_of(request).control;
+        io_prep_fdsync(&control, file.fd());
+        io_set_eventfd(&control, event_fd_);
+        control.data = &request;
+        return Prepared::kToKernel;
+    }
+    backend_.worker().submit(request, inbox_);
+    return Prepared::kElsewhere;
+}
+
+AioQueue::Prepared AioQueue::prepare_transfer(Request& request) noexcept {
+    Slot& slot = slot_of(request);
+    uint64_t length = std::min(request.length - slot.progress, kTransferMax);
+    std::byte* data = request.data + slot.progress;
+    if (needs_bounce(data)) {
+        slot.bounce = take_bounce();
+        if (slot.bounce == nullptr) return Prepared::kNoBuffer;
+        length = std::min<uint64_t>(length, kBounceBytes);
+        if (request.op == Op::kWrite) std::memcpy(slot.bounce, data, length);
+        data = slot.bounce;
+    }
+    int fd = backend_.file().fd();
+    auto offset = static_cast<long long>(request.offset + slot.progress);
+    if (request.op == Op::kRead)
+        io_prep_pread(&slot.control, fd, data, length, offset);
+    else
+        io_prep_pwrite(&slot.control, fd, data, length, offset);
+    if (request.op == Op::kWrite && request.fua) slot.control.aio_rw_flags = RWF_DSYNC;
+    io_set_eventfd(&slot.control, event_fd_);
+    slot.control.data = &request;
+    return Prepared::kToKernel;
+}
+
+// Returns how many of the batch are off our hands; the others wait again, in order.
+size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
+    size_t handed = 0;
+    while (handed < count) {
+        int result = io_submit(context_, static_cast<long>(count - handed), batch + handed);
+        if (result > 0) {
+            in_kernel_ += static_cast<size_t>(result);
+            handed += static_cast<size_t>(result);
+            continue;
+        }
+        if (result == 0 || result == -EAGAIN || result == -EINTR) break;
+        // Any other error is about the first request alone: the rest gets its chance.
+        ++in_kernel_;
+        complete(*static_cast<Request*>(batch[handed]->data), result);
+        ++handed;
+    }
+    for (size_t i = count; i > handed; --i) {
+        Request& request = *static_cast<Request*>(batch[i - 1]->data);
+        give_bounce(request);
+        waiting_.push_front(request);
+        ++waiting_count_;
+    }
+    return handed;
+}
+
+// --- from the kernel ---
+
+bool AioQueue::ring_has_news() const noexcept {
+    const Ring& ring = ring_of(context_);
+    return ring.head != __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE);
+}
+
+size_t AioQueue::reap() noexcept {
+    if (in_kernel_ == 0) return 0;
+    Ring& ring = ring_of(context_);
+    size_t events = 0;
+    if (!readable(ring)) {
+        io_event some[kBatch];
+        timespec now{0, 0};
+        int count = io_getevents(context_, 0, kBatch, some, &now);
+        for (int i = 0; i < count; ++i, ++events)
+            complete(*static_cast<Request*>(some[i].data), static_cast<int64_t>(some[i].res));
+        return events;
+    }
+    // Pairs with the kernel's write barrier between the event and the tail.
+    uint32_t tail = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE);
+    uint32_t head = ring.head;
+    while (head != tail) {
+        io_event event = ring.events[head];
+        head = head + 1 == ring.count ? 0 : head + 1;
+        // Pairs with the kernel's read of the head when it looks for room: the event has been copied.
+        __atomic_store_n(&ring.head, head, __ATOMIC_RELEASE);
+        complete(*static_cast<Request*>(event.data), static_cast<int64_t>(event.res));
+        ++events;
+    }
+    return events;
+}
+
+size_t AioQueue::take_from_worker() noexcept {
+    if (!inbox_.has_news()) return 0;
+    List<Request> done;
+    inbox_.take(done);
+    size_t events = 0;
+    while (Request* request = done.pop_front()) {
+        --in_flight_;
+        finish(*request, request->error, request->done_bytes);
+        ++events;
+    }
+    return events;
+}
+
+void AioQueue::complete(Request& request, int64_t result) noexcept {
+    --in_kernel_;
+    if (request.op == Op::kFlush && result == -EINVAL) {
+        backend_.no_async_flush();
+        backend_.worker().submit(request, inbox_);
+    } else if (result == -EAGAIN || result == -EINTR) {
+        retry(request, EIO);
+    } else if (result < 0) {
+        end(request, volume_errno(static_cast<int>(-result)));
+    } else if (request.op == Op::kFlush) {
+        end(request, 0);
+    } else {
+        complete_transfer(request, result);
+    }
+}
+
+void AioQueue::complete_transfer(Request& request, int64_t result) noexcept {
+    Slot& slot = slot_of(request);
+    auto moved = static_cast<uint64_t>(result);
+    if (request.op == Op::kRead && slot.bounce != nullptr)
+        std::memcpy(request.data + slot.progress, slot.bounce, moved);
+    give_bounce(request);
+    slot.progress += moved;
+    if (slot.progress == request.length) return end(request, 0);
+    // Short. O_DIRECT continues at block boundaries only.
+    uint64_t ragged = slot.progress % backend_.file().logical_block();
+    slot.progress -= ragged;
+    // Without progress somebody cut the file behind our back, or the medium is full.
+    if (moved <= ragged) return end(request, request.op == Op::kRead ? EIO : ENOSPC);
+    wait_again(request);
+}
+
+void AioQueue::retry(Request& request, int error) noexcept {
+    Slot& slot = slot_of(request);
+    give_bounce(request);
+    if (++slot.retries > kRetriesMax) return end(request, error);
+    wait_again(request);
+}
+
+void AioQueue::end(Request& request, int error) noexcept {
+    give_bounce(request);
+    --in_flight_;
+    finish(request, error, request.op == Op::kFlush ? 0 : slot_of(request).progress);
+}
+
+// --- unaligned data ---
+
+bool AioQueue::needs_bounce(const std::byte* data) const noexcept {
+    return reinterpret_cast<uintptr_t>(data) % backend_.file().memory_align() != 0;
+}
+
+std::byte* AioQueue::take_bounce() noexcept {
+    if (bounce_memory_ == nullptr) {
+        void* memory = mmap(nullptr, kBounceBytes * kBounceCount, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return nullptr;
+        bounce_memory_ = static_cast<std::byte*>(memory);
+        for (size_t i = 0; i < kBounceCount; ++i) bounce_free_.push_back(bounce_memory_ + i * kBounceBytes);
+    }
+    if (bounce_free_.empty()) return nullptr;
+    std::byte* bounce = bounce_free_.back();
+    bounce_free_.pop_back();
+    return bounce;
+}
+
+void AioQueue::give_bounce(Request& request) noexcept {
+    Slot& slot = slot_of(request);
+    if (slot.bounce == nullptr) return;
+    bounce_free_.push_back(slot.bounce);
+    slot.bounce = nullptr;
+}
+
+}  // namespace wss::io

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// One reactor's kernel context of an aio backend.
+//
+// Life of a request, by the list it is in:
+//   waiting_    submitted, or to be continued after a short transfer; poll() hands all it can to the kernel
+//   in
+//               one io_submit()
+//   (kernel)    in no list; comes back through the completion ring, read without a system call
+//   (worker)    a blocking operation; comes back through inbox_
+// and then done().
+#pragma once
+
+#include <vector>
+
+#include "lib/io/aio/aio.h"
+
+// libaio's own, so that its header stays out of ours.
+struct io_context;
+struct iocb;
+
+namespace wss::io {
+
+class AioQueue final : public Queue {
+  public:
+    static Result<std::unique_ptr<Queue>> open(AioBackend& backend);
+    ~AioQueue() override;
+
+    void submit(Request& request) noexcept override;
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    int fd() const noexcept override { return event_fd_; }
+    size_t in_flight() const noexcept override { return in_flight_; }
+
+  private:
+    enum class Prepared : uint8_t { kToKernel, kElsewhere, kNoBuffer };
+
+    AioQueue(AioBackend& backend, io_context* context, uint32_t depth, int event_fd);
+
+    size_t start_waiting() noexcept;
+    Prepared prepare(Request& request) noexcept;
+    Prepared prepare_transfer(Request& request) noexcept;
+    size_t hand_over(iocb** batch, size_t count) noexcept;
+    size_t reap() noexcept;
+    size_t take_from_worker() noexcept;
+    void complete(Request& request, int64_t result) noexcept;
+    void complete_transfer(Request& request, int64_t result) noexcept;
+    void retry(Request& request, int error) noexcept;
+    void wait_again(Request& request) noexcept;
+    void end(Request& request, int error) noexcept;
+    bool ring_has_news() const noexcept;
+
+    bool needs_bounce(const std::byte* data) const noexcept;
+    std::byte* take_bounce() noexcept;
+    void give_bounce(Request& request) noexcept;
+
+    // Immutable.
+    AioBackend& backend_;
+    io_context* const context_;
+    const uint32_t depth_;  // of the kernel's context
+    const int event_fd_;    // readable after completions of kernel and worker
+    // Owned by the reactor's thread.
+    List<Request> waiting_;
+    size_t waiting_count_ = 0;
+    size_t in_kernel_ = 0;
+    size_t in_flight_ = 0;
+    std::byte* bounce_memory_ = nullptr;  // mapped when first needed
+    std::vector<std::byte*> bounce_free_;
+    Worker::Inbox inbox_;
+};
+
+}  // namespace wss::io

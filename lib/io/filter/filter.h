@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Test filters: backends that wrap another one and make it misbehave as real media do.
+//
+//   error:every=100,errno=EIO,op=write:aio:PATH   every 100th write fails
+//   error:from=1M,to=2M,errno=EIO:ram:64M         reads and writes that touch [1M, 2M) fail there
+//   error:after=1000:ram:64M                      the first 1000 requests succeed, all others fail
+//   delay:us=500,op=read:ram:64M                  each read takes at least 500 us
+//
+// Keys: every=N, after=N, from=SIZE, to=SIZE, errno=EIO|ENOSPC|EROFS|ENOMEM|NUMBER, us=N,
+// op=read|write|flush|discard|zeroes|all (default all). A filter hides memory(), so that all I/O passes it.
+#pragma once
+
+#include "lib/io/backend.h"
+
+namespace wss::io {
+
+struct FilterRule {
+    // Which requests.
+    bool any_op = true;
+    Op op = Op::kRead;
+    uint64_t every = 0;  // 0: not by count
+    uint64_t after = 0;  // the first so many pass
+    uint64_t from = 0;   // bytes; a range only when to > from
+    uint64_t to = 0;
+    // What happens to them.
+    int error = EIO;
+    uint64_t delay_us = 0;
+
+    bool concerns(const Request& request) const { return any_op || request.op == op; }
+};
+
+// Of "key=value,key=value".
+Result<FilterRule> parse_filter_rule(std::string_view text);
+
+std::unique_ptr<Backend> make_error_filter(const FilterRule& rule, std::unique_ptr<Backend> inner);
+std::unique_ptr<Backend> make_delay_filter(const FilterRule& rule, std::unique_ptr<Backend> inner);
+
+}  // namespace wss::io

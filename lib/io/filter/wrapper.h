@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Backend that is another one with a different Queue.
+#pragma once
+
+#include "lib/io/filter/filter.h"
+
+namespace wss::io {
+
+class Wrapper : public Backend {
+  public:
+    Wrapper(const char* name, const FilterRule& rule, std::unique_ptr<Backend> inner)
+        : name_(name), rule_(rule), inner_(std::move(inner)) {}
+    Limits limits() const noexcept override { return inner_->limits(); }
+    Status resize(uint64_t bytes) override { return inner_->resize(bytes); }
+    std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
+
+  protected:
+    const char* const name_;
+    const FilterRule rule_;
+    const std::unique_ptr<Backend> inner_;
+};
+
+// Wakes its reactor when the inner queue would.
+class WrapperQueue : public Queue {
+  public:
+    explicit WrapperQueue(std::unique_ptr<Queue> inner) : inner_(std::move(inner)) {}
+    bool arm() noexcept override { return inner_->arm(); }
+    int fd() const noexcept override { return inner_->fd(); }
+    size_t in_flight() const noexcept override { return inner_->in_flight(); }
+
+  protected:
+    const std::unique_ptr<Queue> inner_;
+};
+
+}  // namespace wss::io

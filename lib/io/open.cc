@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of backends. A new one adds a row.
+#include "lib/base/size.h"
+#include "lib/io/aio/aio.h"
+#include "lib/io/filter/filter.h"
+#include "lib/io/ram/ram.h"
+
+namespace wss::io {
+
+namespace {
+
+using Opened = Result<std::unique_ptr<Backend>>;
+constexpr int kFiltersMax = 4;  // one on top of the other
+
+struct Kind {
+    std::string_view prefix;
+    Opened (*open)(const std::string& rest, const OpenOptions& options);
+};
+
+Opened open_ram(const std::string& rest, const OpenOptions& options) {
+    uint64_t bytes = options.size;
+    if (!rest.empty()) {
+        auto parsed = parse_size(rest);
+        if (!parsed) return parsed.status();
+        // What is asked for elsewhere (a resize that was remembered) counts more than the specification.
+        if (bytes == 0) bytes = *parsed;
+    }
+    if (bytes == 0) return failure(Code::kInvalid, "ram: needs a size, for example ram:64M");
+    return RamBackend::create(bytes);
+}
+
+Opened open_aio(const std::string& rest, const OpenOptions& options) {
+    if (rest.empty())
+        return failure(Code::kInvalid, "aio: needs a path, for example aio:/var/lib/wss/disk.img");
+    return AioBackend::open(rest, options);
+}
+
+using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
+
+Opened open_filter(MakeFilter make, const std::string& rest, const OpenOptions& options) {
+    size_t colon = rest.find(':');
+    if (colon == std::string::npos)
+        return failure(Code::kInvalid,
+                       "filter: write error:KEY=VALUE,...:BACKEND, for example error:every=100:ram:64M");
+    auto rule = parse_filter_rule(std::string_view(rest).substr(0, colon));
+    if (!rule) return rule.status();
+    auto inner = open_backend(rest.substr(colon + 1), options);
+    if (!inner) return inner.status();
+    return make(*rule, std::move(*inner));
+}
+
+constexpr Kind kKinds[] = {
+    {"aio:", open_aio},
+    {"ram:", open_ram},
+    {"error:", [](const std::string& rest,
+                  const OpenOptions& options) { return open_filter(make_error_filter, rest, options); }},
+    {"delay:", [](const std::string& rest,
+                  const OpenOptions& options) { return open_filter(make_delay_filter, rest, options); }},
+};
+
+bool too_many_filters(std::string_view specification) {
+    int depth = 0;
+    for (; specification.starts_with("error:") || specification.starts_with("delay:"); ++depth) {
+        size_t colon = specification.find(':', 6);
+        if (colon == std::string_view::npos) break;
+        specification.remove_prefix(colon + 1);
+    }
+    return depth > kFiltersMax;
+}
+
+}  // namespace
+
+Opened open_backend(const std::string& specification, const OpenOptions& options) {
+    if (too_many_filters(specification))
+        return failure(Code::kInvalid, "at most {} filters on one backend", kFiltersMax);
+    for (const Kind& kind : kKinds)
+        if (specification.starts_with(kind.prefix))
+            return kind.open(specification.substr(kind.prefix.size()), options);
+    if (specification.starts_with('/')) return AioBackend::open(specification, options);
+    return failure(Code::kInvalid, "'{}' is no backend: write aio:PATH or ram:SIZE", specification);
+}
+
+}  // namespace wss::io

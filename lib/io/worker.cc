@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/worker.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace wss::io {
+
+namespace {
+
+// What scratch holds while a request is the worker's.
+struct Slot {
+    Worker::Inbox* inbox;
+};
+static_assert(sizeof(Slot) <= sizeof(Request::scratch), "the worker's part of a request fits");
+
+// Signals are for the main thread: a helper created before it blocked them must not take them away.
+void block_signals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+void Worker::Inbox::take(List<Request>& into) noexcept {
+    std::lock_guard lock(m_);
+    news_.store(false, std::memory_order_relaxed);
+    into.splice_back(done_);
+}
+
+Worker::Worker(Run run, void* context) : run_(run), context_(context), thread_([this] { loop(); }) {}
+
+Worker::~Worker() {
+    {
+        std::lock_guard lock(m_);
+        stopping_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+}
+
+void Worker::submit(Request& request, Inbox& inbox) noexcept {
+    new (request.scratch) Slot{&inbox};
+    {
+        std::lock_guard lock(m_);
+        waiting_.push_back(request);
+    }
+    wake_.notify_one();
+}
+
+void Worker::deliver(Request& request) noexcept {
+    Inbox& inbox = *std::launder(reinterpret_cast<Slot*>(request.scratch))->inbox;
+    // All under the lock: once the queue can take it, the request and the inbox itself may go at any time.
+    std::lock_guard lock(inbox.m_);
+    inbox.done_.push_back(request);
+    inbox.news_.store(true, std::memory_order_release);
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(inbox.event_fd_, &one, sizeof one);  // full means: awake already
+}
+
+void Worker::loop() noexcept {
+    block_signals();
+    std::unique_lock lock(m_);
+    for (;;) {
+        wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+        Request* request = waiting_.pop_front();
+        if (request == nullptr) return;  // stopping, and nothing is left
+        lock.unlock();
+        request->error = run_(context_, *request);
+        request->done_bytes = request->error == 0 ? request->length : 0;
+        deliver(*request);
+        lock.lock();
+    }
+}
+
+}  // namespace wss::io

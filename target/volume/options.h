@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a volume is asked to be, and what identifies it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+
+namespace wss::volume {
+
+// Each costs a disk queue per reactor, and fs.aio-max-nr allows not many more.
+constexpr uint32_t kVolumesMax = 1024;
+constexpr uint32_t kLunMax = 16383;  // flat LUN addressing has 14 bits
+constexpr size_t kNameMax = 63;
+static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own");
+
+// A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
+Status check_name(std::string_view name);
+
+// What the operator asks for.
+struct VolumeOptions {
+    std::string name;
+    std::string backend;      // "aio:PATH", "ram:SIZE", ...
+    uint64_t size = 0;        // bytes; 0: as large as the backend is
+    uint32_t block_size = 0;  // 512 or 4096; 0: 512, or 4096 where the backend can do no less
+    bool read_only = false;
+    bool create = false;    // the file may be created
+    bool declared = false;  // by configuration: its owner re-creates it at each start
+    bool operator==(const VolumeOptions&) const = default;
+};
+
+// What identifies a volume to initiators for all its life.
+struct Identity {
+    uint32_t lun = 0;
+    uint64_t wwid = 0;  // 60 bits: NAA 3, locally assigned
+    bool operator==(const Identity&) const = default;
+};
+constexpr uint64_t kWwidMask = (uint64_t{1} << 60) - 1;
+
+}  // namespace wss::volume

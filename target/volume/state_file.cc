@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/volume/state_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace wss::volume {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr const char* kFormat = "wss-target-state";
+constexpr int kVersion = 1;
+// 1024 volumes of the longest paths: a larger file is not one of ours.
+constexpr size_t kFileMax = 16 << 20;
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    ~Descriptor() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+Status file_error(const std::string& path, const char* doing) {
+    return Status::from_errno(errno, fmt::format("state file {}: cannot {}", path, doing));
+}
+
+template <typename... Args>
+Status damaged(const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
+    return failure(Code::kInvalid, "state file {} is damaged: {}; repair it or move it away", path,
+                   fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Reads `key` into `value`; false when it is missing or of another type.
+bool take(const Json& object, const char* key, std::string& value) {
+    auto found = object.find(key);
+    if (found == object.end() || !found->is_string()) return false;
+    value = found->get<std::string>();
+    return true;
+}
+bool take(const Json& object, const char* key, uint64_t& value) {
+    auto found = object.find(key);
+    if (found == object.end() || !found->is_number_unsigned()) return false;
+    value = found->get<uint64_t>();
+    return true;
+}
+bool take(const Json& object, const char* key, bool& value) {
+    auto found = object.find(key);
+    if (found == object.end() || !found->is_boolean()) return false;
+    value = found->get<bool>();
+    return true;
+}
+
+bool parse_wwid(const std::string& text, uint64_t& wwid) {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wwid, 16);
+    return error == std::errc() && end == text.data() + text.size() && wwid != 0 && wwid <= kWwidMask;
+}
+
+Json to_json(const StoredVolume& volume) {
+    Json json{{"name", volume.options.name},
+              {"lun", volume.identity.lun},
+              {"wwid", fmt::format("{:015x}", volume.identity.wwid)},
+              {"declared", volume.options.declared}};
+    if (volume.resized != 0) json["resized"] = volume.resized;
+    if (volume.options.declared) return json;
+    json["backend"] = volume.options.backend;
+    json["size"] = volume.options.size;
+    json["block_size"] = volume.options.block_size;
+    json["read_only"] = volume.options.read_only;
+    return json;
+}
+
+Status parse_volume(const Json& json, const std::string& path, size_t index, StoredVolume& volume) {
+    VolumeOptions& options = volume.options;
+    std::string wwid;
+    uint64_t lun = 0, block_size = 0;
+    bool fine = json.is_object() && take(json, "name", options.name) && take(json, "lun", lun) &&
+                take(json, "wwid", wwid) && take(json, "declared", options.declared);
+    if (fine && !options.declared)
+        fine = take(json, "backend", options.backend) && take(json, "size", options.size) &&
+               take(json, "block_size", block_size) && take(json, "read_only", options.read_only);
+    if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
+    if (!fine) return damaged(path, "volume {} has a missing or wrong field", index);
+    if (auto name = check_name(options.name); !name)
+        return damaged(path, "volume {}: {}", index, name.text());
+    if (lun > kLunMax) return damaged(path, "volume {}: LUN {} is beyond {}", index, lun, kLunMax);
+    if (!parse_wwid(wwid, volume.identity.wwid)) return damaged(path, "volume {}: wwid '{}'", index, wwid);
+    if (!options.declared && block_size != 512 && block_size != 4096)
+        return damaged(path, "volume {}: block size {}", index, block_size);
+    volume.identity.lun = static_cast<uint32_t>(lun);
+    options.block_size = static_cast<uint32_t>(block_size);
+    return Status::ok();
+}
+
+Status check_unique(const std::vector<StoredVolume>& volumes, const std::string& path) {
+    std::set<std::string> names;
+    std::set<uint32_t> luns;
+    for (const StoredVolume& volume : volumes) {
+        if (!names.insert(volume.options.name).second)
+            return damaged(path, "volume {} occurs twice", volume.options.name);
+        if (!luns.insert(volume.identity.lun).second)
+            return damaged(path, "LUN {} occurs twice", volume.identity.lun);
+    }
+    return Status::ok();
+}
+
+Result<std::string> read_all(const std::string& path) {
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) {
+        if (errno == ENOENT) return std::string();
+        return file_error(path, "open it");
+    }
+    std::string text;
+    char chunk[65536];
+    for (;;) {
+        ssize_t got = ::read(file.get(), chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return file_error(path, "read it");
+        if (got == 0) break;
+        text.append(chunk, static_cast<size_t>(got));
+        if (text.size() > kFileMax) return damaged(path, "larger than {} bytes", kFileMax);
+    }
+    if (text.empty()) return damaged(path, "it is empty");
+    return text;
+}
+
+Status write_all(int fd, const std::string& text, const std::string& path) {
+    size_t done = 0;
+    while (done < text.size()) {
+        ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return file_error(path, "write it");
+        done += static_cast<size_t>(written);
+    }
+    if (fsync(fd) != 0) return file_error(path, "sync it");
+    return Status::ok();
+}
+
+}  // namespace
+
+std::string format_state(const std::vector<StoredVolume>& volumes) {
+    Json json{{"format", kFormat}, {"version", kVersion}, {"volumes", Json::array()}};
+    for (const StoredVolume& volume : volumes) json["volumes"].push_back(to_json(volume));
+    // Paths may hold any byte; what is not UTF-8 cannot be kept and is replaced rather than fatal.
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::vector<StoredVolume>> parse_state(const std::string& text, const std::string& path) {
+    Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded() || !json.is_object()) return damaged(path, "not a JSON object");
+    std::string format;
+    uint64_t version = 0;
+    if (!take(json, "format", format) || format != kFormat)
+        return damaged(path, "its format is not {}", kFormat);
+    if (!take(json, "version", version) || version != kVersion)
+        return damaged(path, "version {} is not {}, the one this program knows", version, kVersion);
+    auto list = json.find("volumes");
+    if (list == json.end() || !list->is_array()) return damaged(path, "it has no list of volumes");
+    std::vector<StoredVolume> volumes;
+    for (const Json& item : *list) {
+        StoredVolume volume;
+        WSS_TRY(parse_volume(item, path, volumes.size(), volume));
+        volumes.push_back(std::move(volume));
+    }
+    WSS_TRY(check_unique(volumes, path));
+    return volumes;
+}
+
+Result<std::vector<StoredVolume>> read_state_file(const std::string& path) {
+    auto text = read_all(path);
+    if (!text) return text.status();
+    if (text->empty()) return std::vector<StoredVolume>();
+    return parse_state(*text, path);
+}
+
+Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes) {
+    std::string beside = path + ".new";
+    {
+        Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+        if (file.get() < 0) return file_error(beside, "create it");
+        WSS_TRY(write_all(file.get(), format_state(volumes), beside));
+    }
+    if (rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace it");
+    std::string folder = std::filesystem::path(path).parent_path().string();
+    Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory.get() < 0 || fsync(directory.get()) != 0) return file_error(path, "sync its folder");
+    return Status::ok();
+}
+
+}  // namespace wss::volume

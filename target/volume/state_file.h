@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state file: which volumes exist at run time and what identifies each volume to initiators.
+//
+// JSON, one object: {"format": "wss-target-state", "version": 1, "volumes": [...]}. It is replaced atomically
+// (written beside, synced, renamed, folder synced): after a power cut there is the old or the new one. A file
+// that cannot be understood is an error that says where; nothing overwrites it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "target/volume/options.h"
+
+namespace wss::volume {
+
+// Of a declared volume only name, identity and `resized` matter: the rest is its configuration's.
+struct StoredVolume {
+    VolumeOptions options;
+    Identity identity;
+    uint64_t resized = 0;  // size given at run time; 0: never
+    bool operator==(const StoredVolume&) const = default;
+};
+
+// A file that does not exist holds no volumes.
+Result<std::vector<StoredVolume>> read_state_file(const std::string& path);
+Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes);
+
+// The file's text and back, for the two above and for tests.
+std::string format_state(const std::vector<StoredVolume>& volumes);
+Result<std::vector<StoredVolume>> parse_state(const std::string& text, const std::string& path);
+
+}  // namespace wss::volume

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/volume/volume.h"
+
+#include <algorithm>
+
+namespace wss::volume {
+
+Status check_name(std::string_view name) {
+    auto allowed = [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+               c == '_' || c == '-';
+    };
+    bool fine = !name.empty() && name.size() <= kNameMax && name[0] != '.' && name[0] != '-' &&
+                std::all_of(name.begin(), name.end(), allowed);
+    if (fine) return Status::ok();
+    return failure(
+        Code::kInvalid,
+        "'{}' is no volume name: 1 to {} of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _", name,
+        kNameMax);
+}
+
+void Totals::add(const Counters& counters) {
+    auto value = [](const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+    reads += value(counters.reads);
+    writes += value(counters.writes);
+    flushes += value(counters.flushes);
+    discards += value(counters.discards);
+    others += value(counters.others);
+    read_bytes += value(counters.read_bytes);
+    written_bytes += value(counters.written_bytes);
+    errors += value(counters.errors);
+}
+
+std::string_view to_string(Change change) {
+    switch (change) {
+        case Change::kAdded:
+            return "added";
+        case Change::kRemoved:
+            return "removed";
+        case Change::kResized:
+            return "resized";
+        case Change::kReadOnly:
+            return "read-only changed";
+    }
+    return "unknown";
+}
+
+Volume::Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend)
+    : options_(std::move(options)),
+      identity_(identity),
+      backend_(std::move(backend)),
+      limits_(backend_->limits()),
+      size_(options_.size),
+      read_only_(options_.read_only) {
+    limits_.size = options_.size;
+    limits_.logical_block = options_.block_size;
+    limits_.physical_block = std::max(limits_.physical_block, options_.block_size);
+}
+
+Volume::~Volume() = default;
+
+std::span<std::byte> Volume::memory() const {
+    std::span<std::byte> all = backend_->memory();
+    return all.first(std::min<size_t>(all.size(), size()));
+}
+
+OpenVolume::~OpenVolume() {
+    WSS_ASSERT(users_ == 0, "a volume closes when nobody uses it");
+}
+
+}  // namespace wss::volume

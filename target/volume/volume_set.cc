@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane's side of volumes. A change walks over the reactors by posted tasks; a Gathering counts
+// their answers.
+#include "target/volume/volume_set.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <condition_variable>
+
+#include "lib/base/log.h"
+#include "lib/base/size.h"
+
+namespace wss::volume {
+
+// A volume and its OpenVolume on each reactor. The vector is complete before any reactor sees it and is
+// emptied when all have let go.
+struct VolumeSet::Record {
+    enum class State : uint8_t { kOpening, kLive, kRemoving };
+    // Immutable.
+    VolumeOptions options;  // as asked for; `volume` has what came of it
+    Identity identity;
+    // Set by the thread that creates it, before any reactor sees it.
+    std::shared_ptr<Volume> volume;
+    std::vector<std::unique_ptr<OpenVolume>> opens;
+    State state = State::kOpening;  // guarded by m_
+};
+
+// Calls `done` with the first failure, or ok, when `left` answers have come.
+struct VolumeSet::Gathering {
+    Gathering(size_t expected, Done when_done) : left(expected), done(std::move(when_done)) {}
+    std::mutex m;
+    size_t left;   // guarded by m
+    Status first;  // guarded by m
+    Done done;
+
+    void arrive(Status status) {
+        {
+            std::lock_guard lock(m);
+            if (!status && first) first = std::move(status);
+            if (--left > 0) return;
+        }
+        done(std::move(first));
+    }
+};
+
+VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
+    : options_(std::move(options)), reactors_(std::move(reactors)) {
+    for (reactor::Reactor* reactor : reactors_) {
+        tables_.push_back(std::make_unique<VolumeTable>(*reactor));
+        if (options_.attach) reactor->add(*tables_.back());
+    }
+}
+
+VolumeSet::~VolumeSet() {
+    bury();
+    for (auto& [name, record] : records_) {
+        // Its queues may still belong to the kernel: memory that leaks hurts less than memory that is written
+        // to after it was freed.
+        log::error("volume {}: still in use at shutdown, not closed", name);
+        for (auto& open : record->opens) (void)open.release();
+        new std::shared_ptr<Volume>(std::move(record->volume));
+    }
+    for (size_t i = 0; i < tables_.size(); ++i)
+        if (!records_.empty()) {
+            reactors_[i]->remove(*tables_[i]);
+            (void)tables_[i].release();
+        }
+}
+
+// --- names and identities ---
+
+static uint64_t wwid_from(const VolumeOptions& options, const std::string& salt) {
+    std::string text = salt + '\0' + options.name + '\0' + options.backend;
+    return (XXH3_64bits(text.data(), text.size()) & kWwidMask) | 1;
+}
+
+Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) const {
+    if (auto known = known_.find(options.name); known != known_.end()) return known->second.identity;
+    std::vector<bool> taken(kLunMax + 1);
+    for (const auto& [name, known] : known_) taken[known.identity.lun] = true;
+    for (const auto& [name, record] : records_) taken[record->identity.lun] = true;
+    for (const StoredVolume& volume : unopened_) taken[volume.identity.lun] = true;
+    auto free = std::find(taken.begin(), taken.end(), false);
+    if (free == taken.end())
+        return failure(Code::kExhausted, "no LUN is free: remove volumes that are not needed");
+    Identity identity;
+    identity.lun = static_cast<uint32_t>(free - taken.begin());
+    identity.wwid = options_.state_path.empty() ? wwid_from(options, options_.identity_salt)
+                                                : (Random::entropy() & kWwidMask) | 1;
+    return identity;
+}
+
+Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
+    WSS_TRY(check_name(options.name));
+    if (options.block_size != 0 && options.block_size != 512 && options.block_size != 4096)
+        return failure(Code::kInvalid, "volume {}: the block size is 512 or 4096, not {}", options.name,
+                       options.block_size);
+    std::lock_guard lock(m_);
+    if (records_.contains(options.name))
+        return failure(Code::kExists, "there is a volume {} already", options.name);
+    bool unopened = std::any_of(unopened_.begin(), unopened_.end(), [&](const StoredVolume& stored) {
+        return stored.options.name == options.name;
+    });
+    if (unopened)
+        return failure(Code::kExists, "volume {} exists but could not be opened at start; delete it first",
+                       options.name);
+    if (records_.size() >= kVolumesMax)
+        return failure(Code::kExhausted, "there are {} volumes, the limit", kVolumesMax);
+    auto identity = choose_identity(options);
+    if (!identity) return identity.status();
+    auto record = std::make_shared<Record>();
+    record->options = options;
+    if (auto known = known_.find(options.name); known != known_.end() && known->second.resized != 0)
+        record->options.size = known->second.resized;
+    record->identity = *identity;
+    records_[options.name] = record;
+    return record;
+}
+
+Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const {
+    auto found = records_.find(name);
+    if (found == records_.end()) return failure(Code::kNotFound, "there is no volume {}", name);
+    switch (found->second->state) {
+        case Record::State::kOpening:
+            return failure(Code::kBusy, "volume {} is being created", name);
+        case Record::State::kRemoving:
+            return failure(Code::kBusy, "volume {} is being removed and still has I/O in flight", name);
+        case Record::State::kLive:
+            break;
+    }
+    return found->second;
+}
+
+void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
+    std::lock_guard lock(m_);
+    const std::string& name = record->options.name;
+    if (identity_too && !record->options.declared) known_.erase(name);
+    record->opens.clear();
+    if (record->volume) graves_.push_back(std::move(record->volume));
+    records_.erase(name);
+}
+
+void VolumeSet::bury() {
+    std::vector<std::shared_ptr<Volume>> graves;
+    {
+        std::lock_guard lock(m_);
+        graves.swap(graves_);
+    }
+}
+
+// --- walking over the reactors ---
+
+void VolumeSet::open_on_reactors(const RecordPtr& record, Done done) {
+    for (size_t i = 0; i < tables_.size(); ++i)
+        record->opens.push_back(std::make_unique<OpenVolume>(record->volume));
+    if (tables_.empty()) return done(Status::ok());
+    auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+    for (size_t i = 0; i < tables_.size(); ++i)
+        reactors_[i]->post(
+            [this, record, gathering, i] { gathering->arrive(tables_[i]->open(*record->opens[i])); });
+}
+
+void VolumeSet::publish_on_reactors(const RecordPtr& record, Done done) {
+    if (tables_.empty()) return done(Status::ok());
+    auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+    for (size_t i = 0; i < tables_.size(); ++i)
+        reactors_[i]->post([this, record, gathering, i] {
+            tables_[i]->publish(*record->opens[i]);
+            gathering->arrive(Status::ok());
+        });
+}
+
+void VolumeSet::close_on_reactors(const RecordPtr& record, Done done) {
+    if (tables_.empty()) return done(Status::ok());
+    auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+    for (size_t i = 0; i < tables_.size(); ++i)
+        reactors_[i]->post([this, record, gathering, i] {
+            tables_[i]->close(*record->opens[i], [gathering] { gathering->arrive(Status::ok()); });
+        });
+}
+
+void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done) {
+    if (tables_.empty()) return done(Status::ok());
+    auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+    for (size_t i = 0; i < tables_.size(); ++i)
+        reactors_[i]->post([this, volume, gathering, change, i] {
+            // It may have been closed meanwhile: then nobody is interested.
+            OpenVolume* open = tables_[i]->find(volume->lun());
+            if (open != nullptr && &open->volume() == volume.get()) tables_[i]->tell(change, *open);
+            gathering->arrive(Status::ok());
+        });
+}
+
+// --- create ---
+
+static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
+    if (options.block_size == 0) options.block_size = std::max<uint32_t>(512, limits.logical_block);
+    if (options.block_size < limits.logical_block)
+        return failure(
+            Code::kInvalid,
+            "volume {}: its backend reads and writes blocks of {} bytes, so that {} is too small; use 4096",
+            options.name, limits.logical_block, options.block_size);
+    if (options.size % options.block_size != 0)
+        return failure(Code::kInvalid, "volume {}: size {} is no multiple of its block size {}", options.name,
+                       options.size, options.block_size);
+    if (options.size == 0) options.size = limits.size / options.block_size * options.block_size;
+    if (options.size == 0 || options.size > limits.size)
+        return failure(Code::kInvalid, "volume {}: the backend has {}, {} are wanted", options.name,
+                       readable_size(limits.size), readable_size(options.size));
+    return Status::ok();
+}
+
+Status VolumeSet::make_volume(Record& record) {
+    VolumeOptions options = record.options;
+    auto backend = options_.open(
+        options.backend, {.size = options.size, .create = options.create, .read_only = options.read_only});
+    if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
+    WSS_TRY(fit_size(options, (*backend)->limits()));
+    record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
+    if (!options_.extend) return Status::ok();
+    auto extension = options_.extend(*record.volume);
+    if (!extension) return extension.status().within(fmt::format("volume {}", options.name));
+    record.volume->extension_ = std::move(*extension);
+    return Status::ok();
+}
+
+void VolumeSet::create_async(const VolumeOptions& options, Done done) {
+    bury();
+    auto reserved = reserve(options);
+    if (!reserved) return done(reserved.status());
+    RecordPtr record = *reserved;
+    if (Status made = make_volume(*record); !made) {
+        forget(record, false);
+        return done(made);
+    }
+    auto live = [this, record, done](Status) {
+        {
+            std::lock_guard lock(m_);
+            record->state = Record::State::kLive;
+            known_[record->options.name].identity = record->identity;
+        }
+        done(Status::ok());
+    };
+    open_on_reactors(record, [this, record, done, live](Status opened) {
+        if (opened) return publish_on_reactors(record, live);
+        close_on_reactors(record, [this, record, done, opened](Status) {
+            forget(record, false);
+            done(opened);
+        });
+    });
+}
+
+// --- remove ---
+
+Result<VolumeSet::RecordPtr> VolumeSet::start_removing(const std::string& name) {
+    std::lock_guard lock(m_);
+    auto record = find_live(name);
+    if (record) (*record)->state = Record::State::kRemoving;
+    return record;
+}
+
+// One that could not be opened is only a line in the state file.
+bool VolumeSet::forget_unopened(const std::string& name) {
+    std::lock_guard lock(m_);
+    auto same = [&](const StoredVolume& stored) { return stored.options.name == name; };
+    if (std::erase_if(unopened_, same) == 0) return false;
+    known_.erase(name);
+    return true;
+}
+
+void VolumeSet::remove_async(const std::string& name, Done done) {
+    if (forget_unopened(name)) return done(Status::ok());
+    auto record = start_removing(name);
+    if (!record) return done(record.status());
+    close_on_reactors(*record, [this, record = *record, done](Status status) {
+        forget(record, true);
+        done(status);
+    });
+}
+
+void VolumeSet::close_all_async(Done done) {
+    std::vector<RecordPtr> live;
+    {
+        std::lock_guard lock(m_);
+        for (auto& [name, record] : records_) {
+            if (record->state != Record::State::kLive) continue;
+            record->state = Record::State::kRemoving;
+            live.push_back(record);
+        }
+    }
+    if (live.empty()) return done(Status::ok());
+    auto gathering = std::make_shared<Gathering>(live.size(), std::move(done));
+    for (const RecordPtr& record : live)
+        close_on_reactors(record, [this, record, gathering](Status status) {
+            forget(record, false);
+            gathering->arrive(std::move(status));
+        });
+}
+
+// --- resize and read-only ---
+
+Status VolumeSet::change_size(Volume& volume, uint64_t bytes) {
+    std::lock_guard lock(resize_m_);
+    uint64_t old_size = volume.size();
+    uint64_t backend_size = volume.backend().limits().size;
+    if (bytes < old_size) {
+        // First nobody may go there any more, then the place goes away.
+        volume.size_.store(bytes, std::memory_order_release);
+        // What a larger file holds beyond the volume was never ours to cut.
+        if (backend_size > old_size) return Status::ok();
+        return volume.backend().resize(bytes);
+    }
+    if (bytes > backend_size) WSS_TRY(volume.backend().resize(bytes));
+    std::span<std::byte> memory = volume.backend().memory();
+    if (volume.extension() != nullptr && !memory.empty())
+        WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), bytes))));
+    volume.size_.store(bytes, std::memory_order_release);
+    return Status::ok();
+}
+
+// Removal may overtake whoever changes a volume; it lives as long as he holds it.
+Result<std::shared_ptr<Volume>> VolumeSet::hold_live(const std::string& name) const {
+    std::lock_guard lock(m_);
+    auto found = find_live(name);
+    if (!found) return found.status();
+    return (*found)->volume;
+}
+
+void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done) {
+    auto volume = hold_live(name);
+    if (!volume) return done(volume.status());
+    if (bytes == 0 || bytes % (*volume)->block_size() != 0)
+        return done(failure(Code::kInvalid,
+                            "volume {}: size {} is not a positive multiple of its block size {}", name, bytes,
+                            (*volume)->block_size()));
+    if (Status changed = change_size(**volume, bytes); !changed)
+        return done(changed.within(fmt::format("volume {}", name)));
+    {
+        std::lock_guard lock(m_);
+        if (auto known = known_.find(name); known != known_.end()) known->second.resized = bytes;
+    }
+    (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
+    tell_reactors(*volume, Change::kResized, std::move(done));
+}
+
+void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Done done) {
+    auto volume = hold_live(name);
+    if (!volume) return done(volume.status());
+    if ((*volume)->options_.read_only && !read_only)
+        return done(failure(Code::kPermission,
+                            "volume {} was opened read-only: delete it and create it again to write", name));
+    (*volume)->read_only_.store(read_only, std::memory_order_relaxed);
+    (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
+    tell_reactors(*volume, Change::kReadOnly, std::move(done));
+}
+
+// --- the blocking forms ---
+
+Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
+    struct Waiter {
+        std::mutex m;
+        std::condition_variable changed;
+        bool done = false;  // guarded by m
+        Status status;      // guarded by m
+    };
+    // Shared: the answer may come after we gave up waiting.
+    auto waiter = std::make_shared<Waiter>();
+    start([waiter](Status status) {
+        std::lock_guard lock(waiter->m);
+        waiter->done = true;
+        waiter->status = std::move(status);
+        waiter->changed.notify_all();
+    });
+    std::unique_lock lock(waiter->m);
+    bool in_time = waiter->changed.wait_for(lock, std::chrono::nanoseconds(options_.wait.count),
+                                            [&] { return waiter->done; });
+    Status status =
+        in_time ? waiter->status
+                : failure(Code::kTimedOut, "{}: not finished after {} s, it goes on in the background", what,
+                          options_.wait.count / 1'000'000'000);
+    lock.unlock();
+    bury();
+    return status;
+}
+
+Status VolumeSet::create(const VolumeOptions& options) {
+    WSS_TRY(wait_for("creating volume " + options.name,
+                     [&](Done done) { create_async(options, std::move(done)); }));
+    return save();
+}
+
+Status VolumeSet::remove(const std::string& name) {
+    WSS_TRY(wait_for("removing volume " + name, [&](Done done) { remove_async(name, std::move(done)); }));
+    return save();
+}
+
+Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
+    WSS_TRY(
+        wait_for("resizing volume " + name, [&](Done done) { resize_async(name, bytes, std::move(done)); }));
+    return save();
+}
+
+Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
+    WSS_TRY(wait_for("changing volume " + name,
+                     [&](Done done) { set_read_only_async(name, read_only, std::move(done)); }));
+    return save();
+}
+
+Status VolumeSet::close_all() {
+    return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
+}
+
+// --- what is remembered ---
+
+Status VolumeSet::restore() {
+    if (options_.state_path.empty()) return Status::ok();
+    auto stored = read_state_file(options_.state_path);
+    if (!stored) return stored.status();
+    {
+        std::lock_guard saving(save_m_);
+        std::lock_guard lock(m_);
+        restored_ = true;
+        for (const StoredVolume& volume : *stored)
+            known_[volume.options.name] = {volume.identity, volume.resized};
+    }
+    for (const StoredVolume& volume : *stored) {
+        if (volume.options.declared) continue;
+        Status opened = wait_for("opening volume " + volume.options.name,
+                                 [&](Done done) { create_async(volume.options, std::move(done)); });
+        if (opened) continue;
+        log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state_path);
+        std::lock_guard lock(m_);
+        unopened_.push_back(volume);
+    }
+    return Status::ok();
+}
+
+std::vector<StoredVolume> VolumeSet::to_store() const {
+    std::lock_guard lock(m_);
+    std::vector<StoredVolume> stored = unopened_;
+    for (const auto& [name, known] : known_) {
+        auto same = [&, &wanted = name](const StoredVolume& volume) { return volume.options.name == wanted; };
+        if (std::any_of(unopened_.begin(), unopened_.end(), same)) continue;
+        // Without a volume it is a declared one whose configuration is gone for now: its identity stays.
+        StoredVolume volume{{.name = name, .declared = true}, known.identity, known.resized};
+        auto found = records_.find(name);
+        if (found != records_.end() && found->second->state == Record::State::kLive) {
+            const Volume& live = *found->second->volume;
+            volume.options = live.options_;
+            volume.options.create = false;
+            volume.options.size = live.size();
+            volume.options.read_only = live.read_only();
+        }
+        stored.push_back(std::move(volume));
+    }
+    return stored;
+}
+
+Status VolumeSet::save() {
+    if (options_.state_path.empty()) return Status::ok();
+    std::lock_guard saving(save_m_);
+    if (!restored_) return Status::ok();
+    Status written = write_state_file(options_.state_path, to_store());
+    return written ? written : written.within("it is done, but will be forgotten at the next start");
+}
+
+VolumeInfo VolumeSet::info_of(const Record& record) const {
+    VolumeInfo info;
+    info.name = record.options.name;
+    info.backend = record.options.backend;
+    info.identity = record.identity;
+    info.declared = record.options.declared;
+    info.removing = record.state == Record::State::kRemoving;
+    if (record.volume) {
+        info.size = record.volume->size();
+        info.block_size = record.volume->block_size();
+        info.read_only = record.volume->read_only();
+    }
+    for (const auto& open : record.opens) info.totals.add(open->counters());
+    return info;
+}
+
+std::vector<VolumeInfo> VolumeSet::list() const {
+    std::vector<VolumeInfo> all;
+    {
+        std::lock_guard lock(m_);
+        for (const auto& [name, record] : records_)
+            if (record->state != Record::State::kOpening) all.push_back(info_of(*record));
+    }
+    std::sort(all.begin(), all.end(),
+              [](const VolumeInfo& a, const VolumeInfo& b) { return a.identity.lun < b.identity.lun; });
+    return all;
+}
+
+Result<VolumeInfo> VolumeSet::find(const std::string& name) const {
+    std::lock_guard lock(m_);
+    auto found = records_.find(name);
+    if (found == records_.end() || found->second->state == Record::State::kOpening)
+        return failure(Code::kNotFound, "there is no volume {}", name);
+    return info_of(*found->second);
+}
+
+size_t VolumeSet::count() const {
+    std::lock_guard lock(m_);
+    return records_.size();
+}
+
+}  // namespace wss::volume

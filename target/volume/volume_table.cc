@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One reactor's table of volumes.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "target/volume/volume.h"
+
+namespace wss::volume {
+
+VolumeTable::VolumeTable(reactor::Reactor& reactor)
+    : reactor_(reactor), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+    WSS_ASSERT(epoll_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
+}
+
+VolumeTable::~VolumeTable() {
+    reactor_.remove(*this);
+    ::close(epoll_fd_);
+}
+
+size_t VolumeTable::poll() noexcept {
+    size_t events = 0;
+    for (OpenVolume* volume : polled_) events += volume->queue_->poll();
+    if (!closing_.empty()) events += reap_closing();
+    return events;
+}
+
+bool VolumeTable::arm() noexcept {
+    bool quiet = true;
+    for (OpenVolume* volume : polled_) quiet &= volume->queue_->arm();
+    // A volume whose last user left after our poll() is reaped by the next one.
+    closing_.for_each([&](OpenVolume& volume) { quiet &= !volume.idle(); });
+    return quiet;
+}
+
+Status VolumeTable::open(OpenVolume& volume) {
+    auto queue = volume.volume().backend().open_queue(reactor_);
+    if (!queue) return queue.status();
+    int fd = (*queue)->fd();
+    epoll_event event{.events = EPOLLIN, .data = {.ptr = &volume}};
+    if (fd >= 0 && epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
+        return Status::from_errno(errno,
+                                  fmt::format("volume {}: cannot watch its queue", volume.volume().name()));
+    volume.queue_ = std::move(*queue);
+    return Status::ok();
+}
+
+void VolumeTable::publish(OpenVolume& volume) {
+    uint32_t lun = volume.volume().lun();
+    if (by_lun_.size() <= lun) by_lun_.resize(lun + 1);
+    WSS_ASSERT(by_lun_[lun] == nullptr, "one volume at a time has a LUN");
+    by_lun_[lun] = &volume;
+    polled_.push_back(&volume);
+    ++count_;
+    tell(Change::kAdded, volume);
+}
+
+void VolumeTable::close(OpenVolume& volume, std::function<void()> gone) {
+    WSS_ASSERT(!volume.closing_, "a volume closes once");
+    volume.closing_ = true;
+    uint32_t lun = volume.volume().lun();
+    bool published = lun < by_lun_.size() && by_lun_[lun] == &volume;
+    if (!published) {
+        volume.queue_.reset();
+        return gone();
+    }
+    volume.gone_ = std::move(gone);
+    by_lun_[lun] = nullptr;
+    --count_;
+    closing_.push_back(volume);
+    tell(Change::kRemoved, volume);
+}
+
+size_t VolumeTable::reap_closing() noexcept {
+    size_t reaped = 0;
+    closing_.for_each([&](OpenVolume& volume) {
+        if (!volume.idle()) return;
+        volume.unlink();
+        std::erase(polled_, &volume);
+        volume.queue_.reset();  // closing its descriptor takes it out of the epoll set
+        // It may be freed as soon as this is called.
+        std::function<void()> gone = std::move(volume.gone_);
+        gone();
+        ++reaped;
+    });
+    return reaped;
+}
+
+void VolumeTable::tell(Change change, OpenVolume& volume) {
+    observers_.for_each([&](Observer& observer) { observer.volume_changed(change, volume); });
+}
+
+}  // namespace wss::volume

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files and block devices: what can be wrong with them, and the words for it.
+#include "lib/io/aio/aio.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "tests/unit/io/harness.h"
+
+namespace wss::io::test {
+namespace {
+
+Status open_error(const std::string& specification, const OpenOptions& options = {}) {
+    auto backend = open_backend(specification, options);
+    EXPECT_FALSE(backend) << specification << " should be refused";
+    return backend.status();
+}
+
+TEST(Aio, what_cannot_be_opened_is_named_with_its_reason) {
+    TemporaryFolder folder;
+    std::string missing = folder.file("missing");
+    Status status = open_error("aio:" + missing);
+    EXPECT_EQ(status.code(), Code::kNotFound);
+    EXPECT_NE(status.to_string().find(missing), std::string::npos) << status.to_string();
+    EXPECT_EQ(open_error("aio:" + folder.path(), {.read_only = true}).code(), Code::kInvalid);
+    EXPECT_EQ(open_error("aio:/dev/null").code(), Code::kInvalid);
+    EXPECT_NE(open_error("aio:" + folder.file("empty"), {.create = true}).text().find("give the size"),
+              std::string::npos);
+    EXPECT_EQ(open_error("aio:").code(), Code::kInvalid);
+    EXPECT_EQ(open_error("nonsense").code(), Code::kInvalid);
+    EXPECT_EQ(open_error("ram:").code(), Code::kInvalid);
+    EXPECT_EQ(open_error("ram:1000").code(), Code::kInvalid) << "no multiple of 512";
+    EXPECT_EQ(open_error("ram:4000000G").code(), Code::kExhausted);
+    EXPECT_EQ(open_error("aio:" + folder.file("odd"), {.size = 1000, .create = true}).code(), Code::kInvalid);
+}
+
+TEST(Aio, a_file_that_is_in_use_is_refused_and_free_again_after_close) {
+    TemporaryFolder folder;
+    std::string specification = "aio:" + folder.file("disk");
+    {
+        auto first = open_backend(specification, {.size = 1 << 20, .create = true});
+        ASSERT_TRUE(first);
+        Status second = open_error(specification);
+        EXPECT_EQ(second.code(), Code::kBusy);
+        EXPECT_NE(second.text().find("in use"), std::string::npos) << second.text();
+        EXPECT_EQ(open_error(specification, {.read_only = true}).code(), Code::kBusy);
+    }
+    auto reader = open_backend(specification, {.read_only = true});
+    ASSERT_TRUE(reader);
+    EXPECT_TRUE(open_backend(specification, {.read_only = true})) << "readers share";
+}
+
+TEST(Aio, a_read_only_file_refuses_whatever_changes_it) {
+    TemporaryFolder folder;
+    std::string specification = "aio:" + folder.file("disk");
+    { ASSERT_TRUE(open_backend(specification, {.size = 1 << 20, .create = true})); }
+    auto rig = Rig::open(specification, {.read_only = true});
+    Buffer buffer(4096);
+    EXPECT_EQ(rig->run(Op::kWrite, 0, 4096, buffer.data()), EROFS);
+    EXPECT_EQ(rig->run(Op::kDiscard, 0, 4096), EROFS);
+    EXPECT_EQ(rig->run(Op::kWriteZeroes, 0, 4096), EROFS);
+    EXPECT_EQ(rig->run(Op::kRead, 0, 4096, buffer.data()), 0);
+    EXPECT_EQ(rig->run(Op::kFlush, 0, 0), 0);
+    EXPECT_FALSE(rig->backend->resize(2 << 20));
+}
+
+TEST(Aio, an_existing_file_grows_to_the_size_asked_for_and_is_never_cut) {
+    TemporaryFolder folder;
+    std::string path = folder.file("disk");
+    { ASSERT_TRUE(open_backend("aio:" + path, {.size = 1 << 20, .create = true})); }
+    {
+        auto grown = open_backend("aio:" + path, {.size = 2 << 20});
+        ASSERT_TRUE(grown);
+        EXPECT_EQ((*grown)->limits().size, uint64_t{2 << 20});
+    }
+    auto smaller = open_backend("aio:" + path, {.size = 1 << 20});
+    ASSERT_TRUE(smaller);
+    EXPECT_EQ(std::filesystem::file_size(path), uint64_t{2 << 20});
+}
+
+TEST(Aio, offsets_beyond_two_tebibytes_work) {
+    TemporaryFolder folder;
+    constexpr uint64_t kTebi = uint64_t{1} << 40;
+    auto backend = open_backend("aio:" + folder.file("sparse"), {.size = 3 * kTebi, .create = true});
+    if (!backend) GTEST_SKIP() << "this file system has no files of 3 TiB: " << backend.status().to_string();
+    Rig rig(std::move(*backend));
+    Buffer out(8192), in(8192);
+    out.fill(1);
+    EXPECT_EQ(rig.run(Op::kWrite, 3 * kTebi - 8192, 8192, out.data()), 0);
+    EXPECT_EQ(rig.run(Op::kRead, 3 * kTebi - 8192, 8192, in.data()), 0);
+    EXPECT_EQ(std::memcmp(out.data(), in.data(), 8192), 0);
+    EXPECT_EQ(rig.run(Op::kDiscard, 0, 3 * kTebi), 0);
+}
+
+TEST(Aio, a_file_cut_behind_our_back_gives_an_error_that_says_how_far_the_data_is_good) {
+    TemporaryFolder folder;
+    std::string path = folder.file("disk");
+    auto rig = Rig::open("aio:" + path, {.size = 1 << 20, .create = true});
+    ASSERT_EQ(truncate(path.c_str(), 64 << 10), 0);
+    Buffer buffer(128 << 10);
+    TestRequest read(Op::kRead, 0, buffer.size(), buffer.data());
+    EXPECT_EQ(rig->run(read), EIO);
+    EXPECT_EQ(read.done_bytes, uint64_t{64 << 10});
+}
+
+// Limits the size of files while it lives: the write that crosses it is cut short by the kernel.
+class FileSizeLimit {
+  public:
+    explicit FileSizeLimit(rlim_t bytes) {
+        old_handler_ = signal(SIGXFSZ, SIG_IGN);
+        EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &old_), 0);
+        rlimit limit{bytes, old_.rlim_max};
+        EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    }
+    ~FileSizeLimit() {
+        setrlimit(RLIMIT_FSIZE, &old_);
+        signal(SIGXFSZ, old_handler_);
+    }
+
+  private:
+    rlimit old_{};
+    sighandler_t old_handler_;
+};
+
+TEST(Aio, a_write_the_system_cuts_short_ends_as_no_space_after_what_fits) {
+    TemporaryFolder folder;
+    auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 1 << 20, .create = true});
+    Buffer buffer(128 << 10);
+    buffer.fill(1);
+    TestRequest write(Op::kWrite, 0, buffer.size(), buffer.data());
+    {
+        FileSizeLimit limit(64 << 10);
+        EXPECT_EQ(rig->run(write), ENOSPC);
+    }
+    EXPECT_EQ(write.done_bytes, uint64_t{64 << 10});
+    EXPECT_EQ(rig->run(Op::kWrite, 0, buffer.size(), buffer.data()), 0) << "the queue works on";
+}
+
+TEST(Aio, a_full_file_system_gives_no_space_and_the_queue_works_on) {
+    TemporaryFolder folder;
+    if (mount("wss-test", folder.path().c_str(), "tmpfs", 0, "size=1m") != 0)
+        GTEST_SKIP() << "needs the right to mount a tmpfs: " << std::strerror(errno);
+    {
+        auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 8 << 20, .create = true});
+        Buffer buffer(4 << 20), small(4096);
+        buffer.fill(1);
+        TestRequest write(Op::kWrite, 0, buffer.size(), buffer.data());
+        EXPECT_EQ(rig->run(write), ENOSPC);
+        EXPECT_GT(write.done_bytes, 0u);
+        EXPECT_LE(write.done_bytes, uint64_t{1 << 20});
+        EXPECT_EQ(rig->run(Op::kDiscard, 0, 4 << 20), 0);
+        EXPECT_EQ(rig->run(Op::kWrite, 0, 4096, small.data()), 0);
+    }
+    EXPECT_EQ(umount(folder.path().c_str()), 0);
+}
+
+}  // namespace
+}  // namespace wss::io::test
