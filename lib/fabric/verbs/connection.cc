@@ -194,7 +194,8 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     if (id->channel != poller.channel() && rdma_migrate_id(id.get(), poller.channel()) != 0)
         return Status::from_errno(errno, connection->what_ + ": it cannot move to another thread");
     set_ack_timeout(id.get());
-    WSS_TRY(connection->create_queues(id.get()));
+    if (Status made = connection->create_queues(id.get()); !made)
+        return made.within(connection->what_ + ", which the peer may have given up");
     uint32_t completions = options.send_depth + options.receive_depth + kMarkers;
     Result<uint32_t> tag = poller.attach(*connection, completions);
     if (!tag) {
@@ -242,21 +243,24 @@ void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
     handler_.on_established(*this, data);
 }
 
+// Reasons are of the InfiniBand connection manager; iWARP gives errno.
+static Status rejection(const std::string& what, int reason) {
+    constexpr int kInvalidService = 8, kConsumer = 28;
+    if (reason == kInvalidService || reason == -ECONNREFUSED)
+        return failure(Code::kRefused, "{}: connection refused: nobody listens there", what);
+    if (reason == kConsumer) return failure(Code::kRefused, "{}: the peer rejected the connection", what);
+    return failure(Code::kRefused, "{}: connection rejected (reason {} of the connection manager)", what,
+                   reason);
+}
+
 void VerbsConnection::on_rejected(const CmEvent& event) noexcept {
-    // Reasons of the InfiniBand connection manager; iWARP gives errno.
-    constexpr int kInvalidService = 8;
-    if (event.status == kInvalidService || event.status == -ECONNREFUSED)
-        return fail(failure(Code::kRefused, "{}: connection refused: nobody listens there", what_));
+    if (state_ >= State::kClosing) return;
+    fail(rejection(what_, event.status));
+    // The message has a fixed size: without data it is full of zeros.
     std::span<const std::byte> data = event.data();
-    bool has_data = std::any_of(data.begin(), data.end(), [](std::byte b) { return b != std::byte{0}; });
-    data_length_ = has_data ? event.length : 0;
-    if (has_data) memcpy(data_.data(), data.data(), data.size());
-    constexpr int kConsumer = 28;
-    if (event.status == kConsumer)
-        fail(failure(Code::kRefused, "{}: the peer rejected the connection", what_));
-    else
-        fail(failure(Code::kRefused, "{}: connection rejected (reason {} of the connection manager)", what_,
-                     event.status));
+    if (std::all_of(data.begin(), data.end(), [](std::byte b) { return b == std::byte{0}; })) return;
+    memcpy(data_.data(), data.data(), data.size());
+    data_length_ = event.length;
 }
 
 void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {

@@ -20,6 +20,7 @@ void VerbsConnection::close() noexcept {
 void VerbsConnection::fail(Status why) noexcept {
     if (state_ >= State::kClosing) return;
     refused_ = connector_;
+    data_length_ = 0;
     begin_close(std::move(why));
 }
 

@@ -165,6 +165,9 @@ static CompletionStatus send_status(ibv_wc_status status, Op op) {
             // all.
             return op == Op::kSend || op == Op::kSendInvalidate ? CompletionStatus::kLength
                                                                 : CompletionStatus::kRemoteAccess;
+        case IBV_WC_REM_OP_ERR:  // the receiver's trouble; of soft RoCE, that the message does not fit
+            return op == Op::kSend || op == Op::kSendInvalidate ? CompletionStatus::kLength
+                                                                : CompletionStatus::kOther;
         case IBV_WC_LOC_LEN_ERR:
         case IBV_WC_LOC_PROT_ERR:
         case IBV_WC_LOC_ACCESS_ERR:
@@ -188,11 +191,10 @@ static CompletionStatus receive_status(ibv_wc_status status) {
         case IBV_WC_WR_FLUSH_ERR:
             return CompletionStatus::kFlushed;
         case IBV_WC_LOC_LEN_ERR:
-        case IBV_WC_REM_INV_REQ_ERR:  // soft RoCE's word for a message that does not fit
+        case IBV_WC_LOC_QP_OP_ERR:  // soft RoCE's word for a message that does not fit
             return CompletionStatus::kLength;
         case IBV_WC_LOC_PROT_ERR:
         case IBV_WC_LOC_ACCESS_ERR:
-        case IBV_WC_LOC_QP_OP_ERR:
             return CompletionStatus::kLocalAccess;
         default:
             return CompletionStatus::kOther;

@@ -10,13 +10,11 @@
 #include <cstring>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lib/fabric/open.h"
 
 namespace wss::fabric {
-namespace {
 
 // One end: remembers what it heard.
 struct End final : ConnectionHandler {
@@ -50,7 +48,7 @@ struct End final : ConnectionHandler {
     }
 };
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+inline std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text.data(), text.size()));
 }
 
@@ -150,74 +148,28 @@ class Verbs : public testing::Test, public ListenHandler {
     size_t receives = 0;
 };
 
-void private_data_travels_both_ways(Verbs& t) {
-    t.connect();
-    EXPECT_EQ(t.requested, "hello");
-    EXPECT_EQ(t.client.data, "welcome");
-    EXPECT_EQ(t.server.data, "");
-}
-
-void messages_and_one_sided_operations_arrive(Verbs& t) {
-    t.connect();
-    t.post_receives(t.server, 2);
-    memcpy(t.at(0), "written", 8);
-    memcpy(t.at(64), "a message", 10);
-    EXPECT_EQ(t.post(t.client, {.op = Op::kWrite, .cookie = 1, .remote = t.remote(4096)}, t.segment(0, 8)),
-              Code::kOk);
-    EXPECT_EQ(t.post(t.client, {.op = Op::kSend, .inlined = true, .cookie = 2}, t.segment(64, 10)),
-              Code::kOk);
-    EXPECT_EQ(t.post(t.client, {.op = Op::kRead, .cookie = 3, .remote = t.remote(4096)}, t.segment(8192, 8)),
-              Code::kOk);
-    EXPECT_EQ(
-        t.post(t.client,
-               {.op = Op::kWriteImmediate, .cookie = 4, .remote = t.remote(5000), .immediate = 0xabcd1234},
-               t.segment(0, 8)),
-        Code::kOk);
-    ASSERT_TRUE(
-        t.until([&] { return t.client.completions.size() == 4 && t.server.completions.size() == 2; }));
-    const CompletionKind kinds[] = {CompletionKind::kWrite, CompletionKind::kSend, CompletionKind::kRead,
-                                    CompletionKind::kWrite};
-    for (size_t i = 0; i < 4; ++i) {
-        EXPECT_EQ(t.client.completions[i].cookie, i + 1);
-        EXPECT_EQ(t.client.completions[i].status, CompletionStatus::kOk);
-        EXPECT_EQ(t.client.completions[i].kind, kinds[i]);
-    }
-    EXPECT_STREQ(reinterpret_cast<char*>(t.at(4096)), "written");
-    EXPECT_STREQ(reinterpret_cast<char*>(t.at(8192)), "written");
-    EXPECT_STREQ(reinterpret_cast<char*>(t.at(5000)), "written");
-    EXPECT_STREQ(reinterpret_cast<char*>(t.at(Verbs::kReceives)), "a message");
-    EXPECT_EQ(t.server.completions[0].cookie, 100u);
-    EXPECT_EQ(t.server.completions[0].kind, CompletionKind::kReceive);
-    EXPECT_EQ(t.server.completions[0].length, 10u);
-    EXPECT_EQ(t.server.completions[1].kind, CompletionKind::kReceiveImmediate);
-    EXPECT_EQ(t.server.completions[1].immediate, 0xabcd1234u);
-    EXPECT_EQ(t.server.completions[1].length, 8u);
-}
-
-#define VERBS_TEST(behaviour) \
-    { #behaviour, behaviour }
-constexpr std::pair<const char*, void (*)(Verbs&)> kTests[] = {
-    VERBS_TEST(private_data_travels_both_ways),
-    VERBS_TEST(messages_and_one_sided_operations_arrive),
-};
+using VerbsBody = void (*)(Verbs&);
 
 class VerbsTest final : public Verbs {
   public:
-    explicit VerbsTest(void (*body)(Verbs&)) : body_(body) {}
+    explicit VerbsTest(VerbsBody body) : body_(body) {}
     void TestBody() override { body_(*this); }
 
   private:
-    void (*body_)(Verbs&);
+    VerbsBody body_;
 };
 
-// Registered at run time, so that a machine without RDMA does not even list them.
-[[maybe_unused]] const bool registered = [] {
+#define VERBS_TEST(behaviour) \
+    { #behaviour, behaviour }
+
+// At run time, so that a machine without RDMA does not even list them.
+inline bool register_verbs_tests(const char* suite, const char* file,
+                                 std::span<const std::pair<const char*, VerbsBody>> tests) {
     if (std::getenv("WSS_TEST_RDMA") == nullptr) return false;
-    for (const auto& [name, body] : kTests)
-        testing::RegisterTest("Verbs", name, nullptr, nullptr, __FILE__, __LINE__,
+    for (const auto& [name, body] : tests)
+        testing::RegisterTest(suite, name, nullptr, nullptr, file, 1,
                               [body = body]() -> Verbs* { return new VerbsTest(body); });
     return true;
-}();
+}
 
-}  // namespace
 }  // namespace wss::fabric

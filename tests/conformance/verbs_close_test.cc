@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ends of connections over verbs: refused accesses, both ways to close, peers that vanish, connects that
+// fail.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/conformance/verbs_fixture.h"
+
+namespace wss::fabric {
+namespace {
+
+size_t open_descriptors() {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// Both ends have closed, and every receive of the server came back flushed before.
+void expect_both_closed(Verbs& t, size_t receives) {
+    ASSERT_TRUE(t.until([&] { return t.client.closed && t.server.closed; }));
+    EXPECT_EQ(t.server.completions.size(), receives);
+    EXPECT_EQ(t.post(t.client, {.op = Op::kSend}, t.segment(0, 8)), Code::kClosed);
+}
+
+void refused_access(Verbs& t, Op op, RemoteAddress remote) {
+    std::byte before = *t.at(0);
+    ASSERT_EQ(
+        t.post(t.client, {.op = op, .signalled = false, .cookie = 5, .remote = remote}, t.segment(64, 64)),
+        Code::kOk);
+    ASSERT_EQ(t.post(t.client, {.op = Op::kWrite, .cookie = 6, .remote = t.remote(0)}, t.segment(64, 64)),
+              Code::kOk);
+    expect_both_closed(t, 3);
+    ASSERT_EQ(t.client.completions.size(), 2u) << "a failure is reported although unsignalled";
+    EXPECT_EQ(t.client.completions[0].cookie, 5u);
+    EXPECT_EQ(t.client.completions[0].status, CompletionStatus::kRemoteAccess);
+    EXPECT_EQ(t.client.completions[1].cookie, 6u);
+    EXPECT_EQ(t.client.completions[1].status, CompletionStatus::kFlushed);
+    EXPECT_EQ(t.client.why.code(), Code::kPermission) << t.client.why.to_string();
+    EXPECT_EQ(*t.at(0), before);
+}
+
+void a_write_with_a_wrong_key_closes_both_sides(Verbs& t) {
+    t.receives = 3;
+    t.connect();
+    RemoteAddress wrong = t.remote(0);
+    wrong.rkey += 0x100;
+    refused_access(t, Op::kWrite, wrong);
+}
+
+void a_read_out_of_bounds_closes_both_sides(Verbs& t) {
+    t.receives = 3;
+    t.connect();
+    refused_access(t, Op::kRead, t.remote(Verbs::kMemory - 63));
+}
+
+void a_revoked_region_is_not_written(Verbs& t) {
+    t.receives = 3;
+    t.connect();
+    std::vector<std::byte> mine(4096, std::byte{1});
+    auto region = t.fabric->register_memory(mine, Access::kRemoteReadWrite);
+    ASSERT_TRUE(region);
+    RemoteAddress remote{(*region)->remote_address(), (*region)->rkey()};
+    ASSERT_EQ(t.post(t.client, {.op = Op::kWrite, .remote = remote}, t.segment(64, 8)), Code::kOk);
+    ASSERT_TRUE(t.until([&] { return t.client.completions.size() == 1; }));
+    EXPECT_EQ(mine[0], std::byte{0});
+    t.client.completions.clear();
+    region->reset();
+    refused_access(t, Op::kWrite, remote);
+    EXPECT_EQ(mine[63], std::byte{1});
+}
+
+void a_region_without_permission_is_not_written(Verbs& t) {
+    t.receives = 3;
+    t.connect();
+    auto region = t.fabric->allocate(4096, Access::kRemoteRead);
+    ASSERT_TRUE(region);
+    refused_access(t, Op::kWrite, {(*region)->remote_address(), (*region)->rkey()});
+    EXPECT_EQ((*region)->bytes()[0], std::byte{0});
+}
+
+void a_message_longer_than_its_receive_is_an_error_of_both(Verbs& t) {
+    t.receives = 1;
+    t.connect();
+    ASSERT_EQ(t.post(t.client, {.op = Op::kSend}, t.segment(0, Verbs::kReceiveSize + 1)), Code::kOk);
+    expect_both_closed(t, 1);
+    EXPECT_EQ(t.server.completions[0].status, CompletionStatus::kLength);
+    ASSERT_EQ(t.client.completions.size(), 1u);
+    EXPECT_EQ(t.client.completions[0].status, CompletionStatus::kLength);
+}
+
+void a_segment_with_a_wrong_key_is_a_local_error(Verbs& t) {
+    t.receives = 1;
+    t.connect();
+    Segment wrong = t.segment(0, 8);
+    wrong.lkey += 0x100;
+    ASSERT_EQ(t.post(t.client, {.op = Op::kSend, .cookie = 4}, wrong), Code::kOk);
+    ASSERT_TRUE(t.until([&] { return t.client.closed && t.server.closed; }));
+    ASSERT_EQ(t.client.completions.size(), 1u);
+    EXPECT_EQ(t.client.completions[0].status, CompletionStatus::kLocalAccess);
+}
+
+// Sends that wait for a receive are stuck in the queue: closing must give every one of them back.
+void closing_flushes_everything_once(Verbs& t) {
+    t.options.send_depth = 24;
+    t.connect();
+    t.post_receives(t.client, 20);
+    WorkRequest send{.op = Op::kSend};
+    for (uint64_t i = 0; i < 24; ++i) {
+        send.cookie = i;
+        send.signalled = i % 3 == 0;
+        ASSERT_EQ(t.post(t.client, send, t.segment(0, 8)), Code::kOk);
+    }
+    t.client.connection->close();
+    t.client.connection->close();
+    EXPECT_EQ(t.post(t.client, send, t.segment(0, 8)), Code::kClosed);
+    ASSERT_TRUE(t.until([&] { return t.client.closed && t.server.closed; }));
+    EXPECT_EQ(t.client.why.code(), Code::kClosed);
+    std::vector<int> seen(200, 0);
+    for (const Completion& one : t.client.completions) {
+        EXPECT_EQ(one.status, CompletionStatus::kFlushed);
+        ++seen[one.cookie];
+    }
+    for (size_t i = 0; i < 24; ++i) EXPECT_EQ(seen[i], 1) << "send " << i;
+    for (size_t i = 100; i < 120; ++i) EXPECT_EQ(seen[i], 1) << "receive " << i;
+}
+
+void the_peers_close_is_heard_without_traffic(Verbs& t) {
+    t.receives = 2;
+    t.connect();
+    Nanoseconds start = SystemClock().now();
+    t.client.connection->close();
+    expect_both_closed(t, 2);
+    EXPECT_LT((SystemClock().now() - start).count, from_ms(900).count)
+        << "the goodbye is answered, not timed out";
+}
+
+void a_closed_connection_can_be_closed_by_both_at_once(Verbs& t) {
+    t.receives = 2;
+    t.connect();
+    t.client.connection->close();
+    t.server.connection->close();
+    expect_both_closed(t, 2);
+}
+
+void connecting_where_nobody_listens_is_refused(Verbs& t) {
+    t.listener.reset();
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }));
+    EXPECT_EQ(t.client.why.code(), Code::kRefused);
+    EXPECT_NE(t.client.why.text().find("nobody listens"), std::string::npos) << t.client.why.to_string();
+    EXPECT_EQ(t.client.data, "");
+}
+
+void a_reject_carries_its_data(Verbs& t) {
+    t.hold = true;
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
+    EXPECT_NE(t.held->peer().find(':'), std::string::npos);
+    t.held->reject(bytes_of("no such volume"));
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }));
+    EXPECT_EQ(t.client.why.code(), Code::kRefused);
+    EXPECT_EQ(t.client.data, "no such volume");
+}
+
+void a_dropped_request_is_a_reject_without_data(Verbs& t) {
+    t.hold = true;
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
+    t.held.reset();
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }));
+    EXPECT_EQ(t.client.why.code(), Code::kRefused);
+    EXPECT_EQ(t.client.data, "");
+}
+
+void a_request_that_nobody_answers_times_out(Verbs& t) {
+    t.hold = true;
+    t.options.connect_timeout = from_ms(300);
+    Nanoseconds start = SystemClock().now();
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }));
+    EXPECT_EQ(t.client.why.code(), Code::kTimedOut) << t.client.why.to_string();
+    EXPECT_GE((SystemClock().now() - start).count, from_ms(300).count);
+    EXPECT_LT((SystemClock().now() - start).count, from_s(3).count);
+    // Taking it now, too late, fails or ends.
+    auto made = t.held->create(*t.server_poller, t.options, t.server);
+    if (!made) return;
+    t.server.connection = std::move(*made);
+    [[maybe_unused]] Status accepted = t.server.connection->accept({});
+    ASSERT_TRUE(t.until([&] { return t.server.closed; }));
+}
+
+void closing_while_connecting_ends_in_on_closed(Verbs& t) {
+    t.hold = true;
+    for (int turns : {0, 1, 70, 140, 210, 100'000}) {
+        t.client = End();
+        t.start_connecting();
+        for (int i = 0; i < turns && t.held == nullptr; ++i) {
+            t.client_poller->poll();
+            t.server_poller->poll();
+        }
+        t.client.connection->close();
+        ASSERT_TRUE(t.until([&] { return t.client.closed; })) << turns;
+        EXPECT_FALSE(t.client.refused || t.client.established);
+        t.client.connection.reset();
+        t.held.reset();
+    }
+}
+
+void an_unaccepted_connection_can_be_closed(Verbs& t) {
+    t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kLocal));
+    t.hold = true;
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
+    t.server.connection = std::move(*t.held->create(*t.server_poller, t.options, t.server));
+    t.post_receives(t.server, 4);
+    t.server.connection->close();
+    ASSERT_TRUE(t.until([&] { return t.server.closed && t.client.refused; }));
+    EXPECT_EQ(t.server.completions.size(), 4u);
+}
+
+void a_taken_port_is_named(Verbs& t) {
+    auto second = t.server_poller->listen(t.where, t);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.status().text().find("taken"), std::string::npos) << second.status().to_string();
+    Address elsewhere = t.where;
+    elsewhere.host = "203.0.113.77";
+    auto foreign = t.server_poller->listen(elsewhere, t);
+    ASSERT_FALSE(foreign);
+    EXPECT_NE(foreign.status().text().find("no RDMA device"), std::string::npos)
+        << foreign.status().to_string();
+}
+
+void an_address_that_does_not_answer_fails_in_time(Verbs& t) {
+    t.where.host = "10.87.0.250";
+    t.options.connect_timeout = from_ms(1500);
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }, from_s(5)));
+    EXPECT_NE(t.client.why.text().find("10.87.0.250"), std::string::npos) << t.client.why.to_string();
+}
+
+void a_poller_that_is_full_says_so(Verbs& t) {
+    t.client_poller = std::move(*t.fabric->create_poller(100));
+    t.options.send_depth = 5000;
+    auto made = t.client_poller->connect(t.where, {}, t.options, t.client);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.status().code(), Code::kExhausted);
+    t.options.send_depth = 50'000'000;
+    made = t.client_poller->connect(t.where, {}, t.options, t.client);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.status().code(), Code::kInvalid);
+}
+
+// The child connects, tells so by its first message, and is killed without a goodbye of its own.
+[[noreturn]] void child_that_waits_to_be_killed(Address where) {
+    auto fabric = open(where);
+    if (!fabric) _exit(2);
+    auto poller = (*fabric)->create_poller(512);
+    End end;
+    auto made = (*poller)->connect(where, bytes_of("hello"), {}, end);
+    if (!made) _exit(3);
+    std::byte note{1};
+    Segment segment{&note, 1, 0};
+    WorkRequest send{.op = Op::kSend, .inlined = true, .segments = {&segment, 1}};
+    Nanoseconds bound = SystemClock().now() + from_s(60);
+    for (bool sent = false; SystemClock().now() < bound;) {
+        (*poller)->poll();
+        if (end.established && !sent) sent = (*made)->post({&send, 1}) == Code::kOk;
+    }
+    _exit(4);
+}
+
+void a_killed_peer_closes_the_connection(Verbs& t) {
+    t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
+    t.receives = 2;
+    // A child of fork() must not touch verbs objects of ours: it opens everything anew, from a fresh image.
+    std::string address = t.where.to_string();
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("WSS_TEST_RDMA_CHILD", address.c_str(), 1);
+        execl("/proc/self/exe", "verbs_child", nullptr);
+        _exit(1);
+    }
+    ASSERT_TRUE(t.until([&] { return t.server.completions.size() == 1; }));
+    kill(child, SIGKILL);
+    ASSERT_TRUE(t.until([&] { return t.server.closed; }));
+    EXPECT_EQ(t.server.completions.size(), 2u);
+    EXPECT_EQ(t.server.completions[1].status, CompletionStatus::kFlushed);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "the child gave up by itself: " << WEXITSTATUS(status);
+}
+
+// Under emulation a cycle takes tens of milliseconds; WSS_TEST_CYCLES says how many are worth the time.
+void connections_come_and_go_without_a_leak(Verbs& t) {
+    const char* wanted = std::getenv("WSS_TEST_CYCLES");
+    int cycles = wanted != nullptr ? std::atoi(wanted) : 200;
+    size_t before = 0;
+    t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
+    for (int i = 0; i < cycles; ++i) {
+        if (i == 10) before = open_descriptors();
+        t.client = End();
+        t.server = End();
+        t.receives = static_cast<size_t>(i % 3);
+        t.start_connecting();
+        ASSERT_TRUE(t.until([&] { return t.client.established && t.server.established; })) << "cycle " << i;
+        if (i % 2 == 0) {
+            ASSERT_EQ(t.post(t.client, {.op = Op::kWrite, .remote = t.remote(0)}, t.segment(64, 64)),
+                      Code::kOk);
+        }
+        (i % 4 < 2 ? t.client : t.server).connection->close();
+        ASSERT_TRUE(t.until([&] { return t.client.closed && t.server.closed; })) << "cycle " << i;
+        t.client.connection.reset();
+        t.server.connection.reset();
+    }
+    EXPECT_EQ(open_descriptors(), before);
+    std::printf("%d cycles\n", cycles);
+}
+
+constexpr std::pair<const char*, VerbsBody> kTests[] = {
+    VERBS_TEST(a_write_with_a_wrong_key_closes_both_sides),
+    VERBS_TEST(a_read_out_of_bounds_closes_both_sides),
+    VERBS_TEST(a_revoked_region_is_not_written),
+    VERBS_TEST(a_region_without_permission_is_not_written),
+    VERBS_TEST(a_message_longer_than_its_receive_is_an_error_of_both),
+    VERBS_TEST(a_segment_with_a_wrong_key_is_a_local_error),
+    VERBS_TEST(closing_flushes_everything_once),
+    VERBS_TEST(the_peers_close_is_heard_without_traffic),
+    VERBS_TEST(a_closed_connection_can_be_closed_by_both_at_once),
+    VERBS_TEST(connecting_where_nobody_listens_is_refused),
+    VERBS_TEST(a_reject_carries_its_data),
+    VERBS_TEST(a_dropped_request_is_a_reject_without_data),
+    VERBS_TEST(a_request_that_nobody_answers_times_out),
+    VERBS_TEST(closing_while_connecting_ends_in_on_closed),
+    VERBS_TEST(an_unaccepted_connection_can_be_closed),
+    VERBS_TEST(a_taken_port_is_named),
+    VERBS_TEST(an_address_that_does_not_answer_fails_in_time),
+    VERBS_TEST(a_poller_that_is_full_says_so),
+    VERBS_TEST(a_killed_peer_closes_the_connection),
+    VERBS_TEST(connections_come_and_go_without_a_leak),
+};
+
+[[maybe_unused]] const bool registered = [] {
+    if (const char* where = std::getenv("WSS_TEST_RDMA_CHILD"))
+        child_that_waits_to_be_killed(*Address::parse(where, 0));
+    return register_verbs_tests("VerbsClose", __FILE__, kTests);
+}();
+
+}  // namespace
+}  // namespace wss::fabric

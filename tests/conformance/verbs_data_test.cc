@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data over verbs: the four operations, inline limits, selective signalling, receivers that are not ready.
+#include "tests/conformance/verbs_fixture.h"
+
+namespace wss::fabric {
+namespace {
+
+void private_data_travels_both_ways(Verbs& t) {
+    t.connect();
+    EXPECT_EQ(t.requested, "hello");
+    EXPECT_EQ(t.client.data, "welcome");
+    EXPECT_EQ(t.server.data, "");
+}
+
+void messages_and_one_sided_operations_arrive(Verbs& t) {
+    t.connect();
+    t.post_receives(t.server, 2);
+    memcpy(t.at(0), "written", 8);
+    memcpy(t.at(64), "a message", 10);
+    EXPECT_EQ(t.post(t.client, {.op = Op::kWrite, .cookie = 1, .remote = t.remote(4096)}, t.segment(0, 8)),
+              Code::kOk);
+    EXPECT_EQ(t.post(t.client, {.op = Op::kSend, .inlined = true, .cookie = 2}, t.segment(64, 10)),
+              Code::kOk);
+    EXPECT_EQ(t.post(t.client, {.op = Op::kRead, .cookie = 3, .remote = t.remote(4096)}, t.segment(8192, 8)),
+              Code::kOk);
+    EXPECT_EQ(
+        t.post(t.client,
+               {.op = Op::kWriteImmediate, .cookie = 4, .remote = t.remote(5000), .immediate = 0xabcd1234},
+               t.segment(0, 8)),
+        Code::kOk);
+    ASSERT_TRUE(
+        t.until([&] { return t.client.completions.size() == 4 && t.server.completions.size() == 2; }));
+    const CompletionKind kinds[] = {CompletionKind::kWrite, CompletionKind::kSend, CompletionKind::kRead,
+                                    CompletionKind::kWrite};
+    for (size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(t.client.completions[i].cookie, i + 1);
+        EXPECT_EQ(t.client.completions[i].status, CompletionStatus::kOk);
+        EXPECT_EQ(t.client.completions[i].kind, kinds[i]);
+    }
+    EXPECT_STREQ(reinterpret_cast<char*>(t.at(4096)), "written");
+    EXPECT_STREQ(reinterpret_cast<char*>(t.at(8192)), "written");
+    EXPECT_STREQ(reinterpret_cast<char*>(t.at(5000)), "written");
+    EXPECT_STREQ(reinterpret_cast<char*>(t.at(Verbs::kReceives)), "a message");
+    EXPECT_EQ(t.server.completions[0].cookie, 100u);
+    EXPECT_EQ(t.server.completions[0].kind, CompletionKind::kReceive);
+    EXPECT_EQ(t.server.completions[0].length, 10u);
+    EXPECT_EQ(t.server.completions[1].kind, CompletionKind::kReceiveImmediate);
+    EXPECT_EQ(t.server.completions[1].immediate, 0xabcd1234u);
+    EXPECT_EQ(t.server.completions[1].length, 8u);
+}
+
+void unsignalled_work_retires_its_slots(Verbs& t) {
+    t.options.send_depth = 16;
+    t.connect();
+    WorkRequest write{.op = Op::kWrite, .signalled = false, .remote = t.remote(4096)};
+    for (int i = 0; i < 200; ++i) {
+        Code code;
+        ASSERT_TRUE(t.until([&] {
+            code = t.post(t.client, write, t.segment(0, 8));
+            return code != Code::kExhausted;
+        }));
+        ASSERT_EQ(code, Code::kOk);
+    }
+    write.signalled = true;
+    write.cookie = 7;
+    ASSERT_TRUE(t.until([&] { return t.post(t.client, write, t.segment(0, 8)) == Code::kOk; }));
+    ASSERT_TRUE(t.until([&] { return !t.client.completions.empty(); }));
+    EXPECT_EQ(t.client.completions.size(), 1u) << "signalling of our own stays our own";
+    EXPECT_EQ(t.client.completions[0].cookie, 7u);
+}
+
+void a_batch_larger_than_the_room_is_refused_whole(Verbs& t) {
+    t.options.send_depth = 40;
+    t.connect();
+    Segment one = t.segment(0, 8);
+    std::vector<WorkRequest> batch(41, {.op = Op::kWrite, .segments = {&one, 1}, .remote = t.remote(4096)});
+    EXPECT_EQ(t.client.connection->post(batch), Code::kExhausted);
+    batch.pop_back();
+    EXPECT_EQ(t.client.connection->post(batch), Code::kOk) << "several doorbells";
+    EXPECT_EQ(t.client.connection->post({batch.data(), 1}), Code::kExhausted);
+    ASSERT_TRUE(t.until([&] { return t.client.completions.size() == 40; }));
+    EXPECT_EQ(t.client.connection->post({batch.data(), 1}), Code::kOk);
+    ASSERT_TRUE(t.until([&] { return t.client.completions.size() == 41; }));
+}
+
+void an_inlined_payload_may_change_after_post(Verbs& t) {
+    t.connect();
+    uint32_t limit = t.fabric->caps().inline_max;
+    ASSERT_GE(limit, 64u);
+    t.post_receives(t.server, 1);
+    memset(t.at(0), 0x5a, limit + 1);
+    Segment payload{t.at(0), limit, 0};
+    WorkRequest send{.op = Op::kSend, .inlined = true};
+    EXPECT_EQ(t.post(t.client, send, {t.at(0), limit + 1, 0}), Code::kInvalid);
+    ASSERT_EQ(t.post(t.client, send, payload), Code::kOk);
+    memset(t.at(0), 0, limit);
+    ASSERT_TRUE(t.until([&] { return !t.server.completions.empty(); }));
+    EXPECT_EQ(t.server.completions[0].length, limit);
+    EXPECT_EQ(t.at(Verbs::kReceives)[limit - 1], std::byte{0x5a});
+}
+
+void a_send_waits_briefly_for_its_receive(Verbs& t) {
+    t.connect();
+    ASSERT_EQ(t.post(t.client, {.op = Op::kSend, .cookie = 9}, t.segment(0, 8)), Code::kOk);
+    // The peer has told us by now that it is not ready.
+    EXPECT_FALSE(t.until([&] { return !t.client.completions.empty(); }, from_ms(100)));
+    t.post_receives(t.server, 1);
+    Nanoseconds start = SystemClock().now();
+    ASSERT_TRUE(t.until([&] { return !t.client.completions.empty() && !t.server.completions.empty(); }));
+    EXPECT_EQ(t.client.completions[0].status, CompletionStatus::kOk);
+    EXPECT_LT((SystemClock().now() - start).count, from_ms(300).count) << "the default wait would be 655 ms";
+}
+
+void scattered_segments_are_gathered(Verbs& t) {
+    t.options.send_segments = t.fabric->caps().segments_max;
+    t.connect();
+    std::vector<Segment> pieces;
+    for (uint32_t i = 0; i < t.options.send_segments; ++i) {
+        memset(t.at(i * 64), static_cast<int>(i + 1), 3);
+        pieces.push_back(t.segment(i * 64, 3));
+    }
+    std::vector<WorkRequest> batch(32, {.op = Op::kWrite, .segments = pieces, .remote = t.remote(65536)});
+    ASSERT_EQ(t.client.connection->post(batch), Code::kOk);
+    ASSERT_TRUE(t.until([&] { return t.client.completions.size() == batch.size(); }));
+    for (uint32_t i = 0; i < pieces.size() * 3; ++i) EXPECT_EQ(t.at(65536)[i], std::byte(i / 3 + 1)) << i;
+    pieces.push_back(t.segment(0, 1));
+    WorkRequest too_many{.op = Op::kWrite, .segments = pieces, .remote = t.remote(65536)};
+    EXPECT_EQ(t.client.connection->post({&too_many, 1}), Code::kInvalid);
+}
+
+constexpr std::pair<const char*, VerbsBody> kTests[] = {
+    VERBS_TEST(private_data_travels_both_ways),
+    VERBS_TEST(messages_and_one_sided_operations_arrive),
+    VERBS_TEST(unsignalled_work_retires_its_slots),
+    VERBS_TEST(a_batch_larger_than_the_room_is_refused_whole),
+    VERBS_TEST(an_inlined_payload_may_change_after_post),
+    VERBS_TEST(a_send_waits_briefly_for_its_receive),
+    VERBS_TEST(scattered_segments_are_gathered),
+};
+[[maybe_unused]] const bool registered = register_verbs_tests("VerbsData", __FILE__, kTests);
+
+}  // namespace
+}  // namespace wss::fabric
