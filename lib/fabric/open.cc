@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/open.h"
 
+#include "lib/fabric/tcp/tcp.h"
 #include "lib/fabric/verbs/verbs.h"
 
 namespace wss::fabric {
@@ -9,6 +10,8 @@ Result<std::unique_ptr<Fabric>> open(const Address& address) {
     switch (address.scheme) {
         case Scheme::kRdma:
             return verbs::open(address);
+        case Scheme::kTcp:
+            return tcp::open();
         default:
             break;
     }

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: posting, completing, closing.
+#include "lib/fabric/stream/engine.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace wss::fabric::stream {
+
+static uint32_t clip(uint32_t wish, uint32_t most) {
+    return std::clamp<uint32_t>(wish, 1, most);
+}
+
+Engine::Engine(const Setup& setup)
+    : poller_(setup.poller),
+      table_(setup.table),
+      handler_(setup.handler),
+      state_(setup.state),
+      sends_(clip(setup.options.send_depth, kDepthMax), clip(setup.options.send_segments, kSegmentsMax),
+             kInlineMax),
+      receives_(clip(setup.options.receive_depth, kDepthMax),
+                clip(setup.options.receive_segments, kSegmentsMax)),
+      reads_out_(clip(setup.options.read_depth, kReadDepthMax)),
+      reads_in_(clip(setup.options.read_depth, kReadDepthMax)) {
+    poller_.count_connection(+1);
+}
+
+Engine::~Engine() {
+    WSS_ASSERT(state_ == State::kClosed, "a connection is destroyed only after on_closed or on_refused");
+    ListNode<ActiveTag>::unlink();
+    poller_.count_connection(-1);
+}
+
+void Engine::set_state(State next) noexcept {
+    WSS_ASSERT(next > state_, "a connection's states only grow");
+    state_ = next;
+}
+
+Hello Engine::hello(HelloKind kind) const noexcept {
+    Hello hello;
+    hello.kind = kind;
+    hello.read_depth = static_cast<uint8_t>(reads_in_.items.size());
+    return hello;
+}
+
+// --- posting ---
+
+Code Engine::check(const WorkRequest& request) const noexcept {
+    uint64_t length = bytes_of(request.segments);
+    if (request.segments.size() > sends_.segments_max()) return Code::kInvalid;
+    if (request.op == Op::kSendInvalidate) return Code::kInvalid;
+    if (length > (request.op == Op::kSend ? kMessageMax : kTransferMax)) return Code::kInvalid;
+    if (request.inlined && (length > kInlineMax || request.op == Op::kRead)) return Code::kInvalid;
+    return Code::kOk;
+}
+
+Code Engine::post(std::span<const WorkRequest> requests) noexcept {
+    if (state_ != State::kOpen) return Code::kClosed;
+    for (const WorkRequest& request : requests)
+        if (Code code = check(request); code != Code::kOk) return code;
+    if (requests.size() > sends_.room()) return Code::kExhausted;
+    for (const WorkRequest& request : requests)
+        sends_.push(request, static_cast<uint32_t>(bytes_of(request.segments)));
+    activate();
+    return Code::kOk;
+}
+
+Code Engine::post_receives(std::span<const Receive> receives) noexcept {
+    if (state_ == State::kConnecting || state_ >= State::kClosing) return Code::kClosed;
+    for (const Receive& receive : receives) {
+        if (receive.segments.size() > receives_.segments_max()) return Code::kInvalid;
+        if (bytes_of(receive.segments) > UINT32_MAX) return Code::kInvalid;
+    }
+    if (receives.size() > receives_.room()) return Code::kExhausted;
+    for (const Receive& receive : receives)
+        receives_.push(receive, static_cast<uint32_t>(bytes_of(receive.segments)));
+    if (state_ == State::kOpen) activate();
+    return Code::kOk;
+}
+
+// --- the turn ---
+
+size_t Engine::progress() noexcept {
+    size_t events = 0;
+    if (state_ == State::kAccepted) {
+        set_state(State::kOpen);
+        std::vector<std::byte> data = std::move(hello_data_);
+        handler_.on_established(*this, data);
+        ++events;
+    }
+    if (state_ == State::kOpen && readable_) events += receive();
+    events += reap() + deliver();
+    if (state_ == State::kOpen) events += transmit();
+    events += reap() + deliver();
+    if (state_ == State::kClosing) {
+        finish();  // may destroy this connection
+        return events + 1;
+    }
+    if (state_ == State::kOpen && readable_) activate();
+    return events;
+}
+
+bool Engine::is_done(const SendEntry& entry) const noexcept {
+    if (entry.wait == Wait::kAcknowledge) return static_cast<int32_t>(acked_ - entry.number) > 0;
+    return entry.wait == Wait::kNothing;
+}
+
+static CompletionKind kind_of(Op op) {
+    if (op == Op::kRead) return CompletionKind::kRead;
+    return op == Op::kSend || op == Op::kSendInvalidate ? CompletionKind::kSend : CompletionKind::kWrite;
+}
+
+// Completions come in posting order: one that is not done holds back those after it.
+size_t Engine::reap() noexcept {
+    size_t reaped = 0;
+    while (sends_.completed() != sends_.built()) {
+        const SendEntry& entry = sends_.at(sends_.completed());
+        if (!is_done(entry)) break;
+        // The cookie is copied out first: delivering may post, which may reuse the entry.
+        Completion completion{.cookie = entry.cookie, .kind = kind_of(entry.op)};
+        bool signalled = entry.signalled;
+        sends_.advance_completed();
+        ++reaped;
+        if (!signalled) continue;
+        poller_.push(completion);
+        if (poller_.completions_low()) reaped += deliver();
+    }
+    if (local_fault_ && state_ == State::kOpen && sends_.completed() == sends_.built())
+        fail(failure(Code::kInvalid, "a posted segment is not in the region that its lkey names"),
+             CompletionStatus::kLocalAccess);
+    return reaped;
+}
+
+// --- beginning ---
+
+void Engine::establish(uint8_t read_depth, std::span<const std::byte> data) noexcept {
+    read_depth_out_ = static_cast<uint8_t>(std::min<size_t>(read_depth, reads_out_.items.size()));
+    hello_data_.assign(data.begin(), data.end());
+    set_state(State::kAccepted);
+    activate();
+}
+
+void Engine::refuse_connect(Status why, std::span<const std::byte> data) noexcept {
+    if (state_ >= State::kClosing) return;
+    connecting_failed_ = true;
+    hello_data_.assign(data.begin(), data.end());
+    fail(std::move(why));
+}
+
+// --- ending ---
+
+void Engine::close() noexcept {
+    if (state_ >= State::kClosing) return;
+    orderly_ = true;
+    fail(failure(Code::kClosed, "{}: closed by us", peer_));
+}
+
+void Engine::fail(Status why, CompletionStatus cause) noexcept {
+    if (state_ >= State::kClosing) return;
+    // What we refused explains the end better than how the peer then left.
+    if (!refusing_) why_ = std::move(why);
+    cause_ = cause;
+    set_state(State::kClosing);
+    activate();
+}
+
+// The stream gave `error`. A peer that answers nothing any more is lost; one that reset the stream is closed.
+void Engine::stream_failed(int error) noexcept {
+    bool lost = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+    fail(Status::from_errno(error, peer_), lost ? CompletionStatus::kPeerLost : CompletionStatus::kFlushed);
+}
+
+void Engine::on_deadline() noexcept {
+    if (refusing_) fail(Status(why_));  // the peer does not take our refusal
+}
+
+void Engine::flush() noexcept {
+    reap();
+    sends_.build_all();
+    uint32_t cause_position = cause_position_.value_or(sends_.completed());
+    while (sends_.completed() != sends_.posted()) {
+        const SendEntry& entry = sends_.at(sends_.completed());
+        Completion completion{.cookie = entry.cookie, .kind = kind_of(entry.op)};
+        completion.status = sends_.completed() == cause_position ? cause_ : CompletionStatus::kFlushed;
+        sends_.advance_completed();
+        poller_.push(completion);
+        if (poller_.completions_low()) deliver();
+    }
+    while (!receives_.empty()) {
+        poller_.push({.cookie = receives_.front().cookie,
+                      .kind = CompletionKind::kReceive,
+                      .status = CompletionStatus::kFlushed});
+        receives_.pop();
+        if (poller_.completions_low()) deliver();
+    }
+    deliver();
+}
+
+void Engine::finish() noexcept {
+    if (orderly_ && !connecting_failed_) {
+        // The last word, if it can be said at once: the peer's requests that we executed are complete.
+        if (outbox_.empty() && executed_ != executed_told_) build_acknowledge();
+        if (writable_ && !outbox_.empty()) write_outbox();
+    }
+    detach(orderly_ || refusing_);
+    poller_.forget(*this);
+    flush();
+    ListNode<ActiveTag>::unlink();
+    std::vector<std::byte> data = std::move(hello_data_);
+    Status why = std::move(why_);
+    set_state(State::kClosed);
+    if (connecting_failed_)
+        handler_.on_refused(*this, why, data);
+    else
+        handler_.on_closed(*this, why);
+}
+
+}  // namespace wss::fabric::stream

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: a connection over a stream of bytes. It gives a socket (tcp) or a pair of rings (shm) the semantics
+// of lib/fabric/fabric.h: the derived class moves bytes, the engine knows requests, receives and regions.
+//
+// Life of a WRITE: post() copies the request into the send queue and makes the connection active; the
+// poller's turn builds its frame into the outbox, and one gathering write takes all frames of the turn to the
+// peer; the peer's engine reads the payload straight into the region and counts it as executed; the count
+// comes back with the next frame (or in one of its own when the initiator waits for it) and completes the
+// request.
+//
+// Invariants
+//  E1  A request is complete only when the peer has counted it, or (READ) when all its bytes are here.
+//  E2  A SEND is built only when the peer has a receive for it, so nothing ever waits in the receiver: the
+//      stream always flows, and what one side must remember for the other is bounded by the queues.
+//  E3  Every length, offset, key and count from the peer is checked before it is used. What cannot be true
+//      ends the connection as a violation; what is true but not allowed is refused (F4): the request is not
+//      executed, nothing after it is, and the peer learns which one it was.
+//  E4  Region memory is touched only under the region table's guard, and no handler is called under it.
+//  E5  No handler is called after on_closed() or on_refused(); both are the last thing that happens in a
+//      turn, since the handler may destroy the connection in it.
+//
+// A request refused by the peer: it goes on reading (and answers the READs before it), says kRefuse, then
+// closes. Bounded by kRefusalLasts.
+//
+// Thread-safety: none; belongs to its poller's thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/stream/frame.h"
+#include "lib/fabric/stream/outbox.h"
+#include "lib/fabric/stream/poller.h"
+#include "lib/fabric/stream/queues.h"
+#include "lib/fabric/stream/region_table.h"
+
+namespace wss::fabric::stream {
+
+constexpr uint32_t kInlineMax = 256;
+
+// States only grow, except that each goes to kClosing.
+enum class State : uint8_t {
+    kConnecting,  // connecting side: the answer has not come
+    kRequested,   // accepting side: accept() has not been called; receives may be posted
+    kAccepted,    // the peer has the answer (or gave it); on_established() is due
+    kOpen,
+    kClosing,  // nothing moves any more; flushing and on_closed() are due
+    kClosed,   // may be destroyed
+};
+
+class Engine : public Connection, public ListNode<ActiveTag>, protected Watched {
+  public:
+    ~Engine() override;
+
+    Code post(std::span<const WorkRequest> requests) noexcept final;
+    Code post_receives(std::span<const Receive> receives) noexcept final;
+    void close() noexcept final;
+    std::string peer() const final { return peer_; }
+
+    // The turn of this connection. The connection may be gone when it returns.
+    size_t progress() noexcept;
+
+  protected:
+    struct Setup {
+        EventPoller& poller;
+        std::shared_ptr<RegionTable> table;
+        const ConnectionOptions& options;
+        ConnectionHandler& handler;
+        State state;
+    };
+    // What a derived class that can reach the peer's memory itself did with a request.
+    enum class Direct : uint8_t {
+        kNo,    // let the peer execute it (and judge it)
+        kDone,  // the data is in place
+        kWait,  // cannot say yet; activate() follows
+        kAsk,   // as kWait, and the peer is to be asked
+    };
+    explicit Engine(const Setup& setup);
+
+    // Bytes moved; 0 at the end of the stream (read only); negative errno, -EAGAIN when there is nothing now.
+    virtual ssize_t read(std::span<const iovec> into) noexcept = 0;
+    virtual ssize_t write(std::span<const iovec> from) noexcept = 0;
+    // Gives up descriptors and mappings. `orderly`: what was written should still reach the peer.
+    virtual void detach(bool orderly) noexcept = 0;
+    virtual Direct move_directly(const SendEntry&, std::span<const Segment>) noexcept { return Direct::kNo; }
+    // False: the peer may not say this.
+    virtual bool on_grant_ask(uint32_t /*rkey*/) noexcept { return false; }
+    virtual bool on_grant(uint32_t /*rkey*/) noexcept { return false; }
+
+    void on_deadline() noexcept override;
+
+    // `read_depth`: what the peer's hello allows us; `data`: what on_established() is to show.
+    void establish(uint8_t read_depth, std::span<const std::byte> data) noexcept;
+    // Connecting failed: on_refused() with `data` follows.
+    void refuse_connect(Status why, std::span<const std::byte> data) noexcept;
+    // The connection ends; the oldest incomplete request carries `cause`.
+    void fail(Status why, CompletionStatus cause = CompletionStatus::kFlushed) noexcept;
+    void stream_failed(int error) noexcept;
+    void activate() noexcept { poller_.activate(*this); }
+    void answer_grant(uint32_t rkey) noexcept;  // shm: kGrant goes out
+    State state() const { return state_; }
+    Hello hello(HelloKind kind) const noexcept;
+
+    EventPoller& poller_;
+    const std::shared_ptr<RegionTable> table_;
+    std::string peer_;
+    bool readable_ = true;
+    bool writable_ = true;
+    bool hung_up_ = false;  // the stream has ended behind what is still to be read
+    bool direct_ = false;   // move_directly() is worth a call
+
+  private:
+    enum class SinkKind : uint8_t { kNone, kDiscard, kReceive, kRegion, kReadData };
+    // Where the payload of the frame in hand goes.
+    struct Sink {
+        SinkKind kind = SinkKind::kNone;
+        Frame frame;
+        uint32_t done = 0;
+        uint32_t remaining() const { return frame.length - done; }
+    };
+    // A READ of the peer's that has not been answered completely.
+    struct PendingRead {
+        RemoteAddress where;
+        uint32_t length = 0;
+        uint32_t offset = 0;
+        uint32_t number = 0;
+    };
+    template <typename T>
+    struct Fifo {
+        explicit Fifo(size_t capacity) : items(capacity) {}
+        std::vector<T> items;
+        size_t head = 0;
+        size_t count = 0;
+        bool full() const { return count == items.size(); }
+        T& front() { return items[head]; }
+        void push(const T& item) { items[(head + count++) % items.size()] = item; }
+        void pop() {
+            head = (head + 1) % items.size();
+            --count;
+        }
+    };
+
+    void set_state(State next) noexcept;
+    Code check(const WorkRequest& request) const noexcept;
+
+    // engine_in.cc
+    size_t receive() noexcept;
+    void consume(std::span<const std::byte> bytes) noexcept;
+    size_t sink_vecs(std::span<iovec> out) noexcept;
+    void place(std::span<const std::byte> bytes) noexcept;
+    bool sink_region_valid() noexcept;
+    void begin_frame() noexcept;
+    bool take_counts(const Frame& frame) noexcept;
+    void begin_message(const Frame& frame) noexcept;
+    void begin_write(const Frame& frame) noexcept;
+    void begin_read_data(const Frame& frame) noexcept;
+    void take_read(const Frame& frame) noexcept;
+    void take_refusal(const Frame& frame) noexcept;
+    void end_payload() noexcept;
+    void end_message(const Frame& frame, uint32_t length) noexcept;
+    bool has_receive_for(const Frame& frame) noexcept;
+    void refuse(uint32_t number, CompletionStatus status, Status why) noexcept;
+    void violation(std::string_view what) noexcept;
+
+    // engine_out.cc
+    size_t transmit() noexcept;
+    void build() noexcept;
+    void build_answers() noexcept;
+    void build_requests() noexcept;
+    bool build_request(uint32_t position) noexcept;
+    bool settle_directly(SendEntry& entry, uint32_t position) noexcept;
+    void build_acknowledge() noexcept;
+    bool owes_counts() const noexcept;
+    Frame counted(Frame frame) noexcept;
+    bool write_outbox() noexcept;
+
+    size_t reap() noexcept;
+    bool is_done(const SendEntry& entry) const noexcept;
+    size_t deliver() noexcept { return poller_.deliver(*this, handler_); }
+    void finish() noexcept;
+    void flush() noexcept;
+
+    ConnectionHandler& handler_;
+    State state_;
+    SendQueue sends_;
+    ReceiveQueue receives_;
+    Outbox outbox_;
+
+    // Our requests.
+    uint32_t next_number_ = 0;    // of the next request on the wire
+    uint32_t acked_ = 0;          // requests that the peer has counted
+    uint32_t messages_sent_ = 0;  // requests that consumed a receive of the peer
+    uint32_t peer_credits_ = 0;
+    uint32_t last_write_end_ = 0;  // number after the last WRITE that the peer executes
+    uint8_t read_depth_out_ = 1;
+    Fifo<uint32_t> reads_out_;        // positions of READs whose data is coming
+    bool local_fault_ = false;        // the request at built() has a segment that is not ours
+    std::optional<uint32_t> ask_;     // rkey to ask the peer about
+    std::optional<uint32_t> answer_;  // rkey whose grant the peer shall fetch
+
+    // The peer's requests.
+    uint32_t executed_ = 0;
+    uint32_t executed_told_ = 0;
+    uint32_t credits_told_ = 0;
+    uint32_t messages_taken_ = 0;
+    bool acknowledge_wanted_ = false;
+    Fifo<PendingRead> reads_in_;
+    std::array<std::byte, kFrameBytes> header_;
+    size_t header_have_ = 0;
+    Sink sink_;
+    bool refusing_ = false;
+    bool refusal_built_ = false;
+    uint32_t refused_number_ = 0;
+    CompletionStatus refused_status_ = CompletionStatus::kOther;
+
+    // The end.
+    Status why_;
+    CompletionStatus cause_ = CompletionStatus::kFlushed;
+    std::optional<uint32_t> cause_position_;  // default: the oldest incomplete one
+    bool connecting_failed_ = false;
+    bool orderly_ = false;
+    std::vector<std::byte> hello_data_;  // of the answer, until it is shown
+};
+
+}  // namespace wss::fabric::stream

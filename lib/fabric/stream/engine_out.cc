@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine, outbound: requests, answers to the peer's READs, counts.
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/fabric/stream/engine.h"
+
+namespace wss::fabric::stream {
+
+// Writes of one turn: a peer that drains as fast as we fill must not keep others waiting.
+constexpr int kWritesPerTurn = 4;
+
+size_t Engine::transmit() noexcept {
+    size_t events = 0;
+    for (int round = 0; round < kWritesPerTurn; ++round) {
+        if (outbox_.empty()) {
+            uint32_t built_before = sends_.built();
+            build();
+            events += sends_.built() - built_before;
+        }
+        if (outbox_.empty()) return events;
+        if (!writable_) return events;
+        if (!write_outbox()) return events;
+        ++events;
+        if (refusal_built_ && outbox_.empty()) {
+            fail(Status(why_));
+            return events;
+        }
+    }
+    activate();
+    return events;
+}
+
+// True when all has gone.
+bool Engine::write_outbox() noexcept {
+    while (!outbox_.empty()) {
+        RegionTable::Guard guard;
+        if (outbox_.has_region_pieces()) {
+            guard = table_->guard();
+            if (std::optional<uint32_t> dropped = outbox_.drop_revoked(*table_))
+                refuse(
+                    *dropped, CompletionStatus::kRemoteAccess,
+                    failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
+        }
+        ssize_t written = write(outbox_.pending());
+        if (written == -EINTR) continue;
+        if (written == -EAGAIN || written == 0) {
+            writable_ = false;
+            return false;
+        }
+        if (written < 0) {
+            writable_ = false;
+            if (written != -EPIPE && written != -ECONNRESET) {
+                stream_failed(static_cast<int>(-written));
+                return false;
+            }
+            // What the peer said before it left is still to be read; reading then meets the end.
+            readable_ = true;
+            activate();
+            return false;
+        }
+        outbox_.advance(static_cast<size_t>(written));
+    }
+    return true;
+}
+
+Frame Engine::counted(Frame frame) noexcept {
+    frame.acknowledged = executed_told_ = executed_;
+    frame.credits = credits_told_ = receives_.posted();
+    acknowledge_wanted_ = false;
+    return frame;
+}
+
+void Engine::build() noexcept {
+    RegionTable::Guard guard;
+    if (reads_in_.count > 0 || sends_.has_unbuilt()) guard = table_->guard();
+    build_answers();
+    if (answer_ && outbox_.has_room()) {
+        outbox_.add(counted({.type = FrameType::kGrant, .rkey = *answer_}), next_number_);
+        answer_.reset();
+    }
+    if (refusing_) {
+        if (reads_in_.count > 0 || refusal_built_ || !outbox_.has_room()) return;
+        refusal_built_ = true;
+        outbox_.add(counted({.type = FrameType::kRefuse,
+                             .status = static_cast<uint8_t>(refused_status_),
+                             .immediate = refused_number_}),
+                    next_number_);
+        return;
+    }
+    build_requests();
+    if (ask_ && outbox_.has_room()) {
+        outbox_.add(counted({.type = FrameType::kGrantAsk, .rkey = *ask_}), next_number_);
+        ask_.reset();
+    }
+    if (outbox_.empty() && owes_counts()) build_acknowledge();
+}
+
+void Engine::build_acknowledge() noexcept {
+    outbox_.add(counted({.type = FrameType::kAcknowledge}), next_number_);
+}
+
+// A frame of its own for the counts is worth it when the peer waits for them, when it may soon run out of
+// receives, or when very many requests have not been told. Otherwise they travel with the next frame.
+bool Engine::owes_counts() const noexcept {
+    if (executed_ != executed_told_ && acknowledge_wanted_) return true;
+    if (executed_ - executed_told_ >= kDepthMax / 2) return true;
+    if (receives_.posted() == credits_told_) return false;
+    uint32_t peer_has = credits_told_ - messages_taken_;
+    return peer_has <= receives_.depth() / 2;
+}
+
+void Engine::build_answers() noexcept {
+    while (reads_in_.count > 0 && outbox_.has_room_for_region()) {
+        PendingRead& read = reads_in_.front();
+        uint32_t length = std::min(read.length - read.offset, kReadChunkMax);
+        RemoteAddress where{.address = read.where.address + read.offset, .rkey = read.where.rkey};
+        std::byte* data = nullptr;
+        if (length > 0) {
+            data = table_->remote(where, length, Access::kRemoteRead);
+            if (data == nullptr) {
+                refuse(
+                    read.number, CompletionStatus::kRemoteAccess,
+                    failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
+                while (reads_in_.count > 0) reads_in_.pop();
+                return;
+            }
+        }
+        Frame frame{.type = FrameType::kReadData, .length = length, .address = read.offset};
+        outbox_.add_region(counted(frame), next_number_, where, data, read.number);
+        read.offset += length;
+        if (read.offset == read.length) reads_in_.pop();
+    }
+}
+
+void Engine::build_requests() noexcept {
+    while (!local_fault_ && sends_.has_unbuilt() && outbox_.has_room()) {
+        if (!build_request(sends_.built())) return;
+        sends_.advance_built();
+    }
+}
+
+// True when this side has dealt with the request itself.
+bool Engine::settle_directly(SendEntry& entry, uint32_t position) noexcept {
+    if (!direct_ || entry.length == 0 || entry.op == Op::kSend) return false;
+    // F1: everything before is in the ring or done (build_request saw to it). A WRITE that the peer executes
+    // must have been executed; it was built wanting to be acknowledged at once.
+    switch (move_directly(entry, sends_.segments(position))) {
+        case Direct::kDone:
+            entry.wait = Wait::kNothing;
+            return true;
+        case Direct::kAsk:
+            ask_ = entry.remote.rkey;
+            [[fallthrough]];
+        case Direct::kWait:
+            entry.wait = Wait::kData;  // marks: not settled
+            return true;
+        default:
+            return false;
+    }
+}
+
+// False: this request, and so all after it, must wait.
+bool Engine::build_request(uint32_t position) noexcept {
+    SendEntry& entry = sends_.at(position);
+    if (!entry.inlined) {
+        for (const Segment& segment : sends_.segments(position)) {
+            if (segment.length == 0 || table_->is_local(segment)) continue;
+            local_fault_ = true;  // reported when all before it is complete
+            return false;
+        }
+    }
+    bool takes_receive = entry.op == Op::kSend || entry.op == Op::kWriteImmediate;
+    if (takes_receive && messages_sent_ == peer_credits_) return false;
+    if (entry.op == Op::kRead && reads_out_.count >= read_depth_out_) return false;
+    bool may_be_direct = direct_ && entry.op != Op::kSend && entry.length > 0;
+    if (may_be_direct && (!outbox_.empty() || static_cast<int32_t>(acked_ - last_write_end_) < 0))
+        return false;
+
+    bool wants_count = entry.signalled && entry.op != Op::kRead;  // a READ's data says it all
+    Frame frame{.flags = wants_count ? kWantsAcknowledge : uint8_t{0},
+                .length = entry.length,
+                .address = entry.remote.address,
+                .rkey = entry.remote.rkey,
+                .immediate = entry.immediate};
+    bool placed = false;
+    if (settle_directly(entry, position)) {
+        if (entry.wait != Wait::kNothing) return false;
+        if (entry.op != Op::kWriteImmediate) return true;
+        placed = true;
+    }
+    entry.wait = entry.op == Op::kRead ? Wait::kData : Wait::kAcknowledge;
+    entry.number = next_number_++;
+    std::span<const Segment> payload = sends_.segments(position);
+    switch (entry.op) {
+        case Op::kSend:
+            frame.type = FrameType::kSend;
+            break;
+        case Op::kRead:
+            frame.type = FrameType::kRead;
+            payload = {};
+            reads_out_.push(position);
+            break;
+        default:
+            frame.type = entry.op == Op::kWrite ? FrameType::kWrite : FrameType::kWriteImmediate;
+            if (placed) {
+                frame = {.type = FrameType::kPlacedImmediate,
+                         .flags = frame.flags,
+                         .address = entry.length,
+                         .immediate = entry.immediate};
+                payload = {};
+            } else if (direct_) {
+                frame.flags |= kWantsAcknowledge;
+                last_write_end_ = next_number_;
+            }
+    }
+    if (takes_receive) ++messages_sent_;
+    outbox_.add(counted(frame), next_number_, payload);
+    return true;
+}
+
+}  // namespace wss::fabric::stream

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regions of a stream fabric: an entry in its RegionTable, and for allocated ones the memory itself.
+#pragma once
+
+#include <memory>
+
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/stream/region_table.h"
+
+namespace wss::fabric::stream {
+
+class TableRegion : public Region {
+  public:
+    TableRegion(std::shared_ptr<RegionTable> table, std::span<std::byte> memory, Access access,
+                void* owner = nullptr);
+    ~TableRegion() override { revoke(); }
+
+  protected:
+    // Waits for a copy that is under way; harmless when done already. A derived class that owns the memory
+    // calls it before giving that up.
+    void revoke() noexcept { table_->remove(rkey_); }
+
+  private:
+    const std::shared_ptr<RegionTable> table_;
+};
+
+class AllocatedRegion final : public TableRegion {
+  public:
+    using TableRegion::TableRegion;
+    ~AllocatedRegion() override;
+};
+
+Result<std::unique_ptr<Region>> allocate(const std::shared_ptr<RegionTable>& table, size_t bytes,
+                                         Access access);
+Result<std::unique_ptr<Region>> register_memory(const std::shared_ptr<RegionTable>& table,
+                                                std::span<std::byte> memory, Access access);
+// Rounded up to whole pages; 0 when that overflows.
+size_t whole_pages(size_t bytes) noexcept;
+
+}  // namespace wss::fabric::stream

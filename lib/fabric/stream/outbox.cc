@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/stream/outbox.h"
+
+namespace wss::fabric::stream {
+
+// Never written. Stands in for data that may no longer be read.
+static const std::byte kZeros[kReadChunkMax]{};
+
+void Outbox::begin_frame(const Frame& frame, uint32_t number_after) noexcept {
+    WSS_ASSERT(has_room(), "callers ask before they add");
+    std::byte* header = headers_[frames_used_].data();
+    encode(frame, header);
+    vecs_[vecs_used_++] = iovec{.iov_base = header, .iov_len = kFrameBytes};
+    bytes_added_ += kFrameBytes + payload_bytes(frame);
+    ends_[frames_used_++] = FrameEnd{.bytes = bytes_added_, .number_after = number_after};
+}
+
+void Outbox::add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload) noexcept {
+    begin_frame(frame, number_after);
+    std::span<iovec> room(&vecs_[vecs_used_], kSegmentsMax);
+    vecs_used_ += gather(payload, 0, payload_bytes(frame), room);
+}
+
+void Outbox::add_region(const Frame& frame, uint32_t number_after, RemoteAddress where, std::byte* data,
+                        uint32_t number) noexcept {
+    begin_frame(frame, number_after);
+    if (frame.length == 0) return;
+    pieces_[pieces_used_++] = Piece{
+        .where = where, .length = frame.length, .number = number, .vec = static_cast<uint32_t>(vecs_used_)};
+    vecs_[vecs_used_++] = iovec{.iov_base = data, .iov_len = frame.length};
+}
+
+void Outbox::advance(size_t bytes) noexcept {
+    bytes_sent_ += bytes;
+    while (bytes > 0) {
+        iovec& vec = vecs_[first_];
+        if (bytes < vec.iov_len) {
+            vec.iov_base = static_cast<std::byte*>(vec.iov_base) + bytes;
+            vec.iov_len -= bytes;
+            break;
+        }
+        bytes -= vec.iov_len;
+        ++first_;
+    }
+    while (frames_sent_ < frames_used_ && ends_[frames_sent_].bytes <= bytes_sent_)
+        sent_number_ = ends_[frames_sent_++].number_after;
+    if (empty()) reset();
+}
+
+void Outbox::reset() noexcept {
+    frames_used_ = frames_sent_ = vecs_used_ = first_ = pieces_used_ = 0;
+    bytes_added_ = bytes_sent_ = 0;
+}
+
+std::optional<uint32_t> Outbox::drop_revoked(const RegionTable& table) noexcept {
+    std::optional<uint32_t> dropped;
+    for (size_t i = 0; i < pieces_used_; ++i) {
+        const Piece& piece = pieces_[i];
+        if (piece.vec < first_) continue;
+        if (table.remote(piece.where, piece.length, Access::kRemoteRead) != nullptr) continue;
+        vecs_[piece.vec].iov_base = const_cast<std::byte*>(kZeros);  // only ever read from
+        if (!dropped) dropped = piece.number;
+    }
+    return dropped;
+}
+
+}  // namespace wss::fabric::stream

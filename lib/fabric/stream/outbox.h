@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outbox: the frames of one turn, laid out for one gathering write. Headers are kept here; payload stays
+// where it is (the user's segments, a region) until the last byte of it has gone.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "lib/fabric/stream/frame.h"
+#include "lib/fabric/stream/queues.h"
+#include "lib/fabric/stream/region_table.h"
+
+namespace wss::fabric::stream {
+
+constexpr uint32_t kSegmentsMax = 16;
+
+class Outbox {
+  public:
+    bool empty() const { return first_ == vecs_used_; }
+    bool has_room() const { return frames_used_ < kFramesMax && vecs_used_ + 1 + kSegmentsMax <= kVecsMax; }
+    // READ answers leave half of the frames to our own requests.
+    bool has_room_for_region() const { return has_room() && pieces_used_ < kPiecesMax; }
+
+    // `number_after`: how many requests of ours are on the wire once this frame is. REQUIRES has_room().
+    void add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload = {}) noexcept;
+    // A piece of READ number `number`; `data` is where `where` lies. REQUIRES has_room_for_region().
+    void add_region(const Frame& frame, uint32_t number_after, RemoteAddress where, std::byte* data,
+                    uint32_t number) noexcept;
+
+    std::span<const iovec> pending() const { return {&vecs_[first_], vecs_used_ - first_}; }
+    // `bytes` of pending() have gone.
+    void advance(size_t bytes) noexcept;
+    // Requests whose frames have gone completely.
+    uint32_t sent_number() const { return sent_number_; }
+
+    bool has_region_pieces() const { return pieces_used_ > 0; }
+    // Caller holds the table's guard. A region may have been revoked since its piece was added: zeros go in
+    // its place (the frame's length is promised already). Returns the number of the READ it belongs to.
+    std::optional<uint32_t> drop_revoked(const RegionTable& table) noexcept;
+
+  private:
+    static constexpr size_t kFramesMax = 64;
+    static constexpr size_t kVecsMax = 256;
+    static constexpr size_t kPiecesMax = kFramesMax / 2;
+    struct FrameEnd {
+        uint64_t bytes;  // of this outbox, up to the end of the frame
+        uint32_t number_after;
+    };
+    struct Piece {
+        RemoteAddress where;
+        uint32_t length;
+        uint32_t number;
+        uint32_t vec;
+    };
+
+    void reset() noexcept;
+    void begin_frame(const Frame& frame, uint32_t number_after) noexcept;
+
+    std::array<std::array<std::byte, kFrameBytes>, kFramesMax> headers_;
+    std::array<iovec, kVecsMax> vecs_;
+    std::array<FrameEnd, kFramesMax> ends_;
+    std::array<Piece, kPiecesMax> pieces_;
+    size_t frames_used_ = 0;
+    size_t frames_sent_ = 0;
+    size_t vecs_used_ = 0;
+    size_t first_ = 0;  // first vec with bytes to go
+    size_t pieces_used_ = 0;
+    uint64_t bytes_added_ = 0;
+    uint64_t bytes_sent_ = 0;
+    uint32_t sent_number_ = 0;
+};
+
+}  // namespace wss::fabric::stream

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// EventPoller: what the pollers of tcp and shm have in common. One epoll descriptor for everything of this
+// thread (so that a reactor can sleep on it), deadlines through one timerfd in it, and the list of
+// connections that have something to do this turn.
+//
+// Objects are known to the kernel by token, never by pointer: a handler may destroy any object while events
+// that name it are still in hand.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+
+namespace wss::fabric::stream {
+
+class Engine;
+class EventPoller;
+
+// A file descriptor that closes itself.
+class Descriptor {
+  public:
+    Descriptor() = default;
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+    Descriptor& operator=(Descriptor&& other) noexcept;
+    ~Descriptor() { reset(); }
+    int get() const { return fd_; }
+    explicit operator bool() const { return fd_ >= 0; }
+    int release() { return std::exchange(fd_, -1); }
+    void reset() noexcept;
+
+  private:
+    int fd_ = -1;
+};
+
+// Something with descriptors or a deadline. Lifetime: forgotten by its poller when it dies; the poller
+// outlives it.
+class Watched {
+  public:
+    Watched() = default;
+    virtual ~Watched();
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+    virtual void on_ready(uint32_t epoll_events) noexcept = 0;
+    virtual void on_deadline() noexcept {}
+
+  private:
+    friend class EventPoller;
+    EventPoller* poller_ = nullptr;
+    uint64_t token_ = 0;
+    Nanoseconds deadline_ = kNever;
+};
+
+struct ActiveTag;
+
+class EventPoller : public Poller {
+  public:
+    ~EventPoller() override;
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    int fd() const noexcept override { return epoll_.get(); }
+
+    // Edge-triggered: on_ready() tells what has become possible since it was last exhausted.
+    Status watch(Watched& object, int fd, uint32_t epoll_events);
+    void forget(Watched& object) noexcept;  // closing the descriptor ends its watch
+    void set_deadline(Watched& object, Nanoseconds deadline) noexcept;
+    Nanoseconds now() noexcept { return clock_.now(); }
+
+    void activate(Engine& engine) noexcept;
+    void count_connection(int change) noexcept { connections_ += change; }
+
+    // Scratch of the turn in hand; each user is done with it before anybody else runs.
+    std::span<std::byte> staging() { return staging_; }
+    void push(const Completion& completion) noexcept { completions_[completions_used_++] = completion; }
+    bool completions_low() const { return completions_used_ + 4 > completions_.size(); }
+    // Hands over what was pushed; returns how many.
+    size_t deliver(Connection& connection, ConnectionHandler& handler) noexcept;
+
+  protected:
+    EventPoller() = default;
+    Status start();
+    // Hook of shm: looks at its rings before the active connections get their turn.
+    virtual void look_around() noexcept {}
+    virtual bool kernel_may_have_news() noexcept { return true; }
+    bool has_active() { return !active_.empty(); }
+
+  private:
+    struct Slot {
+        Watched* object = nullptr;
+        uint32_t generation = 1;
+    };
+    static constexpr size_t kStagingBytes = 256u << 10;
+    static constexpr size_t kCompletionsPerCall = 128;
+
+    void enrol(Watched& object);
+    Watched* find(uint64_t token) noexcept;
+    size_t take_events() noexcept;
+    size_t expire() noexcept;
+    void arm_timer(Nanoseconds deadline) noexcept;
+
+    SystemClock clock_;
+    Descriptor epoll_;
+    Descriptor timer_;
+    Nanoseconds timer_deadline_ = kNever;
+    std::vector<Slot> slots_;
+    std::vector<uint32_t> free_slots_;
+    List<Engine, ActiveTag> active_;
+    int connections_ = 0;
+    std::vector<std::byte> staging_;
+    std::array<Completion, kCompletionsPerCall> completions_;
+    size_t completions_used_ = 0;
+};
+
+}  // namespace wss::fabric::stream

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// RegionTable: which memory of this process the peers of a stream fabric may touch, by key.
+//
+// Keys are random and a revoked one is not given out again for a long while, so that a peer that kept an old
+// key hits nothing. One key serves as lkey and rkey.
+//
+// Thread-safety: all functions. Whoever moves data to or from a region holds guard() from the look-up to the
+// last byte of this turn: remove() waits for it, so that memory is never touched after its region is gone.
+// Guards are held for one system call or copy at most and never while a handler is called.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <unordered_map>
+
+#include "lib/base/clock.h"
+#include "lib/fabric/fabric.h"
+
+namespace wss::fabric::stream {
+
+class RegionTable {
+  public:
+    struct Entry {
+        std::span<std::byte> bytes;
+        Access access = Access::kLocal;
+        bool revoked = false;   // a tombstone: keeps the key from being drawn again
+        void* owner = nullptr;  // whatever the fabric wants to find again by key
+    };
+    using Guard = std::shared_lock<std::shared_mutex>;
+
+    uint32_t add(std::span<std::byte> bytes, Access access, void* owner = nullptr);
+    void remove(uint32_t key) noexcept;
+
+    [[nodiscard]] Guard guard() const { return Guard(lock_); }
+
+    // The four below: caller holds guard(); what they return is valid while it does.
+    // Null unless all of [address, address + length) is in the region and `need` is allowed.
+    std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept;
+    bool is_local(const Segment& segment) const noexcept;
+    const Entry* find(uint32_t key) const noexcept;
+    // Grows with every remove(): equal values mean that earlier look-ups still hold.
+    uint64_t revocations() const noexcept { return revocations_; }
+
+  private:
+    uint32_t draw_key();
+
+    mutable std::shared_mutex lock_;  // protects everything below
+    std::unordered_map<uint32_t, Entry> entries_;
+    std::deque<uint32_t> tombstones_;  // oldest first
+    uint64_t revocations_ = 0;
+    Random random_{Random::entropy()};
+};
+
+constexpr bool allows(Access access, Access need) {
+    return (static_cast<uint8_t>(access) & static_cast<uint8_t>(need)) == static_cast<uint8_t>(need);
+}
+
+}  // namespace wss::fabric::stream

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/tcp/tcp.h"
+
+#include "lib/fabric/stream/memory.h"
+#include "lib/fabric/tcp/tcp_poller.h"
+
+namespace wss::fabric::tcp {
+
+namespace {
+
+class TcpFabric final : public Fabric {
+  public:
+    const Caps& caps() const noexcept override { return caps_; }
+    Result<std::unique_ptr<Poller>> create_poller(uint32_t) override {
+        Result<std::unique_ptr<TcpPoller>> poller = TcpPoller::create(table_);
+        if (!poller) return poller.status();
+        return std::unique_ptr<Poller>(std::move(*poller));
+    }
+    Result<std::unique_ptr<Region>> allocate(size_t bytes, Access access) override {
+        return stream::allocate(table_, bytes, access);
+    }
+    Result<std::unique_ptr<Region>> register_memory(std::span<std::byte> memory, Access access) override {
+        return stream::register_memory(table_, memory, access);
+    }
+
+  private:
+    const Caps caps_{.name = "tcp",
+                     .write_immediate = true,
+                     .inline_max = stream::kInlineMax,
+                     .segments_max = stream::kSegmentsMax,
+                     .read_depth_max = stream::kReadDepthMax,
+                     .message_max = stream::kMessageMax,
+                     .transfer_max = stream::kTransferMax,
+                     .connect_data_max = kConnectDataMax,
+                     .accept_data_max = stream::kHelloDataMax,
+                     .reject_data_max = kRejectDataMax,
+                     .dead_peer_ms = kDeadPeerMs};
+    // Shared with pollers, connections and regions, which may outlive the fabric.
+    const std::shared_ptr<stream::RegionTable> table_ = std::make_shared<stream::RegionTable>();
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> open() {
+    return std::unique_ptr<Fabric>(std::make_unique<TcpFabric>());
+}
+
+}  // namespace wss::fabric::tcp

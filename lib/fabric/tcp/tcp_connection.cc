@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/tcp/tcp_connection.h"
+
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/fabric/tcp/tcp_poller.h"
+
+namespace wss::fabric::tcp {
+
+using stream::Descriptor;
+using stream::Hello;
+using stream::HelloFault;
+using stream::HelloKind;
+using stream::State;
+
+constexpr uint32_t kSocketEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
+
+// A peer that is silent: probed after 2 s and then every second. TCP_USER_TIMEOUT bounds both probing and
+// unacknowledged data, also of a peer whose buffers stay full because its process stands still: to the rest
+// of the system such a peer is dead. kDeadPeerMs is what this adds up to.
+constexpr int kKeepAliveIdleSeconds = 2;
+constexpr int kKeepAliveIntervalSeconds = 1;
+constexpr int kKeepAliveProbes = 4;
+constexpr unsigned kUserTimeoutMs = 6000;
+static_assert(kUserTimeoutMs + 2000 <= kDeadPeerMs, "the capability promises what the socket options do");
+
+Status set_socket_options(int socket) noexcept {
+    int on = 1;
+    bool ok = setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+              setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
+              setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kKeepAliveIdleSeconds, sizeof(int)) == 0 &&
+              setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kKeepAliveIntervalSeconds, sizeof(int)) == 0 &&
+              setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kKeepAliveProbes, sizeof(int)) == 0 &&
+              setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(int)) == 0;
+    return ok ? Status() : Status::from_errno(errno, "cannot set the options of a socket");
+}
+
+bool say(int socket, const Hello& hello) noexcept {
+    std::array<std::byte, stream::kHelloBytes> bytes;
+    stream::encode(hello, bytes);
+    return send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+// --- connecting ---
+
+TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table,
+                             const Address& address, std::span<const std::byte> data,
+                             const ConnectionOptions& options, ConnectionHandler& handler)
+    : Engine({poller, std::move(table), options, handler, State::kConnecting}),
+      tcp_poller_(poller),
+      phase_(Phase::kResolving),
+      timeout_(options.connect_timeout),
+      hello_(hello(HelloKind::kConnect)) {
+    peer_ = address.to_string();
+    hello_.set_data(data);
+    poller_.set_deadline(*this, poller_.now() + timeout_);
+    addresses_ = parse_numeric(address);
+    if (addresses_.empty())
+        look_up(address);
+    else
+        dial();
+}
+
+void TcpConnection::look_up(const Address& address) noexcept {
+    Result<std::shared_ptr<Resolution>> resolution = start_resolving(address);
+    if (!resolution) return refuse_connect(resolution.status(), {});
+    resolution_ = *resolution;
+    if (Status status = poller_.watch(*this, resolution_->done.get(), EPOLLIN); !status)
+        refuse_connect(std::move(status), {});
+}
+
+void TcpConnection::resolved() noexcept {
+    if (!resolution_->finished.load(std::memory_order_acquire)) return;
+    std::shared_ptr<Resolution> resolution = std::move(resolution_);
+    if (!resolution->status.is_ok()) return refuse_connect(resolution->status, {});
+    addresses_ = resolution->addresses;
+    // The resolver's order is the order of preference; dial() takes from the back.
+    std::reverse(addresses_.begin(), addresses_.end());
+    dial();
+}
+
+// Tries the addresses one after the other; those that fail at once are passed over at once.
+void TcpConnection::dial() noexcept {
+    while (!addresses_.empty()) {
+        SocketAddress address = addresses_.back();
+        addresses_.pop_back();
+        socket_ =
+            Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        if (!socket_) {
+            last_failure_ = Status::from_errno(errno, fmt::format("{}: cannot make a socket", peer_));
+            continue;
+        }
+        last_failure_ = set_socket_options(socket_.get());
+        if (!last_failure_) continue;
+        if (connect(socket_.get(), address.get(), address.length) == 0 || errno == EINPROGRESS) {
+            phase_ = Phase::kDialling;
+            last_failure_ = poller_.watch(*this, socket_.get(), kSocketEvents);
+            if (last_failure_) return;
+            continue;
+        }
+        last_failure_ = Status::from_errno(errno, fmt::format("cannot connect to {}", peer_));
+    }
+    refuse_connect(std::move(last_failure_), {});
+}
+
+void TcpConnection::dialled() noexcept {
+    int error = 0;
+    socklen_t length = sizeof error;
+    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    sockaddr_storage peer;
+    socklen_t peer_length = sizeof peer;
+    bool connected = getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
+    if (error == 0 && !connected) return;  // not yet
+    if (error == 0) return greet();
+    last_failure_ = Status::from_errno(error, fmt::format("cannot connect to {}", peer_));
+    dial();
+}
+
+void TcpConnection::greet() noexcept {
+    phase_ = Phase::kGreeting;
+    if (!say(socket_.get(), hello_))
+        return refuse_connect(failure(Code::kUnavailable, "{} hung up at once", peer_), {});
+    hear_greeting();
+}
+
+void TcpConnection::hear_greeting() noexcept {
+    while (greeting_have_ < greeting_.size()) {
+        // Not one byte more than the hello: what follows are frames, which the engine reads.
+        ssize_t got = recv(socket_.get(), &greeting_[greeting_have_], greeting_.size() - greeting_have_, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN) return;
+        if (got < 0)
+            return refuse_connect(Status::from_errno(errno, fmt::format("cannot connect to {}", peer_)), {});
+        if (got == 0)
+            return refuse_connect(failure(Code::kRefused, "{} hung up without an answer", peer_), {});
+        greeting_have_ += static_cast<size_t>(got);
+    }
+    greeted();
+}
+
+static std::string_view explain(HelloFault fault) {
+    if (fault == HelloFault::kVersion)
+        return "speaks another version of this protocol: upgrade the older end";
+    return "is not a WSS tcp endpoint: check host and port";
+}
+
+void TcpConnection::greeted() noexcept {
+    Hello answer;
+    HelloFault fault = stream::decode(greeting_, answer);
+    if (fault != HelloFault::kNone || answer.kind == HelloKind::kConnect)
+        return refuse_connect(failure(Code::kInvalid, "{} {}", peer_, explain(fault)), {});
+    if (answer.kind == HelloKind::kReject)
+        return refuse_connect(failure(Code::kRefused, "{} refused the connection", peer_),
+                              answer.private_data());
+    phase_ = Phase::kStreaming;
+    poller_.set_deadline(*this, kNever);
+    establish(answer.read_depth, answer.private_data());
+}
+
+void TcpConnection::on_deadline() noexcept {
+    if (phase_ == Phase::kStreaming) return Engine::on_deadline();
+    if (phase_ == Phase::kDeciding) return;
+    int64_t ms = timeout_.count / 1'000'000;
+    refuse_connect(failure(Code::kTimedOut, "{}: no answer within {} ms", peer_, ms), {});
+}
+
+// --- accepting ---
+
+TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, Descriptor socket,
+                             const Hello& hello, std::string peer, const ConnectionOptions& options,
+                             ConnectionHandler& handler)
+    : Engine({poller, std::move(table), options, handler, State::kRequested}),
+      tcp_poller_(poller),
+      socket_(std::move(socket)),
+      phase_(Phase::kDeciding),
+      timeout_(options.connect_timeout),
+      peer_read_depth_(hello.read_depth) {
+    peer_ = std::move(peer);
+    if (Status status = poller_.watch(*this, socket_.get(), kSocketEvents); !status) fail(std::move(status));
+}
+
+Status TcpConnection::accept(std::span<const std::byte> data) {
+    if (data.size() > stream::kHelloDataMax)
+        return failure(Code::kInvalid, "{} bytes of private data; an accept takes {}", data.size(),
+                       stream::kHelloDataMax);
+    if (state() >= State::kClosing) return failure(Code::kClosed, "{} has gone", peer_);
+    if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was accepted already", peer_);
+    Hello answer = hello(HelloKind::kAccept);
+    answer.set_data(data);
+    phase_ = Phase::kStreaming;
+    if (!say(socket_.get(), answer)) {
+        fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
+        return failure(Code::kClosed, "{} has gone", peer_);
+    }
+    establish(peer_read_depth_, {});
+    return Status::ok();
+}
+
+// --- the stream ---
+
+void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
+    if (state() >= State::kClosing) return;
+    switch (phase_) {
+        case Phase::kResolving:
+            return resolved();
+        case Phase::kDialling:
+            return dialled();
+        case Phase::kGreeting:
+            return hear_greeting();
+        case Phase::kDeciding:
+            // Before it is accepted the peer has nothing to say but goodbye.
+            if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+                fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
+            return;
+        case Phase::kStreaming:
+            if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = readable_ = true;
+            if (epoll_events & EPOLLIN) readable_ = true;
+            if (epoll_events & EPOLLOUT) writable_ = true;
+            activate();
+    }
+}
+
+ssize_t TcpConnection::read(std::span<const iovec> into) noexcept {
+    ssize_t got = readv(socket_.get(), into.data(), static_cast<int>(into.size()));
+    return got < 0 ? -errno : got;
+}
+
+ssize_t TcpConnection::write(std::span<const iovec> from) noexcept {
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(from.data());  // sendmsg does not change it
+    message.msg_iovlen = from.size();
+    ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    return sent < 0 ? -errno : sent;
+}
+
+void TcpConnection::detach(bool orderly) noexcept {
+    resolution_.reset();
+    if (!socket_) return;
+    if (phase_ == Phase::kDeciding) say(socket_.get(), hello(HelloKind::kReject));
+    if (orderly)
+        tcp_poller_.linger(std::move(socket_));
+    else
+        socket_.reset();
+}
+
+}  // namespace wss::fabric::tcp

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conformance suite runs every test over every fabric that registers itself here; a fabric adds itself
+// with a file of its own (tcp_instance.cc is the example) and nothing else.
+//
+//   static const Registration kTcp({.name = "tcp", .make = [] { return std::make_unique<TcpWorld>(); }});
+//
+// A World is two ends that can reach each other, in one process and one thread: the suite polls both pollers
+// and calls advance() in turn. A simulated world moves its time in advance(); a real one needs nothing, its
+// waits are bounded by the wall clock.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/fabric/fabric.h"
+
+namespace wss::fabric::conformance {
+
+class World {
+  public:
+    virtual ~World() = default;
+    virtual Fabric& client() = 0;          // the connecting end
+    virtual Fabric& server() = 0;          // the listening end; may be the same fabric
+    virtual Address listen_address() = 0;  // where nobody listens yet
+    // Where nobody will ever listen, but the network answers.
+    virtual Address nobody() { return listen_address(); }
+    // Where somebody takes connections but never answers them; nothing if that cannot be made here.
+    virtual std::optional<Address> silent() { return std::nullopt; }
+    // Moves the world along; called between polls.
+    virtual void advance() {}
+    // Real: processes, threads, descriptors and the wall clock mean something.
+    virtual bool is_real() const { return true; }
+    // Cycles of the connect/disconnect test: 10 000, fewer where the device makes each one slow.
+    virtual int cycles() const { return 10'000; }
+};
+
+struct FabricUnderTest {
+    std::string name;
+    std::function<std::unique_ptr<World>()> make;
+};
+
+inline std::vector<FabricUnderTest>& registry() {
+    static std::vector<FabricUnderTest> all;
+    return all;
+}
+
+struct Registration {
+    explicit Registration(FabricUnderTest fabric) { registry().push_back(std::move(fabric)); }
+};
+
+}  // namespace wss::fabric::conformance

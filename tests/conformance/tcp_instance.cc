@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tcp fabric under test, over the loopback interface.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "lib/fabric/stream/poller.h"
+#include "lib/fabric/tcp/tcp.h"
+#include "tests/conformance/fabric_under_test.h"
+
+namespace wss::fabric::conformance {
+namespace {
+
+// A socket on a port of the system's choice: bound, and listening if so wished.
+stream::Descriptor occupy(uint16_t& port, bool listening) {
+    stream::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t length = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    bool ok = bind(socket.get(), generic, length) == 0 && getsockname(socket.get(), generic, &length) == 0 &&
+              (!listening || ::listen(socket.get(), 16) == 0);
+    WSS_ASSERT(ok, "loopback has free ports");
+    port = ntohs(address.sin_port);
+    return socket;
+}
+
+class TcpWorld final : public World {
+  public:
+    Fabric& client() override { return *client_; }
+    Fabric& server() override { return *server_; }
+    Address listen_address() override { return {.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 0}; }
+    Address nobody() override {
+        if (!bound_) bound_ = occupy(bound_port_, false);
+        return {.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = bound_port_};
+    }
+    std::optional<Address> silent() override {
+        if (!deaf_) deaf_ = occupy(deaf_port_, true);
+        return Address{.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = deaf_port_};
+    }
+
+  private:
+    std::unique_ptr<Fabric> client_ = *tcp::open();
+    std::unique_ptr<Fabric> server_ = *tcp::open();
+    stream::Descriptor bound_;  // keeps the port free of listeners
+    stream::Descriptor deaf_;   // the kernel takes connections, nobody answers them
+    uint16_t bound_port_ = 0;
+    uint16_t deaf_port_ = 0;
+};
+
+const Registration kTcp({.name = "tcp", .make = [] { return std::make_unique<TcpWorld>(); }});
+
+}  // namespace
+}  // namespace wss::fabric::conformance
