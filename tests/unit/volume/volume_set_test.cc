@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// Volumes come, change and go while I/O goes on. Most tests step the reactors by hand, as the simulation
+// does.
+#include "target/volume/volume_set.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "tests/unit/io/harness.h"
+
+namespace wss::volume {
+namespace {
+
+using io::test::Buffer;
+using io::test::kPatience;
+using io::test::TemporaryFolder;
+using io::test::TestRequest;
+
+class Hears final : public Observer {
+  public:
+    void volume_changed(Change change, OpenVolume& volume) noexcept override {
+        heard.push_back(std::string(to_string(change)) + " " + volume.volume().name());
+    }
+    std::vector<std::string> heard;
+};
+
+// Two reactors on the test's own thread.
+class Stepped : public testing::Test {
+  protected:
+    explicit Stepped(VolumeSet::Options options = {}) { reopen(std::move(options)); }
+    void reopen(VolumeSet::Options options) {
+        set_.reset();
+        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&first_, &second_},
+                                           std::move(options));
+    }
+    ~Stepped() override {
+        if (!set_) return;
+        EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
+    }
+    void step() {
+        first_.step();
+        second_.step();
+    }
+    // Steps until `start`'s change is complete.
+    Status await(const std::function<void(VolumeSet::Done)>& start) {
+        std::optional<Status> result;
+        start([&](Status status) { result = std::move(status); });
+        Nanoseconds deadline = clock_.now() + kPatience;
+        while (!result && clock_.now() < deadline) step();
+        return result.value_or(Status(Code::kTimedOut, "the test's patience"));
+    }
+    Status create(const std::string& name, const std::string& backend = "ram:1M", VolumeOptions more = {}) {
+        more.name = name;
+        more.backend = backend;
+        return await([&](VolumeSet::Done done) { set_->create_async(more, std::move(done)); });
+    }
+    Status remove(const std::string& name) {
+        return await([&](VolumeSet::Done done) { set_->remove_async(name, std::move(done)); });
+    }
+    Status resize(const std::string& name, uint64_t bytes) {
+        return await([&](VolumeSet::Done done) { set_->resize_async(name, bytes, std::move(done)); });
+    }
+    Status set_read_only(const std::string& name, bool read_only) {
+        return await(
+            [&](VolumeSet::Done done) { set_->set_read_only_async(name, read_only, std::move(done)); });
+    }
+
+    SystemClock clock_;
+    reactor::Reactor first_{clock_}, second_{clock_};
+    std::unique_ptr<VolumeSet> set_;
+};
+
+TEST_F(Stepped, a_created_volume_is_found_by_its_lun_on_every_reactor) {
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(create("b"));
+    for (size_t i = 0; i < 2; ++i) {
+        OpenVolume* found = set_->table(i).find(1);
+        ASSERT_NE(found, nullptr);
+        EXPECT_EQ(found->volume().name(), "b");
+        EXPECT_EQ(found->volume().blocks(), (1u << 20) / 512);
+        EXPECT_EQ(set_->table(i).find(2), nullptr);
+        EXPECT_EQ(set_->table(i).find(UINT64_MAX), nullptr);
+    }
+    EXPECT_NE(set_->table(0).find(0)->volume().wwid(), set_->table(0).find(1)->volume().wwid());
+    EXPECT_EQ(set_->table(0).find(0)->volume().wwid() & ~kWwidMask, 0u);
+}
+
+TEST_F(Stepped, io_through_one_reactor_is_seen_through_the_other) {
+    ASSERT_TRUE(create("a"));
+    Buffer out(4096), in(4096);
+    out.fill(1);
+    TestRequest write(io::Op::kWrite, 4096, 4096, out.data()), read(io::Op::kRead, 4096, 4096, in.data());
+    set_->table(0).find(0)->queue().submit(write);
+    while (!write.finished) step();
+    set_->table(1).find(0)->queue().submit(read);
+    while (!read.finished) step();
+    EXPECT_TRUE(std::equal(out.data(), out.data() + 4096, in.data()));
+}
+
+TEST_F(Stepped, what_makes_no_sense_is_refused_with_a_reason_and_leaves_nothing_behind) {
+    EXPECT_EQ(create("").code(), Code::kInvalid);
+    EXPECT_EQ(create("a b").code(), Code::kInvalid);
+    EXPECT_EQ(create("../x").code(), Code::kInvalid);
+    EXPECT_EQ(create(std::string(64, 'x')).code(), Code::kInvalid);
+    EXPECT_EQ(create("a", "ram:1M", {.block_size = 1024}).code(), Code::kInvalid);
+    EXPECT_EQ(create("a", "ram:1M", {.size = 1000}).code(), Code::kInvalid);
+    EXPECT_EQ(create("a", "floppy:1").code(), Code::kInvalid);
+    EXPECT_EQ(create("a", "aio:/nonexistent/file").code(), Code::kNotFound);
+    EXPECT_EQ(set_->count(), 0u);
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(create("a").code(), Code::kExists);
+    EXPECT_EQ(remove("b").code(), Code::kNotFound);
+    EXPECT_EQ(resize("a", 0).code(), Code::kInvalid);
+    EXPECT_EQ(resize("a", 100).code(), Code::kInvalid);
+}
+
+TEST_F(Stepped, removal_waits_for_those_who_hold_the_volume_and_hides_it_at_once) {
+    ASSERT_TRUE(create("a"));
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::optional<Status> removed;
+    set_->remove_async("a", [&](Status status) { removed = std::move(status); });
+    for (int i = 0; i < 10; ++i) step();
+    EXPECT_FALSE(removed);
+    EXPECT_EQ(set_->table(0).find(0), nullptr);
+    EXPECT_TRUE(held->closing());
+    ASSERT_EQ(set_->list().size(), 1u);
+    EXPECT_TRUE(set_->list()[0].removing);
+    EXPECT_EQ(remove("a").code(), Code::kBusy);
+    EXPECT_EQ(create("a").code(), Code::kExists) << "the name is free only when the volume is gone";
+    held->release();
+    for (int i = 0; i < 10 && !removed; ++i) step();
+    ASSERT_TRUE(removed);
+    EXPECT_TRUE(*removed);
+    EXPECT_TRUE(create("a"));
+}
+
+TEST_F(Stepped, removal_waits_for_io_in_flight) {
+    ASSERT_TRUE(create("slow", "delay:us=20000:ram:1M"));
+    Buffer buffer(512);
+    TestRequest read(io::Op::kRead, 0, 512, buffer.data());
+    set_->table(1).find(0)->queue().submit(read);
+    EXPECT_TRUE(remove("slow"));
+    EXPECT_TRUE(read.finished);
+    EXPECT_EQ(read.error, 0);
+}
+
+TEST_F(Stepped, observers_hear_of_every_change_on_their_reactor) {
+    Hears hears;
+    set_->table(1).add_observer(hears);
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(resize("a", 2 << 20));
+    ASSERT_TRUE(set_read_only("a", true));
+    ASSERT_TRUE(remove("a"));
+    EXPECT_EQ(hears.heard,
+              (std::vector<std::string>{"added a", "resized a", "read-only changed a", "removed a"}));
+    set_->table(1).remove_observer(hears);
+    ASSERT_TRUE(create("b"));
+    EXPECT_EQ(hears.heard.size(), 4u);
+}
+
+TEST_F(Stepped, resize_changes_what_the_datapath_sees_and_keeps_a_larger_file_whole) {
+    TemporaryFolder folder;
+    std::string path = folder.file("disk");
+    ASSERT_TRUE(create("f", "aio:" + path, {.size = 4 << 20, .create = true}));
+    const Volume& volume = set_->table(0).find(0)->volume();
+    uint32_t generation = volume.generation();
+    ASSERT_TRUE(resize("f", 8 << 20));
+    EXPECT_EQ(volume.size(), uint64_t{8 << 20});
+    EXPECT_EQ(std::filesystem::file_size(path), uint64_t{8 << 20});
+    EXPECT_GT(volume.generation(), generation);
+    ASSERT_TRUE(remove("f"));
+    // A volume over the first part of a file leaves the rest of it alone.
+    ASSERT_TRUE(create("part", "aio:" + path, {.size = 1 << 20}));
+    ASSERT_TRUE(resize("part", 512 << 10));
+    ASSERT_TRUE(resize("part", 2 << 20));
+    EXPECT_EQ(std::filesystem::file_size(path), uint64_t{8 << 20});
+}
+
+TEST_F(Stepped, a_volume_opened_read_only_cannot_be_made_writable) {
+    ASSERT_TRUE(create("ro", "ram:1M", {.read_only = true}));
+    EXPECT_EQ(set_read_only("ro", false).code(), Code::kPermission);
+    ASSERT_TRUE(create("rw"));
+    ASSERT_TRUE(set_read_only("rw", true));
+    EXPECT_TRUE(set_->find("rw")->read_only);
+    ASSERT_TRUE(set_read_only("rw", false));
+}
+
+TEST_F(Stepped, counters_of_all_reactors_add_up) {
+    ASSERT_TRUE(create("a"));
+    Counters::add(set_->table(0).find(0)->counters().reads, 3);
+    Counters::add(set_->table(1).find(0)->counters().reads, 4);
+    Counters::add(set_->table(1).find(0)->counters().read_bytes, 512);
+    EXPECT_EQ(set_->find("a")->totals.reads, 7u);
+    EXPECT_EQ(set_->find("a")->totals.read_bytes, 512u);
+}
+
+TEST_F(Stepped, without_a_state_file_the_same_volume_on_the_same_host_has_the_same_wwid) {
+    reopen({.identity_salt = "host1"});
+    ASSERT_TRUE(create("a"));
+    uint64_t before = set_->find("a")->identity.wwid;
+    ASSERT_TRUE(remove("a"));
+    reopen({.identity_salt = "host1"});
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(set_->find("a")->identity.wwid, before);
+    ASSERT_TRUE(remove("a"));
+    reopen({.identity_salt = "host2"});
+    ASSERT_TRUE(create("a"));
+    EXPECT_NE(set_->find("a")->identity.wwid, before);
+}
+
+class FailingBackend final : public io::Backend {
+  public:
+    io::Limits limits() const noexcept override { return {.size = 1 << 20}; }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor&) override {
+        return Status(Code::kExhausted, "no queue for you");
+    }
+    Status resize(uint64_t) override { return Status::ok(); }
+    std::string describe() const override { return "failing"; }
+};
+
+TEST_F(Stepped, a_volume_without_a_queue_on_some_reactor_is_not_created_at_all) {
+    reopen({.open = [](const std::string&, const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+        return std::unique_ptr<io::Backend>(std::make_unique<FailingBackend>());
+    }});
+    Hears hears;
+    set_->table(0).add_observer(hears);
+    Status status = create("a", "any");
+    EXPECT_EQ(status.code(), Code::kExhausted);
+    EXPECT_EQ(set_->count(), 0u);
+    EXPECT_TRUE(hears.heard.empty()) << "nobody may see a volume that does not work";
+    set_->table(0).remove_observer(hears);
+}
+
+struct LoggingExtension final : Extension {
+    explicit LoggingExtension(std::vector<std::string>& where) : log(where) {}
+    ~LoggingExtension() override { log.push_back("gone"); }
+    Status memory_grows(std::span<std::byte> memory) override {
+        log.push_back("grows to " + std::to_string(memory.size() >> 20) + " MiB");
+        return memory.size() > (16 << 20) ? Status(Code::kExhausted, "no region so large") : Status::ok();
+    }
+    std::vector<std::string>& log;
+};
+
+TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_go_before_the_backend) {
+    std::vector<std::string> log;
+    reopen({.extend = [&](const Volume& volume) -> Result<std::unique_ptr<Extension>> {
+        log.push_back("made for " + volume.name());
+        return std::unique_ptr<Extension>(std::make_unique<LoggingExtension>(log));
+    }});
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(resize("a", 2 << 20));
+    EXPECT_EQ(resize("a", 32 << 20).code(), Code::kExhausted);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "a refused resize changes nothing";
+    ASSERT_TRUE(remove("a"));
+    set_.reset();
+    EXPECT_EQ(log, (std::vector<std::string>{"made for a", "grows to 2 MiB", "grows to 32 MiB", "gone"}));
+}
+
+// --- blocking calls, reactors on threads of their own ---
+
+class Threaded : public testing::Test {
+  protected:
+    void start(VolumeSet::Options options) {
+        options_ = options;
+        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&first_, &second_},
+                                           std::move(options));
+        threads_.emplace_back([this] { first_.run(); });
+        threads_.emplace_back([this] { second_.run(); });
+    }
+    void stop() {
+        EXPECT_TRUE(set_->close_all());
+        first_.stop();
+        second_.stop();
+        for (std::thread& thread : threads_) thread.join();
+        threads_.clear();
+        set_.reset();
+    }
+    void restart() {
+        stop();
+        start(options_);
+    }
+    void TearDown() override {
+        if (set_) stop();
+    }
+    Status create(const std::string& name, const std::string& backend, VolumeOptions more = {}) {
+        more.name = name;
+        more.backend = backend;
+        return set_->create(more);
+    }
+    // Runs `what` on the first reactor and waits for it.
+    void on_reactor(const std::function<void()>& what) {
+        std::atomic<bool> done{false};
+        first_.post([&] {
+            what();
+            done = true;
+            done.notify_one();
+        });
+        done.wait(false);
+    }
+
+    VolumeSet::Options options_;
+    SystemClock clock_;
+    reactor::Reactor first_{clock_}, second_{clock_};
+    std::unique_ptr<VolumeSet> set_;
+    std::vector<std::thread> threads_;
+};
+
+TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
+    ASSERT_TRUE(create("doomed", "ram:1M"));
+    ASSERT_TRUE(
+        create("kept", "aio:" + folder.file("disk"), {.size = 1 << 20, .block_size = 4096, .create = true}));
+    ASSERT_TRUE(set_->resize("kept", 2 << 20));
+    ASSERT_TRUE(set_->remove("doomed"));
+    VolumeInfo kept = *set_->find("kept"), declared = *set_->find("declared");
+    restart();
+    ASSERT_TRUE(set_->restore());
+    ASSERT_EQ(set_->list().size(), 1u) << "a declared volume is its configuration's to create";
+    EXPECT_EQ(set_->find("kept")->identity, kept.identity);
+    EXPECT_EQ(set_->find("kept")->size, uint64_t{2 << 20});
+    EXPECT_EQ(set_->find("kept")->block_size, 4096u);
+    // Created in another order than before, it still gets what was its own.
+    ASSERT_TRUE(create("other", "ram:1M"));
+    ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
+    EXPECT_EQ(set_->find("declared")->identity, declared.identity);
+    EXPECT_NE(set_->find("other")->identity.lun, declared.identity.lun);
+}
+
+TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("d", "ram:1M", {.declared = true}));
+    ASSERT_TRUE(set_->resize("d", 3 << 20));
+    restart();
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("d", "ram:1M", {.declared = true}));
+    EXPECT_EQ(set_->find("d")->size, uint64_t{3 << 20});
+}
+
+TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_one) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("away", "aio:" + folder.file("disk"), {.size = 1 << 20, .create = true}));
+    VolumeInfo before = *set_->find("away");
+    std::filesystem::rename(folder.file("disk"), folder.file("elsewhere"));
+    restart();
+    ASSERT_TRUE(set_->restore());
+    EXPECT_TRUE(set_->list().empty());
+    ASSERT_TRUE(create("other", "ram:1M"));
+    EXPECT_EQ(create("away", "ram:1M").code(), Code::kExists);
+    std::filesystem::rename(folder.file("elsewhere"), folder.file("disk"));
+    restart();
+    ASSERT_TRUE(set_->restore());
+    EXPECT_EQ(set_->find("away")->identity, before.identity);
+}
+
+TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {
+    TemporaryFolder folder;
+    std::string path = folder.file("state.json");
+    std::string text = R"({"format": "wss-target-state", "version": 1, "volumes": [{"name": "x)";
+    std::ofstream(path) << text;
+    start({.state_path = path});
+    Status status = set_->restore();
+    EXPECT_EQ(status.code(), Code::kInvalid);
+    EXPECT_NE(status.text().find(path), std::string::npos) << status.text();
+    ASSERT_TRUE(create("a", "ram:1M"));
+    std::stringstream now;
+    now << std::ifstream(path).rdbuf();
+    EXPECT_EQ(now.str(), text);
+}
+
+TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
+    start({.wait = from_ms(50)});
+    ASSERT_TRUE(create("a", "ram:1M"));
+    OpenVolume* held = nullptr;
+    on_reactor([&] {
+        held = set_->table(0).find(0);
+        held->hold();
+    });
+    EXPECT_EQ(set_->remove("a").code(), Code::kTimedOut);
+    EXPECT_EQ(set_->count(), 1u);
+    on_reactor([&] { held->release(); });
+    Nanoseconds deadline = clock_.now() + kPatience;
+    while (set_->count() > 0 && clock_.now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(set_->count(), 0u);
+}
+
+// A stream of requests on one reactor that never stops by itself: hold, submit, release, over and over.
+struct Stream : TestRequest {
+    VolumeTable* table = nullptr;
+    OpenVolume* volume = nullptr;
+    uint64_t completed = 0;
+    std::atomic<bool> stopping{false}, stopped{false};
+    Buffer buffer{4096};
+
+    void next() {
+        volume = stopping ? nullptr : table->find(0);
+        if (volume == nullptr) {
+            stopped = true;
+            stopped.notify_one();
+            return;
+        }
+        volume->hold();
+        op = io::Op::kWrite;
+        offset = 0;
+        length = 4096;
+        data = buffer.data();
+        done = [](Request& request) noexcept {
+            auto& self = static_cast<Stream&>(request);
+            ++self.completed;
+            self.volume->release();
+            self.next();
+        };
+        volume->queue().submit(*this);
+    }
+};
+
+TEST_F(Threaded, volumes_are_removed_under_a_stream_of_io_and_the_stream_ends_cleanly) {
+    start({});
+    TemporaryFolder folder;
+    for (const std::string& backend : {std::string("ram:1M"), "aio:" + folder.file("disk")}) {
+        ASSERT_TRUE(create("busy", backend, {.size = 1 << 20, .create = true}));
+        Stream stream;
+        stream.table = &set_->table(0);
+        first_.post([&] { stream.next(); });
+        for (int i = 0; i < 20; ++i) {
+            ASSERT_TRUE(create("other", "ram:1M"));
+            ASSERT_TRUE(set_->resize("busy", (2 + i % 2) << 20));
+            ASSERT_TRUE(set_->remove("other"));
+        }
+        ASSERT_TRUE(set_->remove("busy"));
+        stream.stopped.wait(false);
+        EXPECT_GT(stream.completed, 0u);
+    }
+}
+
+// --- the state file's text ---
+
+TEST(StateFile, what_is_written_is_read_back) {
+    std::vector<StoredVolume> volumes{
+        {{.name = "a", .backend = "aio:/x \"y\"", .size = 1 << 20, .block_size = 512, .read_only = true},
+         {0, 1}},
+        {{.name = "b", .declared = true}, {kLunMax, kWwidMask}, 77}};
+    auto parsed = parse_state(format_state(volumes), "f");
+    ASSERT_TRUE(parsed) << parsed.status().to_string();
+    EXPECT_EQ(*parsed, volumes);
+}
+
+TEST(StateFile, damage_of_every_kind_is_refused) {
+    const std::string good =
+        format_state({{{.name = "a", .backend = "ram:1M", .size = 1 << 20, .block_size = 512}, {3, 5}}});
+    auto with = [&](const std::string& from, const std::string& to) {
+        std::string text = good;
+        size_t at = text.find(from);
+        EXPECT_NE(at, std::string::npos) << from;
+        return text.replace(at, from.size(), to);
+    };
+    for (const std::string& bad :
+         {std::string("{}"), std::string("[]"), std::string("\0", 1), with("wss-target-state", "other"),
+          with("\"version\": 1", "\"version\": 2"), with("\"lun\": 3", "\"lun\": 16384"),
+          with("\"lun\": 3", "\"lun\": -1"), with("\"lun\": 3", "\"lun\": \"3\""),
+          with("\"name\": \"a\"", "\"name\": \"a/b\""), with("000000000000005", "0"),
+          with("000000000000005", "1000000000000000"), with("000000000000005", "xyz"),
+          with("\"block_size\": 512", "\"block_size\": 513"), with("\"size\"", "\"sise\"")})
+        EXPECT_FALSE(parse_state(bad, "f")) << bad;
+    // Cut anywhere, it is damaged or (only the last newline missing) whole.
+    for (size_t length = 0; length + 2 < good.size(); ++length)
+        EXPECT_FALSE(parse_state(good.substr(0, length), "f"));
+    std::string twice =
+        format_state({{{.name = "a", .declared = true}, {1, 5}}, {{.name = "a", .declared = true}, {2, 6}}});
+    EXPECT_FALSE(parse_state(twice, "f"));
+}
+
+}  // namespace
+}  // namespace wss::volume
