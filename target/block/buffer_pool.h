@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// BufferPool: registered, page-aligned data buffers of one reactor and one fabric.
+//
+// One arena, registered once, cut by the buddy method: blocks of 4 KiB · 2^k, naturally aligned, neighbours
+// merged when both are free. All bookkeeping is allocated at the start, so that take() and give() cost a few
+// loads and stores and never fail for any reason but emptiness.
+//
+// Thread-safety: belongs to its reactor.
+// Lifetime: destroyed when every block is back and no fabric operation refers to the arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/fabric/fabric.h"
+
+namespace wss::block {
+
+class BufferPool {
+  public:
+    // `bytes` is rounded up to a multiple of the largest block.
+    static Result<std::unique_ptr<BufferPool>> create(fabric::Fabric& fabric, size_t bytes);
+    ~BufferPool();
+    BufferPool(const BufferPool&) = delete;
+    BufferPool& operator=(const BufferPool&) = delete;
+
+    // A block of at least `bytes` (1 … kBufferMax), nullptr when there is none now.
+    std::byte* take(size_t bytes) noexcept;
+    // `bytes` as given to take().
+    void give(std::byte* block, size_t bytes) noexcept;
+
+    uint32_t lkey() const noexcept { return region_->lkey(); }
+    size_t size() const noexcept { return region_->bytes().size(); }
+    size_t free_bytes() const noexcept { return free_pages_ * kPageBytes; }
+
+  private:
+    static constexpr size_t kPageBytes = 4096;
+    static constexpr uint32_t kOrders = 10;  // 4 KiB … 2 MiB
+    static constexpr uint32_t kNone = UINT32_MAX;
+    static constexpr uint8_t kNotFree = 0xff;
+
+    explicit BufferPool(std::unique_ptr<fabric::Region> region);
+    static uint32_t order_of(size_t bytes) noexcept;
+    void push(uint32_t page, uint32_t order) noexcept;
+    void unlink(uint32_t page) noexcept;
+
+    std::unique_ptr<fabric::Region> region_;
+    // Of each page that begins a free block: its order and its neighbours in the list of that order.
+    struct Page {
+        uint32_t next = kNone, previous = kNone;
+        uint8_t free_order = kNotFree;
+    };
+    std::vector<Page> pages_;
+    uint32_t heads_[kOrders];
+    size_t free_pages_ = 0;
+};
+
+}  // namespace wss::block

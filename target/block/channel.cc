@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// A channel's life, and the way of completions and messages into it.
+#include "target/block/channel.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+// What a peer can make us log.
+static log::Limiter& peer_log() {
+    static log::Limiter limiter(10);
+    return limiter;
+}
+
+static constexpr uint64_t kReceiveBit = 1;  // of a cookie; others: a Request's address, 0, kShortCookie
+
+static uint32_t slots_for(const ChannelTerms& terms) {
+    return terms.credits + kSpareReceives;
+}
+static uint32_t send_depth_for(const ChannelTerms& terms) {
+    return terms.credits * kSendDepthPerCredit + kSendDepthExtra;
+}
+
+uint32_t Channel::completions_needed(const ChannelTerms& terms) noexcept {
+    return slots_for(terms) + send_depth_for(terms);
+}
+
+Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
+    : lane_(lane),
+      worker_(lane.worker()),
+      record_(std::move(record)),
+      terms_(record_->terms),
+      inline_max_(std::min(lane.fabric().caps().inline_max, kInlineWish)),
+      send_depth_(send_depth_for(terms_)),
+      read_depth_(std::clamp(lane.fabric().caps().read_depth_max, 1u, kReadDepth)),
+      counters_(record_->counters),
+      credits_(terms_.credits),
+      signalled_(send_depth_ + 1) {
+    record_->channel = this;
+    record_->last_heard_ns.store(worker_.reactor().now().count, std::memory_order_relaxed);
+}
+
+Channel::~Channel() {
+    record_->channel = nullptr;
+}
+
+Status Channel::make_slots(uint32_t count) {
+    size_t immediate =
+        terms_.max_it_iu > WSS_SRP_IMM_DATA_OFFSET ? terms_.max_it_iu - WSS_SRP_IMM_DATA_OFFSET : 0;
+    size_t stride = kSlotImmediate + (immediate + kPage - 1) / kPage * kPage;
+    const size_t slots_bytes = stride * count;
+    auto arena = lane_.fabric().allocate(slots_bytes + kBatch * sizeof(ShortBytes), fabric::Access::kLocal);
+    if (!arena) return arena.status().within("receive buffers");
+    arena_ = std::move(*arena);
+    slots_ = count;
+    short_posting_ = {reinterpret_cast<ShortBytes*>(arena_->bytes().data() + slots_bytes), kBatch};
+    requests_ = std::make_unique<Request[]>(count);
+    reposts_.reserve(count);
+    receive_segments_.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+        Request& request = requests_[i];
+        request.channel = this;
+        request.slot = arena_->bytes().data() + i * stride;
+        request.index = static_cast<uint16_t>(i);
+        request.io.done = storage_done;
+        request.io.context = &request;
+        receive_segments_[i] = {request.iu(), terms_.max_it_iu, arena_->lkey()};
+        reposts_.push_back({uint64_t{i} << 1 | kReceiveBit, {&receive_segments_[i], 1}});
+    }
+    return Status::ok();
+}
+
+Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data) {
+    WSS_TRY(make_slots(slots_for(terms_)));
+    fabric::ConnectionOptions options;
+    options.send_depth = send_depth_;
+    options.receive_depth = slots_;
+    options.send_segments = 1;
+    options.inline_bytes = inline_max_;
+    options.read_depth = kReadDepth;
+    auto connection = request.create(lane_.poller(), options, *this);
+    if (!connection) return connection.status();
+    connection_ = std::move(*connection);
+    // From here on the connection has a life of its own: it ends by on_closed() or on_refused().
+    if (!post_receives()) return Status::ok();
+    if (Status accepted = connection_->accept(accept_data); !accepted) close(accepted.to_string());
+    return Status::ok();
+}
+
+void Channel::set_life(Life next) noexcept {
+    WSS_ASSERT(next > life_, "a channel's life goes forwards");
+    life_ = next;
+}
+
+void Channel::close(std::string_view why) noexcept {
+    if (life_ >= Life::kClosing) return;
+    set_life(Life::kClosing);
+    log::debug("{}: closing the channel: {}", record_->peer, why);
+    connection_->close();
+}
+
+void Channel::drain(std::string_view why) noexcept {
+    if (life_ == Life::kConnecting) return close(why);
+    if (life_ != Life::kLive) return;
+    set_life(Life::kDraining);
+    drain_reason_ = why;
+    say_goodbye_ = true;
+    mark_dirty();
+}
+
+void Channel::log_out(Request& request) noexcept {
+    recycle(request);
+    if (life_ != Life::kLive) return;
+    set_life(Life::kDraining);
+    drain_reason_ = "the initiator logged out";
+    mark_dirty();
+}
+
+// Called at the end of each turn in which something was posted or completed.
+void Channel::finish_drain_if_idle() noexcept {
+    if (life_ != Life::kDraining || in_flight_ > 0 || batch_count_ > 0 || short_count_ > 0) return;
+    if (say_goodbye_) {
+        say_goodbye_ = false;
+        ShortBytes message{};
+        wire::encode_target_logout({.reason = 0}, message.bytes);
+        send_short(message);
+        return;
+    }
+    if (sends_outstanding_ == since_signal_) close(drain_reason_);
+}
+
+void Channel::violation(std::string_view what) noexcept {
+    counters_.violations.add();
+    if (running() && peer_log().allow())
+        log::warning("{}: closing the channel, the peer broke the protocol: {}", record_->peer, what);
+    close("protocol violation");
+}
+
+void Channel::mark_dirty() noexcept {
+    lane_.mark_dirty(*this);
+}
+
+bool Channel::take_credit() noexcept {
+    if (credits_ == 0) {
+        violation("a command beyond its credits");
+        return false;
+    }
+    --credits_;
+    return true;
+}
+
+void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
+    if (life_ == Life::kConnecting) set_life(Life::kLive);
+    record_->established.store(true, std::memory_order_relaxed);
+}
+
+void Channel::on_refused(fabric::Connection& connection, const Status& why,
+                         std::span<const std::byte>) noexcept {
+    on_closed(connection, why);
+}
+
+void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
+    if (running() && peer_log().allow()) log::info("{}: connection lost: {}", record_->peer, why.to_string());
+    set_life(Life::kClosed);
+    batch_count_ = 0;
+    for (uint32_t i = 0; i < slots_; ++i) {
+        State state = requests_[i].state;
+        if (state != State::kStorage && state != State::kLocking) release(requests_[i]);
+    }
+    if (busy_ == 0) lane_.channel_died();
+}
+
+void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
+    bool heard = false;
+    for (const fabric::Completion& completion : completions) {
+        if (completion.status != fabric::CompletionStatus::kOk) {
+            completion_failed(completion);
+        } else if ((completion.cookie & kReceiveBit) == 0) {
+            sent(completion.cookie);
+        } else if (completion.kind != fabric::CompletionKind::kReceive) {
+            violation("an RDMA write that nobody asked for");
+        } else {
+            heard = true;
+            received(requests_[completion.cookie >> 1], completion.length);
+        }
+    }
+    if (heard) record_->last_heard_ns.store(worker_.reactor().now().count, std::memory_order_relaxed);
+}
+
+void Channel::completion_failed(const fabric::Completion& completion) noexcept {
+    if (completion.status == fabric::CompletionStatus::kFlushed || !running()) return;
+    if (peer_log().allow())
+        log::warning("{}: the channel failed: {}{}", record_->peer, fabric::to_string(completion.status),
+                     completion.status == fabric::CompletionStatus::kRemoteAccess
+                         ? " (a command named memory that the initiator does not share with us)"
+                         : "");
+    close(fabric::to_string(completion.status));
+}
+
+void Channel::received(Request& request, uint32_t length) noexcept {
+    // A command may overtake the news that the connection is established.
+    if (life_ == Life::kConnecting) set_life(Life::kLive);
+    if (!running()) return;
+    request.iu_length = length;
+    switch (wire::opcode_of({request.iu(), length})) {
+        case WSS_SRP_CMD:
+            // While draining commands are no longer begun: the peer will see the connection close and knows
+            // that they were not answered.
+            return life_ == Life::kLive ? start_command(request) : recycle(request);
+        case WSS_SRP_TSK_MGMT:
+            return life_ == Life::kLive ? start_task_management(request) : recycle(request);
+        case WSS_SRP_I_LOGOUT:
+            return log_out(request);
+        case WSS_SRP_CRED_RSP:
+        case WSS_SRP_AER_RSP:
+        case WSS_SRP_KEEPALIVE_REQ:
+            return received_short(request);
+        default:
+            return violation("a message of an unknown kind");
+    }
+}
+
+void Channel::received_short(Request& request) noexcept {
+    wire::ShortMessage message;
+    if (wire::parse_short({request.iu(), request.iu_length}, message) != wire::ParseError::kNone)
+        return violation("a short message that is too short");
+    recycle(request);
+    if (message.opcode != WSS_SRP_KEEPALIVE_REQ) return;
+    if ((terms_.caps & WSS_CAP_KEEPALIVE) == 0) return violation("a keep-alive that was not agreed on");
+    ShortBytes answer{};
+    wire::encode_short({.opcode = WSS_SRP_KEEPALIVE_RSP, .tag = message.tag}, answer.bytes);
+    send_short(answer);
+}
+
+void Channel::sent(uint64_t cookie) noexcept {
+    sends_outstanding_ -= signalled_[signalled_head_];
+    signalled_head_ = (signalled_head_ + 1) % signalled_.size();
+    if (!answers_.empty() || !fetches_.empty() || short_count_ > 0 || batch_count_ > 0 ||
+        life_ == Life::kDraining)
+        mark_dirty();
+    if (cookie == kShortCookie) short_busy_ = false;
+    if (cookie == 0 || cookie == kShortCookie || !running()) return;
+    Request& request = *reinterpret_cast<Request*>(cookie);
+    if (request.state == State::kSending) return recycle(request);
+    --reads_outstanding_;
+    if (--request.outstanding == 0 && request.moved == request.to_move) fetched(request);
+}
+
+// Full: the message is dropped. A peer that floods us with keep-alives knows that we are alive, and a
+// notification is a hint that another one of the same queue gives as well.
+void Channel::send_short(const ShortBytes& message) noexcept {
+    if (!running() || short_count_ == kShortQueue) return;
+    short_queue_[(short_head_ + short_count_++) % kShortQueue] = message;
+    mark_dirty();
+}
+
+void Channel::send_notify(uint8_t event, uint64_t lun) noexcept {
+    ShortBytes message{};
+    wire::encode_notify({.event = event, .lun = lun}, message.bytes);
+    send_short(message);
+}
+
+void Channel::volume_changed(volume::Change change, uint64_t lun) noexcept {
+    if (!running()) return;
+    if (terms_.notify()) {
+        // One channel of the session speaks for all.
+        constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
+                                       WSS_SRP_NOTIFY_READ_ONLY};
+        if (record_->number == 0) send_notify(kEvents[static_cast<size_t>(change)], lun);
+        return;
+    }
+    if (attentions_.size() <= lun) attentions_.resize(lun + 1);
+    if (change == volume::Change::kResized) attentions_[lun].add(scsi::Attention::kCapacityChanged);
+    if (change == volume::Change::kReadOnly) attentions_[lun].add(scsi::Attention::kModeChanged);
+    if (change == volume::Change::kAdded || change == volume::Change::kRemoved)
+        for (uint64_t each : worker_.units().luns())
+            if (each < attentions_.size()) attentions_[each].add(scsi::Attention::kLunsChanged);
+}
+
+// The end of a request, whatever became of it: gives back all it holds (Q2).
+void Channel::release(Request& request) noexcept {
+    if (request.state == State::kReceiving) return;
+    static_cast<ListNode<>&>(request).unlink();
+    end_change(request);
+    if (request.buffer_bytes > 0) lane_.buffers().give(request.data, request.buffer_bytes);
+    if (request.admin_bytes > 0) lane_.admin_buffers().give(request.admin, request.admin_bytes);
+    request.buffer_bytes = request.admin_bytes = 0;
+    if (request.unit != nullptr) worker_.units().release(*request.unit);
+    request.unit = nullptr;
+    request.state = State::kReceiving;
+    --in_flight_;
+    if (AbortJob* job = std::exchange(request.abort_job, nullptr)) job->drop();
+}
+
+// ... and posts its receive again.
+void Channel::recycle(Request& request) noexcept {
+    release(request);
+    if (!running()) return;
+    reposts_.push_back({uint64_t{request.index} << 1 | kReceiveBit, {&receive_segments_[request.index], 1}});
+    mark_dirty();
+}
+
+}  // namespace wss::block

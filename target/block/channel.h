@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channel: one connection of an initiator. Receives commands, runs them, answers.
+//
+// Its slots, send queue and lists are made when it is made; nothing is allocated per command. Messages are
+// built during a reactor's turn and posted together at its end (flush()).
+//
+//   channel.cc           life: open, close, drain, completions
+//   request_datapath.cc  what a command needs before and after its storage (the states: request.h)
+//   storage.cc           its storage operations
+//   transfer.cc          which work requests move its data and answer it
+//   task_management.cc   aborts
+//
+// Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
+// commands in flight are finished and answered, new ones are not begun. kClosing: the connection is going
+// down. kClosed: on_closed() was heard; the channel dies when the storage has let go of its last request.
+//
+// Credits: what the peer may have outstanding is `credits_`, its view; a command beyond it ends the
+// connection.
+//
+// Thread-safety: belongs to its lane's reactor. Others reach it through its ChannelRecord and post().
+// Ownership: the lane owns it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/fabric/fabric.h"
+#include "target/block/limits.h"
+#include "target/block/request.h"
+#include "target/block/session.h"
+#include "target/block/unit.h"
+
+namespace wss::block {
+
+class Lane;
+class Worker;
+
+class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>, public ListNode<Lane> {
+  public:
+    Channel(Lane& lane, std::shared_ptr<ChannelRecord> record);
+    ~Channel() override;
+
+    // Makes the connection, posts every receive, accepts. On failure the request is rejected by the caller.
+    // How many completions of its poller a channel may have outstanding.
+    static uint32_t completions_needed(const ChannelTerms& terms) noexcept;
+    Status open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data);
+    // Ends the connection now. The first reason counts.
+    void close(std::string_view why) noexcept;
+    // Finishes what is in flight, then closes.
+    void drain(std::string_view why) noexcept;
+
+    // Posts what this turn has built; returns the number of work requests posted.
+    size_t flush() noexcept;
+    // What `request` waited for in the lane's FIFO.
+    void buffer_offered(Request& request, std::byte* block) noexcept;
+    void volume_changed(volume::Change change, uint64_t lun) noexcept;
+
+    // Task management: `job` waits for the commands here that it means; then tells its requester.
+    void abort_tasks(AbortJob& job) noexcept;
+    void tasks_aborted(uint16_t slot, bool failed) noexcept;
+
+    bool dead() const noexcept { return life_ == Life::kClosed && busy_ == 0; }
+    const ChannelRecord& record() const noexcept { return *record_; }
+    const std::shared_ptr<ChannelRecord>& shared_record() const noexcept { return record_; }
+
+    // For the range locks.
+    void lock_granted(uint16_t slot, uint64_t lock_id) noexcept;
+    void hold_lifted(Request& request) noexcept;
+
+    void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
+    void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
+    void on_completions(fabric::Connection&, std::span<const fabric::Completion>) noexcept override;
+    void on_closed(fabric::Connection&, const Status& why) noexcept override;
+
+  private:
+    enum class Life : uint8_t { kConnecting, kLive, kDraining, kClosing, kClosed };
+    struct ShortBytes {
+        std::array<std::byte, 16> bytes;
+    };
+
+    // channel.cc
+    void set_life(Life next) noexcept;
+    Status make_slots(uint32_t count);
+    void mark_dirty() noexcept;
+    void violation(std::string_view what) noexcept;
+    void completion_failed(const fabric::Completion& completion) noexcept;
+    void received(Request& request, uint32_t length) noexcept;
+    void received_short(Request& request) noexcept;
+    void sent(uint64_t cookie) noexcept;
+    void send_short(const ShortBytes& message) noexcept;
+    void log_out(Request& request) noexcept;
+    void send_notify(uint8_t event, uint64_t lun) noexcept;
+    bool take_credit() noexcept;
+    void finish_drain_if_idle() noexcept;
+    bool running() const noexcept { return life_ == Life::kLive || life_ == Life::kDraining; }
+
+    // request_datapath.cc
+    void start_command(Request& request) noexcept;
+    void interpret(Request& request) noexcept;
+    void dispatch(Request& request) noexcept;
+    void prepare(Request& request) noexcept;
+    void with_table(Request& request) noexcept;
+    void with_buffer(Request& request) noexcept;
+    bool obtain(Request& request, uint32_t bytes, bool admin) noexcept;
+    void use_block(Request& request, std::byte* block) noexcept;
+    void data_ready(Request& request) noexcept;
+    void begin_change(Request& request) noexcept;
+    void change(Request& request) noexcept;
+    void end_change(Request& request) noexcept;
+    void respond_good(Request& request) noexcept;
+    void respond_sense(Request& request, const wire::Sense& sense) noexcept;
+    void respond(Request& request) noexcept;
+    void count_error(const wire::Sense& sense) noexcept;
+
+    // storage.cc
+    void submit(Request& request, io::Op op, uint64_t offset, uint64_t length, std::byte* data) noexcept;
+    static void storage_done(io::Request& io) noexcept;
+    void storage_finished(Request& request) noexcept;
+    void storage_failed(Request& request) noexcept;
+    void next_unmap(Request& request) noexcept;
+    void next_write_same(Request& request) noexcept;
+    void next_verify(Request& request) noexcept;
+    void verify_read(Request& request) noexcept;
+    void compare_and_write(Request& request) noexcept;
+
+    // transfer.cc
+    void begin_fetch(Request& request, std::byte* to, uint32_t lkey, uint32_t length) noexcept;
+    void begin_table_fetch(Request& request) noexcept;
+    void fetched(Request& request) noexcept;
+    void table_fetched(Request& request) noexcept;
+    bool post_receives() noexcept;
+    void build() noexcept;
+    bool build_answer(Request& request) noexcept;
+    bool build_data_writes(Request& request, bool fused) noexcept;
+    void build_message(Request& request) noexcept;
+    void build_fused(fabric::WorkRequest& work, Request& request) noexcept;
+    bool build_reads(Request& request) noexcept;
+    void build_short() noexcept;
+    fabric::RemoteAddress next_piece(Request& request, uint32_t& length) const noexcept;
+    void advance(Request& request, uint32_t length) noexcept;
+    bool has_room() const noexcept { return batch_count_ < kBatch && sends_outstanding_ < send_depth_; }
+    fabric::WorkRequest& add(fabric::Op op, std::byte* data, uint32_t length, uint32_t lkey) noexcept;
+    void signal(fabric::WorkRequest& work, uint64_t cookie) noexcept;
+    bool can_fuse(const Request& request) const noexcept;
+    uint32_t take_credits_to_return() noexcept;
+    void release(Request& request) noexcept;
+    void recycle(Request& request) noexcept;
+
+    // task_management.cc
+    void start_task_management(Request& request) noexcept;
+    void abort(Request& victim, AbortJob& job) noexcept;
+    void respond_task(Request& request, uint8_t status) noexcept;
+
+    // Immutable.
+    Lane& lane_;
+    Worker& worker_;
+    const std::shared_ptr<ChannelRecord> record_;
+    const ChannelTerms terms_;
+    const uint32_t inline_max_;
+    const uint32_t send_depth_;
+    const uint32_t read_depth_;
+    Counters& counters_;
+
+    std::unique_ptr<fabric::Region> arena_;
+    std::unique_ptr<Request[]> requests_;
+    std::unique_ptr<fabric::Connection> connection_;  // dies first: it refers to the memory above
+    uint32_t slots_ = 0;
+
+    Life life_ = Life::kConnecting;
+    uint32_t busy_ = 0;                             // requests that storage or range locks hold
+    uint32_t in_flight_ = 0;                        // requests that are not kReceiving
+    uint32_t credits_;                              // commands the peer may send now
+    uint32_t owed_ = 0;                             // credits of requests that got no answer
+    std::vector<scsi::UnitAttentions> attentions_;  // by LUN; of a peer that is not notified
+
+    // The send queue.
+    List<Request> answers_;  // kSending, not wholly built
+    List<Request> fetches_;  // kFetching*, with READs to be built
+    uint32_t reads_outstanding_ = 0;
+    uint32_t sends_outstanding_ = 0;  // work requests posted and not known to be complete
+    uint32_t since_signal_ = 0;
+    std::vector<uint16_t> signalled_;  // ring: work requests up to and with each signalled one
+    size_t signalled_head_ = 0, signalled_tail_ = 0;
+    // Built, not yet posted.
+    std::array<fabric::WorkRequest, kBatch> batch_;
+    std::array<fabric::Segment, kBatch> segments_;
+    uint32_t batch_count_ = 0;
+    std::vector<fabric::Receive> reposts_;
+    std::vector<fabric::Segment> receive_segments_;  // by slot
+    std::array<ShortBytes, kShortQueue> short_queue_;
+    std::span<ShortBytes> short_posting_;  // registered: payloads of the batch
+    bool short_busy_ = false;  // one that could not be inlined is being sent from short_posting_[0]
+    uint32_t short_head_ = 0, short_count_ = 0;
+    bool say_goodbye_ = false;  // kDraining: the peer is told by a T_LOGOUT
+    std::string_view drain_reason_;
+};
+
+}  // namespace wss::block

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Login: what a peer asks for, what it gets, and in words why not.
+//
+// Pure: the same bytes and limits give the same answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lib/fabric/fabric.h"
+#include "lib/wire/srp.h"
+#include "target/block/limits.h"
+
+namespace wss::block {
+
+struct LoginLimits {
+    uint32_t credits = kCreditsDefault;
+    uint32_t keepalive_ms = kKeepaliveDefault_ms;
+    uint32_t caps = WSS_CAP_ALL;  // what may be granted
+};
+
+// What a channel works by. Immutable once granted.
+struct ChannelTerms {
+    uint32_t credits = 0;
+    uint32_t max_it_iu = 0;
+    uint16_t imm_data_offset = 0;  // 0: no immediate data
+    uint32_t caps = 0;             // enum wss_cap
+    uint32_t keepalive_ms = 0;     // 0: never
+    bool extended = false;         // a WSS peer
+
+    bool fused() const { return caps & WSS_CAP_FUSED_COMPLETION; }
+    bool remote_invalidate() const { return caps & WSS_CAP_REMOTE_INVALIDATE; }
+    bool notify() const { return caps & WSS_CAP_NOTIFY; }
+};
+
+struct Refusal {
+    uint32_t reason = WSS_SRP_REJ_UNABLE_TO_ESTABLISH;
+    std::string text;  // reaches the user's terminal
+};
+
+// nullopt: granted, `terms` is filled.
+std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginRequest& request,
+                                 const LoginLimits& limits, const fabric::Caps& caps, ChannelTerms& terms);
+
+// "0x0123…": 32 digits.
+std::string to_string(const wire::PortId& id);
+
+}  // namespace wss::block

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Range locks: what makes COMPARE AND WRITE one atomic step against all other writes, on every reactor, while
+// ordinary writes take no lock.
+//
+// COMPARE AND WRITE is rare; writes are not. So the rare one pays: it asks reactor 0 for its range; that asks
+// every reactor to hold back writes that overlap it and have not begun, and to report when those that have
+// begun are done; then the lock is granted. An ordinary write looks at one list of its own reactor, which is
+// empty.
+//
+//   worker w                 reactor 0                     every worker
+//   acquire(range) --------> queue; no overlap with an
+//                            earlier lock?
+//                            hold(id, range) ------------> Unit::holds; wait for overlapping writers
+//                                             <----------- quiet(id)
+//   lock_granted <---------- all quiet
+//   read, compare, write
+//   release(id) -----------> lift(id) -------------------> held writes begin
+//                            grant who overlapped and waits
+//
+// Tasks posted from one reactor to another keep their order, so a lift is seen before the next hold.
+// Locks are granted first come, first served, also against earlier ones that still wait: none starves.
+//
+// Thread-safety: belongs to reactor 0.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "target/block/unit.h"
+
+namespace wss::block {
+
+class Service;
+struct ChannelRecord;
+
+class RangeLocks {
+  public:
+    explicit RangeLocks(Service& service) : service_(service) {}
+
+    void acquire(uint64_t lun, ByteRange range, std::shared_ptr<ChannelRecord> requester, uint16_t slot);
+    void quiet(uint64_t lock_id);
+    void release(uint64_t lock_id);
+    size_t count() const noexcept { return locks_.size(); }
+
+  private:
+    struct Lock {
+        uint64_t id = 0;
+        uint64_t lun = 0;
+        ByteRange range;
+        std::shared_ptr<ChannelRecord> requester;
+        uint16_t slot = 0;
+        bool asked = false;       // every worker was told to hold the range
+        size_t workers_left = 0;  // not quiet yet
+    };
+    void ask_next();
+    void ask(Lock& lock);
+
+    Service& service_;
+    std::list<Lock> locks_;  // in order of arrival
+    uint64_t next_id_ = 1;
+};
+
+}  // namespace wss::block

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Request: one command on its way through the target. The life of a request is told here.
+//
+// A channel has a fixed number of slots (credits + spare). A slot is a Request and a piece of the channel's
+// registered receive arena:
+//
+//        0        256                         4028   4096
+//        +---------+---------------------------+------+---------------- ... -+
+//        | answer  | data of administrative    |  IU: header | immediate data |
+//        | IU      | commands (INQUIRY, ...)   |      |      |                |
+//        +---------+---------------------------+------+---------------- ... -+
+//
+// The IU is received at 4028, so that immediate data, which begins 68 bytes into it, is page-aligned and goes
+// to storage without a copy.
+//
+// States, and who may touch the request, its buffer and the initiator's memory meanwhile
+//   kReceiving      the fabric: its receive is posted or about to be
+//   kWaiting        the channel, while it looks at the command; the lane: in its FIFO for a buffer
+//   kFetchingTable  the fabric: RDMA READ of the descriptor table
+//   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
+//   kHeld           the unit: a COMPARE AND WRITE owns blocks that this one would write
+//   kLocking        the range locks: a COMPARE AND WRITE that waits for its turn
+//   kStorage        the volume's queue
+//   kSending        the channel: its answer waits for room in the send queue; then the fabric: posted
+//   kAborting       nobody: task management, waiting for the tasks it aborts to end
+//
+//   read   kReceiving → [kWaiting] → kStorage → kSending → kReceiving
+//          RAM volume: kReceiving → kSending → kReceiving
+//   write  kReceiving → [kWaiting] → kFetchingData → [kHeld] → kStorage → kSending → kReceiving
+//          immediate data: kReceiving → [kHeld] → kStorage → kSending → kReceiving
+//
+// Invariants
+//  Q1  A slot's receive is posted again when nothing refers to its bytes any more: at once when the answer is
+//      inlined and unsignalled, else when the last signalled work request of the request completed (F2).
+//  Q2  A buffer goes back to its pool in exactly one place, Channel::release(), after the fabric and the
+//      storage are done with it.
+//  Q3  An aborted request runs to the end of what it has begun, is not answered, and tells who aborted it.
+//  Q4  When the connection has closed, requests with the storage or the range locks stay until those are
+//      done; all others are released at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lib/base/list.h"
+#include "lib/io/backend.h"
+#include "lib/wire/srp.h"
+#include "target/scsi/scsi.h"
+
+namespace wss::block {
+
+class Channel;
+struct AbortJob;
+struct Unit;
+
+enum class State : uint8_t {
+    kReceiving,
+    kWaiting,
+    kFetchingTable,
+    kFetchingData,
+    kHeld,
+    kLocking,
+    kStorage,
+    kSending,
+    kAborting,
+};
+std::string_view to_string(State state);
+
+// Cookie of a short message that was not inlined (a Request's address is a multiple of 64).
+constexpr uint64_t kShortCookie = 2;
+
+// The parts of a slot, in bytes from its start.
+constexpr size_t kSlotAnswer = 0;
+constexpr size_t kSlotAnswerBytes = WSS_SRP_MAX_TI_IU_LEN;
+constexpr size_t kSlotAdmin = kSlotAnswer + kSlotAnswerBytes;
+constexpr size_t kSlotIu = 4096 - WSS_SRP_IMM_DATA_OFFSET;
+constexpr size_t kSlotAdminBytes = kSlotIu - kSlotAdmin;
+constexpr size_t kSlotImmediate = 4096;
+static_assert(kSlotIu + WSS_SRP_IMM_DATA_OFFSET == kSlotImmediate, "immediate data is page-aligned");
+
+struct ByteRange {
+    uint64_t begin = 0, end = 0;
+    bool overlaps(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
+};
+
+struct WriterTag {};  // in a unit's list of writes in flight
+
+struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
+    // Immutable after the channel is made.
+    Channel* channel = nullptr;
+    std::byte* slot = nullptr;
+    uint16_t index = 0;
+
+    State state = State::kReceiving;
+    bool aborted = false;  // Q3
+    bool is_task_management = false;
+    bool locked = false;            // holds a range lock
+    uint8_t phase = 0;              // of a command of several storage operations
+    AbortJob* abort_job = nullptr;  // who waits for the end of this one (Q3)
+
+    uint32_t iu_length = 0;
+    wire::Command command;
+    scsi::Action action;
+    Unit* unit = nullptr;  // held
+
+    // The data: a pool's buffer, the receive slot, or the memory of a RAM volume.
+    std::byte* data = nullptr;
+    uint32_t data_lkey = 0;
+    bool data_is_volume = false;  // the memory of a RAM volume: outlives the request
+    uint32_t buffer_bytes = 0;    // of the I/O pool's buffer at `data`; 0: it is none
+    std::byte* admin = nullptr;   // piece of the admin pool: table or a long answer
+    uint32_t admin_bytes = 0;
+    uint32_t wanted_bytes = 0;  // kWaiting: what it waits for
+    bool wants_admin = false;
+
+    // Data movement: `moved` of `to_move` bytes are covered by work requests built so far.
+    const wire::DataBuffer* remote = nullptr;
+    std::byte* local = nullptr;
+    uint32_t local_lkey = 0;
+    uint32_t to_move = 0;
+    uint32_t moved = 0;
+    uint32_t descriptor = 0;         // the next one
+    uint32_t descriptor_offset = 0;  // bytes of it already covered
+    uint32_t outstanding = 0;        // signalled READs
+
+    // The answer.
+    uint8_t status = 0;
+    uint8_t task_status = 0;
+    bool has_sense = false;
+    bool answer_waits = false;  // its text was not inlined: the slot is needed until it completed
+    uint32_t in_given = 0;      // bytes that the command gives, whether they fit or not
+    uint32_t out_taken = 0;     // bytes taken of the data-out buffer
+    wire::Sense sense;
+
+    uint64_t progress = 0;  // bytes (or ranges, for UNMAP) done of a command of several operations
+    uint64_t lock_id = 0;
+    ByteRange range;  // of the volume, that it changes
+    io::Request io;
+
+    std::byte* iu() const { return slot + kSlotIu; }
+    uint64_t unit_block() const;
+};
+
+}  // namespace wss::block

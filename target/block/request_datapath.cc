@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// A command, from its IU to its answer, except its storage operations (storage.cc) and the movement of its
+// data (transfer.cc). The states are told in request.h.
+//
+//   start_command   parse, find the unit, interpret
+//   dispatch        by kind of action
+//   prepare         descriptor table, then buffer, then data-out: each step may wait, and goes on by the next
+//   data_ready      everything is here: storage, through begin_change() for what writes
+//   respond_*       the answer
+#include <algorithm>
+#include <cstring>
+
+#include "target/block/channel.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+using Kind = scsi::Action::Kind;
+
+std::string_view to_string(State state) {
+    constexpr std::string_view kNames[] = {"receiving", "waiting", "fetching-table", "fetching-data", "held",
+                                           "locking",   "storage", "sending",        "aborting"};
+    return kNames[static_cast<size_t>(state)];
+}
+
+static void reset(Request& request) {
+    request.state = State::kWaiting;
+    request.aborted = request.is_task_management = request.locked = false;
+    request.phase = 0;
+    request.action = {};
+    request.unit = nullptr;
+    request.data = nullptr;
+    request.data_is_volume = false;
+    request.remote = nullptr;
+    request.to_move = request.moved = 0;
+    request.status = wire::kGood;
+    request.has_sense = request.answer_waits = false;
+    request.in_given = request.out_taken = 0;
+    request.progress = 0;
+}
+
+void Channel::start_command(Request& request) noexcept {
+    if (!take_credit()) return;
+    reset(request);
+    ++in_flight_;
+    counters_.commands.add();
+    wire::Bytes iu{request.iu(), request.iu_length};
+    auto error = wire::parse_command(iu, terms_.imm_data_offset, request.command);
+    if (error == wire::ParseError::kTooShort) return violation("a command that is too short");
+    if (error != wire::ParseError::kNone) {
+        request.command.in = request.command.out = {};
+        return respond_sense(request, scsi::sense::data_buffer_too_short());
+    }
+    request.unit = worker_.units().find(request.command.lun);
+    if (request.unit != nullptr) {
+        worker_.units().hold(*request.unit);
+        request.unit->refresh();
+    }
+    interpret(request);
+}
+
+// Of what a slot's own room is too small for: REPORT LUNS of many volumes. 0: fits.
+static uint32_t long_answer(const wire::Command& command, size_t luns) {
+    if (wire::get8(command.cdb.data()) != wire::kReportLuns) return 0;
+    size_t bytes = 8 + 8 * luns;
+    return bytes > kSlotAdminBytes ? static_cast<uint32_t>(std::min<size_t>(bytes, scsi::kAnswerMax)) : 0;
+}
+
+void Channel::interpret(Request& request) noexcept {
+    static const scsi::Device kAbsent{.present = false};
+    auto luns = worker_.units().luns();
+    uint32_t room = long_answer(request.command, luns.size());
+    if (room > 0 && request.admin_bytes == 0 && !obtain(request, room, true)) return;
+    wire::MutableBytes answer{request.slot + kSlotAdmin, kSlotAdminBytes};
+    request.data_lkey = arena_->lkey();
+    if (request.admin_bytes > 0) {
+        answer = {request.admin, request.admin_bytes};
+        request.data_lkey = lane_.admin_buffers().lkey();
+    }
+    uint64_t lun = request.command.lun;
+    scsi::UnitAttentions* attentions =
+        request.unit != nullptr && lun < attentions_.size() ? &attentions_[lun] : nullptr;
+    const scsi::Device& device = request.unit != nullptr ? request.unit->device : kAbsent;
+    request.action = scsi::interpret(request.command.cdb, device, luns, attentions, answer);
+    request.data = answer.data();
+    dispatch(request);
+}
+
+// Whether the command takes data of the initiator that is not inside the IU.
+static bool fetches_data(const Request& request) {
+    return request.action.data_out_length > 0 &&
+           request.command.out.kind != wire::DataBuffer::Kind::kImmediate;
+}
+
+void Channel::dispatch(Request& request) noexcept {
+    const scsi::Action& action = request.action;
+    switch (action.kind) {
+        case Kind::kFail:
+            request.status = action.status;
+            return action.status == wire::kCheckCondition ? respond_sense(request, action.sense)
+                                                          : respond(request);
+        case Kind::kFlush:
+            if (!request.unit->device.volatile_cache) return respond_good(request);
+            return submit(request, io::Op::kFlush, 0, 0, nullptr);
+        case Kind::kRead:
+            counters_.reads.add();
+            break;
+        case Kind::kWrite:
+        case Kind::kWriteSame:
+        case Kind::kCompareAndWrite:
+            counters_.writes.add();
+            break;
+        default:
+            break;
+    }
+    if (request.command.out.length < action.data_out_length)
+        return respond_sense(request, scsi::sense::data_buffer_too_short());
+    prepare(request);
+}
+
+void Channel::prepare(Request& request) noexcept {
+    const wire::DataBuffer& out = request.command.out;
+    const wire::DataBuffer& in = request.command.in;
+    if (!out.partial && !in.partial) return with_table(request);
+    // No command has data both ways, so one table is all that makes sense; and a request has room for one
+    // piece of the admin pool, so a long answer with a partial table is refused as well.
+    const uint32_t length = out.partial ? out.table.length : in.table.length;
+    if ((out.partial && in.partial) || request.admin_bytes > 0 || length == 0 || length > kBufferMax)
+        return respond_sense(request, scsi::sense::data_buffer_too_short());
+    if (obtain(request, length, true)) begin_table_fetch(request);
+}
+
+// The room for its data that the command needs from the pool.
+static uint32_t buffer_needed(const Request& request) {
+    const scsi::Action& action = request.action;
+    const bool immediate = request.command.out.kind == wire::DataBuffer::Kind::kImmediate;
+    const uint32_t block = request.unit != nullptr ? request.unit->device.block_size : 512;
+    const uint64_t bytes = action.blocks * block;
+    const uint32_t chunk = static_cast<uint32_t>(std::min<uint64_t>(bytes, kCompareChunk));
+    switch (action.kind) {
+        case Kind::kRead: {
+            if (request.unit->memory != nullptr) return 0;
+            uint32_t wanted = std::min(action.data_in_length, request.command.in.length);
+            return (wanted + block - 1) / block * block;
+        }
+        case Kind::kWrite:
+            return immediate || request.unit->memory != nullptr ? 0 : action.data_out_length;
+        case Kind::kUnmap:
+            return immediate ? 0 : action.data_out_length;
+        case Kind::kWriteSame:
+            return action.no_data_out ? 0 : chunk;
+        case Kind::kVerify:
+            return action.data_out_length + chunk;
+        case Kind::kCompareAndWrite:
+            return action.data_out_length + static_cast<uint32_t>(bytes);
+        default:
+            return 0;
+    }
+}
+
+void Channel::with_table(Request& request) noexcept {
+    uint32_t bytes = buffer_needed(request);
+    if (bytes > kBufferMax) return respond_sense(request, scsi::sense::invalid_field(0));
+    if (bytes > 0 && !obtain(request, bytes, false)) return;
+    with_buffer(request);
+}
+
+// Takes a block of a pool, or queues for one: then the request goes on by buffer_offered().
+bool Channel::obtain(Request& request, uint32_t bytes, bool admin) noexcept {
+    request.wanted_bytes = bytes;
+    request.wants_admin = admin;
+    BufferPool& pool = admin ? lane_.admin_buffers() : lane_.buffers();
+    std::byte* block = lane_.someone_waits(admin) ? nullptr : pool.take(bytes);
+    if (block == nullptr) {
+        counters_.waited_for_buffer.add();
+        request.state = State::kWaiting;
+        lane_.wait(request, admin);
+        return false;
+    }
+    use_block(request, block);
+    return true;
+}
+
+void Channel::use_block(Request& request, std::byte* block) noexcept {
+    if (request.wants_admin) {
+        request.admin = block;
+        request.admin_bytes = request.wanted_bytes;
+        return;
+    }
+    request.data = block;
+    request.buffer_bytes = request.wanted_bytes;
+    request.data_lkey = lane_.buffers().lkey();
+}
+
+void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
+    use_block(request, block);
+    if (!running()) return release(request);
+    if (!request.wants_admin) return with_buffer(request);
+    // Before interpret() the action is still the one that reset() left.
+    if (request.action.kind == Kind::kFail) return interpret(request);
+    begin_table_fetch(request);
+}
+
+void Channel::with_buffer(Request& request) noexcept {
+    if (request.action.kind == Kind::kWrite && request.unit->memory != nullptr) return begin_change(request);
+    if (fetches_data(request))
+        return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
+    // Immediate data: a write takes it from where it is; who needs room behind it has a buffer to copy it to.
+    if (request.action.data_out_length > 0) {
+        counters_.immediate.add();
+        counters_.written_bytes.add(request.action.data_out_length);
+        request.out_taken = request.action.data_out_length;
+        auto* immediate = const_cast<std::byte*>(request.command.immediate.data());
+        if (request.buffer_bytes > 0)
+            std::memcpy(request.data, immediate, request.action.data_out_length);
+        else
+            request.data = immediate;
+    }
+    data_ready(request);
+}
+
+void Channel::data_ready(Request& request) noexcept {
+    const scsi::Action& action = request.action;
+    const uint64_t offset = action.lba * request.unit_block();
+    switch (action.kind) {
+        case Kind::kRespond:
+            request.in_given = action.data_in_length;
+            return respond_good(request);
+        case Kind::kRead:
+            if (action.blocks == 0 || request.command.in.length == 0) {
+                request.in_given = action.data_in_length;
+                return respond_good(request);
+            }
+            if (request.unit->memory == nullptr)
+                return submit(request, io::Op::kRead, offset, request.buffer_bytes, request.data);
+            request.data = request.unit->memory + offset;
+            request.data_lkey = request.unit->regions->lkey(lane_.index());
+            request.data_is_volume = true;
+            request.in_given = action.data_in_length;
+            volume::Counters::add(request.unit->open->counters().reads);
+            volume::Counters::add(request.unit->open->counters().read_bytes, action.data_in_length);
+            return respond_good(request);
+        case Kind::kVerify:
+            return next_verify(request);
+        case Kind::kUnmap:
+        case Kind::kWrite:
+        case Kind::kWriteSame:
+        case Kind::kCompareAndWrite:
+            return begin_change(request);
+        case Kind::kFlush:
+        case Kind::kFail:
+            break;
+    }
+    respond_sense(request, scsi::sense::internal_failure());
+}
+
+// ---- Writes and range locks ------------------------------------------------------------------------------
+
+static ByteRange range_of(const Request& request) {
+    uint64_t block = request.unit_block();
+    if (request.action.kind != Kind::kUnmap)
+        return {request.action.lba * block, (request.action.lba + request.action.blocks) * block};
+    return {0, UINT64_MAX};  // a list of ranges: rare enough to be treated as everything
+}
+
+// What changes the volume begins here, unless a COMPARE AND WRITE holds the blocks.
+void Channel::begin_change(Request& request) noexcept {
+    if (request.aborted || !running()) return respond(request);
+    request.range = range_of(request);
+    if (request.action.kind == Kind::kCompareAndWrite) {
+        request.state = State::kLocking;
+        ++busy_;
+        worker_.service().control_reactor().post(
+            [&service = worker_.service(), lun = request.unit->lun(), range = request.range, record = record_,
+             slot = request.index] { service.range_locks().acquire(lun, range, record, slot); });
+        return;
+    }
+    bool is_held = false;
+    request.unit->holds.for_each([&](Hold& hold) { is_held |= hold.range.overlaps(request.range); });
+    if (is_held) {
+        request.state = State::kHeld;
+        request.unit->held.push_back(request);
+        return;
+    }
+    request.unit->writers.push_back(request);
+    change(request);
+}
+
+void Channel::hold_lifted(Request& request) noexcept {
+    if (running()) begin_change(request);
+}
+
+void Channel::lock_granted(uint16_t slot, uint64_t lock_id) noexcept {
+    Request& request = requests_[slot];
+    WSS_ASSERT(request.state == State::kLocking, "a lock is granted to who waits for it");
+    --busy_;
+    request.locked = true;
+    request.lock_id = lock_id;
+    if (running()) return request.aborted ? respond(request) : change(request);
+    release(request);
+    if (dead()) lane_.channel_died();
+}
+
+void Channel::change(Request& request) noexcept {
+    const scsi::Action& action = request.action;
+    switch (action.kind) {
+        case Kind::kUnmap:
+            return next_unmap(request);
+        case Kind::kWriteSame:
+            return next_write_same(request);
+        case Kind::kCompareAndWrite:
+            return compare_and_write(request);
+        default:
+            break;
+    }
+    const uint64_t offset = action.lba * request.unit_block();
+    if (request.unit->memory == nullptr)
+        return submit(request, io::Op::kWrite, offset, action.data_out_length, request.data);
+    std::byte* memory = request.unit->memory + offset;
+    volume::Counters::add(request.unit->open->counters().writes);
+    volume::Counters::add(request.unit->open->counters().written_bytes, action.data_out_length);
+    if (action.data_out_length > 0 && fetches_data(request)) {
+        request.data_is_volume = true;
+        return begin_fetch(request, memory, request.unit->regions->lkey(lane_.index()),
+                           action.data_out_length);
+    }
+    if (action.data_out_length > 0) {
+        std::memcpy(memory, request.command.immediate.data(), action.data_out_length);
+        counters_.immediate.add();
+        counters_.written_bytes.add(action.data_out_length);
+        request.out_taken = action.data_out_length;
+    }
+    respond_good(request);
+}
+
+void Channel::end_change(Request& request) noexcept {
+    auto& node = static_cast<ListNode<WriterTag>&>(request);
+    if (node.linked()) {
+        node.unlink();
+        worker_.writer_ended(*request.unit, request.range);
+    }
+    if (std::exchange(request.locked, false))
+        worker_.service().control_reactor().post(
+            [&service = worker_.service(), id = request.lock_id] { service.range_locks().release(id); });
+}
+
+// ---- Answers ---------------------------------------------------------------------------------------------
+
+void Channel::respond_good(Request& request) noexcept {
+    request.status = wire::kGood;
+    request.remote = &request.command.in;
+    request.local = request.data;
+    request.local_lkey = request.data_lkey;
+    request.to_move = std::min(request.in_given, request.command.in.length);
+    request.moved = request.descriptor = request.descriptor_offset = 0;
+    if (request.action.kind == Kind::kRead) counters_.read_bytes.add(request.to_move);
+    if (request.action.kind == Kind::kRead && request.to_move > 0) counters_.data_requests.add();
+    respond(request);
+}
+
+void Channel::respond_sense(Request& request, const wire::Sense& sense) noexcept {
+    request.status = wire::kCheckCondition;
+    request.has_sense = true;
+    request.sense = sense;
+    request.in_given = 0;
+    request.to_move = request.moved = 0;
+    count_error(sense);
+    respond(request);
+}
+
+void Channel::count_error(const wire::Sense& sense) noexcept {
+    counters_.check_conditions.add();
+    if (sense.key == wire::SenseKey::kMediumError)
+        counters_.medium_errors.add();
+    else if (sense.key == wire::SenseKey::kIllegalRequest)
+        counters_.illegal_requests.add();
+    else
+        counters_.other_errors.add();
+}
+
+void Channel::respond(Request& request) noexcept {
+    end_change(request);
+    if (request.aborted) {  // Q3
+        ++owed_;
+        counters_.aborted.add();
+        return recycle(request);
+    }
+    request.state = State::kSending;
+    answers_.push_back(request);
+    mark_dirty();
+}
+
+}  // namespace wss::block

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/block/service.h"
+
+#include <algorithm>
+
+namespace wss::block {
+
+// A listener, and which fabric it stands for.
+class Service::Port final : public fabric::ListenHandler {
+  public:
+    Port(Service& service, size_t fabric_index) : service_(service), fabric_index_(fabric_index) {}
+
+    Result<fabric::Address> open(const fabric::Address& address) {
+        auto listener = service_.worker(0).lane(fabric_index_).poller().listen(address, *this);
+        if (!listener) return listener.status();
+        listener_ = std::move(*listener);
+        return listener_->address();
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        service_.sessions().connect_requested(fabric_index_, std::move(request));
+    }
+
+  private:
+    Service& service_;
+    const size_t fabric_index_;
+    std::unique_ptr<fabric::Listener> listener_;
+};
+
+Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& volumes, const Options& options)
+    : reactors_(std::move(reactors)),
+      volumes_(volumes),
+      range_locks_(*this),
+      sessions_(*this, *reactors_.at(0),
+                {.limits = options.limits,
+                 .epoch_base = options.epoch_base,
+                 .fence_timeout = options.fence_timeout}) {}
+
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::create(std::vector<reactor::Reactor*> reactors,
+                                                 volume::VolumeSet& volumes,
+                                                 std::vector<fabric::Fabric*> fabrics,
+                                                 const Options& options) {
+    if (reactors.empty() || reactors.size() > kReactorsMax)
+        return failure(Code::kInvalid, "{} reactors: between 1 and {} are possible", reactors.size(),
+                       kReactorsMax);
+    if (fabrics.empty() || fabrics.size() > kFabricsMax)
+        return failure(Code::kInvalid, "{} fabrics: between 1 and {} are possible", fabrics.size(),
+                       kFabricsMax);
+    std::unique_ptr<Service> service(new Service(std::move(reactors), volumes, options));
+    for (size_t i = 0; i < service->reactors_.size(); ++i) {
+        auto worker = Worker::create(*service, i, *service->reactors_[i], volumes.table(i), fabrics,
+                                     {.arena_bytes = options.arena_bytes});
+        if (!worker) return worker.status();
+        service->workers_.push_back(std::move(*worker));
+    }
+    return service;
+}
+
+Result<fabric::Address> Service::listen(size_t fabric_index, const fabric::Address& address) {
+    auto port = std::make_unique<Port>(*this, fabric_index);
+    auto bound = port->open(address);
+    if (bound) ports_.push_back(std::move(port));
+    return bound;
+}
+
+void Service::stop(std::function<void()> done) {
+    control_reactor().post([this, done = std::move(done)]() mutable {
+        ports_.clear();
+        sessions_.stop(std::move(done));
+    });
+}
+
+void Service::list_sessions(std::function<void(std::vector<SessionInfo>)> take) {
+    control_reactor().post([this, take = std::move(take)] { take(sessions_.list()); });
+}
+
+void Service::total(std::function<void(CounterTotals)> take) {
+    control_reactor().post([this, take = std::move(take)] { take(sessions_.totals()); });
+}
+
+}  // namespace wss::block

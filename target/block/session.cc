@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/block/session.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+// What strangers can make us log.
+static log::Limiter& login_log() {
+    static log::Limiter limiter(10);
+    return limiter;
+}
+
+SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options options)
+    : service_(service),
+      reactor_(reactor),
+      options_(options),
+      next_epoch_(options.epoch_base + 1),
+      timer_(&SessionTable::tick, this) {}
+
+SessionTable::~SessionTable() {
+    reactor_.cancel(timer_);
+    WSS_ASSERT(sessions_.empty(), "stop() has ended before the service dies");
+}
+
+// ---- Logging in ------------------------------------------------------------------------------------------
+
+void SessionTable::connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request) {
+    Pending pending{.request = std::move(request), .fabric_index = fabric_index};
+    auto parsed = wire::parse_login_request(pending.request->data(), pending.login);
+    const fabric::Caps& caps = service_.worker(0).lane(fabric_index).fabric().caps();
+    auto refusal = negotiate(parsed, pending.login, options_.limits, caps, pending.terms);
+    if (stopping_) refusal = Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
+    if (refusal) return refuse(pending, *refusal);
+    if (pending.login.multi_channel) return join(std::move(pending));
+    log_in(std::move(pending));
+}
+
+void SessionTable::refuse(Pending& pending, const Refusal& why) {
+    if (login_log().allow())
+        log::warning("{}: login of {} refused: {}", pending.request->peer(),
+                     to_string(pending.login.initiator_port), why.text);
+    wire::LoginReject reject;
+    reject.tag = pending.login.tag;
+    reject.reason = why.reason;
+    reject.set_text(why.text);
+    std::array<std::byte, sizeof(wss_srp_login_rej)> bytes;
+    size_t length = wire::encode_login_reject(reject, bytes);
+    const fabric::Caps& caps = service_.worker(0).lane(pending.fabric_index).fabric().caps();
+    pending.request->reject({bytes.data(), std::min<size_t>(length, caps.reject_data_max)});
+}
+
+SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& login) {
+    return std::find_if(sessions_.begin(), sessions_.end(), [&](const Session& session) {
+        return session.initiator == login.initiator_port && session.target == login.target_port;
+    });
+}
+
+void SessionTable::log_in(Pending pending) {
+    auto old = find(pending.login);
+    if (old != sessions_.end()) return fence(*old, std::move(pending));
+    if (sessions_.size() >= kSessionsMax)
+        return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
+                                fmt::format("this target serves no more than {} initiators", kSessionsMax)});
+    start_session(std::move(pending), wire::MultiChannelResult::kNoChannels);
+}
+
+void SessionTable::join(Pending pending) {
+    auto session = find(pending.login);
+    if (session == sessions_.end() || session->closing)
+        return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
+                                "no session of this initiator to join: log in as the only channel first"});
+    if (session->channels.size() >= kChannelsPerSession)
+        return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
+                                fmt::format("a session has no more than {} channels", kChannelsPerSession)});
+    add_channel(*session, std::move(pending), wire::MultiChannelResult::kMaintained);
+}
+
+// N1.
+void SessionTable::fence(Session& session, Pending pending) {
+    if (session.successor)
+        refuse(*session.successor,
+               {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
+    pending.deadline = reactor_.now() + options_.fence_timeout;
+    session.successor = std::move(pending);
+    close_channels(session, "the initiator logged in anew", false);
+    set_timer();
+}
+
+void SessionTable::start_session(Pending pending, wire::MultiChannelResult result) {
+    Session& session = sessions_.emplace_back();
+    session.id = next_session_id_++;
+    session.initiator = pending.login.initiator_port;
+    session.target = pending.login.target_port;
+    session.epoch = next_epoch_++;
+    session.terms = pending.terms;
+    session.fabric = service_.worker(0).lane(pending.fabric_index).fabric().caps().name;
+    session.since = reactor_.now();
+    log::info("{}: {} initiator {} logged in over {}", pending.request->peer(),
+              pending.terms.extended ? "WSS" : "stock", to_string(session.initiator), session.fabric);
+    add_channel(session, std::move(pending), result);
+    set_timer();
+}
+
+void SessionTable::add_channel(Session& session, Pending pending, wire::MultiChannelResult result) {
+    auto record = std::make_shared<ChannelRecord>();
+    record->epoch = session.epoch;
+    record->worker = next_worker_++ % service_.workers();
+    record->lane = pending.fabric_index;
+    record->peer = pending.request->peer();
+    record->number = session.channels_made++;
+    record->session_id = session.id;
+    record->terms = pending.terms;
+    record->last_heard_ns = reactor_.now().count;
+    session.channels.push_back(record);
+    wire::LoginResponse response{.tag = pending.login.tag,
+                                 .credits = record->terms.credits,
+                                 .max_it_iu = record->terms.max_it_iu,
+                                 .max_ti_iu = WSS_SRP_MAX_TI_IU_LEN,
+                                 .multi_channel = result,
+                                 .immediate = record->terms.imm_data_offset != 0,
+                                 .extended = record->terms.extended,
+                                 .caps = record->terms.caps,
+                                 .keepalive_ms = record->terms.keepalive_ms,
+                                 .session_epoch = record->terms.extended ? session.epoch : 0};
+    std::array<std::byte, sizeof(wss_srp_login_rsp)> accept_data;
+    size_t length = wire::encode_login_response(response, accept_data);
+    WSS_ASSERT(length == accept_data.size(), "a login response has one length");
+    Worker& worker = service_.worker(record->worker);
+    // A task must be copyable; the request is not.
+    auto request = std::make_shared<std::unique_ptr<fabric::ConnectRequest>>(std::move(pending.request));
+    worker.reactor().post([&worker, record, request, accept_data, tag = pending.login.tag] {
+        worker.lane(record->lane).open_channel(record, std::move(*request), accept_data, tag);
+    });
+}
+
+// ---- Ending ----------------------------------------------------------------------------------------------
+
+void SessionTable::close_channels(Session& session, const char* why, bool gently) {
+    session.closing = true;
+    for (const auto& record : session.channels)
+        service_.worker(record->worker).reactor().post([record, why, gently] {
+            if (record->channel == nullptr) return;
+            gently ? record->channel->drain(why) : record->channel->close(why);
+        });
+}
+
+void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
+    auto session = std::find_if(sessions_.begin(), sessions_.end(),
+                                [&](const Session& s) { return s.id == record->session_id; });
+    WSS_ASSERT(session != sessions_.end(), "a session outlives its channels");
+    std::erase(session->channels, record);
+    session->past.add(record->counters);
+    if (session->channels.empty()) session_gone(session);
+}
+
+void SessionTable::session_gone(Sessions::iterator session) {
+    log::info("initiator {} logged out", to_string(session->initiator));
+    past_.add(session->past);
+    std::optional<Pending> successor = std::move(session->successor);
+    sessions_.erase(session);
+    if (successor) {
+        if (stopping_)
+            refuse(*successor, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"});
+        else
+            start_session(std::move(*successor), wire::MultiChannelResult::kTerminated);
+    }
+    if (stopping_ && sessions_.empty() && stopped_) std::exchange(stopped_, nullptr)();
+}
+
+void SessionTable::stop(std::function<void()> done) {
+    WSS_ASSERT(!stopping_, "stop() is called once");
+    stopping_ = true;
+    if (sessions_.empty()) return done();
+    stopped_ = std::move(done);
+    stop_gently_until_ = reactor_.now() + kStopGently;
+    for (Session& session : sessions_) close_channels(session, "the target is shutting down", true);
+    set_timer();
+}
+
+// ---- Time ------------------------------------------------------------------------------------------------
+
+void SessionTable::set_timer() {
+    if (!timer_.is_set() && !sessions_.empty()) reactor_.set(timer_, reactor_.now() + kSessionTick);
+}
+
+void SessionTable::tick(void* self) noexcept {
+    auto& table = *static_cast<SessionTable*>(self);
+    const Nanoseconds now = table.reactor_.now();
+    const bool gentle_is_over = table.stopping_ && now >= table.stop_gently_until_;
+    if (gentle_is_over) table.stop_gently_until_ = now + kStopGently;
+    for (Session& session : table.sessions_) {
+        if (gentle_is_over) table.close_channels(session, "the target is shutting down", false);
+        table.check_timeouts(session, now);
+    }
+    table.set_timer();
+}
+
+void SessionTable::check_timeouts(Session& session, Nanoseconds now) {
+    if (session.successor && now >= session.successor->deadline) {
+        refuse(*session.successor, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
+                                    "the previous session's writes are still in the storage; try again"});
+        session.successor.reset();
+    }
+    if (session.closing) return;
+    int64_t heard_ns = session.since.count;
+    for (const auto& record : session.channels) {
+        int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);
+        heard_ns = std::max(heard_ns, last_ns);
+        if (record->established.load(std::memory_order_relaxed) ||
+            now.count - last_ns < kEstablishTimeout.count)
+            continue;
+        service_.worker(record->worker).reactor().post([record] {
+            if (record->channel != nullptr) record->channel->close("the initiator did not finish connecting");
+        });
+    }
+    const uint32_t limit_ms = session.terms.keepalive_ms;
+    if (limit_ms == 0 || now.count - heard_ns < from_ms(limit_ms).count) return;
+    log::warning("initiator {} was silent for {} ms: closing its session", to_string(session.initiator),
+                 limit_ms);
+    close_channels(session, "the initiator was silent", false);
+}
+
+// ---- Looking ---------------------------------------------------------------------------------------------
+
+std::vector<SessionInfo> SessionTable::list() const {
+    std::vector<SessionInfo> sessions;
+    for (const Session& session : sessions_) {
+        SessionInfo& info = sessions.emplace_back();
+        info.initiator = to_string(session.initiator);
+        info.target = to_string(session.target);
+        info.fabric = session.fabric;
+        info.epoch = session.epoch;
+        info.caps = session.terms.caps;
+        info.extended = session.terms.extended;
+        info.counters = session.past;
+        for (const auto& record : session.channels) {
+            info.peers.push_back(record->peer);
+            info.counters.add(record->counters);
+        }
+    }
+    return sessions;
+}
+
+CounterTotals SessionTable::totals() const {
+    CounterTotals totals = past_;
+    for (const SessionInfo& info : list()) totals.add(info.counters);
+    return totals;
+}
+
+}  // namespace wss::block

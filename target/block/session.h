@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: who is connected. A session is a nexus, the pair of an initiator port and a target port, with its
+// channels, which may be on several reactors.
+//
+// The table belongs to reactor 0, which also hears all connect requests. It talks to channels by tasks
+// posted to their reactors, and they report their end by a task posted back.
+//
+// Rules
+//  N1  A SINGLE login of a nexus that is known ends all its channels and is granted only when the last of
+//      them is gone: connection closed and storage writes done. So no write of the old session can land after
+//      the new one has begun (fencing). When that takes longer than Options::fence_timeout the login is
+//      refused with a reason, and the next try finds the old session still closing.
+//  N2  The epoch grows with every login; a MULTI login joins the session of its nexus, whatever its epoch.
+//  N3  A WSS session whose channels were all silent for keepalive_ms is closed, when keep-alive was granted.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/fabric/fabric.h"
+#include "lib/reactor/reactor.h"
+#include "lib/wire/srp.h"
+#include "target/block/counters.h"
+#include "target/block/limits.h"
+#include "target/block/login.h"
+
+namespace wss::block {
+
+class Channel;
+class Service;
+class Worker;
+
+// What the registry and a channel know of each other. Outlives both.
+struct ChannelRecord {
+    // Immutable once the channel is made.
+    uint64_t epoch = 0;
+    size_t worker = 0;
+    size_t lane = 0;
+    std::string peer;
+    std::string initiator;
+    uint32_t number = 0;  // within the session
+    uint64_t session_id = 0;
+    ChannelTerms terms;
+    // Written by the channel's reactor, read by anyone.
+    Counters counters;
+    std::atomic<int64_t> last_heard_ns{0};
+    std::atomic<bool> established{false};
+    // The channel's reactor only; nullptr before it is made and after it died.
+    Channel* channel = nullptr;
+};
+
+struct SessionInfo {
+    std::string initiator;  // port id, hexadecimal
+    std::string target;
+    std::vector<std::string> peers;  // one per channel
+    std::string fabric;
+    uint64_t epoch = 0;
+    uint32_t caps = 0;
+    bool extended = false;  // a WSS peer
+    CounterTotals counters;
+};
+
+class SessionTable {
+  public:
+    struct Options {
+        LoginLimits limits;
+        uint64_t epoch_base = 0;
+        Nanoseconds fence_timeout = kFenceTimeout;
+    };
+    SessionTable(Service& service, reactor::Reactor& reactor, Options options);
+    ~SessionTable();
+    SessionTable(const SessionTable&) = delete;
+    SessionTable& operator=(const SessionTable&) = delete;
+
+    // All of these on reactor 0.
+    void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
+    void channel_gone(const std::shared_ptr<ChannelRecord>& record);
+    // Refuses new logins, lets commands in flight end, closes all. `done` on reactor 0, once.
+    void stop(std::function<void()> done);
+    std::vector<SessionInfo> list() const;
+    CounterTotals totals() const;
+    size_t count() const noexcept { return sessions_.size(); }
+
+  private:
+    // A connect request that is not answered yet.
+    struct Pending {
+        std::unique_ptr<fabric::ConnectRequest> request;
+        wire::LoginRequest login;
+        ChannelTerms terms;
+        size_t fabric_index = 0;
+        Nanoseconds deadline;
+    };
+    struct Session {
+        uint64_t id = 0;
+        wire::PortId initiator{}, target{};
+        uint64_t epoch = 0;
+        ChannelTerms terms;  // of its first channel
+        std::string fabric;
+        uint32_t channels_made = 0;
+        std::vector<std::shared_ptr<ChannelRecord>> channels;
+        CounterTotals past;  // of channels that are gone
+        Nanoseconds since;
+        bool closing = false;
+        std::optional<Pending> successor;  // waits for the end of this one (N1)
+    };
+    using Sessions = std::list<Session>;
+
+    void refuse(Pending& pending, const Refusal& why);
+    Sessions::iterator find(const wire::LoginRequest& login);
+    void log_in(Pending pending);
+    void join(Pending pending);
+    void start_session(Pending pending, wire::MultiChannelResult result);
+    void add_channel(Session& session, Pending pending, wire::MultiChannelResult result);
+    void fence(Session& session, Pending pending);
+    void close_channels(Session& session, const char* why, bool gently);
+    void session_gone(Sessions::iterator session);
+    static void tick(void* self) noexcept;
+    void check_timeouts(Session& session, Nanoseconds now);
+    void set_timer();
+
+    // Immutable.
+    Service& service_;
+    reactor::Reactor& reactor_;
+    const Options options_;
+
+    Sessions sessions_;
+    CounterTotals past_;  // of sessions that are gone
+    uint64_t next_epoch_;
+    uint64_t next_session_id_ = 1;
+    size_t next_worker_ = 0;
+    std::function<void()> stopped_;  // set once stopping
+    bool stopping_ = false;
+    Nanoseconds stop_gently_until_;
+    reactor::Timer timer_;
+};
+
+}  // namespace wss::block

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Task management. Each initiator (nexus) has a task set of its own: ABORT TASK SET, CLEAR TASK SET and
+// LOGICAL UNIT RESET end the commands of the initiator that asks, on all of its channels, and nobody else's.
+//
+// A request is answered when every command that it means is out of harm's way: neither the storage nor an
+// RDMA operation of it can still touch anything. Commands that are answered already (kSending) are not
+// aborted, but waited for. A command that another request aborts already cannot be waited for twice: the
+// second is answered "failed", and the initiator goes on to reconnect, which fences everything.
+#include "target/block/channel.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+void Channel::start_task_management(Request& request) noexcept {
+    if (!take_credit()) return;
+    wire::TaskManagement task;
+    if (wire::parse_task_management({request.iu(), request.iu_length}, task) != wire::ParseError::kNone)
+        return violation("a malformed task management request");
+    counters_.task_management.add();
+    ++in_flight_;
+    request.state = State::kAborting;
+    request.is_task_management = true;
+    request.aborted = request.has_sense = request.answer_waits = request.locked = false;
+    request.unit = nullptr;
+    request.status = wire::kGood;
+    request.to_move = request.moved = request.in_given = request.out_taken = 0;
+    request.data_is_volume = false;
+    request.command = {.tag = task.tag, .lun = task.lun};
+    switch (task.function) {
+        case WSS_SRP_TSK_ABORT_TASK:
+        case WSS_SRP_TSK_ABORT_TASK_SET:
+        case WSS_SRP_TSK_CLEAR_TASK_SET:
+        case WSS_SRP_TSK_LUN_RESET:
+            break;
+        default:
+            return respond_task(request, WSS_SRP_TSK_MGMT_NOT_SUPPORTED);
+    }
+    if (worker_.units().find(task.lun) == nullptr) return respond_task(request, WSS_SRP_TSK_MGMT_FAILED);
+    Service& service = worker_.service();
+    auto* job = new AbortJob{.left = static_cast<uint32_t>(service.workers()),
+                             .home = worker_,
+                             .requester = record_,
+                             .slot = request.index,
+                             .task = task};
+    for (size_t i = 0; i < service.workers(); ++i) {
+        Worker& worker = service.worker(i);
+        worker.reactor().post([&worker, job] { worker.abort_tasks(*job); });
+    }
+}
+
+static bool means(const wire::TaskManagement& task, const Request& request) {
+    if (request.state == State::kReceiving || request.is_task_management) return false;
+    if (request.command.lun != task.lun) return false;
+    return task.function != WSS_SRP_TSK_ABORT_TASK || request.command.tag == task.task_tag;
+}
+
+void Channel::abort_tasks(AbortJob& job) noexcept {
+    for (uint32_t i = 0; i < slots_; ++i)
+        if (means(job.task, requests_[i])) abort(requests_[i], job);
+}
+
+void Channel::abort(Request& victim, AbortJob& job) noexcept {
+    if (victim.abort_job != nullptr) {
+        job.failed.store(true);
+        return;
+    }
+    job.left.fetch_add(1, std::memory_order_relaxed);
+    victim.abort_job = &job;
+    if (victim.state == State::kSending) return;
+    victim.aborted = true;
+    // Who waits for a buffer or a range has begun nothing. Others find out at their next step.
+    const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;
+    if (victim.state == State::kWaiting || victim.state == State::kHeld ||
+        (has_posted && victim.moved == 0)) {
+        static_cast<ListNode<>&>(victim).unlink();
+        respond(victim);
+    }
+}
+
+void Channel::tasks_aborted(uint16_t slot, bool failed) noexcept {
+    Request& request = requests_[slot];
+    if (!running() || request.state != State::kAborting) return;
+    respond_task(request, failed ? WSS_SRP_TSK_MGMT_FAILED : WSS_SRP_TSK_MGMT_SUCCESS);
+}
+
+void Channel::respond_task(Request& request, uint8_t status) noexcept {
+    request.task_status = status;
+    respond(request);
+}
+
+}  // namespace wss::block

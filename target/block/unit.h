@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unit: a volume as the commands of one reactor see it (SCSI's logical unit), and the table of them.
+//
+// Beside the volume it keeps what a datapath without locks needs: the SCSI view of it, the local keys of its
+// memory, the writes in flight on this reactor, and the ranges that a COMPARE AND WRITE somewhere has locked
+// (see range_locks.h).
+//
+// Thread-safety: belongs to the reactor.
+// Lifetime: a Unit lives until its volume was removed and its last user left.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "target/block/request.h"
+#include "target/block/volume_regions.h"
+#include "target/volume/volume.h"
+
+namespace wss::block {
+
+// A range that is locked: writes that overlap it and have not begun wait in `Unit::held`.
+struct Hold : ListNode<> {
+    uint64_t lock_id = 0;
+    ByteRange range;
+    uint32_t writers_left = 0;  // overlapping writes that had begun before
+};
+
+struct Unit {
+    volume::OpenVolume* open = nullptr;
+    const VolumeRegions* regions = nullptr;
+    std::byte* memory = nullptr;  // of a RAM volume
+    scsi::Device device;
+    uint32_t users = 0;
+    bool removed = false;
+
+    List<Request, WriterTag> writers;  // have begun to change the volume
+    List<Hold> holds;
+    List<Request> held;
+
+    uint64_t lun() const { return open->volume().lun(); }
+    // What may change at any time (V2), read once per command.
+    void refresh() noexcept {
+        device.blocks = open->volume().blocks();
+        device.read_only = open->volume().read_only();
+    }
+};
+
+inline uint64_t Request::unit_block() const {
+    return unit == nullptr ? 512 : unit->device.block_size;
+}
+
+class UnitTable {
+  public:
+    UnitTable() = default;
+    ~UnitTable();
+    UnitTable(const UnitTable&) = delete;
+    UnitTable& operator=(const UnitTable&) = delete;
+
+    Unit* find(uint64_t lun) const noexcept {
+        return lun < by_lun_.size() ? by_lun_[static_cast<size_t>(lun)] : nullptr;
+    }
+    // What REPORT LUNS shows.
+    std::span<const uint64_t> luns() const noexcept { return luns_; }
+
+    void hold(Unit& unit) noexcept {
+        ++unit.users;
+        unit.open->hold();
+    }
+    void release(Unit& unit) noexcept;
+
+    Unit& add(volume::OpenVolume& volume);
+    void remove(volume::OpenVolume& volume);
+
+  private:
+    std::vector<Unit*> by_lun_;
+    std::vector<uint64_t> luns_;
+};
+
+}  // namespace wss::block

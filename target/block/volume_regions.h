@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// VolumeRegions: the memory of a RAM volume, registered once with every fabric, so that data moves between it
+// and an initiator with no buffer and no copy in between.
+//
+// Hangs on each volume as its extension. Volumes without memory have one too; it is empty.
+//
+// Thread-safety: lkey() from any thread; the rest on the control thread.
+// Lifetime: the fabrics outlive it. Regions of former sizes live as long as it does, because requests in
+// flight may still use them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "lib/fabric/fabric.h"
+#include "target/volume/extension.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::block {
+
+constexpr size_t kFabricsMax = 8;  // listen addresses of different devices or kinds in one process
+
+class VolumeRegions final : public volume::Extension {
+  public:
+    // For VolumeSet::Options::extend. `fabrics`: in the order in which the Service knows them.
+    static volume::VolumeSet::Extend factory(std::vector<fabric::Fabric*> fabrics);
+
+    Status memory_grows(std::span<std::byte> memory) override;
+    uint32_t lkey(size_t fabric_index) const noexcept {
+        return lkeys_[fabric_index].load(std::memory_order_acquire);
+    }
+
+  private:
+    explicit VolumeRegions(std::vector<fabric::Fabric*> fabrics) : fabrics_(std::move(fabrics)) {}
+
+    const std::vector<fabric::Fabric*> fabrics_;
+    std::vector<std::unique_ptr<fabric::Region>> regions_;
+    std::array<std::atomic<uint32_t>, kFabricsMax> lkeys_{};
+};
+
+}  // namespace wss::block

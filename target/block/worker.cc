@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/block/worker.h"
+
+#include "lib/base/log.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+void AbortJob::drop() noexcept {
+    if (left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    home.reactor().post([this] {
+        if (requester->channel != nullptr) requester->channel->tasks_aborted(slot, failed.load());
+        delete this;
+    });
+}
+
+// --- Lane ---
+
+Result<std::unique_ptr<Lane>> Lane::create(Worker& worker, fabric::Fabric& fabric, size_t index,
+                                           size_t arena_bytes) {
+    std::unique_ptr<Lane> lane(new Lane(worker, fabric, index));
+    auto poller = fabric.create_poller(kPollerCompletions);
+    if (!poller) return poller.status().within("a completion queue of the block service");
+    lane->poller_ = std::move(*poller);
+    auto buffers = BufferPool::create(fabric, std::max(arena_bytes, kArenaMin));
+    if (!buffers) return buffers.status();
+    lane->buffers_ = std::move(*buffers);
+    auto admin = BufferPool::create(fabric, kAdminArena);
+    if (!admin) return admin.status();
+    lane->admin_buffers_ = std::move(*admin);
+    return lane;
+}
+
+Lane::~Lane() {
+    WSS_ASSERT(channels_.empty(), "every channel is gone before its lane");
+}
+
+void Lane::open_channel(std::shared_ptr<ChannelRecord> record,
+                        std::unique_ptr<fabric::ConnectRequest> request,
+                        std::span<const std::byte> accept_data, uint64_t login_tag) {
+    const uint32_t completions = Channel::completions_needed(record->terms);
+    Status status;
+    if (completions_promised_ + completions > kPollerCompletions) {
+        status =
+            failure(Code::kExhausted, "this target serves no more than {} channels here", channel_count_);
+    } else {
+        auto channel = std::make_unique<Channel>(*this, record);
+        status = channel->open(*request, accept_data);
+        if (status) {
+            completions_promised_ += completions;
+            ++channel_count_;
+            channels_.push_back(*channel.release());
+            return;
+        }
+    }
+    log::warning("{}: cannot serve a channel: {}", record->peer, status.to_string());
+    wire::LoginReject reject;
+    reject.tag = login_tag;
+    reject.reason = WSS_SRP_REJ_INSUFFICIENT_RESOURCES;
+    reject.set_text(status.to_string());
+    std::array<std::byte, sizeof(wss_srp_login_rej)> bytes;
+    request->reject({bytes.data(), wire::encode_login_reject(reject, bytes)});
+    worker_.service().control_reactor().post(
+        [&service = worker_.service(), record] { service.sessions().channel_gone(record); });
+}
+
+void Lane::mark_dirty(Channel& channel) noexcept {
+    if (!static_cast<ListNode<Lane>&>(channel).linked()) dirty_.push_back(channel);
+}
+
+size_t Lane::serve(List<Request>& waiting, BufferPool& pool) noexcept {
+    size_t served = 0;
+    // The head decides: letting smaller ones pass would starve a large one.
+    while (Request* request = waiting.front()) {
+        std::byte* block = pool.take(request->wanted_bytes);
+        if (block == nullptr) break;
+        static_cast<ListNode<>*>(request)->unlink();
+        request->channel->buffer_offered(*request, block);
+        ++served;
+    }
+    return served;
+}
+
+void Lane::reap() noexcept {
+    channels_.for_each([this](Channel& channel) {
+        if (!channel.dead()) return;
+        static_cast<ListNode<Channel>&>(channel).unlink();
+        static_cast<ListNode<Lane>&>(channel).unlink();
+        completions_promised_ -= Channel::completions_needed(channel.record().terms);
+        --channel_count_;
+        auto record = channel.shared_record();
+        delete &channel;
+        worker_.service().control_reactor().post(
+            [&service = worker_.service(), record] { service.sessions().channel_gone(record); });
+    });
+    deaths_ = 0;
+}
+
+size_t Lane::turn() noexcept {
+    size_t done = serve(admin_waiting_, *admin_buffers_) + serve(waiting_, *buffers_);
+    // What flush() marks dirty again is left to the next turn.
+    List<Channel, Lane> now;
+    now.splice_back(dirty_);
+    while (Channel* channel = now.pop_front()) done += channel->flush();
+    if (deaths_ > 0) reap();
+    return done;
+}
+
+// --- Worker ---
+
+Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, reactor::Reactor& reactor,
+                                               volume::VolumeTable& table,
+                                               const std::vector<fabric::Fabric*>& fabrics,
+                                               const Options& options) {
+    std::unique_ptr<Worker> worker(new Worker(service, index, reactor, table));
+    for (size_t i = 0; i < fabrics.size(); ++i) {
+        auto lane = Lane::create(*worker, *fabrics[i], i, options.arena_bytes);
+        if (!lane) return lane.status();
+        worker->lanes_.push_back(std::move(*lane));
+        reactor.add(worker->lanes_.back()->poller());
+    }
+    // The table moves behind the pollers: commands that arrive reach the storage in the same turn.
+    reactor.remove(table);
+    reactor.add(table);
+    reactor.add(*worker);
+    table.add_observer(*worker);
+    table.for_each([&](volume::OpenVolume& volume) { worker->units_.add(volume); });
+    return worker;
+}
+
+Worker::~Worker() {
+    table_.remove_observer(*this);
+    reactor_.remove(*this);
+    for (auto& lane : lanes_) reactor_.remove(lane->poller());
+}
+
+size_t Worker::poll() noexcept {
+    size_t done = 0;
+    for (auto& lane : lanes_) done += lane->turn();
+    return done;
+}
+
+void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
+    if (change == volume::Change::kAdded) units_.add(volume);
+    uint64_t lun = volume.volume().lun();
+    for (auto& lane : lanes_)
+        lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, lun); });
+    if (change == volume::Change::kRemoved) units_.remove(volume);
+}
+
+void Worker::abort_tasks(AbortJob& job) noexcept {
+    for (auto& lane : lanes_)
+        lane->for_each_channel([&](Channel& channel) {
+            if (channel.record().session_id == job.requester->session_id) channel.abort_tasks(job);
+        });
+    job.drop();
+}
+
+// --- Range locks ---
+
+void Worker::hold_range(uint64_t lock_id, uint64_t lun, ByteRange range) {
+    HeldRange& held = holds_[lock_id];
+    held.hold.lock_id = lock_id;
+    held.hold.range = range;
+    held.unit = units_.find(lun);
+    if (held.unit != nullptr) {
+        held.unit->holds.push_back(held.hold);
+        held.unit->writers.for_each([&](Request& writer) {
+            if (writer.range.overlaps(range)) ++held.hold.writers_left;
+        });
+    }
+    if (held.hold.writers_left == 0) hold_is_quiet(lock_id);
+}
+
+void Worker::hold_is_quiet(uint64_t lock_id) noexcept {
+    service_.control_reactor().post([&service = service_, lock_id] { service.range_locks().quiet(lock_id); });
+}
+
+void Worker::writer_ended(Unit& unit, const ByteRange& range) noexcept {
+    unit.holds.for_each([&](Hold& hold) {
+        // A hold that was quiet when it came counts nobody: whoever overlaps it has waited.
+        if (hold.writers_left > 0 && hold.range.overlaps(range) && --hold.writers_left == 0)
+            hold_is_quiet(hold.lock_id);
+    });
+}
+
+void Worker::lift_hold(uint64_t lock_id) noexcept {
+    auto found = holds_.find(lock_id);
+    if (found == holds_.end()) return;
+    // A unit that died took the hold out of its list.
+    Unit* unit = found->second.hold.linked() ? found->second.unit : nullptr;
+    found->second.hold.unlink();
+    holds_.erase(found);
+    if (unit == nullptr) return;
+    // All try again; who still overlaps another hold comes back to the list, in the same order.
+    List<Request> retry;
+    retry.splice_back(unit->held);
+    while (Request* request = retry.pop_front()) request->channel->hold_lifted(*request);
+}
+
+}  // namespace wss::block

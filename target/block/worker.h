@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Worker: one reactor's part of the block service. Lane: its part of one fabric.
+//
+// A worker's sources stand in its reactor in the order of the work: completions (pollers), storage (the
+// volume table), and last the worker itself, which hands freed buffers to who waits and posts what the turn
+// built, once per channel.
+//
+// Thread-safety: belongs to its reactor; created and destroyed while that does not turn.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/reactor/reactor.h"
+#include "target/block/buffer_pool.h"
+#include "target/block/channel.h"
+#include "target/block/range_locks.h"
+#include "target/block/unit.h"
+#include "target/volume/volume.h"
+
+namespace wss::block {
+
+class Service;
+class Worker;
+
+// Task management in progress: counts what it waits for, over all workers. The last to end reports to the
+// channel that asked, on its reactor, and frees the job.
+struct AbortJob {
+    std::atomic<uint32_t> left;  // one per worker that has not looked yet, one per command that has not ended
+    Worker& home;
+    std::shared_ptr<ChannelRecord> requester;
+    uint16_t slot;
+    wire::TaskManagement task;
+    std::atomic<bool> failed{false};  // a command is being aborted by somebody else already
+    void drop() noexcept;
+};
+
+class Lane {
+  public:
+    static Result<std::unique_ptr<Lane>> create(Worker& worker, fabric::Fabric& fabric, size_t index,
+                                                size_t arena_bytes);
+    ~Lane();
+    Lane(const Lane&) = delete;
+    Lane& operator=(const Lane&) = delete;
+
+    Worker& worker() noexcept { return worker_; }
+    fabric::Fabric& fabric() noexcept { return fabric_; }
+    size_t index() const noexcept { return index_; }
+    fabric::Poller& poller() noexcept { return *poller_; }
+    BufferPool& buffers() noexcept { return *buffers_; }
+    BufferPool& admin_buffers() noexcept { return *admin_buffers_; }
+
+    // Makes a channel; when that fails, rejects the peer and reports the channel gone.
+    void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
+                      std::span<const std::byte> accept_data, uint64_t login_tag);
+
+    void mark_dirty(Channel& channel) noexcept;
+    // First come, first served: who waits for a buffer stands behind all who wait already.
+    bool someone_waits(bool admin) const noexcept { return !(admin ? admin_waiting_ : waiting_).empty(); }
+    void wait(Request& request, bool admin) noexcept {
+        (admin ? admin_waiting_ : waiting_).push_back(request);
+    }
+
+    // End of a turn; returns how much was done.
+    size_t turn() noexcept;
+    template <typename Visit>
+    void for_each_channel(Visit&& visit) {
+        channels_.for_each(visit);
+    }
+    void channel_died() noexcept { ++deaths_; }
+    size_t channels() const noexcept { return channel_count_; }
+
+  private:
+    Lane(Worker& worker, fabric::Fabric& fabric, size_t index)
+        : worker_(worker), fabric_(fabric), index_(index) {}
+    size_t serve(List<Request>& waiting, BufferPool& pool) noexcept;
+    void reap() noexcept;
+
+    Worker& worker_;
+    fabric::Fabric& fabric_;
+    const size_t index_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<BufferPool> buffers_;
+    std::unique_ptr<BufferPool> admin_buffers_;
+    List<Request> waiting_;
+    List<Request> admin_waiting_;
+    List<Channel, Channel> channels_;
+    List<Channel, Lane> dirty_;
+    size_t channel_count_ = 0;
+    size_t deaths_ = 0;                  // channels to be reaped
+    uint32_t completions_promised_ = 0;  // of the poller's, by the depths of the channels
+};
+
+class Worker final : public reactor::Source, public volume::Observer {
+  public:
+    struct Options {
+        size_t arena_bytes = kArenaDefault;
+    };
+    static Result<std::unique_ptr<Worker>> create(Service& service, size_t index, reactor::Reactor& reactor,
+                                                  volume::VolumeTable& table,
+                                                  const std::vector<fabric::Fabric*>& fabrics,
+                                                  const Options& options);
+    ~Worker() override;
+
+    Service& service() noexcept { return service_; }
+    reactor::Reactor& reactor() noexcept { return reactor_; }
+    size_t index() const noexcept { return index_; }
+    UnitTable& units() noexcept { return units_; }
+    Lane& lane(size_t fabric_index) noexcept { return *lanes_[fabric_index]; }
+    size_t lanes() const noexcept { return lanes_.size(); }
+
+    void abort_tasks(AbortJob& job) noexcept;
+
+    // Range locks, this reactor's part (range_locks.h tells the whole).
+    void hold_range(uint64_t lock_id, uint64_t lun, ByteRange range);
+    void lift_hold(uint64_t lock_id) noexcept;
+    // A write of `unit` has ended: a lock may have waited for it.
+    void writer_ended(Unit& unit, const ByteRange& range) noexcept;
+
+    size_t poll() noexcept override;
+    void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
+
+  private:
+    Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
+        : service_(service), index_(index), reactor_(reactor), table_(table) {}
+    void hold_is_quiet(uint64_t lock_id) noexcept;
+
+    Service& service_;
+    const size_t index_;
+    reactor::Reactor& reactor_;
+    volume::VolumeTable& table_;
+    UnitTable units_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    struct HeldRange {
+        Hold hold;
+        Unit* unit = nullptr;  // alive while `hold` is linked
+    };
+    std::map<uint64_t, HeldRange> holds_;  // by lock id
+};
+
+}  // namespace wss::block
