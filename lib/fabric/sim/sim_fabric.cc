@@ -228,9 +228,10 @@ static uint32_t length_of(std::span<const Segment> segments) {
     return static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX));
 }
 
-static bool acceptable(const WorkRequest& request, const Caps& caps) {
+static bool acceptable(const WorkRequest& request, const Caps& caps, const ConnectionOptions& options) {
     uint32_t length = length_of(request.segments);
-    if (request.op == Op::kSendInvalidate || request.segments.size() > caps.segments_max) return false;
+    size_t segments_max = std::min(caps.segments_max, options.send_segments);
+    if (request.op == Op::kSendInvalidate || request.segments.size() > segments_max) return false;
     if (request.inlined && (length > caps.inline_max || request.op == Op::kRead)) return false;
     return length <= (request.op == Op::kSend ? caps.message_max : caps.transfer_max);
 }
@@ -258,7 +259,7 @@ Code SimConnection::post(std::span<const WorkRequest> requests) noexcept {
     if (!end.open()) return Code::kClosed;
     SimFabric& fabric = end.poller->fabric();
     for (const WorkRequest& request : requests)
-        if (!acceptable(request, fabric.caps())) return Code::kInvalid;
+        if (!acceptable(request, fabric.caps(), end.options)) return Code::kInvalid;
     if (end.sends.size() + requests.size() > end.options.send_depth) return Code::kExhausted;
     for (const WorkRequest& request : requests) {
         auto operation = make_operation(request, fabric.world().now());
