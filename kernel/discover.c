@@ -152,7 +152,7 @@ static int wss_find_volume_locked(struct wss_session *sess, const char *spec, st
 	u8 *luns = NULL;
 	int shown = 0;
 	int count;
-	int ret = -ENOENT;
+	int ret = -ENXIO;
 	int i;
 
 	count = wss_report_luns(sess, &luns, err);
@@ -188,7 +188,7 @@ out:
  * @err: says why not, and lists what exists
  *
  * Context: sleeps, bounded.
- * Return: 0, -ENOENT, or another -errno.
+ * Return: 0, -ENXIO, or another -errno.
  */
 int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 		    struct wss_error *err)

@@ -83,10 +83,13 @@ struct wss_iu wss_iu_at(const struct wss_iu_ring *ring, unsigned int index)
 static void wss_slot_init(struct wss_chan *chan, unsigned int index)
 {
 	struct wss_slot *slot = &chan->slots[index];
+	struct wss_srp_cmd *cmd;
 
 	slot->chan = chan;
 	slot->index = index;
 	slot->cmd = wss_iu_at(&chan->cmd_ring, index);
+	cmd = slot->cmd.data;
+	cmd->opcode = WSS_SRP_CMD;
 	slot->sgl = &chan->sgl[index * chan->sess->max_segments];
 	sg_init_table(slot->sgl, chan->sess->max_segments);
 

@@ -126,7 +126,7 @@ static int wss_session_create_tags(struct wss_session *sess)
 	set->nr_maps = sess->nr_chans > sess->nr_default ? HCTX_MAX_TYPES : 1;
 	set->queue_depth = depth;
 	set->cmd_size = sizeof(struct wss_pdu);
-	set->numa_node = dev_to_node(sess->wdev->ibdev->dma_device);
+	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
 	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
 	/* The data is in RAM across a network: an elevator costs and brings nothing. */
 	set->flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;

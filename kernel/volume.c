@@ -90,9 +90,10 @@ static void wss_set_transfer(struct wss_volume *vol, struct request_queue *q)
 	sectors = max_t(unsigned int, sectors, PAGE_SIZE >> SECTOR_SHIFT);
 	blk_queue_max_hw_sectors(q, sectors);
 	blk_queue_max_segments(q, sess->max_segments);
-	if (!sess->sg_gaps)
+	if (sess->sg_gaps)
+		blk_queue_max_segment_size(q, UINT_MAX);
+	else
 		blk_queue_virt_boundary(q, SZ_4K - 1); /* I1: no gap inside a region */
-	blk_queue_max_segment_size(q, UINT_MAX);
 	blk_queue_dma_alignment(q, 3);
 }
 
@@ -292,7 +293,7 @@ static bool wss_volume_find_again(struct wss_volume *vol)
 	if (ret && ret != -EREMOTEIO)
 		return false;
 	ret = wss_find_volume(vol->sess, vol->id.wwid, &id, &err);
-	if (ret == -ENOENT)
+	if (ret == -ENXIO)
 		wss_volume_lost(vol, "is not on the target any more");
 	if (ret)
 		return false;
