@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configuration files: one TOML file per program.
+//
+// A program describes its keys by rows that point into its own plain struct; read() parses the file, checks
+// every value and fills the struct. Each error names file, line and key ("wss.toml:12: volume[0].size: ..."),
+// and a key that nobody asked for is an error too: a misspelt limit must not be silently without effect.
+//
+//   ConfigSchema schema;
+//   schema.text("control", config.control);
+//   schema.number("reactors", config.reactors, 0, 64);
+//   schema.tables("volume", [&](ConfigSchema& row) { ... row.size("size",
+//   config.volumes.emplace_back().size); }); WSS_TRY(schema.read_file(path));
+//
+// On an error the struct is left partly filled: throw it away.
+// Thread-safety: none; a schema belongs to one thread and dies before what it points to.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace wss {
+
+class ConfigSchema {
+  public:
+    // Describes one table of an array of tables ("[[volume]]"). What it points to must stay where it is until
+    // the next call.
+    using Describe = std::function<void(ConfigSchema& row)>;
+    // A further check of one value; its error is reported with file, line and key.
+    using Check = std::function<Status()>;
+
+    void text(std::string key, std::string& value, Check check = {});
+    void flag(std::string key, bool& value);
+    void number(std::string key, uint32_t& value, uint32_t min, uint32_t max, Check check = {});
+    // A number of bytes or a text like "64M".
+    void size(std::string key, uint64_t& value);
+    // A text or an array of texts.
+    void texts(std::string key, std::vector<std::string>& values);
+    void tables(std::string key, Describe describe);
+    // The key just described must be there.
+    void required();
+
+    Status read_file(const std::string& path) const;
+    Status read_text(std::string_view text, const std::string& path) const;
+
+  private:
+    friend struct ConfigWalk;
+    struct Number {
+        uint32_t* value;
+        uint32_t min, max;
+    };
+    struct Size {
+        uint64_t* value;
+    };
+    struct Row {
+        std::string key;
+        std::variant<std::string*, bool*, Number, Size, std::vector<std::string>*, Describe> target;
+        Check check;
+        bool required = false;
+    };
+    std::vector<Row> rows_;
+};
+
+}  // namespace wss

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/suggest.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace wss {
+
+// Words longer than this are not typing errors of ours, and the work is quadratic.
+constexpr size_t kWordMax = 64;
+
+// Levenshtein's distance: insertions, deletions and replacements, each counting one.
+static size_t distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), size_t{0});
+    for (size_t i = 1; i <= a.size(); ++i) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({replace, row[j] + 1, row[j - 1] + 1});
+        }
+    }
+    return row[b.size()];
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string_view>& known) {
+    std::string_view best;
+    size_t best_distance = 1 + std::max<size_t>(word.size() / 3, 1);  // a third of the letters may be wrong
+    if (word.size() <= kWordMax)
+        for (std::string_view candidate : known)
+            if (size_t apart = distance(word, candidate); apart < best_distance) {
+                best = candidate;
+                best_distance = apart;
+            }
+    if (!best.empty()) return fmt::format(", did you mean '{}'?", best);
+    std::string list;
+    for (std::string_view candidate : known) list += (list.empty() ? "" : ", ") + std::string(candidate);
+    return "; known: " + list;
+}
+
+}  // namespace wss

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// "Did you mean ...": the known word that a mistyped one is closest to.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wss {
+
+// ", did you mean 'X'?" or, when nothing is close, "; known: A, B, C" - to be appended to an error.
+std::string suggestion(std::string_view word, const std::vector<std::string_view>& known);
+
+}  // namespace wss

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/control/config.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lib/base/config.h"
+#include "lib/base/size.h"
+#include "lib/base/suggest.h"
+
+namespace wss::control {
+
+namespace {
+
+using volume::VolumeOptions;
+
+Status check_block_size(uint64_t bytes) {
+    if (bytes == 0 || bytes == 512 || bytes == 4096) return Status::ok();
+    return failure(Code::kInvalid, "must be 512 or 4096, not {}", bytes);
+}
+
+Status check_log_level(const std::string& level) {
+    static const std::vector<std::string_view> kLevels{"debug", "info", "warning", "error", "off"};
+    if (std::find(kLevels.begin(), kLevels.end(), level) != kLevels.end()) return Status::ok();
+    return Status(Code::kInvalid, fmt::format("'{}' is no log level{}", level, suggestion(level, kLevels)));
+}
+
+void describe_volume(ConfigSchema& row, VolumeOptions& volume) {
+    volume.declared = true;
+    row.text("name", volume.name, [&volume] { return volume::check_name(volume.name); });
+    row.required();
+    row.text("backend", volume.backend);
+    row.required();
+    row.size("size", volume.size);
+    row.number("block_size", volume.block_size, 512, 4096,
+               [&volume] { return check_block_size(volume.block_size); });
+    row.flag("read_only", volume.read_only);
+    row.flag("create", volume.create);
+}
+
+void describe(ConfigSchema& schema, TargetConfig& config) {
+    schema.texts("listen", config.listen);
+    schema.number("reactors", config.reactors, 0, kReactorsMax);
+    schema.text("control", config.control);
+    schema.text("state", config.state);
+    schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
+    schema.number("drain_seconds", config.drain_seconds, 1, kDrainSecondsMax);
+    schema.tables("volume",
+                  [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
+}
+
+// Applies one of the words behind the backend; false when it is none and so belongs to the backend.
+Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
+    if (word == "ro") return volume.read_only = true;
+    if (word == "create") return volume.create = true;
+    if (word.starts_with("size=")) {
+        auto parsed = parse_size(word.substr(5));
+        if (!parsed) return parsed.status();
+        volume.size = *parsed;
+        return true;
+    }
+    if (word.starts_with("block=")) {
+        auto parsed = parse_size(word.substr(6));
+        if (!parsed) return parsed.status();
+        if (Status checked = check_block_size(*parsed); !checked) return checked.within("block");
+        volume.block_size = static_cast<uint32_t>(*parsed);
+        return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+Status read_target_config(const std::string& path, TargetConfig& config) {
+    ConfigSchema schema;
+    describe(schema, config);
+    return schema.read_file(path);
+}
+
+Status parse_target_config(std::string_view text, const std::string& path, TargetConfig& config) {
+    ConfigSchema schema;
+    describe(schema, config);
+    return schema.read_text(text, path);
+}
+
+Status check_target_config(const TargetConfig& config) {
+    if (config.listen.empty())
+        return failure(Code::kInvalid,
+                       "no address to listen on: give --listen, for example rdma://0.0.0.0:5555");
+    std::set<std::string_view> addresses, names;
+    for (const std::string& address : config.listen)
+        if (!addresses.insert(address).second)
+            return failure(Code::kInvalid, "listen: {} is given twice", address);
+    for (const VolumeOptions& volume : config.volumes)
+        if (!names.insert(volume.name).second)
+            return failure(Code::kInvalid, "volume {} is given twice", volume.name);
+    if (config.volumes.size() > volume::kVolumesMax)
+        return failure(Code::kInvalid, "{} volumes are more than the {} possible", config.volumes.size(),
+                       volume::kVolumesMax);
+    if (config.volumes.empty() && config.control.empty() && config.state.empty())
+        return failure(
+            Code::kInvalid,
+            "nothing to serve: give --volume NAME=BACKEND, or a control socket to create volumes by");
+    return Status::ok();
+}
+
+Result<VolumeOptions> parse_volume_option(std::string_view text) {
+    size_t equals = text.find('=');
+    if (equals == std::string_view::npos)
+        return failure(Code::kInvalid, "'{}': write NAME=BACKEND, for example disk0=aio:/dev/nvme0n1", text);
+    VolumeOptions volume;
+    volume.declared = true;
+    volume.name = text.substr(0, equals);
+    if (Status named = volume::check_name(volume.name); !named) return named;
+    std::string_view backend = text.substr(equals + 1);
+    // From the end, because the backend may have commas of its own.
+    for (;;) {
+        size_t comma = backend.rfind(',');
+        if (comma == std::string_view::npos) break;
+        auto applied = apply_word(backend.substr(comma + 1), volume);
+        if (!applied) return applied.status().within(fmt::format("volume {}", volume.name));
+        if (!*applied) break;
+        backend = backend.substr(0, comma);
+    }
+    if (backend.empty()) return failure(Code::kInvalid, "volume {}: the backend is missing", volume.name);
+    volume.backend = backend;
+    return volume;
+}
+
+}  // namespace wss::control
