@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thin path: log in, look, read, write, log out.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Direction = wire::CommandRequest::Direction;
+
+// A volume's file that disappears with the test. /tmp may be a tmpfs: the backend copes.
+struct TemporaryFile {
+    std::string path = "/tmp/wss-target-test-XXXXXX";
+    explicit TemporaryFile(off_t size) {
+        int fd = mkstemp(path.data());
+        EXPECT_GE(fd, 0);
+        EXPECT_EQ(ftruncate(fd, size), 0);
+        ::close(fd);
+    }
+    ~TemporaryFile() { unlink(path.c_str()); }
+};
+
+// Every volume of these tests is tried on both kinds of storage: memory that the fabric reaches, and a disk
+// queue with buffers in between.
+class BlockService : public ::testing::TestWithParam<const char*> {
+  protected:
+    static constexpr uint64_t kSize = 16 << 20;
+    BlockService() : file_(kSize) { world_.add_volume("v0", backend(), kSize); }
+    std::string backend() const { return std::string(GetParam()) == "ram" ? "ram:16M" : "aio:" + file_.path; }
+    TemporaryFile file_;
+    World world_;
+};
+INSTANTIATE_TEST_SUITE_P(Storage, BlockService, ::testing::Values("ram", "aio"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(BlockService, a_stock_initiator_gets_credits_and_immediate_data) {
+    auto client = world_.client();
+    EXPECT_EQ(client->login().tag, 77u);
+    EXPECT_EQ(client->login().credits, kCreditsDefault);
+    EXPECT_EQ(client->login().max_it_iu, uint32_t{WSS_SRP_MAX_IT_IU_LEN});
+    EXPECT_TRUE(client->login().immediate);
+    EXPECT_FALSE(client->login().extended) << "a stock initiator asked for nothing of ours";
+    EXPECT_EQ(client->login().session_epoch, 0u);
+}
+
+TEST_P(BlockService, the_volume_is_found_by_report_luns_and_names_itself) {
+    auto client = world_.client();
+    auto answer = world_.run(*client, 0, cdb({0xa0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0}), Direction::kIn,
+                             {client->remote(0, 4096)});
+    EXPECT_EQ(answer.response.status, wire::kGood);
+    wire::LunList luns;
+    ASSERT_TRUE(wire::parse_report_luns({client->memory(), 4096 - answer.response.in.bytes}, luns));
+    ASSERT_EQ(luns.count, 1u);
+    answer = world_.run(*client, luns.lun(0), cdb({0x12, 1, 0x83, 2, 0}), Direction::kIn,
+                        {client->remote(0, 512)});
+    EXPECT_EQ(answer.response.status, wire::kGood);
+    EXPECT_EQ(answer.response.in.kind, wire::Residual::Kind::kUnder);
+    wire::Identification id;
+    ASSERT_TRUE(wire::parse_identification({client->memory(), 512 - answer.response.in.bytes}, id));
+    EXPECT_EQ(id.name, "v0");
+    answer = world_.run(*client, luns.lun(0), cdb({0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32}),
+                        Direction::kIn, {client->remote(0, 32)});
+    wire::Capacity capacity;
+    ASSERT_TRUE(wire::parse_capacity16({client->memory(), 32}, capacity));
+    EXPECT_EQ(capacity.blocks * capacity.block_size, kSize);
+}
+
+TEST_P(BlockService, what_was_written_is_read_back) {
+    auto client = world_.client();
+    for (uint32_t blocks : {1u, 8u, 33u, 256u, 2048u}) {
+        uint32_t bytes = blocks * 512;
+        fill(client->memory(), bytes, blocks);
+        auto wrote = world_.write(*client, 0, 100, blocks, 0, bytes);
+        ASSERT_EQ(wrote.response.status, wire::kGood) << blocks;
+        auto read = world_.read(*client, 0, 100, blocks, 2 << 20, bytes);
+        ASSERT_EQ(read.response.status, wire::kGood) << blocks;
+        EXPECT_TRUE(holds(client->memory() + (2 << 20), bytes, blocks)) << blocks;
+        EXPECT_EQ(read.response.in.kind, wire::Residual::Kind::kNone);
+    }
+    EXPECT_EQ(client->credits(), kCreditsDefault) << "every credit comes back";
+}
+
+TEST_P(BlockService, a_request_of_one_descriptor_costs_one_rdma_operation) {
+    auto client = world_.client();
+    for (int i = 0; i < 10; ++i) {
+        world_.write(*client, 0, 8 * i, 256, 0, 256 * 512);
+        world_.read(*client, 0, 8 * i, 256, 0, 256 * 512);
+    }
+    auto totals = world_.totals();
+    EXPECT_EQ(totals.data_requests, 20u);
+    EXPECT_EQ(totals.rdma_reads, 10u);
+    EXPECT_EQ(totals.rdma_writes, 10u);
+    EXPECT_EQ(totals.sends, 20u);
+}
+
+TEST_P(BlockService, a_fused_read_needs_no_message) {
+    auto client = world_.client(1, WSS_CAP_FUSED_COMPLETION);
+    ASSERT_TRUE(client->login().caps & WSS_CAP_FUSED_COMPLETION);
+    fill(client->memory(), 4096, 5);
+    EXPECT_TRUE(world_.write(*client, 0, 0, 8, 0, 4096).fused);
+    EXPECT_TRUE(world_.read(*client, 0, 0, 8, 8192, 4096).fused);
+    EXPECT_TRUE(holds(client->memory() + 8192, 4096, 5));
+    EXPECT_EQ(world_.totals().sends, 0u);
+    EXPECT_EQ(client->credits(), kCreditsDefault);
+}
+
+TEST_P(BlockService, scattered_memory_is_reached_by_as_many_operations_as_descriptors) {
+    auto client = world_.client();
+    fill(client->memory(), 64 * 1024, 3);
+    std::vector<wire::RemoteBuffer> pieces, back;
+    for (uint32_t i = 0; i < 16; ++i) {
+        pieces.push_back(client->remote(i * 4096, 4096));
+        back.push_back(client->remote((1 << 20) + i * 4096, 4096));
+    }
+    EXPECT_EQ(world_.run(*client, 0, cdb_write16(7, 128), Direction::kOut, pieces).response.status,
+              wire::kGood);
+    EXPECT_EQ(world_.run(*client, 0, cdb_read16(7, 128), Direction::kIn, back).response.status, wire::kGood);
+    EXPECT_TRUE(holds(client->memory() + (1 << 20), 64 * 1024, 3));
+    EXPECT_EQ(world_.totals().rdma_writes, 16u);
+    EXPECT_EQ(world_.totals().rdma_reads, 16u);
+}
+
+TEST_P(BlockService, immediate_data_is_written_without_an_rdma_operation) {
+    auto client = world_.client();
+    std::vector<byte> data(16384);
+    fill(data.data(), data.size(), 11);
+    uint64_t tag = client->start_immediate(0, cdb_write16(64, 32), data);
+    ASSERT_TRUE(world_.until([&] { return client->answered(tag); }));
+    EXPECT_EQ(client->take(tag).response.status, wire::kGood);
+    world_.read(*client, 0, 64, 32, 0, 16384);
+    EXPECT_TRUE(holds(client->memory(), 16384, 11));
+    EXPECT_EQ(world_.totals().rdma_reads, 0u);
+    EXPECT_EQ(world_.totals().immediate, 1u);
+}
+
+TEST_P(BlockService, a_full_queue_of_commands_is_served) {
+    auto client = world_.client();
+    fill(client->memory(), 2 << 20, 1);
+    std::vector<uint64_t> tags;
+    for (uint32_t i = 0; i < kCreditsDefault; ++i)
+        tags.push_back(
+            client->start(0, cdb_write16(i * 32, 32), Direction::kOut, {client->remote(i * 16384, 16384)}));
+    EXPECT_EQ(client->credits(), 0u);
+    ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
+    for (uint64_t tag : tags) EXPECT_EQ(client->take(tag).response.status, wire::kGood);
+    std::memset(client->memory(), 0, 2 << 20);
+    for (uint32_t i = 0; i < kCreditsDefault; ++i)
+        client->start(0, cdb_read16(i * 32, 32), Direction::kIn, {client->remote(i * 16384, 16384)});
+    ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
+    EXPECT_TRUE(holds(client->memory(), 2 << 20, 1));
+}
+
+TEST_P(BlockService, an_absent_unit_answers_with_sense) {
+    auto client = world_.client();
+    auto answer = world_.read(*client, 5, 0, 1, 0, 512);
+    EXPECT_EQ(answer.response.status, wire::kCheckCondition);
+    EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLunNotSupported);
+}
+
+TEST_P(BlockService, logging_out_ends_in_a_closed_connection_and_no_session) {
+    auto client = world_.client();
+    std::array<byte, 16> message{};
+    wire::encode_short({.opcode = WSS_SRP_I_LOGOUT, .tag = 5}, message);
+    client->send(message);
+    ASSERT_TRUE(world_.until([&] { return client->closed() && world_.service().sessions().count() == 0; }));
+}
+
+}  // namespace
+}  // namespace wss::block::testing

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// A target and raw SRP clients in one process and one thread: everything moves by step(), over loopback TCP.
+//
+// The client is written against the wire codecs only; it shares no code with the initiator library, so that a
+// misunderstanding cannot hide on both sides.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/fabric/open.h"
+#include "lib/reactor/reactor.h"
+#include "lib/wire/scsi.h"
+#include "lib/wire/srp.h"
+#include "target/block/service.h"
+#include "target/block/volume_regions.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::block::testing {
+
+using std::byte;
+
+// What came back for one tag.
+struct Answer {
+    bool fused = false;
+    wire::Response response;
+    std::vector<byte> sense;
+    bool invalidated = false;
+    wire::Sense parsed_sense() const {
+        wire::Sense parsed;
+        EXPECT_TRUE(wire::parse_sense(sense, parsed));
+        return parsed;
+    }
+};
+
+class World;
+
+// One channel of an initiator.
+class RawClient final : public fabric::ConnectionHandler {
+  public:
+    RawClient(World& world, size_t memory_bytes = 4 << 20);
+    ~RawClient() override;
+
+    // Starts to connect; see World::until().
+    void connect(const wire::LoginRequest& login);
+    bool established() const { return established_; }
+    bool refused() const { return refused_; }
+    bool closed() const { return closed_; }
+    const wire::LoginResponse& login() const { return login_; }
+    const wire::LoginReject& reject() const { return reject_; }
+    uint32_t credits() const { return credits_; }
+
+    // Memory that the target may reach.
+    byte* memory() { return region_->bytes().data(); }
+    wire::RemoteBuffer remote(size_t offset, uint32_t length) const {
+        return {region_->remote_address() + offset, region_->rkey(), length};
+    }
+    void revoke_memory() { region_.reset(); }
+
+    // Sends as it is.
+    void send(std::span<const byte> message);
+    // Sends a command whose data is described by `data`; returns its tag.
+    uint64_t start(uint64_t lun, std::span<const byte> cdb, wire::CommandRequest::Direction direction,
+                   std::vector<wire::RemoteBuffer> data);
+    uint64_t start_immediate(uint64_t lun, std::span<const byte> cdb, std::span<const byte> data);
+    bool answered(uint64_t tag) const { return answers_.contains(tag); }
+    Answer take(uint64_t tag);
+    void close() { connection_->close(); }
+    // Other messages of the target, first byte first.
+    std::vector<std::vector<byte>> others;
+
+    void on_established(fabric::Connection&, std::span<const byte> data) noexcept override;
+    void on_refused(fabric::Connection&, const Status&, std::span<const byte> data) noexcept override;
+    void on_completions(fabric::Connection&, std::span<const fabric::Completion>) noexcept override;
+    void on_closed(fabric::Connection&, const Status&) noexcept override;
+
+  private:
+    static constexpr uint32_t kReceives = 300;
+    static constexpr uint32_t kReceiveBytes = 512;
+    static constexpr uint32_t kSends = 300;
+    void post_receive(uint64_t index);
+    void received(std::span<const byte> message, const fabric::Completion& completion);
+
+    World& world_;
+    std::unique_ptr<fabric::Region> region_, receive_region_, send_region_;
+    std::unique_ptr<fabric::Connection> connection_;
+    wire::LoginResponse login_;
+    wire::LoginReject reject_;
+    bool established_ = false, refused_ = false, closed_ = false;
+    uint32_t credits_ = 0;
+    uint64_t next_tag_ = 1;
+    uint32_t next_send_ = 0;
+    std::map<uint64_t, Answer> answers_;
+};
+
+struct WorldOptions {
+    size_t reactors = 1;
+    Service::Options service;
+    volume::VolumeSet::Options volumes;
+};
+
+class World {
+  public:
+    explicit World(WorldOptions options = {});
+    ~World();
+
+    void step();
+    // Turns until `done`, at most ten seconds; false: it was not done.
+    [[nodiscard]] bool until(const std::function<bool()>& done);
+    void add_volume(const std::string& name, const std::string& backend, uint64_t size, uint32_t block = 512);
+
+    // A logged-in channel; fails the test when the login fails.
+    std::unique_ptr<RawClient> client(uint8_t initiator = 1, uint32_t caps = 0, bool multi = false);
+    wire::LoginRequest login(uint8_t initiator, uint32_t caps, bool multi = false) const;
+    // Runs one command to its end.
+    Answer run(RawClient& client, uint64_t lun, std::span<const byte> cdb,
+               wire::CommandRequest::Direction direction, std::vector<wire::RemoteBuffer> data);
+    Answer read(RawClient& client, uint64_t lun, uint64_t lba, uint32_t blocks, size_t offset,
+                uint32_t bytes);
+    Answer write(RawClient& client, uint64_t lun, uint64_t lba, uint32_t blocks, size_t offset,
+                 uint32_t bytes);
+    CounterTotals totals();
+
+    Service& service() { return *service_; }
+    volume::VolumeSet& volumes() { return *volumes_; }
+    fabric::Fabric& client_fabric() { return *client_fabric_; }
+    fabric::Poller& client_poller() { return *client_poller_; }
+    const fabric::Address& address() const { return address_; }
+    reactor::Reactor& reactor(size_t index = 0) { return *reactors_[index]; }
+    void stop();
+
+  private:
+    SystemClock clock_;
+    std::unique_ptr<fabric::Fabric> target_fabric_, client_fabric_;
+    std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
+    std::unique_ptr<reactor::Reactor> client_reactor_;
+    std::unique_ptr<fabric::Poller> client_poller_;
+    std::unique_ptr<volume::VolumeSet> volumes_;
+    std::unique_ptr<Service> service_;
+    fabric::Address address_;
+    bool stopped_ = false;
+};
+
+// CDBs.
+std::vector<byte> cdb_read16(uint64_t lba, uint32_t blocks);
+std::vector<byte> cdb_write16(uint64_t lba, uint32_t blocks, bool fua = false);
+std::vector<byte> cdb(std::initializer_list<int> bytes);
+
+void fill(byte* at, size_t bytes, uint64_t seed);
+bool holds(const byte* at, size_t bytes, uint64_t seed);
+
+}  // namespace wss::block::testing
