@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channel: one connection to a target: login, commands on the wire, credits, answers.
+//
+// A channel lives once: connect(), up, over; a session that reconnects makes a new one.
+//
+//   idle ──connect()──▶ connecting ──login granted──▶ up ──close() or loss──▶ closing ──▶ over
+//                            └──────── refused, wrong answer ───────────────▶ closing ──▶ over
+//
+// Invariants
+//  C1  At most `credits` commands are outstanding, never more than the target granted.
+//  C2  A tag is used once: slot number in the low ten bits, a count above. An answer must carry the tag of a
+//      command on the wire; anything else closes the connection.
+//  C3  A command's slot is reused only when its answer is here and its SEND, if that needs the slot's memory,
+//      has completed.
+//  C4  The send queue never overflows: every work request is counted until a signalled one behind it
+//  completes,
+//      and one in kSignalEvery is signalled.
+//
+// Thread-safety: belongs to the poller's thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/initiator/options.h"
+#include "lib/initiator/payload.h"
+#include "lib/wire/srp.h"
+
+namespace wss::initiator {
+
+class Request;
+class Channel;
+
+// A command on the wire. Pooled by its channel.
+struct Command : ListNode<> {
+    enum class State : uint8_t { kFree, kTaken, kOnWire, kAnswered };
+
+    Channel* channel = nullptr;
+    uint64_t tag = 0;
+    uint16_t slot = 0;
+    State state = State::kFree;
+    bool send_pending = false;  // the fabric still reads the slot's memory
+    // The owner's.
+    Request* request = nullptr;
+    uint64_t piece_length = 0;  // bytes of the request that it stands for
+    Payload payload;
+};
+
+class ChannelOwner {
+  public:
+    virtual void channel_up(Channel& channel) noexcept = 0;
+    // Commands that were on the wire have been abandoned. Last call; the channel may be destroyed once the
+    // poller's turn is over. `was_up`: channel_up was called.
+    virtual void channel_over(Channel& channel, const Status& why, bool was_up) noexcept = 0;
+    virtual void command_answered(Command& command, const wire::Response& response) noexcept = 0;
+    virtual void command_abandoned(Command& command) noexcept = 0;
+    // Something about the target's volumes changed.
+    virtual void notified(const wire::Notify& notify) noexcept = 0;
+
+  protected:
+    ~ChannelOwner() = default;
+};
+
+class Channel final : private fabric::ConnectionHandler {
+  public:
+    static Result<std::unique_ptr<Channel>> create(fabric::Fabric& fabric, const Options& options,
+                                                   ChannelOwner& owner);
+    ~Channel() override;
+
+    // `multi`: joins the session that another channel with the same ports has opened.
+    Status connect(fabric::Poller& poller, bool multi, const wire::PortId& initiator_port);
+    // Begins to close, for this reason; channel_over() follows. Harmless when closing or over.
+    void close(Status why) noexcept;
+    bool is_up() const noexcept { return state_ == State::kUp; }
+    bool is_over() const noexcept { return state_ == State::kOver; }
+    std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
+
+    // One more command may be sent.
+    bool has_room() const noexcept {
+        return state_ == State::kUp && credits_ > 0 && !free_.empty() &&
+               queued_sends_ < send_depth_ - kShortSlots;
+    }
+    Command& take() noexcept;                  // REQUIRES: has_room()
+    void put_back(Command& command) noexcept;  // taken, not sent
+    // Encodes and queues the command; it goes out with the next flush(). `words.tag` is filled in here.
+    bool send(Command& command, wire::CommandRequest& words) noexcept;
+    void flush() noexcept;
+    // Bytes of write data that fit in a command.
+    uint32_t immediate_room() const noexcept { return immediate_room_; }
+
+    // Keep-alive: asks a silent target whether it lives, gives it up when it does not say so.
+    void tick(Nanoseconds now) noexcept;
+    Nanoseconds keepalive() const noexcept { return keepalive_; }
+    const wire::LoginResponse& login() const noexcept { return login_; }
+    uint32_t outstanding() const noexcept { return outstanding_; }
+
+  private:
+    enum class State : uint8_t { kIdle, kConnecting, kUp, kClosing, kOver };
+    static constexpr uint32_t kShortSlots = 4;
+    static constexpr uint32_t kShortBytes = 16;
+    static constexpr uint32_t kSpareReceives = 16;  // unasked messages: keep-alive answers, notifications
+    static constexpr uint32_t kSignalEvery = 16;
+    static constexpr uint32_t kBatch = 32;
+
+    Channel(const Options& options, ChannelOwner& owner, const fabric::Caps& caps)
+        : options_(options), owner_(owner), caps_(caps) {}
+    Status prepare(fabric::Fabric& fabric);
+    void on_established(fabric::Connection& connection, std::span<const std::byte> data) noexcept override;
+    void on_refused(fabric::Connection& connection, const Status& why,
+                    std::span<const std::byte> data) noexcept override;
+    void on_completions(fabric::Connection& connection,
+                        std::span<const fabric::Completion> completions) noexcept override;
+    void on_closed(fabric::Connection& connection, const Status& why) noexcept override;
+
+    Status take_login(std::span<const std::byte> data);
+    Status post_all_receives();
+    void finish(const Status& why);
+    void completed(const fabric::Completion& completion) noexcept;
+    void send_completed(uint64_t cookie) noexcept;
+    void received(const fabric::Completion& completion) noexcept;
+    void message(wire::Bytes bytes) noexcept;
+    void answered(Command* command, const wire::Response& response) noexcept;
+    void fused(uint32_t immediate) noexcept;
+    void answer_target(uint8_t opcode, uint64_t tag) noexcept;
+    bool send_short(uint8_t opcode, uint64_t tag) noexcept;
+    void queue_send(std::byte* address, size_t length, uint32_t slot) noexcept;
+    void repost(uint32_t receive) noexcept;
+    void flush_receives() noexcept;
+    void add_credits(uint32_t credits) noexcept;
+    void violation(const char* what) noexcept;
+    Command* find(uint64_t tag, uint64_t mask) noexcept;
+    void free_command(Command& command) noexcept;
+    std::byte* slot_memory(uint32_t slot) const noexcept {
+        return sends_->bytes().data() + size_t{slot} * slot_bytes_;
+    }
+    std::byte* receive_memory(uint32_t index) const noexcept {
+        return receives_->bytes().data() + size_t{index} * WSS_SRP_MAX_TI_IU_LEN;
+    }
+
+    const Options& options_;
+    ChannelOwner& owner_;
+    const fabric::Caps caps_;
+    std::unique_ptr<fabric::Connection> connection_;
+    std::unique_ptr<fabric::Region> sends_;  // slots of commands, then of short messages
+    std::unique_ptr<fabric::Region> receives_;
+    std::vector<Command> commands_;
+    List<Command> free_;
+    State state_ = State::kIdle;
+    bool was_up_ = false;
+    Status why_;  // set with kClosing
+    wire::LoginResponse login_;
+    Nanoseconds keepalive_{};
+    uint32_t slot_bytes_ = 0;
+    uint32_t receive_count_ = 0;
+    uint32_t send_depth_ = 0;
+    uint32_t immediate_room_ = 0;
+    uint32_t inline_max_ = 0;
+
+    uint32_t credits_ = 0;
+    uint32_t outstanding_ = 0;
+    uint64_t uses_ = 0;          // of commands: the upper bits of tags
+    uint32_t queued_sends_ = 0;  // C4
+    uint32_t unsignalled_ = 0;   // since the last signalled one
+    std::array<fabric::WorkRequest, kBatch> batch_;
+    std::array<fabric::Segment, kBatch> batch_segments_;
+    uint32_t batched_ = 0;
+    std::array<uint32_t, kBatch> reposts_;
+    uint32_t reposted_ = 0;
+    std::array<bool, kShortSlots> short_busy_{};
+
+    bool heard_ = false;  // since the last tick
+    bool sent_ = false;
+    Nanoseconds last_sent_{};
+    Nanoseconds unanswered_since_ = kNever;
+};
+
+}  // namespace wss::initiator

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Client: a session with a thread of its own, usable from any thread. What the C API and the nbdkit plugin
+// stand on.
+//
+// A request travels to the reactor by a lock-free stack that many threads push to and the reactor empties at
+// once; it comes back by `complete`, which the reactor's thread calls. Submitting costs no allocation, no
+// lock and, while the reactor is awake, no system call.
+//
+// Thread-safety: all methods may be called from any thread but the client's own (never from `complete`,
+// except submit()). Lifetime: requests and volumes are over before the client dies.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/initiator/session.h"
+
+namespace wss::initiator {
+
+struct ClientRequest : Request {
+    // Called on the client's thread; may destroy or resubmit the request.
+    void (*complete)(ClientRequest& request) noexcept = nullptr;
+    ClientRequest* next = nullptr;  // in the stack
+};
+
+// Many producers, one consumer.
+class SubmitStack final : public reactor::Source {
+  public:
+    explicit SubmitStack(Session& session);
+    ~SubmitStack() override;
+    void push(ClientRequest& request) noexcept;
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    int fd() const noexcept override { return wake_fd_; }
+
+  private:
+    Session& session_;
+    int wake_fd_;
+    // Dekker's pattern, hence sequentially consistent: whoever pushes looks whether the reactor sleeps after
+    // the push; the reactor looks whether there is anything after it said that it sleeps.
+    std::atomic<ClientRequest*> head_{nullptr};
+    std::atomic<bool> sleeping_{false};
+};
+
+// An open volume and the last that is known of it.
+class ClientVolume {
+  public:
+    explicit ClientVolume(Volume& volume) : volume_(&volume), info_(volume.info()) {}
+    Volume& volume() const { return *volume_; }
+    VolumeInfo info() const {
+        std::lock_guard lock(m_);
+        return info_;
+    }
+    bool gone() const {
+        std::lock_guard lock(m_);
+        return gone_;
+    }
+
+  private:
+    friend class Client;
+    Volume* const volume_;
+    mutable std::mutex m_;
+    VolumeInfo info_;    // guarded by m_
+    bool gone_ = false;  // guarded by m_
+};
+
+class Client final : private SessionHandler {
+  public:
+    // Returns when the target's volumes are known, or why not.
+    static Result<std::unique_ptr<Client>> connect(const std::string& uri, Options options);
+    ~Client() override;
+
+    std::vector<VolumeName> volumes();
+    // `name` empty: the only one.
+    Result<std::unique_ptr<ClientVolume>> open(const std::string& name);
+    void close(std::unique_ptr<ClientVolume> volume);
+
+    // `complete` is called, also if the request is refused at once.
+    void submit(ClientRequest& request) noexcept { stack_->push(request); }
+    // Submits and waits.
+    void run(ClientRequest& request) noexcept;
+
+    // Memory for requests that the target reaches without a copy in between.
+    Result<std::byte*> allocate(size_t bytes);
+    Status register_memory(std::span<std::byte> memory);
+    // Of either kind; kBusy while a request uses it.
+    Status release_memory(const std::byte* memory);
+    // Registrations made for requests (Options::pin_at_least) of memory that is about to be unmapped.
+    void invalidate(std::span<const std::byte> memory);
+
+    const Options& options() const { return session_->options(); }
+
+  private:
+    explicit Client(fabric::Address address) : address_(std::move(address)), random_(Random::entropy()) {}
+    Status prepare(Options options);
+    Status wait_until_ready();
+    void on_reactor(const std::function<void()>& task);
+    Status add_region(Result<std::unique_ptr<fabric::Region>> region);
+    void on_ready(Session&) noexcept override;
+    void on_lost(Session&, const Status& why) noexcept override;
+    void on_failed(Session&, const Status& why) noexcept override;
+    void on_closed(Session&) noexcept override;
+    void on_volume_changed(Session&, Volume& volume) noexcept override;
+
+    const fabric::Address address_;
+    SystemClock clock_;
+    Random random_;
+    reactor::Reactor reactor_{clock_};
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<Session> session_;
+    std::unique_ptr<SubmitStack> stack_;
+    std::thread thread_;
+    std::vector<ClientVolume*> open_;  // the reactor thread's
+
+    enum class Phase : uint8_t { kStarting, kReady, kOver };
+    std::mutex m_;
+    std::condition_variable changed_;
+    Phase phase_ = Phase::kStarting;  // guarded by m_
+    Status why_;                      // guarded by m_
+};
+
+}  // namespace wss::initiator

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Payload: where the data of one command lives while it is on the wire.
+//
+//   kImmediate  in the command itself: small writes, no registration, no extra round trip
+//   kRegions    in registered memory of the user: the target moves it there and back, nothing is copied
+//   kBounce     in the bounce arena: copied by us before or after
+//
+// DataMemory chooses, in this order; see plan().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "lib/initiator/cursor.h"
+#include "lib/initiator/memory.h"
+#include "lib/initiator/options.h"
+#include "lib/wire/srp.h"
+
+namespace wss::initiator {
+
+using Direction = wire::CommandRequest::Direction;
+
+struct Payload {
+    enum class Kind : uint8_t { kNone, kImmediate, kRegions, kBounce };
+
+    Kind kind = Kind::kNone;
+    Direction direction = Direction::kNone;
+    uint8_t count = 0;    // kRegions: entries held
+    uint32_t length = 0;  // bytes of data
+    Bounce bounce;
+    Cursor where;  // the user's buffers, from the first byte of this command's data
+    std::array<RegionTable::Entry*, kDescriptorsMax> entries;
+};
+
+// What the command says of its data.
+struct Descriptors {
+    std::array<wire::RemoteBuffer, kDescriptorsMax> list;
+    uint32_t count = 0;
+};
+
+// Thread-safety: belongs to the session's thread.
+class DataMemory {
+  public:
+    static Result<std::unique_ptr<DataMemory>> create(fabric::Fabric& fabric, const Options& options);
+
+    // Finds a place for payload.length bytes at payload.where and names it in `descriptors`. For writes the
+    // data is there afterwards, except kImmediate: the caller copies it into the command, which has room for
+    // `immediate_room` bytes. False: no room now; commands that end make some.
+    bool plan(Payload& payload, uint32_t immediate_room, Descriptors& descriptors) noexcept;
+    // After the answer: brings the first `bytes` read to the user.
+    void deliver(Payload& payload, uint32_t bytes) noexcept;
+    // The command is over, or never was.
+    void release(Payload& payload) noexcept;
+
+    BouncePool& bounce() { return *bounce_; }
+    RegionTable& regions() { return regions_; }
+
+  private:
+    DataMemory(fabric::Fabric& fabric, const Options& options, std::unique_ptr<BouncePool> bounce)
+        : pin_at_least_(options.pin_at_least),
+          bounce_(std::move(bounce)),
+          regions_(fabric, {options.pins_max, options.pin_bytes_max}) {}
+    bool use_regions(Payload& payload, Descriptors& descriptors) noexcept;
+    bool add_run(Payload& payload, Descriptors& descriptors, std::span<std::byte> run) noexcept;
+
+    const uint32_t pin_at_least_;
+    std::unique_ptr<BouncePool> bounce_;
+    RegionTable regions_;
+};
+
+}  // namespace wss::initiator

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Request: one read, write, flush, … of a volume, from submission to completion.
+//
+// Words. A *request* is what the user submits; it belongs to him again once `done` was called. A *command* is
+// what goes over the wire: a request longer than the target's transfer limit is cut into several *pieces*,
+// each carried by one command.
+//
+// Life of a request
+//   idle ──submit()──▶ queued ──each piece issued──▶ issued ──last answer──▶ idle (done called)
+//                        ▲                             │
+//                        └── connection lost, or ──────┘
+//                            "try again": from the start
+//
+// Rules
+//  Q1  `done` is called exactly once for each submit() that returned true, on the session's thread, in
+//  bounded
+//      time: `timeout` after submission at the latest, plus what the fabric needs to close a connection.
+//  Q2  From submit() until `done` the session and the peer own the buffers: a request that timed out is over
+//      only when its connection is, because until then the peer may still write to them.
+//  Q3  After a lost connection a request is done again from its start. Every operation can be done twice
+//      without harm but compare-and-write: that one fails with kConnectionLost, its effect unknown.
+//  Q4  A write that failed may or may not have happened.
+//
+// Thread-safety: a request belongs to its session's thread from submit() to `done`.
+// Ownership: intrusive; requests are pooled by whoever submits them. Nothing is allocated per request.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/initiator/cursor.h"
+#include "lib/wire/scsi.h"
+
+namespace wss::initiator {
+
+class Volume;
+
+enum class Operation : uint8_t {
+    kRead,
+    kWrite,
+    kFlush,
+    kDiscard,  // what is read afterwards: zeroes or the old data
+    kWriteZeroes,
+    kCompareAndWrite,  // buffers: `length` bytes to compare, then `length` bytes to write
+    kAdmin,            // `cdb` to `lun`; the answer goes to `buffers`. For the session itself.
+};
+std::string_view to_string(Operation operation);
+
+// How a request ended.
+enum class Outcome : uint8_t {
+    kOk = 0,
+    kMismatch,    // compare-and-write: the data differ, nothing was written
+    kUnaligned,   // offset or length is not a multiple of the block size
+    kOutOfRange,  // beyond the end of the volume
+    kReadOnly,
+    kUnsupported,  // the target cannot
+    kTooLong,      // compare-and-write beyond the target's limit
+    kBadBuffers,   // the buffers do not hold what the request needs
+    kMediumError,  // the target could not read or write its medium; see sense
+    kNoSpace,      // the target's medium is full
+    kRefused,      // the target refused the command; see sense
+    kShort,        // the target moved less data than asked for, and called it good
+    kTimedOut,
+    kConnectionLost,  // and not back in time
+    kVolumeGone,      // deleted, or replaced by another of that name
+    kClosed,          // the session is closing
+};
+std::string_view to_string(Outcome outcome);
+int to_errno(Outcome outcome);  // 0 for kOk; kMismatch is EILSEQ
+
+class Request : public ListNode<> {
+  public:
+    using Done = void (*)(Request& request, void* context) noexcept;
+
+    // Set by the submitter.
+    Operation operation = Operation::kRead;
+    bool fua = false;       // kWrite: on stable storage when done
+    bool may_unmap = true;  // kWriteZeroes: the target may give the space back
+    Volume* volume = nullptr;
+    uint64_t offset = 0;             // bytes, from the volume's start
+    uint64_t length = 0;             // bytes
+    std::span<const iovec> buffers;  // kRead, kWrite, kCompareAndWrite; stays valid until done
+    Nanoseconds timeout{};           // 0: Options::request_timeout
+    Done done = nullptr;
+    void* context = nullptr;
+    // kAdmin only.
+    uint64_t lun = 0;
+    wire::Cdb cdb{};
+
+    // Set by the session.
+    Outcome outcome = Outcome::kOk;
+    wire::Sense sense;             // what the target said, kNoSense if nothing
+    uint64_t mismatch_offset = 0;  // kMismatch: first byte that differs, from `offset`
+    uint64_t received = 0;         // kAdmin: bytes of answer
+
+  private:
+    friend class Session;
+    enum class State : uint8_t { kIdle, kQueued, kIssued };
+    // A write with FUA at a target that has no such bit is a write, then a flush.
+    enum class Stage : uint8_t { kMain, kFlushAfter };
+
+    bool fully_issued() const { return issued_ == total_ && !owes_command_; }
+    void rewind() {
+        issued_ = 0;
+        owes_command_ = stage_ == Stage::kFlushAfter || total_ == 0;
+        cursor_ = Cursor(buffers);
+        again_ = delayed_ = false;
+    }
+
+    State state_ = State::kIdle;
+    Stage stage_ = Stage::kMain;
+    bool again_ = false;         // do it again once no command is outstanding
+    bool delayed_ = false;       // … but not at once
+    bool owes_command_ = false;  // a command without data is still to be issued
+    uint8_t retries_ = 0;
+    uint32_t outstanding_ = 0;  // commands on the wire
+    uint64_t issued_ = 0;       // bytes of `total_` that commands were made for
+    uint64_t total_ = 0;
+    Cursor cursor_;  // where in `buffers` the next piece begins
+    Nanoseconds deadline_{};
+};
+
+// For people: "write of 4096 bytes at 8192 of 'disk1': medium error (…)".
+std::string describe(const Request& request);
+
+}  // namespace wss::initiator

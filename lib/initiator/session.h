@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: a target as one initiator uses it: connect, log in, find volumes, do I/O, come back after a loss.
+//
+//              start()               login granted              volumes known
+//   idle ───────────────▶ connecting ─────────────▶ discovering ─────────────▶ live
+//                            ▲  │ refused, lost          │ lost                  │ lost
+//                            │  ▼                        ▼                       ▼
+//                         waiting ◀──── every channel over ──────────────── draining
+//   any ──close()──▶ closing ──every channel over──▶ closed     first connect fails: draining ──▶ closed
+//
+// Invariants
+//  S1  State changes in set_state() only, along the table there.
+//  S2  In `waiting`, `idle` and `closed` there is no channel, so no peer can reach a user's buffer.
+//  S3  A request is in exactly one list: admin_, queue_, delayed_ or issued_, from submit() to its end.
+//  S4  Requests go out in `live` only, after every open volume was found again under its name *and* identity:
+//      LUNs may be given anew while we are away.
+//  S5  Nothing waits without bound: each request has a deadline, and once the target is away for longer than
+//      reconnect_timeout requests fail at once until it is back. Attempts to reconnect go on.
+//
+// Time, chance and network come from the reactor, `random` and the poller only: a simulation can drive it.
+//
+// Thread-safety: everything belongs to the reactor's thread. Lifetime: reactor, fabric, poller, random and
+// handler outlive the session; the poller must be a source of the reactor before the session starts. Destroy
+// only in `idle` or `closed`, and not from within a handler.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/initiator/channel.h"
+#include "lib/initiator/discovery.h"
+#include "lib/initiator/options.h"
+#include "lib/initiator/payload.h"
+#include "lib/initiator/request.h"
+#include "lib/initiator/volume.h"
+#include "lib/reactor/reactor.h"
+
+namespace wss::initiator {
+
+struct Verdict;
+class Session;
+
+// Hears what happens to a session.
+class SessionHandler {
+  public:
+    virtual ~SessionHandler() = default;
+    // Live: for the first time, or again.
+    virtual void on_ready(Session&) noexcept {}
+    virtual void on_lost(Session&, const Status&) noexcept {}
+    // The first connect failed; the session is closed. Last call.
+    virtual void on_failed(Session&, const Status&) noexcept {}
+    // close() is complete. Last call.
+    virtual void on_closed(Session&) noexcept {}
+    // Size, limits, write protection or existence.
+    virtual void on_volume_changed(Session&, Volume&) noexcept {}
+};
+
+class Session final : public reactor::Source, private ChannelOwner, private AdminSubmitter {
+  public:
+    enum class State : uint8_t {
+        kIdle,
+        kConnecting,
+        kDiscovering,
+        kLive,
+        kDraining,
+        kWaiting,
+        kClosing,
+        kClosed
+    };
+    using Opened = std::function<void(Result<Volume*>)>;
+
+    static Result<std::unique_ptr<Session>> create(reactor::Reactor& reactor, fabric::Fabric& fabric,
+                                                   fabric::Poller& poller, Random& random, Options options,
+                                                   SessionHandler& handler);
+    ~Session() override;
+
+    // Connects; on_ready or on_failed follows.
+    void start();
+    // Fails what is outstanding with kClosed; on_closed follows.
+    void close();
+    State state() const { return state_; }
+    const Options& options() const { return options_; }
+
+    // `name` empty: the only volume of the target. `done` is called once, perhaps before this returns.
+    void open_volume(std::string name, Opened done);
+    void close_volume(Volume& volume);
+    // As of the last look; look_again() makes a new one, soon.
+    const std::vector<VolumeName>& volumes() const { return names_; }
+    void look_again();
+
+    // True: request.done will be called. False: it is over already, and `outcome` says how (kOk: nothing to
+    // do).
+    bool submit(Request& request) noexcept;
+
+    DataMemory& memory() { return *memory_; }
+    uint32_t active() const { return active_; }  // requests between submit() and done
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override { return !wants_turn_; }
+
+  private:
+    using Stage = Request::Stage;
+    struct PendingOpen {
+        std::string name;
+        Opened done;
+        bool looked = false;  // the list is newer than the wish
+    };
+
+    Session(reactor::Reactor& reactor, fabric::Fabric& fabric, fabric::Poller& poller, Random& random,
+            Options options, SessionHandler& handler);
+
+    // session.cc: states, channels, time
+    void set_state(State next);
+    void connect();
+    Status add_channel(bool multi);
+    void channels_settled();
+    void lose(const Status& why);
+    void settle();
+    void reconnect_later();
+    bool failing_fast() const;
+    void tick();
+    void expire();
+    void set_tick();
+    void closed();
+    void channel_up(Channel& channel) noexcept override;
+    void channel_over(Channel& channel, const Status& why, bool was_up) noexcept override;
+    void notified(const wire::Notify& notify) noexcept override;
+
+    // session_volumes.cc
+    void run_control();
+    void survey();
+    void survey_next();
+    void survey_done(const Status& status);
+    void survey_probed(Volume& volume, const Status& status, VolumeInfo info);
+    void open_next();
+    void open_probed(const VolumeName& wanted, const Status& status, VolumeInfo info);
+    const VolumeName* find_name(const std::string& name) const;
+    Status no_such_volume(const std::string& name) const;
+    void finish_open(Result<Volume*> result);
+    void fail_opens(const Status& why);
+    Volume& adopt(VolumeInfo info);
+
+    // session_datapath.cc
+    bool submit_admin(Request& request) noexcept override;
+    bool admit(Request& request, List<Request>& list) noexcept;
+    void begin(Request& request, Stage stage) noexcept;
+    size_t pump() noexcept;
+    size_t pump_list(List<Request>& list) noexcept;
+    Channel* pick_channel() noexcept;
+    bool issue(Request& request, Channel& channel) noexcept;
+    void command_answered(Command& command, const wire::Response& response) noexcept override;
+    void command_abandoned(Command& command) noexcept override;
+    void take_verdict(Request& request, const Verdict& verdict) noexcept;
+    void piece_over(Request& request) noexcept;
+    void queue_again(Request& request) noexcept;
+    void finish(Request& request) noexcept;
+    void fail_all(List<Request>& list, Outcome outcome) noexcept;
+    void collect_expired(List<Request>& from, List<Request>& expired, bool& on_wire) noexcept;
+    void sort_after_loss(List<Request>& from, List<Request>& keep, List<Request>& over) noexcept;
+
+    // Immutable.
+    reactor::Reactor& reactor_;
+    fabric::Fabric& fabric_;
+    fabric::Poller& poller_;
+    Random& random_;
+    const Options options_;
+    SessionHandler& handler_;
+    wire::PortId initiator_port_{};
+    std::unique_ptr<DataMemory> memory_;
+
+    State state_ = State::kIdle;
+    bool ever_live_ = false;
+    bool wants_turn_ = false;
+    std::vector<std::unique_ptr<Channel>> channels_;
+    size_t next_channel_ = 0;
+    Status lost_why_;
+    Nanoseconds down_since_ = kNever;
+    Nanoseconds delay_{};  // before the next attempt
+    reactor::Timer reconnect_timer_;
+    reactor::Timer tick_timer_;
+    reactor::Timer busy_timer_;
+    bool ticking_fast_ = false;
+
+    List<Request> admin_;    // queued, of the session itself
+    List<Request> queue_;    // queued
+    List<Request> delayed_;  // the target was busy: back to queue_ soon
+    List<Request> issued_;   // every piece is on the wire, or no more will be
+    uint32_t active_ = 0;
+
+    Discovery discovery_;
+    std::vector<VolumeName> names_;
+    std::vector<std::unique_ptr<Volume>> volumes_;  // that were ever opened; at most kVolumesMax
+    size_t survey_at_ = 0;
+    bool look_again_ = false;
+    std::deque<PendingOpen> opens_;
+};
+
+std::string_view to_string(Session::State state);
+
+}  // namespace wss::initiator

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: which volumes there are. A survey lists them and looks at those that are open; it runs after every
+// login, and again when the target says that something changed.
+#include <algorithm>
+#include <utility>
+
+#include "lib/initiator/session.h"
+
+namespace wss::initiator {
+
+void Session::look_again() {
+    look_again_ = true;
+    run_control();
+}
+
+// Starts what is next, unless something is under way: its end comes here again.
+void Session::run_control() {
+    if (discovery_.busy()) return;
+    if (state_ == State::kDiscovering || (state_ == State::kLive && look_again_)) return survey();
+    if (state_ == State::kLive && !opens_.empty()) open_next();
+}
+
+void Session::survey() {
+    look_again_ = false;
+    discovery_.list([this](const Status& status, std::vector<VolumeName> names) {
+        if (!status) return survey_done(status);
+        names_ = std::move(names);
+        for (PendingOpen& open : opens_) open.looked = true;
+        survey_at_ = 0;
+        survey_next();
+    });
+}
+
+void Session::survey_next() {
+    for (; survey_at_ < volumes_.size(); ++survey_at_) {
+        Volume& volume = *volumes_[survey_at_];
+        if (volume.users_ == 0) continue;
+        const VolumeName* found = find_name(volume.info_.name);
+        if (found != nullptr && found->naa == volume.info_.naa)
+            return discovery_.probe(found->lun, [this, &volume](const Status& status, VolumeInfo info) {
+                survey_probed(volume, status, std::move(info));
+            });
+        if (!std::exchange(volume.gone_, true)) handler_.on_volume_changed(*this, volume);
+    }
+    survey_done(Status::ok());
+}
+
+void Session::survey_probed(Volume& volume, const Status& status, VolumeInfo info) {
+    if (!status) return survey_done(status);
+    // Renamed or deleted between the list and now: the target's notification makes us look again.
+    volume.gone_ = info.name != volume.info_.name || info.naa != volume.info_.naa;
+    if (!volume.gone_) volume.info_ = std::move(info);
+    handler_.on_volume_changed(*this, volume);
+    ++survey_at_;
+    survey_next();
+}
+
+void Session::survey_done(const Status& status) {
+    if (state_ == State::kDiscovering) {
+        if (!status) return lose(status.within("looking for volumes"));
+        set_state(State::kLive);
+        ever_live_ = true;
+        down_since_ = kNever;
+        delay_ = Nanoseconds{};
+        set_tick();
+        handler_.on_ready(*this);
+    } else if (!status) {
+        for (PendingOpen& open : opens_) open.looked = true;  // fail rather than look for ever
+    }
+    run_control();
+}
+
+const VolumeName* Session::find_name(const std::string& name) const {
+    auto found = std::find_if(names_.begin(), names_.end(),
+                              [&](const VolumeName& each) { return name.empty() || each.name == name; });
+    return found == names_.end() ? nullptr : &*found;
+}
+
+Status Session::no_such_volume(const std::string& name) const {
+    if (names_.empty()) return failure(Code::kNotFound, "{} has no volumes", options_.address.to_string());
+    std::string list;
+    constexpr size_t kShown = 20;
+    for (size_t i = 0; i < std::min(names_.size(), kShown); ++i)
+        list += fmt::format("{}'{}'", i == 0 ? "" : ", ", names_[i].name);
+    if (names_.size() > kShown) list += fmt::format(" and {} more", names_.size() - kShown);
+    if (name.empty())
+        return failure(Code::kInvalid, "{} has more than one volume; name one of {}",
+                       options_.address.to_string(), list);
+    return failure(Code::kNotFound, "{} has no volume '{}'; there is {}", options_.address.to_string(), name,
+                   list);
+}
+
+void Session::open_volume(std::string name, Opened done) {
+    if (state_ == State::kClosing || state_ == State::kClosed)
+        return done(Status(Code::kClosed, "the session is closed"));
+    opens_.push_back({std::move(name), std::move(done)});
+    run_control();
+}
+
+void Session::open_next() {
+    PendingOpen& open = opens_.front();
+    const VolumeName* found = find_name(open.name);
+    bool ambiguous = open.name.empty() && names_.size() > 1;
+    if (found != nullptr && !ambiguous)
+        return discovery_.probe(found->lun, [this, wanted = *found](const Status& status, VolumeInfo info) {
+            open_probed(wanted, status, std::move(info));
+        });
+    if (open.looked) return finish_open(no_such_volume(open.name));
+    survey();
+}
+
+void Session::open_probed(const VolumeName& wanted, const Status& status, VolumeInfo info) {
+    if (opens_.empty()) return;  // they were failed meanwhile
+    bool same = status.is_ok() && info.name == wanted.name && info.naa == wanted.naa;
+    if (same) return finish_open(&adopt(std::move(info)));
+    if (opens_.front().looked || state_ != State::kLive)
+        return finish_open(status.is_ok() ? no_such_volume(wanted.name) : status);
+    survey();
+}
+
+Volume& Session::adopt(VolumeInfo info) {
+    for (const auto& volume : volumes_) {
+        if (volume->info_.name != info.name || volume->info_.naa != info.naa) continue;
+        volume->info_ = std::move(info);
+        volume->gone_ = false;
+        ++volume->users_;
+        return *volume;
+    }
+    volumes_.push_back(std::make_unique<Volume>(std::move(info)));
+    volumes_.back()->users_ = 1;
+    return *volumes_.back();
+}
+
+void Session::close_volume(Volume& volume) {
+    WSS_ASSERT(volume.users_ > 0, "a volume is closed as often as it was opened");
+    --volume.users_;
+}
+
+void Session::finish_open(Result<Volume*> result) {
+    Opened done = std::move(opens_.front().done);
+    opens_.pop_front();
+    done(std::move(result));
+    run_control();
+}
+
+void Session::fail_opens(const Status& why) {
+    std::deque<PendingOpen> failed = std::exchange(opens_, {});
+    for (PendingOpen& open : failed) open.done(why);
+}
+
+}  // namespace wss::initiator
