@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/control/methods.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lib/base/assert.h"
+#include "lib/base/suggest.h"
+
+namespace wss::control {
+
+using nlohmann::json;
+
+void Methods::add(std::string name, std::string help, Handler handler) {
+    bool added = methods_.emplace(std::move(name), Method{std::move(help), std::move(handler)}).second;
+    WSS_ASSERT(added, "a method is registered once");
+}
+
+void Methods::add_statistics(std::string section, Statistics statistics) {
+    bool added = statistics_.emplace(std::move(section), std::move(statistics)).second;
+    WSS_ASSERT(added, "a section of statistics is registered once");
+}
+
+json Methods::list() const {
+    json all = {{"methods", "this list"}, {"stats", "counters of everything"}};
+    for (const auto& [name, method] : methods_) all[name] = method.help;
+    return all;
+}
+
+json Methods::statistics() const {
+    json all = json::object();
+    for (const auto& [section, statistics] : statistics_) all[section] = statistics();
+    return all;
+}
+
+Result<json> Methods::call(const std::string& name, const json& params) const {
+    if (name == "methods") return list();
+    if (name == "stats") return statistics();
+    auto found = methods_.find(name);
+    if (found != methods_.end()) return found->second.handler(params);
+    std::vector<std::string_view> known{"methods", "stats"};
+    for (const auto& [known_name, method] : methods_) known.push_back(known_name);
+    return failure(Code::kUnsupported, "unknown method '{}'{}", name, suggestion(name, known));
+}
+
+void add_basic_methods(Methods& methods, const std::string& program, const std::string& version) {
+    json about = {{"program", program}, {"version", version}, {"pid", getpid()}};
+    methods.add("ping", "answers with program, version and pid",
+                [about](const json&) -> Result<json> { return about; });
+}
+
+}  // namespace wss::control

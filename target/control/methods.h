@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control socket can do: a table of named methods. Whoever owns something (volumes, sessions,
+// counters) registers its methods here; the socket knows none of them.
+//
+// Thread-safety: add everything before the server starts; call() may then be called from any thread, and so
+// are the handlers: they lock what they touch and wait for nothing without a bound.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "lib/base/status.h"
+
+namespace wss::volume {
+class VolumeSet;
+}
+
+namespace wss::control {
+
+class Methods {
+  public:
+    using Handler = std::function<Result<nlohmann::json>(const nlohmann::json& params)>;
+    // A part of the answer to "stats".
+    using Statistics = std::function<nlohmann::json()>;
+
+    // `help`: one line, with the parameters. "methods" (the list with help) is always there.
+    void add(std::string name, std::string help, Handler handler);
+    // Adds {section: statistics()} to the answer of "stats".
+    void add_statistics(std::string section, Statistics statistics);
+
+    Result<nlohmann::json> call(const std::string& name, const nlohmann::json& params) const;
+
+  private:
+    struct Method {
+        std::string help;
+        Handler handler;
+    };
+    nlohmann::json list() const;
+    nlohmann::json statistics() const;
+
+    std::map<std::string, Method> methods_;
+    std::map<std::string, Statistics> statistics_;
+};
+
+// ping, version; `version` is what the program calls itself.
+void add_basic_methods(Methods& methods, const std::string& program, const std::string& version);
+// volume.create, .resize, .delete, .set, .list and the section "volumes" of stats. `volumes` outlives
+// `methods`.
+void add_volume_methods(Methods& methods, volume::VolumeSet& volumes);
+
+}  // namespace wss::control

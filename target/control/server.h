@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control socket: a Unix socket on which wssctl asks and the target answers, one JSON object per line.
+//
+//   -> {"id": 1, "method": "volume.resize", "params": {"name": "disk0", "size": "20G"}}
+//   <- {"id": 1, "result": {...}}            or
+//   <- {"id": 1, "error": {"code": "not found", "message": "there is no volume disk0"}}
+//
+// Clients are root and the user who runs the target (checked by SO_PEERCRED); others are told so and closed.
+// Each client has a thread of its own, so that a long change does not keep others waiting; reactors are never
+// involved. Everything is bounded: clients, length of a line, time to take an answer, idle time.
+//
+// Thread-safety: start() and stop() from one thread. Lifetime: `methods` outlives the server.
+#pragma once
+
+#include <sys/types.h>
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lib/base/status.h"
+#include "target/control/methods.h"
+
+namespace wss::control {
+
+constexpr size_t kClientsMax = 16;
+constexpr size_t kLineMax = 1 << 20;
+
+class Server {
+  public:
+    // Takes over the socket of a target that is dead, refuses when it lives.
+    static Result<std::unique_ptr<Server>> start(const std::string& path, const Methods& methods);
+    // Ends all conversations (a handler that runs is waited for) and removes the socket.
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    const std::string& path() const { return path_; }
+
+  private:
+    struct Client {
+        int fd;
+        bool finished = false;  // guarded by m_
+        std::thread thread;
+    };
+
+    Server(std::string path, int listen_fd, int stop_fd, const Methods& methods);
+    void accept_loop();
+    void admit(int fd);
+    void reap_finished();
+    void serve(int fd);
+    bool answer_lines(int fd, std::string& buffered);
+    std::string answer(const std::string& line) const;
+
+    // Immutable.
+    const std::string path_;
+    const int listen_fd_;
+    const int stop_fd_;  // readable once the server stops
+    const Methods& methods_;
+    std::mutex m_;
+    std::list<Client> clients_;  // changed by the accepting thread alone; `finished` guarded by m_
+    std::thread acceptor_;
+};
+
+}  // namespace wss::control

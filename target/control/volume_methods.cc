@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The volumes, over the control socket.
+#include <nlohmann/json.hpp>
+
+#include "target/control/methods.h"
+#include "target/control/params.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::control {
+
+namespace {
+
+using nlohmann::json;
+using volume::Totals;
+using volume::VolumeInfo;
+using volume::VolumeSet;
+
+json to_json(const Totals& totals) {
+    return {{"reads", totals.reads},
+            {"writes", totals.writes},
+            {"flushes", totals.flushes},
+            {"discards", totals.discards},
+            {"others", totals.others},
+            {"read_bytes", totals.read_bytes},
+            {"written_bytes", totals.written_bytes},
+            {"errors", totals.errors}};
+}
+
+json to_json(const VolumeInfo& info) {
+    return {{"name", info.name},
+            {"lun", info.identity.lun},
+            {"wwid", fmt::format("naa.3{:015x}", info.identity.wwid)},
+            {"backend", info.backend},
+            {"size", info.size},
+            {"block_size", info.block_size},
+            {"read_only", info.read_only},
+            {"declared", info.declared},
+            {"state", info.removing ? "removing" : "live"}};
+}
+
+Result<json> answer_with(const VolumeSet& volumes, const std::string& name) {
+    auto info = volumes.find(name);
+    if (!info) return info.status();
+    return to_json(*info);
+}
+
+Result<json> create(VolumeSet& volumes, const json& json_params) {
+    volume::VolumeOptions options;
+    uint64_t block_size = 0;
+    Params params(json_params);
+    params.text("name", options.name, Params::kRequired).text("backend", options.backend, Params::kRequired);
+    params.size("size", options.size).size("block_size", block_size);
+    params.flag("read_only", options.read_only).flag("create", options.create);
+    WSS_TRY(params.finish());
+    if (block_size > UINT32_MAX) return failure(Code::kInvalid, "block_size must be 512 or 4096");
+    options.block_size = static_cast<uint32_t>(block_size);
+    WSS_TRY(volumes.create(options));
+    return answer_with(volumes, options.name);
+}
+
+Result<json> resize(VolumeSet& volumes, const json& json_params) {
+    std::string name;
+    uint64_t size = 0;
+    Params params(json_params);
+    params.text("name", name, Params::kRequired).size("size", size, Params::kRequired);
+    WSS_TRY(params.finish());
+    WSS_TRY(volumes.resize(name, size));
+    return answer_with(volumes, name);
+}
+
+Result<json> remove(VolumeSet& volumes, const json& json_params) {
+    std::string name;
+    Params params(json_params);
+    WSS_TRY(params.text("name", name, Params::kRequired).finish());
+    auto info = volumes.find(name);
+    bool declared = info.is_ok() && info->declared;
+    WSS_TRY(volumes.remove(name));
+    json answer = {{"name", name}};
+    if (declared) answer["note"] = "the configuration declares this volume: it comes back at the next start";
+    return answer;
+}
+
+Result<json> set(VolumeSet& volumes, const json& json_params) {
+    std::string name;
+    bool read_only = false;
+    Params params(json_params);
+    params.text("name", name, Params::kRequired).flag("read_only", read_only, Params::kRequired);
+    WSS_TRY(params.finish());
+    WSS_TRY(volumes.set_read_only(name, read_only));
+    return answer_with(volumes, name);
+}
+
+json list(const VolumeSet& volumes) {
+    json all = json::array();
+    for (const VolumeInfo& info : volumes.list()) all.push_back(to_json(info));
+    return all;
+}
+
+json statistics(const VolumeSet& volumes) {
+    json all = json::object();
+    for (const VolumeInfo& info : volumes.list()) all[info.name] = to_json(info.totals);
+    return all;
+}
+
+}  // namespace
+
+void add_volume_methods(Methods& methods, VolumeSet& volumes) {
+    methods.add("volume.create", "name, backend, [size], [block_size], [read_only], [create]: a new volume",
+                [&](const json& params) { return create(volumes, params); });
+    methods.add("volume.resize", "name, size: makes it larger or smaller",
+                [&](const json& params) { return resize(volumes, params); });
+    methods.add("volume.delete", "name: stops serving it; the backing file stays",
+                [&](const json& params) { return remove(volumes, params); });
+    methods.add("volume.set", "name, read_only: changes what can be changed while it is served",
+                [&](const json& params) { return set(volumes, params); });
+    methods.add("volume.list", "all volumes, in order of LUN", [&](const json& params) -> Result<json> {
+        WSS_TRY(Params(params).finish());
+        return list(volumes);
+    });
+    methods.add_statistics("volumes", [&] { return statistics(volumes); });
+}
+
+}  // namespace wss::control

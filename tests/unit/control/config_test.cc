@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/control/config.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::control {
+namespace {
+
+TEST(TargetConfig, the_example_in_the_documentation_is_valid_and_says_what_it_says) {
+    TargetConfig config;
+    Status status = read_target_config("Documentation/examples/wss-target.toml", config);
+    if (status.code() == Code::kNotFound) GTEST_SKIP() << "run from the root of the tree";
+    ASSERT_TRUE(status) << status.to_string();
+    EXPECT_EQ(config.listen.size(), 2u);
+    ASSERT_EQ(config.volumes.size(), 2u);
+    EXPECT_EQ(config.volumes[0].size, uint64_t{10} << 30);
+    EXPECT_TRUE(config.volumes[0].declared);
+    EXPECT_EQ(config.volumes[1].backend, "ram:1G");
+    EXPECT_TRUE(check_target_config(config));
+    EXPECT_EQ(config.state, "/var/lib/wss/target.json");
+}
+
+std::string parse_error(const std::string& text) {
+    TargetConfig config;
+    Status status = parse_target_config(text, "wss.toml", config);
+    EXPECT_FALSE(status) << text;
+    return status.to_string();
+}
+
+TEST(TargetConfig, wrong_values_are_refused_where_they_stand) {
+    EXPECT_EQ(parse_error("log_level = 'warn'"),
+              "wss.toml:1: log_level: 'warn' is no log level; known: debug, info, warning, error, off");
+    EXPECT_EQ(parse_error("[[volume]]\nname = 'a b'\nbackend = 'ram:1M'")
+                  .rfind("wss.toml:2: volume[0].name: 'a b' is no volume name", 0),
+              0u);
+    EXPECT_EQ(parse_error("[[volume]]\nname = 'a'"), "wss.toml:1: volume[0].backend: is missing");
+    EXPECT_EQ(parse_error("[[volume]]\nname = 'a'\nbackend='ram:1M'\nblock_size = 1024")
+                  .rfind("wss.toml:4: volume[0].block_size: must be 512 or 4096", 0),
+              0u);
+    EXPECT_EQ(parse_error("reactors = 65"), "wss.toml:1: reactors: must be a number from 0 to 64");
+}
+
+TEST(TargetConfig, rules_between_values_are_checked_after_options_were_applied) {
+    TargetConfig config;
+    EXPECT_NE(check_target_config(config).to_string().find("--listen"), std::string::npos);
+    config.listen = {"tcp://a:1", "tcp://a:1"};
+    EXPECT_FALSE(check_target_config(config));
+    config.listen = {"tcp://a:1"};
+    EXPECT_TRUE(check_target_config(config)) << "volumes can come by the control socket";
+    config.control.clear();
+    EXPECT_FALSE(check_target_config(config));
+    config.volumes = {{.name = "a"}, {.name = "a"}};
+    EXPECT_FALSE(check_target_config(config));
+}
+
+TEST(VolumeOption, is_name_backend_and_words) {
+    auto plain = parse_volume_option("disk0=aio:/dev/nvme0n1");
+    ASSERT_TRUE(plain);
+    EXPECT_EQ(plain->name, "disk0");
+    EXPECT_EQ(plain->backend, "aio:/dev/nvme0n1");
+    EXPECT_TRUE(plain->declared);
+    auto all = parse_volume_option("d=aio:/a,b=c.img,size=10G,block=4096,ro,create");
+    ASSERT_TRUE(all) << all.status().to_string();
+    EXPECT_EQ(all->backend, "aio:/a,b=c.img") << "commas of the backend are its own";
+    EXPECT_EQ(all->size, uint64_t{10} << 30);
+    EXPECT_EQ(all->block_size, 4096u);
+    EXPECT_TRUE(all->read_only);
+    EXPECT_TRUE(all->create);
+    auto filter = parse_volume_option("e=error:every=10,errno=EIO:ram:64M");
+    ASSERT_TRUE(filter);
+    EXPECT_EQ(filter->backend, "error:every=10,errno=EIO:ram:64M");
+    for (const char* bad :
+         {"", "x", "=ram:1M", "a=", "a=ram:1M,size=1X", "a=ram:1M,block=100", "a/b=ram:1M", "a=,ro"})
+        EXPECT_FALSE(parse_volume_option(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace wss::control
