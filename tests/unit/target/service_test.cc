@@ -53,15 +53,15 @@ TEST_P(BlockService, the_volume_is_found_by_report_luns_and_names_itself) {
     wire::LunList luns;
     ASSERT_TRUE(wire::parse_report_luns({client->memory(), 4096 - answer.response.in.bytes}, luns));
     ASSERT_EQ(luns.count, 1u);
-    answer = world_.run(*client, luns.lun(0), cdb({0x12, 1, 0x83, 2, 0}), Direction::kIn,
-                        {client->remote(0, 512)});
+    const uint64_t lun = luns.lun(0);
+    answer = world_.run(*client, lun, cdb({0x12, 1, 0x83, 2, 0}), Direction::kIn, {client->remote(0, 512)});
     EXPECT_EQ(answer.response.status, wire::kGood);
     EXPECT_EQ(answer.response.in.kind, wire::Residual::Kind::kUnder);
     wire::Identification id;
     ASSERT_TRUE(wire::parse_identification({client->memory(), 512 - answer.response.in.bytes}, id));
     EXPECT_EQ(id.name, "v0");
-    answer = world_.run(*client, luns.lun(0), cdb({0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32}),
-                        Direction::kIn, {client->remote(0, 32)});
+    answer = world_.run(*client, lun, cdb({0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32}), Direction::kIn,
+                        {client->remote(0, 32)});
     wire::Capacity capacity;
     ASSERT_TRUE(wire::parse_capacity16({client->memory(), 32}, capacity));
     EXPECT_EQ(capacity.blocks * capacity.block_size, kSize);

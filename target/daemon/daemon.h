@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Daemon: a target in one process. Owns the reactors and their threads, the fabrics, the volumes, the block
+// service and the control socket; starts them in order and stops them in the opposite one.
+//
+//   start   fabrics → reactors → volume set → block service → threads → volumes → listeners → control socket
+//   stop    control socket → block service (listeners, sessions) → volumes → threads → the rest by
+//   destructors
+//
+// Volumes come before listeners: who can connect finds them. A start that fails undoes what it did.
+//
+// Thread-safety: start() and stop() from one thread, which is none of the reactors'.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/fabric/fabric.h"
+#include "lib/reactor/reactor.h"
+#include "target/block/service.h"
+#include "target/control/config.h"
+#include "target/control/server.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::daemon {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+class Daemon {
+  public:
+    static Result<std::unique_ptr<Daemon>> start(const control::TargetConfig& config);
+    // Lets commands in flight end, closes everything. When storage does not finish within the configured
+    // time, what it holds is leaked and the status says so: the process should then end without destructors.
+    Status stop();
+    // After stop() returned ok.
+    ~Daemon();
+    Daemon(const Daemon&) = delete;
+    Daemon& operator=(const Daemon&) = delete;
+
+    // "rdma://10.0.0.1:5555, 2 volumes": where it listens and what it serves.
+    std::string describe() const;
+
+  private:
+    explicit Daemon(const control::TargetConfig& config) : config_(config) {}
+    Status open_fabrics();
+    Status create_service();
+    void start_threads();
+    Status open_volumes();
+    Status listen();
+    Status start_control();
+    Status run_start();
+    Status stop_service();
+    void stop_threads();
+
+    const control::TargetConfig config_;
+    SystemClock clock_;
+    std::vector<fabric::Address> wanted_;
+    std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;  // one per listen address
+    std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
+    std::unique_ptr<volume::VolumeSet> volumes_;
+    std::unique_ptr<block::Service> service_;
+    std::vector<std::thread> threads_;
+    std::vector<fabric::Address> bound_;
+    control::Methods methods_;
+    std::unique_ptr<control::Server> control_;
+};
+
+}  // namespace wss::daemon

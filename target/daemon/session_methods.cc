@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/daemon/session_methods.h"
+
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "target/control/params.h"
+
+namespace wss::daemon {
+
+using nlohmann::json;
+
+// A reactor answers within a turn; one that does not for so long is stuck, and the client should hear it.
+static constexpr std::chrono::seconds kReactorAnswers{5};
+
+// Asks reactor 0. `ask` gets the callback that takes the answer.
+template <typename T, typename Ask>
+static Result<T> ask_reactor(Ask&& ask) {
+    auto promise = std::make_shared<std::promise<T>>();
+    auto future = promise->get_future();
+    ask([promise](T value) { promise->set_value(std::move(value)); });
+    if (future.wait_for(kReactorAnswers) != std::future_status::ready)
+        return failure(Code::kTimedOut, "reactor 0 does not answer; the target is overloaded or stuck");
+    return future.get();
+}
+
+static json to_json(const block::CounterTotals& totals) {
+    json out = json::object();
+    totals.for_each([&](const char* name, const char*, uint64_t value) { out[name] = value; });
+    return out;
+}
+
+static json capabilities(uint32_t caps) {
+    json names = json::array();
+    if (caps & WSS_CAP_REMOTE_INVALIDATE) names.push_back("remote-invalidate");
+    if (caps & WSS_CAP_FUSED_COMPLETION) names.push_back("fused-completion");
+    if (caps & WSS_CAP_KEEPALIVE) names.push_back("keepalive");
+    if (caps & WSS_CAP_NOTIFY) names.push_back("notify");
+    return names;
+}
+
+static json to_json(const block::SessionInfo& session) {
+    return {{"initiator", session.initiator},
+            {"target", session.target},
+            {"fabric", session.fabric},
+            {"peers", session.peers},
+            {"channels", session.peers.size()},
+            {"kind", session.extended ? "wss" : "stock"},
+            {"epoch", session.epoch},
+            {"capabilities", capabilities(session.caps)},
+            {"counters", to_json(session.counters)}};
+}
+
+static Result<json> list_sessions(block::Service& service, const json& params) {
+    WSS_TRY(control::Params(params).finish());
+    auto sessions = ask_reactor<std::vector<block::SessionInfo>>(
+        [&](auto take) { service.list_sessions(std::move(take)); });
+    if (!sessions) return sessions.status();
+    json out = json::array();
+    for (const auto& session : *sessions) out.push_back(to_json(session));
+    return json{{"sessions", out}};
+}
+
+static json statistics(block::Service& service) {
+    auto totals = ask_reactor<block::CounterTotals>([&](auto take) { service.total(std::move(take)); });
+    if (!totals) return json{{"error", totals.status().to_string()}};
+    return to_json(*totals);
+}
+
+void add_session_methods(control::Methods& methods, block::Service& service) {
+    methods.add("session.list", "who is connected, with counters",
+                [&service](const json& params) { return list_sessions(service, params); });
+    methods.add_statistics("block", [&service] { return statistics(service); });
+}
+
+}  // namespace wss::daemon
