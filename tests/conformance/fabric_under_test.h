@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct FabricUnderTest {
     std::string name;
     std::function<std::unique_ptr<World>()> make;
 };
+
+inline void PrintTo(const FabricUnderTest& fabric, std::ostream* out) {
+    *out << fabric.name;
+}
 
 inline std::vector<FabricUnderTest>& registry() {
     static std::vector<FabricUnderTest> all;

@@ -13,6 +13,13 @@
 #include "lib/base/clock.h"
 #include "tests/conformance/fabric_under_test.h"
 
+namespace wss::fabric {
+// GoogleTest finds it by name when a comparison fails.
+inline void PrintTo(CompletionStatus status, std::ostream* out) {
+    *out << to_string(status);
+}
+}  // namespace wss::fabric
+
 namespace wss::fabric::conformance {
 
 constexpr size_t kArenaBytes = 1u << 20;

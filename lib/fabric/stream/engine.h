@@ -9,7 +9,7 @@
 // request.
 //
 // Invariants
-//  E1  A request is complete only when the peer has counted it, or (READ) when all its bytes are here.
+//  E1  A request is complete only when the peer has counted it, or (READ) has confirmed its last byte.
 //  E2  A SEND is built only when the peer has a receive for it, so nothing ever waits in the receiver: the
 //      stream always flows, and what one side must remember for the other is bounded by the queues.
 //  E3  Every length, offset, key and count from the peer is checked before it is used. What cannot be true
@@ -136,6 +136,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
         std::vector<T> items;
         size_t head = 0;
         size_t count = 0;
+        void clear() { count = 0; }
         bool full() const { return count == items.size(); }
         T& front() { return items[head]; }
         void push(const T& item) { items[(head + count++) % items.size()] = item; }
@@ -159,6 +160,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void begin_message(const Frame& frame) noexcept;
     void begin_write(const Frame& frame) noexcept;
     void begin_read_data(const Frame& frame) noexcept;
+    void take_read_end() noexcept;
     void take_read(const Frame& frame) noexcept;
     void take_refusal(const Frame& frame) noexcept;
     void end_payload() noexcept;
@@ -171,6 +173,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     size_t transmit() noexcept;
     void build() noexcept;
     void build_answers() noexcept;
+    void refuse_read(uint32_t number) noexcept;
     void build_requests() noexcept;
     bool build_request(uint32_t position) noexcept;
     bool settle_directly(SendEntry& entry, uint32_t position) noexcept;

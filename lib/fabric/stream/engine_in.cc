@@ -16,14 +16,16 @@ void Engine::violation(std::string_view what) noexcept {
     fail(failure(Code::kInvalid, "{} broke the protocol: {}", peer_, what));
 }
 
-// From now on nothing of the peer's is executed; it will be told which request ended it.
+// From now on nothing of the peer's is executed; it will be told which request ended it: the earliest one, as
+// a READ that is still being answered may fail after a later request did.
 void Engine::refuse(uint32_t number, CompletionStatus status, Status why) noexcept {
-    if (refusing_ || state_ >= State::kClosing) return;
+    if (refusal_built_ || state_ >= State::kClosing) return;
+    if (refusing_ && static_cast<int32_t>(number - refused_number_) >= 0) return;
+    if (!refusing_) poller_.set_deadline(*this, poller_.now() + kRefusalLasts);
     refusing_ = true;
     refused_number_ = number;
     refused_status_ = status;
     why_ = std::move(why);
-    poller_.set_deadline(*this, poller_.now() + kRefusalLasts);
     activate();
 }
 
@@ -154,6 +156,8 @@ void Engine::begin_frame() noexcept {
             return take_read(frame);
         case FrameType::kReadData:
             return begin_read_data(frame);
+        case FrameType::kReadEnd:
+            return take_read_end();
         case FrameType::kRefuse:
             return take_refusal(frame);
         case FrameType::kGrantAsk:
@@ -257,10 +261,18 @@ void Engine::take_read(const Frame& frame) noexcept {
 void Engine::begin_read_data(const Frame& frame) noexcept {
     if (reads_out_.count == 0) return violation("data of a READ that was not asked for");
     const SendEntry& entry = sends_.at(reads_out_.front());
-    bool wrong = frame.address != entry.received || frame.length > entry.length - entry.received;
-    if (wrong || (frame.length == 0 && entry.length != 0)) return violation("data of a READ out of place");
+    bool in_place = frame.address == entry.received && frame.length <= entry.length - entry.received;
+    if (!in_place || frame.length == 0) return violation("data of a READ out of place");
     sink_.kind = SinkKind::kReadData;
-    if (frame.length == 0) end_payload();
+}
+
+// Only this completes a READ: its data may have been cut short by a revocation, which a refusal then tells.
+void Engine::take_read_end() noexcept {
+    if (reads_out_.count == 0) return violation("the end of a READ that was not asked for");
+    SendEntry& entry = sends_.at(reads_out_.front());
+    if (entry.received != entry.length) return violation("the end of a READ before all its data");
+    entry.wait = Wait::kNothing;
+    reads_out_.pop();
 }
 
 void Engine::end_payload() noexcept {
@@ -273,14 +285,9 @@ void Engine::end_payload() noexcept {
                 return end_message(sink.frame, sink.frame.length);
             ++executed_;
             return;
-        case SinkKind::kReadData: {
-            SendEntry& entry = sends_.at(reads_out_.front());
-            entry.received += sink.frame.length;
-            if (entry.received < entry.length) return;
-            entry.wait = Wait::kNothing;
-            reads_out_.pop();
+        case SinkKind::kReadData:
+            sends_.at(reads_out_.front()).received += sink.frame.length;
             return;
-        }
         default:
             return;
     }

@@ -37,11 +37,9 @@ bool Engine::write_outbox() noexcept {
         RegionTable::Guard guard;
         if (outbox_.has_region_pieces()) {
             guard = table_->guard();
-            if (std::optional<uint32_t> dropped = outbox_.drop_revoked(*table_))
-                refuse(
-                    *dropped, CompletionStatus::kRemoteAccess,
-                    failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
+            if (std::optional<uint32_t> dropped = outbox_.drop_revoked(*table_)) refuse_read(*dropped);
         }
+        if (outbox_.empty()) return true;
         ssize_t written = write(outbox_.pending());
         if (written == -EINTR) continue;
         if (written == -EAGAIN || written == 0) {
@@ -113,24 +111,26 @@ bool Engine::owes_counts() const noexcept {
 void Engine::build_answers() noexcept {
     while (reads_in_.count > 0 && outbox_.has_room_for_region()) {
         PendingRead& read = reads_in_.front();
+        if (read.offset == read.length) {
+            outbox_.add(counted({.type = FrameType::kReadEnd}), next_number_);
+            reads_in_.pop();
+            continue;
+        }
         uint32_t length = std::min(read.length - read.offset, kReadChunkMax);
         RemoteAddress where{.address = read.where.address + read.offset, .rkey = read.where.rkey};
-        std::byte* data = nullptr;
-        if (length > 0) {
-            data = table_->remote(where, length, Access::kRemoteRead);
-            if (data == nullptr) {
-                refuse(
-                    read.number, CompletionStatus::kRemoteAccess,
-                    failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
-                while (reads_in_.count > 0) reads_in_.pop();
-                return;
-            }
-        }
+        std::byte* data = table_->remote(where, length, Access::kRemoteRead);
+        if (data == nullptr) return refuse_read(read.number);
         Frame frame{.type = FrameType::kReadData, .length = length, .address = read.offset};
-        outbox_.add_region(counted(frame), next_number_, where, data, read.number);
+        outbox_.add_region(counted(frame), next_number_, where, data, read.number, table_->revocations());
         read.offset += length;
-        if (read.offset == read.length) reads_in_.pop();
     }
+}
+
+// The READs after it are not answered either.
+void Engine::refuse_read(uint32_t number) noexcept {
+    refuse(number, CompletionStatus::kRemoteAccess,
+           failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
+    reads_in_.clear();
 }
 
 void Engine::build_requests() noexcept {

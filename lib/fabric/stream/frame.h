@@ -38,6 +38,7 @@ enum class FrameType : uint8_t {
     kPlacedImmediate,  // shm: `address` bytes were written by the initiator itself; consumes a receive
     kRead,             // asks for `length` bytes of {address, rkey}; carries no payload
     kReadData,         // a piece of the oldest READ's answer; `address` is its offset in it
+    kReadEnd,          // the oldest READ's answer was good to its last byte
     kRefuse,           // request number `immediate` failed with `status`; the connection ends
     kGrantAsk,         // shm: how may I reach region `rkey` myself?
     kGrant,            // shm: the answer about `rkey` is in the socket

@@ -22,11 +22,14 @@ void Outbox::add(const Frame& frame, uint32_t number_after, std::span<const Segm
 }
 
 void Outbox::add_region(const Frame& frame, uint32_t number_after, RemoteAddress where, std::byte* data,
-                        uint32_t number) noexcept {
+                        uint32_t number, uint64_t revocations) noexcept {
     begin_frame(frame, number_after);
-    if (frame.length == 0) return;
-    pieces_[pieces_used_++] = Piece{
-        .where = where, .length = frame.length, .number = number, .vec = static_cast<uint32_t>(vecs_used_)};
+    revocations_seen_ = revocations;
+    pieces_[pieces_used_++] = Piece{.where = where,
+                                    .length = frame.length,
+                                    .number = number,
+                                    .vec = static_cast<uint32_t>(vecs_used_),
+                                    .frame = static_cast<uint32_t>(frames_used_ - 1)};
     vecs_[vecs_used_++] = iovec{.iov_base = data, .iov_len = frame.length};
 }
 
@@ -53,15 +56,27 @@ void Outbox::reset() noexcept {
 }
 
 std::optional<uint32_t> Outbox::drop_revoked(const RegionTable& table) noexcept {
-    std::optional<uint32_t> dropped;
+    if (table.revocations() == revocations_seen_) return std::nullopt;
+    revocations_seen_ = table.revocations();
     for (size_t i = 0; i < pieces_used_; ++i) {
-        const Piece& piece = pieces_[i];
+        const Piece piece = pieces_[i];
         if (piece.vec < first_) continue;
         if (table.remote(piece.where, piece.length, Access::kRemoteRead) != nullptr) continue;
-        vecs_[piece.vec].iov_base = const_cast<std::byte*>(kZeros);  // only ever read from
-        if (!dropped) dropped = piece.number;
+        pieces_used_ = i;
+        truncate(piece);
+        return piece.number;
     }
-    return dropped;
+    return std::nullopt;
+}
+
+void Outbox::truncate(const Piece& piece) noexcept {
+    uint32_t header = piece.vec - 1;
+    bool begun = first_ > header || vecs_[header].iov_len < kFrameBytes;
+    if (begun) vecs_[piece.vec].iov_base = const_cast<std::byte*>(kZeros);  // only ever read from
+    vecs_used_ = begun ? piece.vec + 1 : header;
+    frames_used_ = begun ? piece.frame + 1 : piece.frame;
+    bytes_added_ = frames_used_ > 0 ? ends_[frames_used_ - 1].bytes : 0;
+    if (empty()) reset();
 }
 
 }  // namespace wss::fabric::stream

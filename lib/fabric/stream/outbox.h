@@ -31,7 +31,7 @@ class Outbox {
     void add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload = {}) noexcept;
     // A piece of READ number `number`; `data` is where `where` lies. REQUIRES has_room_for_region().
     void add_region(const Frame& frame, uint32_t number_after, RemoteAddress where, std::byte* data,
-                    uint32_t number) noexcept;
+                    uint32_t number, uint64_t revocations) noexcept;
 
     std::span<const iovec> pending() const { return {&vecs_[first_], vecs_used_ - first_}; }
     // `bytes` of pending() have gone.
@@ -40,8 +40,9 @@ class Outbox {
     uint32_t sent_number() const { return sent_number_; }
 
     bool has_region_pieces() const { return pieces_used_ > 0; }
-    // Caller holds the table's guard. A region may have been revoked since its piece was added: zeros go in
-    // its place (the frame's length is promised already). Returns the number of the READ it belongs to.
+    // Caller holds the table's guard. A region may have been revoked since its piece was added: nothing from
+    // there on is sent, except zeros to fill a frame that has begun (its length is promised; no kReadEnd
+    // follows it). Returns the number of the READ it belongs to.
     std::optional<uint32_t> drop_revoked(const RegionTable& table) noexcept;
 
   private:
@@ -57,9 +58,11 @@ class Outbox {
         uint32_t length;
         uint32_t number;
         uint32_t vec;
+        uint32_t frame;
     };
 
     void reset() noexcept;
+    void truncate(const Piece& piece) noexcept;
     void begin_frame(const Frame& frame, uint32_t number_after) noexcept;
 
     std::array<std::array<std::byte, kFrameBytes>, kFramesMax> headers_;
@@ -74,6 +77,7 @@ class Outbox {
     uint64_t bytes_added_ = 0;
     uint64_t bytes_sent_ = 0;
     uint32_t sent_number_ = 0;
+    uint64_t revocations_seen_ = 0;  // of the region table, when the pieces were looked up
 };
 
 }  // namespace wss::fabric::stream
