@@ -57,11 +57,15 @@ class Channel:
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         if len(payload) > frames.PAYLOAD_MAX:
             raise ValueError(f"{len(payload)} bytes for one frame, the limit is {frames.PAYLOAD_MAX}")
-        try:
-            with self._sending:
+        with self._sending:
+            if self.dead.is_set():
+                return  # whoever waits has been told
+            try:
                 self._wire.sendall(frames.pack(kind, number, payload))
-        except OSError:
-            self._bury()  # gone, or so stuck that it takes no bytes any more
+                return
+            except OSError:
+                self._end_stream()  # gone, or so stuck that it takes no bytes any more; half a frame may be out
+        self._bury()
 
     def signal(self, number: int, signum: int) -> None:
         self.send(frames.SIGNAL, number, struct.pack("!I", signum))
@@ -78,13 +82,16 @@ class Channel:
 
     def close(self) -> None:
         """End the stream and the thread; safe to call twice."""
-        try:
-            self._wire.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+        self._end_stream()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=10)
         self._wire.close()
+
+    def _end_stream(self) -> None:
+        try:
+            self._wire.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended
 
     def _receive(self) -> None:
         parser = frames.Parser()

@@ -13,6 +13,7 @@ import sys
 
 from tests.lab import paths
 from tests.lab.errors import LabError
+from tests.lab.leash import leashed
 
 ANSWER_LIMIT = 10.0
 BUFFER = 4 * 1024 * 1024  # of a cable in each direction: a burst of a machine must not block it
@@ -28,7 +29,7 @@ class Segment:
         self._control.settimeout(ANSWER_LIMIT)
         wires = [theirs, *(pair[1] for pair in pairs)]
         numbers = [wire.fileno() for wire in wires]
-        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-B", "-m", "tests.lab.switch", *map(str, numbers)]
+        command = leashed([sys.executable, "-B", "-m", "tests.lab.switch", *map(str, numbers)])
         self._switch = subprocess.Popen(
             command, cwd=paths.REPOSITORY, pass_fds=numbers, stdin=subprocess.DEVNULL, start_new_session=True
         )

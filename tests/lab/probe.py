@@ -18,6 +18,7 @@ from tests.lab.bootimage import boot_image
 from tests.lab.errors import LabError
 from tests.lab.initramfs import initramfs_for
 from tests.lab.kernel import Kernel
+from tests.lab.leash import leashed
 
 LIMIT = 10.0  # seconds for KVM to boot a kernel to its first process; a working one needs 1 to 2
 KILL_LIMIT = 2.0
@@ -59,7 +60,7 @@ def probe(kernel: Kernel) -> Answer:
     command += ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-m", "256", "-serial", "stdio"]
     command += ["-kernel", str(boot_image(kernel)), "-initrd", str(initramfs_for(kernel)), "-append", append]
     started = time.monotonic()
-    output = _output_within(["setpriv", "--pdeathsig", "KILL", *command], LIMIT)
+    output = _output_within(leashed(command), LIMIT)
     if output is None:
         return Answer("tcg", f"{DEVICE} exists, but a kernel does not boot with it within {LIMIT:.0f} s")
     if MARKER in output:

@@ -3,8 +3,8 @@
 
     power_on() -> wait_ready() -> commands (guest.py) -> power_off() or power_cut() -> power_on() again …
 
-QEMU is started with a parent-death signal, so that it never outlives the lab, whatever happens to the lab. A power
-cut is SIGKILL: disks keep what was written to them, memory is lost.
+QEMU is on a leash (leash.py): it never outlives the lab. A power cut is SIGKILL: disks keep what was written to
+them, memory is lost.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.lab.initramfs import initramfs_for
 from tests.lab.inside import frames
 from tests.lab.kernel import Kernel
 from tests.lab.klog import last_words
+from tests.lab.leash import leashed
 
 QEMU = "qemu-system-x86_64"
 INSIDE = Path(__file__).with_name("inside")
@@ -87,8 +88,7 @@ class Vm(Guest):
         ours, theirs = socket.socketpair()
         nic = self.network_port
         inherited = [theirs.fileno()] + ([nic.fileno()] if nic else [])
-        # By setpriv and not a hook between fork and exec: that would run Python in a fork of a threaded process.
-        command = ["setpriv", "--pdeathsig", "KILL", *self.qemu_command(theirs.fileno())]
+        command = leashed(self.qemu_command(theirs.fileno()))
         self._started = time.monotonic()
         with open(self.console_path.with_suffix(".qemu"), "wb") as complaints:
             self._qemu = subprocess.Popen(

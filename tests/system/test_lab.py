@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.lab import channel
 from tests.lab.errors import BootError, CommandFailed, GuestDied, GuestTimeout, KernelComplaint, LabError
 from tests.lab.lab import Lab
 from tests.lab.vm import Shape, Vm
@@ -172,6 +173,18 @@ def test_frozen_machine_answers_again_when_it_is_resumed(pair: Lab) -> None:
     finally:
         second.resume()
     assert second.run("echo back").stdout == "back\n"
+
+
+def test_machine_that_takes_nothing_any_more_is_given_up_and_not_waited_for(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "SEND_LIMIT_SECONDS", 2)
+    vm = make_lab(shape=Shape(rdma=False)).vms[0]
+    vm.pause()
+    started = time.monotonic()
+    with pytest.raises(GuestDied):
+        vm.run("cat", stdin=bytes(8 << 20), timeout=60)
+    assert time.monotonic() - started < 2 + PROMPTLY
 
 
 def test_guest_time_of_the_same_work_is_the_same_in_every_counted_run(make_lab: MakeLab) -> None:

@@ -9,19 +9,24 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.lab import paths
+from tests.lab import paths, vm
+from tests.lab.guest import wait_until
+from tests.lab.lab import Lab
+from tests.lab.leash import leashed
+from tests.lab.vm import Shape
 
-LAB = str(paths.REPOSITORY / "tests/lab/lab")
+COMMAND = str(paths.REPOSITORY / "tests/lab/lab")
 BOOT_LIMIT = 100.0
 
 
 def run_lab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([LAB, *arguments], capture_output=True, text=True, timeout=BOOT_LIMIT + 60)
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=BOOT_LIMIT + 60)
 
 
 def test_run_gives_the_command_s_output_and_status() -> None:
@@ -50,7 +55,7 @@ def test_bad_size_is_explained() -> None:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int) -> None:
-    run = subprocess.Popen([LAB, "run", "--vms", "2", "--", "echo up; sleep 4342"], stdout=subprocess.PIPE)
+    run = subprocess.Popen([COMMAND, "run", "--vms", "2", "--", "echo up; sleep 4342"], stdout=subprocess.PIPE)
     try:
         assert run.stdout and select.select([run.stdout], [], [], BOOT_LIMIT)[0], "it did not boot"
         children = children_of(run.pid)
@@ -59,15 +64,40 @@ def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int) -> None:
         run.wait(20)
     finally:
         run.kill()
-    limit = time.monotonic() + 10
-    while any(map(lives, children)) and time.monotonic() < limit:
-        time.sleep(0.05)
-    assert not any(map(lives, children))
+    wait_until(lambda: not any(map(lives, children)), "machines and switch are gone", timeout=10)
+
+
+def test_machine_dies_with_a_lab_that_is_killed_while_it_starts_it(tmp_path: Path) -> None:
+    """The moment between fork and the wish to die with the parent: a child that misses it would live for ever."""
+    script = (
+        "import os, signal; from tests.lab.lab import Lab; lab = Lab(); lab.vms[0].power_on();"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(lab.vms[0]._qemu.pid)); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-B", "-c", script], cwd=paths.REPOSITORY, timeout=60)
+    orphan = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not lives(orphan), "the machine is gone", timeout=10)
+
+
+def test_command_of_an_orphan_is_never_started(tmp_path: Path) -> None:
+    command = leashed(["touch", str(tmp_path / "started")])
+    subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], timeout=10)  # its parent is not the one it was made for
+    assert not (tmp_path / "started").exists()
+    subprocess.run(command, timeout=10, check=True)
+    assert (tmp_path / "started").exists()
+
+
+def test_machine_whose_lab_is_gone_powers_itself_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second line of defence, and the only one where the leash does not hold."""
+    monkeypatch.setattr(vm, "leashed", lambda command: command)
+    with Lab(shape=Shape(rdma=False)) as lab:
+        machine = lab.vms[0]
+        machine._channel.close()
+        machine._qemu.wait(30)
 
 
 def test_shell_is_a_terminal_and_leaves_by_exit() -> None:
     terminal, theirs = pty.openpty()
-    shell = subprocess.Popen([LAB, "shell"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    shell = subprocess.Popen([COMMAND, "shell"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
     try:
         expect(terminal, rb"vm0:.*# ", BOOT_LIMIT)

@@ -103,7 +103,7 @@ def become(spec, streams, terminal):
 
 class Agent:
     def __init__(self):
-        self.port = os.open(find_port(), os.O_RDWR)
+        self.port = os.open(find_port(), os.O_RDWR | os.O_NONBLOCK)
         self.kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         self.parser = frames.Parser()
         self.commands = {}  # number -> Command that has not been reaped
@@ -131,7 +131,18 @@ class Agent:
     def send(self, kind, number, payload=b""):
         view = memoryview(frames.pack(kind, number, payload))
         while view:
-            view = view[os.write(self.port, view) :]
+            try:
+                view = view[os.write(self.port, view) :]
+            except BlockingIOError:
+                self.wait_for_lab()
+
+    def wait_for_lab(self):
+        """The lab does not keep up, or it is gone, which a blocking write would wait out for ever."""
+        port = select.poll()
+        port.register(self.port, select.POLLOUT)
+        for _, events in port.poll():
+            if events & select.POLLHUP:
+                self.on_poweroff(0, b"")
 
     def run(self):
         self.send(frames.HELLO, 0, json.dumps({"uptime": time.monotonic()}).encode())
@@ -153,7 +164,10 @@ class Agent:
             self.write_input(self.writers[fd])
 
     def read_port(self):
-        data = os.read(self.port, CHUNK)
+        try:
+            data = os.read(self.port, CHUNK)
+        except BlockingIOError:
+            return
         if not data:
             self.on_poweroff(0, b"")  # the lab is gone: nobody will ever use this machine again
         for kind, number, payload in self.parser.feed(data):
