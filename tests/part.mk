@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Test programs. One GoogleTest program per kind, from every file below tests/<kind>/.
-TEST_KINDS := unit property conformance sim
+TEST_KINDS := unit property conformance
 TEST_LIBS := -lrapidcheck -lgtest -lgmock -lgtest_main
 
 define test_kind

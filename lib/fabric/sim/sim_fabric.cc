@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/sim/sim_fabric.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "lib/fabric/sim/endpoint.h"
@@ -22,20 +23,21 @@ namespace {
 
 class SimRegion final : public Region {
   public:
-    SimRegion(SimFabric& fabric, std::span<std::byte> memory, Access access, bool owned)
-        : fabric_(fabric), owned_(owned) {
+    // `mapped`: bytes to be unmapped at the end; 0 for memory of the caller's.
+    SimRegion(SimFabric& fabric, std::span<std::byte> memory, Access access, size_t mapped)
+        : fabric_(fabric), mapped_(mapped) {
         bytes_ = memory;
         remote_address_ = reinterpret_cast<uintptr_t>(memory.data());
         lkey_ = rkey_ = fabric.add(memory, access);
     }
     ~SimRegion() override {
         fabric_.revoke(rkey_);
-        if (owned_) std::free(bytes_.data());
+        if (mapped_ > 0) munmap(bytes_.data(), mapped_);
     }
 
   private:
     SimFabric& fabric_;
-    const bool owned_;
+    const size_t mapped_;
 };
 
 }  // namespace
@@ -72,7 +74,7 @@ Result<std::unique_ptr<Region>> SimFabric::allocate(size_t bytes, Access access)
 Result<std::unique_ptr<Region>> SimFabric::register_memory(std::span<std::byte> memory, Access access) {
     if (world().fault("sim.register", network_.register_one_in))
         return failure(Code::kExhausted, "{} bytes cannot be registered", memory.size());
-    return std::unique_ptr<Region>(std::make_unique<SimRegion>(*this, memory, access, false));
+    return std::unique_ptr<Region>(std::make_unique<SimRegion>(*this, memory, access, 0));
 }
 
 uint32_t SimFabric::add(std::span<std::byte> memory, Access access) {

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# The deterministic simulation: tests of a few seeds, and a program for any seed and for many.
+SIM_LIB := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/sim/checkers/*.cc tests/sim/scenarios/*.cc)))
+SIM_TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/sim/tests/*.cc)))
+SEED ?= 1
+SEEDS ?= 1000
+FIRST_SEED ?= 1
+
+$(BUILD)/sim_tests: $(SIM_TESTS) $(SIM_LIB) $(BUILD)/libtarget.a $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(LDLIBS)
+
+$(BUILD)/wss-sim: $(BUILD)/tests/sim/main.o $(SIM_LIB) $(BUILD)/libtarget.a $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+.PHONY: sim sim-soak
+sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SEED=n; WSS_LOG=info for the target's words)
+	@$(BUILD)/wss-sim $(SEED)
+
+sim-soak: $(BUILD)/wss-sim ## many seeds (SEEDS=n, FIRST_SEED=n)
+	@$(BUILD)/wss-sim $(FIRST_SEED) $(SEEDS)
+
+-include $(SIM_LIB:.o=.d) $(SIM_TESTS:.o=.d) $(BUILD)/tests/sim/main.d

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/scenarios/block_client.h"
+
+#include <cstring>
+
+namespace wss::sim {
+
+using initiator::Operation;
+using initiator::Outcome;
+
+constexpr uint64_t kSector = 512;
+constexpr Nanoseconds kRequestTimeout = from_s(12);
+// A request may outlive its limit by what closing a connection takes, and by the tick that looks at limits.
+constexpr Nanoseconds kGrace = from_s(8);
+
+// A sector of write `id`: the id, the sector's number, and the rest derived, so that a mixture of two writes
+// shows.
+static void stamp(std::byte* sector, uint64_t number, uint64_t id) {
+    uint64_t words[kSector / 8];
+    for (uint64_t i = 0; i < kSector / 8; ++i)
+        words[i] = id == 0 ? 0 : id * 0x9e3779b97f4a7c15u + number * 31 + i;
+    if (id != 0) words[0] = id;
+    std::memcpy(sector, words, kSector);
+}
+
+// The id of an intact sector; UINT64_MAX for one that no write has made.
+static uint64_t read_stamp(const std::byte* sector, uint64_t number) {
+    uint64_t id;
+    std::memcpy(&id, sector, sizeof id);
+    std::byte expected[kSector];
+    stamp(expected, number, id);
+    return std::memcmp(sector, expected, kSector) == 0 ? id : UINT64_MAX;
+}
+
+BlockClient::BlockClient(Node& node, const fabric::SimNetwork& network, const std::string& target,
+                         uint32_t depth, BlockShared& shared)
+    : node_(node),
+      shared_(shared),
+      target_(target),
+      reactor_(node.clock()),
+      fabric_(fabric::open_sim(node, network)),
+      poller_(std::move(*fabric_->create_poller(1024))),
+      random_(node.world().random().next()),
+      works_(depth),
+      retry_([](void* self) noexcept { static_cast<BlockClient*>(self)->create_session(); }, this) {
+    for (Work& work : works_) work.client = this;
+    reactor_.add(*poller_);
+    node_.run(reactor_);
+}
+
+BlockClient::~BlockClient() {
+    reactor_.cancel(retry_);
+    node_.forget(reactor_);
+    session_.reset();
+    reactor_.remove(*poller_);
+}
+
+void BlockClient::create_session() {
+    initiator::Options options;
+    options.address = {.scheme = fabric::Scheme::kSim, .host = target_, .port = 1};
+    options.request_timeout = kRequestTimeout;
+    options.reconnect_timeout = from_s(60);  // requests end by their own limit
+    options.bounce_bytes = 4 * 1024 * 1024;
+    options.queue_depth = 16;
+    auto session = initiator::Session::create(reactor_, *fabric_, *poller_, random_, options, *this);
+    if (!session) {
+        reactor_.set(retry_, reactor_.now() + from_ms(100));
+        return;
+    }
+    session_ = std::move(*session);
+    session_->start();
+}
+
+void BlockClient::start() {
+    create_session();
+}
+
+void BlockClient::close() {
+    closing_ = true;
+    reactor_.cancel(retry_);
+    if (session_ && session_->state() != initiator::Session::State::kClosed)
+        session_->close();
+    else
+        closed_ = true;
+}
+
+void BlockClient::on_ready(initiator::Session& session) noexcept {
+    shared_.reconnects += volume_ != nullptr;
+    release_zombies();
+    if (volume_ != nullptr) return;
+    session.open_volume("disk", [this](Result<initiator::Volume*> opened) {
+        if (opened) volume_ = *opened;
+    });
+}
+
+void BlockClient::on_failed(initiator::Session&, const Status&) noexcept {
+    // The first connect is the user's to repeat; not from within the session's own call.
+    if (!closing_) reactor_.set(retry_, reactor_.now() + from_ms(50));
+    closed_ = closing_;
+}
+
+void BlockClient::on_closed(initiator::Session&) noexcept {
+    closed_ = true;
+}
+
+// A new session was granted: the target has fenced the old one, what it may still have done is done.
+void BlockClient::release_zombies() {
+    for (const Zombie& zombie : zombies_) shared_.model.change_failed(zombie.first, zombie.count, zombie.id);
+    zombies_.clear();
+}
+
+void BlockClient::choose(Work& work) {
+    uint64_t sectors = shared_.model.sectors();
+    uint64_t longest = random_.chance(8) ? 512 : 32;
+    work.count = 1 + random_.below(longest);
+    work.first = random_.below(sectors - std::min(work.count, sectors - 1));
+    work.count = std::min(work.count, sectors - work.first);
+    initiator::Request& request = work.request;
+    request.fua = false;
+    switch (random_.below(20)) {
+        case 0 ... 7:
+            request.operation = Operation::kRead;
+            break;
+        case 8 ... 15:
+            request.operation = Operation::kWrite;
+            request.fua = random_.chance(4);
+            break;
+        case 16:
+        case 17:
+            request.operation = Operation::kFlush;
+            break;
+        case 18:
+            request.operation = Operation::kDiscard;
+            break;
+        default:
+            request.operation = Operation::kWriteZeroes;
+            break;
+    }
+}
+
+bool BlockClient::prepare(Work& work) {
+    choose(work);
+    initiator::Request& request = work.request;
+    bool changes = request.operation != Operation::kRead && request.operation != Operation::kFlush;
+    if (changes && shared_.model.busy(work.first, work.count)) return false;
+    request.volume = volume_;
+    request.offset = request.operation == Operation::kFlush ? 0 : work.first * kSector;
+    request.length = request.operation == Operation::kFlush ? 0 : work.count * kSector;
+    request.done = done;
+    request.context = &work;
+    work.bytes.resize(work.count * kSector);
+    work.buffer = {work.bytes.data(), work.bytes.size()};
+    request.buffers = {};
+    if (request.operation == Operation::kRead || request.operation == Operation::kWrite)
+        request.buffers = {&work.buffer, 1};
+    work.id = request.operation == Operation::kWrite ? shared_.next_id++ : 0;
+    if (request.operation == Operation::kWrite)
+        for (uint64_t i = 0; i < work.count; ++i)
+            stamp(work.bytes.data() + i * kSector, work.first + i, work.id);
+    if (changes) shared_.model.change_begins(work.first, work.count, work.id);
+    if (request.operation == Operation::kRead) shared_.model.read_begins(work.first, work.count);
+    if (request.operation == Operation::kFlush) work.flush_token = shared_.model.flush_begins();
+    return true;
+}
+
+bool BlockClient::begin_one() {
+    if (volume_ == nullptr || closing_) return false;
+    for (Work& work : works_) {
+        if (work.used) continue;
+        if (!prepare(work)) return false;
+        work.used = true;
+        work.begun = node_.world().now();
+        ++under_way_;
+        ++shared_.begun;
+        if (!session_->submit(work.request)) ended(work);
+        return true;
+    }
+    return false;
+}
+
+void BlockClient::done(initiator::Request&, void* context) noexcept {
+    auto* work = static_cast<Work*>(context);
+    work->client->ended(*work);
+}
+
+void BlockClient::ended(Work& work) {
+    work.used = false;
+    --under_way_;
+    ++shared_.ended;
+    shared_.failed += work.request.outcome != Outcome::kOk;
+    node_.world().note(static_cast<uint64_t>(work.request.outcome) << 32 | work.first);
+    Nanoseconds took = node_.world().now() - work.begun;
+    if (took > kRequestTimeout + kGrace)
+        shared_.fail(fmt::format("{} took {} ms", describe(work.request), took.count / 1'000'000));
+    switch (work.request.operation) {
+        case Operation::kRead:
+            return read_ended(work);
+        case Operation::kFlush:
+            if (work.request.outcome == Outcome::kOk) shared_.model.flush_acknowledged(work.flush_token);
+            return;
+        default:
+            return change_ended(work);
+    }
+}
+
+void BlockClient::read_ended(Work& work) {
+    if (work.request.outcome != Outcome::kOk) return shared_.model.read_failed(work.first, work.count);
+    std::vector<uint64_t> found(work.count);
+    for (uint64_t i = 0; i < work.count; ++i)
+        found[i] = read_stamp(work.bytes.data() + i * kSector, work.first + i);
+    std::string wrong = shared_.model.read_ends(work.first, found);
+    if (!wrong.empty())
+        shared_.fail(fmt::format("{} of {}: {}", describe(work.request), node_.name(), wrong));
+}
+
+void BlockClient::change_ended(Work& work) {
+    switch (work.request.outcome) {
+        case Outcome::kOk:
+            return shared_.model.change_acknowledged(work.first, work.count, work.id, work.request.fua,
+                                                     work.request.operation == Operation::kDiscard);
+        case Outcome::kTimedOut:
+        case Outcome::kConnectionLost:
+        case Outcome::kClosed:
+            zombies_.push_back({work.first, work.count, work.id});
+            return;
+        default:
+            return shared_.model.change_failed(work.first, work.count, work.id);
+    }
+}
+
+}  // namespace wss::sim

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The target process of a simulated node: what the daemon assembles, on simulated parts.
+#pragma once
+
+#include <memory>
+
+#include "lib/fabric/sim/sim_fabric.h"
+#include "lib/io/sim/sim_disk.h"
+#include "target/block/service.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::sim {
+
+class BlockTarget {
+  public:
+    BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimDisk& disk);
+    ~BlockTarget();
+
+    // Both only begin; the world must step.
+    void start();
+    void stop();
+    bool started() const { return started_; }
+    bool stopped() const { return stopped_; }
+    const Status& status() const { return status_; }
+
+  private:
+    void volume_created(const Status& status);
+
+    Node& node_;
+    io::SimDisk& disk_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<volume::VolumeSet> volumes_;
+    std::unique_ptr<block::Service> service_;
+    bool started_ = false;
+    bool stopped_ = false;
+    Status status_;
+};
+
+}  // namespace wss::sim

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checker itself: it must catch what it is there for.
+#include "tests/sim/checkers/sector_model.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::sim {
+namespace {
+
+std::string read(SectorModel& model, uint64_t found) {
+    model.read_begins(0, 1);
+    return model.read_ends(0, {found});
+}
+
+TEST(SectorModel, an_acknowledged_write_is_all_that_may_be_read) {
+    SectorModel model(1);
+    model.change_begins(0, 1, 5);
+    EXPECT_EQ(read(model, 0), "");
+    EXPECT_EQ(read(model, 5), "");
+    model.change_acknowledged(0, 1, 5, false, false);
+    EXPECT_EQ(read(model, 5), "");
+    EXPECT_NE(read(model, 0), "");
+}
+
+TEST(SectorModel, a_stale_write_that_lands_late_is_caught) {
+    SectorModel model(1);
+    model.change_begins(0, 1, 5);
+    model.change_failed(0, 1, 5);
+    EXPECT_EQ(read(model, 5), "");
+    model.change_begins(0, 1, 6);
+    model.change_acknowledged(0, 1, 6, false, false);
+    EXPECT_NE(read(model, 5), "");
+}
+
+TEST(SectorModel, a_read_may_show_what_was_there_when_it_began) {
+    SectorModel model(1);
+    model.read_begins(0, 1);
+    model.change_begins(0, 1, 5);
+    model.change_acknowledged(0, 1, 5, false, false);
+    EXPECT_EQ(model.read_ends(0, {0}), "");
+    EXPECT_NE(read(model, 0), "");
+}
+
+TEST(SectorModel, a_crash_may_undo_what_was_not_flushed_and_nothing_else) {
+    SectorModel model(1);
+    model.change_begins(0, 1, 5);
+    model.change_acknowledged(0, 1, 5, false, false);
+    model.flush_acknowledged(model.flush_begins());
+    model.change_begins(0, 1, 6);
+    model.change_acknowledged(0, 1, 6, false, false);
+    model.crash();
+    EXPECT_EQ(read(model, 5), "");
+    EXPECT_EQ(read(model, 6), "");
+    EXPECT_NE(read(model, 0), "") << "a flushed write is lost";
+}
+
+TEST(SectorModel, a_flush_covers_only_what_was_acknowledged_before_it_began) {
+    SectorModel model(1);
+    uint64_t early = model.flush_begins();
+    model.change_begins(0, 1, 5);
+    model.change_acknowledged(0, 1, 5, false, false);
+    model.flush_acknowledged(early);
+    model.crash();
+    EXPECT_EQ(read(model, 0), "");
+}
+
+TEST(SectorModel, a_write_with_fua_survives_at_once) {
+    SectorModel model(1);
+    model.change_begins(0, 1, 5);
+    model.change_acknowledged(0, 1, 5, true, false);
+    model.crash();
+    EXPECT_NE(read(model, 0), "");
+}
+
+}  // namespace
+}  // namespace wss::sim
