@@ -2,9 +2,9 @@
 /*
  * Administrative commands: discovery, revalidation, keep-alive.
  *
- * They do not go through a disk's queue, because they are needed before there is one and while queues
- * are quiesced. Channel 0 keeps a slot and a credit for them beyond those of blk-mq, so they work
- * when I/O has used up everything else. One at a time; each is bounded in time.
+ * They do not go through a disk's queue, because they are needed before there is one and while
+ * queues are quiesced. Channel 0 keeps a slot and a credit for them beyond those of blk-mq, so they
+ * work when I/O has used up everything else. One at a time; each is bounded in time.
  */
 #include <linux/delay.h>
 
@@ -28,7 +28,9 @@ static int wss_admin_wait(struct wss_session *sess, struct wss_error *err)
 				       msecs_to_jiffies(WSS_ADMIN_TIMEOUT_MS));
 
 	if (sess->admin.done)
-		return sess->admin.error ? wss_fail(err, sess->admin.error, "the connection broke") : 0;
+		return sess->admin.error ?
+			       wss_fail(err, sess->admin.error, "the connection broke") :
+			       0;
 	if (!left) {
 		/* The buffer is the device's until the channel is torn down. */
 		wss_session_error(sess, "an administrative command was not answered in time");
@@ -110,8 +112,8 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
  * Context: sleeps, bounded. sess->admin_mutex held: the answer is the caller's until he lets go.
  * Return: bytes that came back, or -errno; -EREMOTEIO: the target refused, see sess->admin.sense.
  */
-int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
-		      u32 bytes, struct wss_error *err)
+int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
+		      unsigned int cdb_len, u32 bytes, struct wss_error *err)
 {
 	const struct wss_sense *sense = &sess->admin.sense;
 	int tries;
@@ -133,8 +135,9 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb, 
 		if (verdict == WSS_RETRY_LATER)
 			msleep(WSS_ADMIN_RETRY_MS);
 	}
-	return wss_fail(err, -EREMOTEIO, "the target refused command %02x (status %02x, sense %x/%02x/%02x)",
-			cdb[0], sense->status, sense->key, sense->asc, sense->ascq);
+	return wss_fail(err, -EREMOTEIO,
+			"the target refused command %02x (status %02x, sense %x/%02x/%02x)", cdb[0],
+			sense->status, sense->key, sense->asc, sense->ascq);
 }
 
 /**

@@ -2,14 +2,15 @@
 /*
  * Channels: from an address to a queue pair that is logged in, and back.
  *
- * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE), and then
- * the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer than asked: the first
- * connection lives with what it gets, a reconnection needs as many as there were, because hardware
- * queues are tied to channels.
+ * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE),
+ * and then the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer than
+ * asked: the first connection lives with what it gets, a reconnection needs as many as there were,
+ * because hardware queues are tied to channels.
  *
  * Each step of a connection is taken in the RDMA/CM event that ends the step before. The starter
- * sleeps until every channel has its outcome. wss_chan_stop() undoes whatever was done, in any state,
- * and after it nothing of the channel is reachable from outside: that makes it the fence of recovery.
+ * sleeps until every channel has its outcome. wss_chan_stop() undoes whatever was done, in any
+ * state, and after it nothing of the channel is reachable from outside: that makes it the fence of
+ * recovery.
  */
 #include <linux/slab.h>
 
@@ -201,13 +202,15 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	ret = wss_chan_alloc(chan);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret,
-			 "no resources for a queue pair of depth %u on %s (error %d); try a smaller queue_depth= or fewer queues=",
+			 "no queue pair of depth %u on %s (error %d); try less queue_depth= or queues=",
 			 chan->depth, dev_name(&ibdev->dev), ret);
 		return wss_connect_failed(chan, ret);
 	}
 	ret = rdma_resolve_route(chan->cm_id, WSS_CM_TIMEOUT_MS);
 	if (ret) {
-		wss_fail(&chan->connect_error, ret, "no route (error %d)", ret);
+		wss_fail(&chan->connect_error, ret,
+			 "no RDMA route leads there (error %d): use an address of the RDMA network",
+			 ret);
 		return wss_connect_failed(chan, ret);
 	}
 	return 0;
@@ -247,7 +250,7 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 	struct rdma_conn_param param = {
 		.private_data = &req,
 		.private_data_len = sizeof(req),
-		/* The target fetches write data by RDMA READ: let it have as many under way as it can. */
+		/* The target fetches write data by RDMA READ: let it have many under way. */
 		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
 		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
 		.flow_control = 1,
@@ -335,7 +338,8 @@ static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
 	rej = rdma_consumer_reject_data(chan->cm_id, event, &len);
 	if (!rej || len < offsetof(struct wss_srp_login_rej, text) ||
 	    rej->opcode != WSS_SRP_LOGIN_REJ) {
-		wss_fail(&chan->connect_error, 0, "connection refused (%s): does a target listen there?",
+		wss_fail(&chan->connect_error, 0,
+			 "connection refused (%s): does a target listen there?",
 			 rdma_reject_msg(chan->cm_id, event->status));
 		return wss_connect_failed(chan, -ECONNREFUSED);
 	}
@@ -353,7 +357,7 @@ static int wss_on_cm_error(struct wss_chan *chan, struct rdma_cm_event *event)
 	int status = event->status < 0 ? event->status : -EHOSTUNREACH;
 
 	wss_fail(&chan->connect_error, status,
-		 "cannot reach it over RDMA (%s, error %d): check the address, and that `rdma link` shows an active device on that network",
+		 "cannot reach it over RDMA (%s, error %d): check the address and `rdma link`",
 		 rdma_event_msg(event->event), event->status);
 	return wss_connect_failed(chan, status);
 }
@@ -436,7 +440,8 @@ static int wss_chan_start(struct wss_chan *chan)
 				WSS_CM_TIMEOUT_MS);
 	if (ret)
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA device leads there (error %d): check the address and `rdma link`", ret);
+			 "no RDMA device leads there (error %d): check the address and `rdma link`",
+			 ret);
 	return ret;
 }
 
@@ -511,7 +516,8 @@ static int wss_chans_connect(struct wss_session *sess, u32 from, u32 to, struct 
 static int wss_chan_outcome(struct wss_chan *chan, struct wss_error *err)
 {
 	if (!chan->connect_done)
-		return wss_fail(err, -ETIMEDOUT, "no answer within %u s: is a target running there?",
+		return wss_fail(err, -ETIMEDOUT,
+				"no answer within %u s: is a target running there?",
 				WSS_CONNECT_TIMEOUT_MS / 1000);
 	if (chan->connect_status)
 		*err = chan->connect_error;

@@ -2,8 +2,9 @@
 /*
  * The RDMA devices of the machine, as far as sessions use them.
  *
- * A device may be pulled out at any time. Sessions therefore hold a count on it, and removal waits until
- * every session has let go: they do at once, because losing the device is for them losing the connection.
+ * A device may be pulled out at any time. Sessions therefore hold a count on it, and removal waits
+ * until every session has let go: they do at once, because losing the device is for them losing the
+ * connection.
  */
 #include "wss.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which volumes a target has, and what each can do. Everything read here is the target's claim: lengths
- * are checked against what came, and limits are clamped where the disk is made (volume.c).
+ * Which volumes a target has, and what each can do. Everything read here is the target's claim:
+ * lengths are checked against what came, and limits are clamped where the disk is made (volume.c).
  */
 #include <linux/slab.h>
 
@@ -16,7 +16,8 @@
 
 static const u8 wss_lun0[8];
 
-static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page, struct wss_error *err)
+static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page,
+			   struct wss_error *err)
 {
 	u8 cdb[6] = { 0x12, 1, page };
 	const u8 *data = sess->admin.buffer;
@@ -173,8 +174,10 @@ static int wss_find_volume_locked(struct wss_session *sess, const char *spec, st
 		}
 		wss_add_name(names, sizeof(names), id->name, shown++);
 	}
-	wss_fail(err, ret, shown ? "unknown volume '%s'; the target has: %s" :
-				   "unknown volume '%s'; the target shows no volume to us%s", spec, names);
+	wss_fail(err, ret,
+		 shown ? "unknown volume '%s'; the target has: %s" :
+			 "unknown volume '%s'; the target shows no volume to us%s",
+		 spec, names);
 out:
 	kfree(luns);
 	return ret;
@@ -223,7 +226,7 @@ static int wss_read_capacity(struct wss_session *sess, const u8 lun[8], struct w
 		return wss_fail(err, -EINVAL, "impossible size of %llu blocks", last);
 	limits->blocks = last + 1;
 	limits->physical_bytes = limits->block_bytes << min_t(u8, data[13] & 0xf, 7);
-	limits->unmap = data[14] & 0x80;	    /* LBPME */
+	limits->unmap = data[14] & 0x80; /* LBPME */
 	limits->write_same_unmap = data[14] & 0x40; /* LBPRZ: confirmed by page B2 */
 	return 0;
 }

@@ -2,17 +2,18 @@
 /*
  * The hot path: requests out, completions in.
  *
- * Life of a request. blk-mq's tag picks the slot. The command is built in the slot's IU, the data is
- * mapped (map.c), and the slot's work requests - [LOCAL_INV] [REG_MR] SEND - go out in one list, several
- * requests to a doorbell where blk-mq gives several (queue_rqs) or says that more will come (bd->last).
- * The target moves the data by RDMA and answers; response.c finds the slot by its tag. What is left to
- * wait for is counted in slot->pending: the answer, the return of our own post (an answer may overtake
- * it on another CPU), and, for immediate data, the completion of the SEND.
+ * Life of a request. blk-mq's tag picks the slot. The command is built in the slot's IU, the data
+ * is mapped (map.c), and the slot's work requests - [LOCAL_INV] [REG_MR] SEND - go out in one list,
+ * several requests to a doorbell where blk-mq gives several (queue_rqs) or says that more will come
+ * (bd->last). The target moves the data by RDMA and answers; response.c finds the slot by its tag.
+ * What is left to wait for is counted in slot->pending: the answer, the return of our own post (an
+ * answer may overtake it on another CPU), and, for immediate data, the completion of the SEND.
  *
- * Then the region. If the target invalidated it (SEND_WITH_INV) the request ends at once. Else it is
- * invalidated here first (I2): one list for all requests of a batch of completions, of which only
- * the last is signalled - the send queue completes in order. `invalidate=lazy` skips that wait: the region
- * dies when its slot is used again, and a target that misbehaves could reach the pages until then.
+ * Then the region. If the target invalidated it (SEND_WITH_INV) the request ends at once. Else it
+ * is invalidated here first (I2): one list for all requests of a batch of completions, of which
+ * only the last is signalled - the send queue completes in order. `invalidate=lazy` skips that
+ * wait: the region dies when its slot is used again, and a target that misbehaves could reach the
+ * pages until then.
  *
  * No lock is taken per request. The one here guards the list that waits for commit_rqs.
  */
@@ -59,7 +60,8 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 		pdu->retries++;
 		wss_stat_inc(vol->sess, retries);
 		blk_mq_requeue_request(rq, false);
-		blk_mq_delay_kick_requeue_list(rq->q, verdict == WSS_RETRY_NOW ? 0 : WSS_RETRY_DELAY_MS);
+		blk_mq_delay_kick_requeue_list(rq->q,
+					       verdict == WSS_RETRY_NOW ? 0 : WSS_RETRY_DELAY_MS);
 		return;
 	}
 	if (status)
@@ -105,7 +107,8 @@ static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 		wss_end_request(rq, iob);
 }
 
-static void wss_post_invalidate(struct wss_chan *chan, struct wss_slot *first, struct wss_slot *last)
+static void wss_post_invalidate(struct wss_chan *chan, struct wss_slot *first,
+				struct wss_slot *last)
 {
 	last->inv_group = first;
 	last->inv_next = NULL;
@@ -193,7 +196,7 @@ void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending)
 	slot->error = BLK_STS_OK;
 	atomic_set(&slot->pending, 2 + pending);
 	cmd->tag = slot->tag;
-	/* Pairs with the cmpxchg of the response; the post that follows publishes it to the device. */
+	/* Pairs with the cmpxchg in wss_take_slot(); the post publishes it to the device. */
 	WRITE_ONCE(slot->live, slot->tag);
 }
 
@@ -230,7 +233,8 @@ static void wss_prepare_send(struct wss_slot *slot)
 		return;
 	}
 	slot->sge[0].addr = slot->cmd.dma;
-	ib_dma_sync_single_for_device(chan->ibdev, slot->cmd.dma, slot->sge[0].length, DMA_TO_DEVICE);
+	ib_dma_sync_single_for_device(chan->ibdev, slot->cmd.dma, slot->sge[0].length,
+				      DMA_TO_DEVICE);
 }
 
 static blk_status_t wss_map_status(int ret)
@@ -261,7 +265,8 @@ static blk_status_t wss_map_data(struct wss_slot *slot, u32 bytes)
 	int ret;
 
 	slot->first_wr = &slot->send_wr;
-	if (slot->dir == DMA_TO_DEVICE && bytes <= chan->max_imm && slot->nents <= chan->imm_pieces) {
+	if (slot->dir == DMA_TO_DEVICE && bytes <= chan->max_imm &&
+	    slot->nents <= chan->imm_pieces) {
 		ret = wss_map_immediate(slot);
 		if (likely(!ret))
 			wss_describe_immediate(slot, bytes);
@@ -283,7 +288,8 @@ static void wss_build_rw(struct wss_volume *vol, struct request *rq, struct wss_
 	cmd->cdb[15] = 0;
 }
 
-static blk_status_t wss_prepare_other(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
+static blk_status_t wss_prepare_other(struct wss_volume *vol, struct request *rq,
+				      struct wss_slot *slot)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
 	u32 parameter_bytes = 0;
@@ -308,7 +314,8 @@ static blk_status_t wss_prepare_other(struct wss_volume *vol, struct request *rq
 	return BLK_STS_OK;
 }
 
-static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
+static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq,
+				     struct wss_slot *slot)
 {
 	switch (req_op(rq)) {
 	case REQ_OP_READ:
@@ -383,7 +390,7 @@ static void wss_slot_unpost(struct wss_slot *slot)
 		wss_slot_put(slot, NULL);
 		return;
 	}
-	/* The REG_MR did not go out either, so the region is not alive; unless it still was before (lazy). */
+	/* The REG_MR did not go out: the region is dead, unless its last life lasts (lazy). */
 	if (slot->first_wr == &slot->inv_wr)
 		wss_chan_break(chan, "a region could not be renewed");
 	if (slot->mapping == WSS_MAP_REGION) {
@@ -402,13 +409,13 @@ static void wss_slot_unpost(struct wss_slot *slot)
 	blk_mq_delay_kick_requeue_list(rq->q, 3);
 }
 
-static void wss_post_failed(struct wss_chan *chan, struct wss_slot *slot, const struct ib_send_wr *bad,
-			    int ret)
+static void wss_post_failed(struct wss_chan *chan, struct wss_slot *slot,
+			    const struct ib_send_wr *bad, int ret)
 {
 	struct wss_slot *stop = bad ? &chan->slots[(u32)bad->wr_id] : slot;
 	struct wss_slot *next;
 
-	/* A full send queue empties itself. Anything else, or half a request, is the end of the channel. */
+	/* A full queue empties itself. Anything else, or half a request, ends the channel. */
 	if (ret != -ENOMEM || bad != stop->first_wr) {
 		wss_chan_break(chan, "work requests could not be posted");
 		/* Half posted: teardown requeues it. */
@@ -547,7 +554,8 @@ void wss_chan_protocol_error(struct wss_chan *chan, const char *what)
 	wss_chan_break(chan, what);
 }
 
-static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
+static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
+			       struct io_comp_batch *iob)
 {
 	struct wss_slot *slot;
 

@@ -15,24 +15,24 @@
 struct workqueue_struct *wss_wq;
 
 /* X(name, help): the keys of /sys/class/wss/map that are module parameters as well. */
-#define WSS_PARAMS(X)                                                                         \
-	X(target, "ADDR:PORT of a target to map from when the module is loaded")              \
-	X(volume, "volume to map when the module is loaded: its name, lun:N or naa.HEX")      \
-	X(queues, "queue pairs of the session (one per CPU, at most 8)")                      \
-	X(poll_queues, "further queue pairs for polled I/O (0)")                              \
-	X(queue_depth, "commands in flight per queue pair (128)")                             \
-	X(reconnect_delay, "seconds between attempts to reconnect, or off (2)")               \
+#define WSS_PARAMS(X)                                                                          \
+	X(target, "ADDR:PORT of a target to map from when the module is loaded")               \
+	X(volume, "volume to map when the module is loaded: its name, lun:N or naa.HEX")       \
+	X(queues, "queue pairs of the session (one per CPU, at most 8)")                       \
+	X(poll_queues, "further queue pairs for polled I/O (0)")                               \
+	X(queue_depth, "commands in flight per queue pair (128)")                              \
+	X(reconnect_delay, "seconds between attempts to reconnect, or off (2)")                \
 	X(fast_io_fail_tmo, "seconds after which requests fail while the target is away (15)") \
-	X(dev_loss_tmo, "seconds after which a lost target is given up (600)")                \
-	X(id_ext, "first half of the target port id, 16 hex digits (0)")                      \
-	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                   \
-	X(max_imm, "largest write sent along with its command, in bytes (16384)")             \
-	X(caps, "protocol extensions to ask for, a bit mask (all)")                           \
+	X(dev_loss_tmo, "seconds after which a lost target is given up (600)")                 \
+	X(id_ext, "first half of the target port id, 16 hex digits (0)")                       \
+	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                    \
+	X(max_imm, "largest write sent along with its command, in bytes (16384)")              \
+	X(caps, "protocol extensions to ask for, a bit mask (all)")                            \
 	X(invalidate, "strict or lazy: when memory regions are invalidated (strict)")
 
-#define WSS_DEFINE_PARAM(name, help)       \
-	static char *name;                 \
-	module_param(name, charp, 0444);   \
+#define WSS_DEFINE_PARAM(name, help)     \
+	static char *name;               \
+	module_param(name, charp, 0444); \
 	MODULE_PARM_DESC(name, help);
 WSS_PARAMS(WSS_DEFINE_PARAM)
 

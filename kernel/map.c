@@ -3,22 +3,23 @@
  * One request, one memory region.
  *
  * The block layer hands over a request as pieces: pages, or parts of pages, anywhere in memory and
- * perhaps without a kernel address. If each piece were described to the target by itself, the target
- * would need an RDMA for each; that, not the wire, is then what limits throughput. wss_mlockv()
- * therefore registers all pieces *as one region*: from the target's side they are one contiguous range
- * {va, rkey, length}, and one RDMA moves them.
+ * perhaps without a kernel address. If each piece were described to the target by itself, the
+ * target would need an RDMA for each; that, not the wire, is then what limits throughput.
+ * wss_mlockv() therefore registers all pieces *as one region*: from the target's side they are one
+ * contiguous range {va, rkey, length}, and one RDMA moves them.
  *
  * How it costs little: the region object belongs to the slot and lives as long as the channel; per
- * request only its page list is rewritten and a REG_MR work request goes out in front of the command,
- * in the same doorbell. No allocation, no pool, no lock.
+ * request only its page list is rewritten and a REG_MR work request goes out in front of the
+ * command, in the same doorbell. No allocation, no pool, no lock.
  *
- * What must hold of the pieces: a region is a list of whole pages with an offset in the first and an end
- * in the last. Devices with SG_GAPS take any list. For the others the queue's virt_boundary makes the
- * block layer cut requests where a gap would be (volume.c), so a request reaching this file always fits.
+ * What must hold of the pieces: a region is a list of whole pages with an offset in the first and
+ * an end in the last. Devices with SG_GAPS take any list. For the others the queue's virt_boundary
+ * makes the block layer cut requests where a gap would be (volume.c), so a request reaching this
+ * file always fits.
  *
- * Small writes need no region at all: their pages are further pieces of the SEND that carries the command
- * (immediate data). The pages then belong to the device until that SEND has completed, not only until
- * the response has come: a retransmission would read them again.
+ * Small writes need no region at all: their pages are further pieces of the SEND that carries the
+ * command (immediate data). The pages then belong to the device until that SEND has completed, not
+ * only until the response has come: a retransmission would read them again.
  *
  * Nothing here looks at a page's contents or at its kernel mapping.
  */
@@ -45,8 +46,9 @@ static void wss_dma_unmap(struct wss_slot *slot)
  * wss_mlockv - make all pieces of a slot's scatterlist one memory region
  * @slot: has sgl, nents and dir set; maps the list for DMA and prepares the REG_MR in slot->reg_wr
  *
- * The region exists for the peer once the work requests from slot->first_wr on are posted. In lazy mode the
- * region's former incarnation may still be alive; it is then invalidated first, in the same chain.
+ * The region exists for the peer once the work requests from slot->first_wr on are posted. In lazy
+ * mode the region's former incarnation may still be alive; it is then invalidated first, in the
+ * same chain.
  *
  * Context: any; does not sleep.
  * Return: 0, -ENOMEM when the list cannot be mapped now, -EIO when it can never be one region.
@@ -86,8 +88,8 @@ int wss_mlockv(struct wss_slot *slot)
  * wss_munlockv - give a slot's pieces back
  * @slot: what wss_mlockv() or wss_map_immediate() mapped
  *
- * The caller has seen to it that the peer cannot reach them any more (I2); in lazy mode he has decided
- * to do without.
+ * The caller has seen to it that the peer cannot reach them any more (I2); in lazy mode he has
+ * decided to do without.
  */
 void wss_munlockv(struct wss_slot *slot)
 {

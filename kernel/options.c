@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * `key=value` words of a map request. One table holds each option's parser and its help, and the usage
- * text that /sys/class/wss/map shows is printed from it.
+ * `key=value` words of a map request. One table holds each option's parser and its help, and the
+ * usage text that /sys/class/wss/map shows is printed from it.
  */
 #include <linux/cpumask.h>
 #include <linux/nsproxy.h>
@@ -10,7 +10,8 @@
 
 struct wss_option {
 	const char *token;
-	int (*parse)(const char *value, struct wss_options *opts, size_t offset, struct wss_error *err);
+	int (*parse)(const char *value, struct wss_options *opts, size_t offset,
+		     struct wss_error *err);
 	size_t offset;
 	u32 min;
 	u32 max;
@@ -45,8 +46,7 @@ static int wss_parse_target(const char *value, struct wss_options *opts, size_t 
 	if (inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, addr, port ?: "5555",
 				 &opts->target))
 		return wss_fail(err, -EINVAL,
-				"target=%s: not an address; give ADDR:PORT or [ADDR6]:PORT, in digits",
-				value);
+				"target=%s: not ADDR:PORT or [ADDR6]:PORT in digits", value);
 	return 0;
 }
 
@@ -101,8 +101,10 @@ static int wss_parse_invalidate(const char *value, struct wss_options *opts, siz
 #define WSS_AT(member) offsetof(struct wss_options, member)
 
 static const struct wss_option wss_option_table[] = {
-	{ "target", wss_parse_target, 0, 0, 0, "address of the target, ADDR:PORT or [ADDR6]:PORT (needed)" },
-	{ "volume", wss_parse_volume, 0, 0, 0, "name of the volume, or lun:N, or naa.HEX (needed)" },
+	{ "target", wss_parse_target, 0, 0, 0,
+	  "address of the target, ADDR:PORT or [ADDR6]:PORT (needed)" },
+	{ "volume", wss_parse_volume, 0, 0, 0,
+	  "name of the volume, or lun:N, or naa.HEX (needed)" },
 	{ "queues", wss_parse_u32, WSS_AT(queues), 1, WSS_MAX_CHANNELS,
 	  "queue pairs of the session (one per CPU, at most 8)" },
 	{ "poll_queues", wss_parse_u32, WSS_AT(poll_queues), 0, WSS_MAX_CHANNELS / 2,
@@ -115,7 +117,8 @@ static const struct wss_option wss_option_table[] = {
 	  "seconds after which requests fail while the target is away, or off (15)" },
 	{ "dev_loss_tmo", wss_parse_secs, WSS_AT(dev_loss_tmo), 0, 0,
 	  "seconds after which a lost target is given up, or off (600)" },
-	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0, "first half of the target port id, 16 hex digits (0)" },
+	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0,
+	  "first half of the target port id, 16 hex digits (0)" },
 	{ "ioc_guid", wss_parse_id, WSS_AT(ioc_guid), 0, 0,
 	  "second half of the target port id, 16 hex digits (0)" },
 	{ "max_imm", wss_parse_u32, WSS_AT(max_imm), 0, WSS_SRP_IMM_DATA_MAX,
@@ -166,11 +169,12 @@ static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error 
 		if (!ret || err->text[0])
 			return ret;
 		if (o->max)
-			return wss_fail(err, -EINVAL, "%s=%s: a number from %u to %u is needed", word,
-					value, o->min, o->max);
+			return wss_fail(err, -EINVAL, "%s=%s: a number from %u to %u is needed",
+					word, value, o->min, o->max);
 		return wss_fail(err, -EINVAL, "%s=%s is not valid", word, value);
 	}
-	return wss_fail(err, -EINVAL, "unknown key '%s'; reading /sys/class/wss/map lists them", word);
+	return wss_fail(err, -EINVAL, "unknown key '%s'; reading /sys/class/wss/map lists them",
+			word);
 }
 
 /**

@@ -2,15 +2,15 @@
 /*
  * A lost connection.
  *
- *   error -> recovering: queues quiesced, channels destroyed, requests in flight back to their queues
+ *   error -> recovering: queues quiesced, channels destroyed, requests back in their queues
  *         -> every reconnect_delay seconds: connect, log in, look at the volumes again
  *              -> live: requests are sent (again)
  *         -> after fast_io_fail_tmo: waiting and new requests fail with EIO, attempts go on
  *         -> after dev_loss_tmo: failed; nothing more is tried
  *
- * One work item does it all, so that no two steps of it ever run at once; whatever sees an error calls
- * wss_session_error() and goes on. The queues' wait is not a sleep of anybody in the driver: no process
- * is stuck here, and unmap works in every state.
+ * One work item does it all, so that no two steps of it ever run at once; whatever sees an error
+ * calls wss_session_error() and goes on. The queues' wait is not a sleep of anybody in the driver:
+ * no process is stuck here, and unmap works in every state.
  */
 #include "log.h"
 #include "wss.h"
@@ -118,7 +118,8 @@ static void wss_fail_requests(struct wss_session *sess)
  */
 void wss_fail_work(struct work_struct *work)
 {
-	struct wss_session *sess = container_of(to_delayed_work(work), struct wss_session, fail_work);
+	struct wss_session *sess =
+		container_of(to_delayed_work(work), struct wss_session, fail_work);
 
 	if (READ_ONCE(sess->state) != WSS_RECOVERING)
 		return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages from the target. Hot, and hostile until proven otherwise: every length, tag, key and count is
- * checked before it is used (I6), and a lie ends the connection, not the kernel.
+ * Messages from the target. Hot, and hostile until proven otherwise: every length, tag, key and
+ * count is checked before it is used (I6), and a lie ends the connection, not the kernel.
  */
 #include "log.h"
 #include "wss.h"
@@ -95,8 +95,8 @@ static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, 
 	return true;
 }
 
-static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp, const struct ib_wc *wc,
-			 struct io_comp_batch *iob)
+static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp,
+			 const struct ib_wc *wc, struct io_comp_batch *iob)
 {
 	struct wss_slot *slot = NULL;
 	u64 tag;
@@ -109,7 +109,8 @@ static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp, c
 		wss_chan_protocol_error(chan, "response to no command");
 		return;
 	}
-	if (unlikely(!wss_remote_invalidated(slot, wc) || !wss_parse_rsp(slot, rsp, wc->byte_len))) {
+	if (unlikely(!wss_remote_invalidated(slot, wc) ||
+		     !wss_parse_rsp(slot, rsp, wc->byte_len))) {
 		/* Teardown requeues the request: its slot is still taken. */
 		wss_chan_protocol_error(chan, "response that does not fit its command");
 		return;
@@ -140,7 +141,7 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 	struct wss_srp_short *msg = iu.data;
 
 	if (chan->reply_busy) {
-		wss_chan_protocol_error(chan, "a second request of the target before the first is answered");
+		wss_chan_protocol_error(chan, "a second request before the first is answered");
 		return;
 	}
 	chan->reply_busy = true;
@@ -148,7 +149,8 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 	msg->opcode = opcode;
 	msg->tag = tag;
 	ib_dma_sync_single_for_device(chan->ibdev, iu.dma, sizeof(*msg), DMA_TO_DEVICE);
-	chan->reply_sge = (struct ib_sge){ .addr = iu.dma, .length = sizeof(*msg), .lkey = chan->lkey };
+	chan->reply_sge =
+		(struct ib_sge){ .addr = iu.dma, .length = sizeof(*msg), .lkey = chan->lkey };
 	chan->reply_wr = (struct ib_send_wr){
 		.wr_id = WSS_WR_ID(WSS_WR_REPLY, 0),
 		.sg_list = &chan->reply_sge,
@@ -170,7 +172,8 @@ static void wss_recv_cred_req(struct wss_chan *chan, const struct wss_srp_cred_r
 	wss_reply(chan, WSS_SRP_CRED_RSP, msg->tag);
 }
 
-static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes, struct io_comp_batch *iob)
+static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
+			  struct io_comp_batch *iob)
 {
 	const struct wss_srp_short *msg = data;
 
@@ -185,7 +188,8 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes, st
 		/* An asynchronous event: look again at everything, as after a NOTIFY. */
 		queue_work(wss_wq, &chan->sess->rescan_work);
 		if (bytes >= sizeof(struct wss_srp_cred_req))
-			wss_reply(chan, WSS_SRP_AER_RSP, ((const struct wss_srp_cred_req *)data)->tag);
+			wss_reply(chan, WSS_SRP_AER_RSP,
+				  ((const struct wss_srp_cred_req *)data)->tag);
 		return;
 	case WSS_SRP_NOTIFY:
 		if (!(chan->caps & WSS_CAP_NOTIFY)) {

@@ -77,7 +77,8 @@ struct wss_iu wss_iu_at(const struct wss_iu_ring *ring, unsigned int index)
 	unsigned int page = index / wss_ius_per_page(ring);
 	unsigned int offset = index % wss_ius_per_page(ring) * ring->iu_bytes;
 
-	return (struct wss_iu){ .data = ring->pages[page] + offset, .dma = ring->dma[page] + offset };
+	return (struct wss_iu){ .data = ring->pages[page] + offset,
+				.dma = ring->dma[page] + offset };
 }
 
 static void wss_slot_init(struct wss_chan *chan, unsigned int index)
@@ -118,7 +119,8 @@ int wss_slots_alloc(struct wss_chan *chan)
 	unsigned int i;
 	int ret;
 
-	ret = wss_iu_ring_alloc(&chan->cmd_ring, chan->ibdev, count, WSS_CMD_IU_BYTES, DMA_TO_DEVICE);
+	ret = wss_iu_ring_alloc(&chan->cmd_ring, chan->ibdev, count, WSS_CMD_IU_BYTES,
+				DMA_TO_DEVICE);
 	if (ret)
 		return ret;
 	chan->slots = kvcalloc(count, sizeof(*chan->slots), GFP_KERNEL);

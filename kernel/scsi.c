@@ -7,11 +7,26 @@
 #include "wss.h"
 
 enum { WSS_SYNCHRONIZE_CACHE_16 = 0x91, WSS_WRITE_SAME_16 = 0x93, WSS_UNMAP = 0x42 };
-enum { WSS_SAM_CHECK_CONDITION = 0x02, WSS_SAM_BUSY = 0x08, WSS_SAM_TASK_SET_FULL = 0x28,
-       WSS_SAM_TASK_ABORTED = 0x40 };
-enum { WSS_KEY_RECOVERED = 1, WSS_KEY_NOT_READY = 2, WSS_KEY_MEDIUM = 3, WSS_KEY_HARDWARE = 4,
-       WSS_KEY_ILLEGAL = 5, WSS_KEY_ATTENTION = 6, WSS_KEY_PROTECT = 7, WSS_KEY_ABORTED = 0xb,
-       WSS_KEY_OVERFLOW = 0xd, WSS_KEY_MISCOMPARE = 0xe };
+
+enum {
+	WSS_SAM_CHECK_CONDITION = 0x02,
+	WSS_SAM_BUSY = 0x08,
+	WSS_SAM_TASK_SET_FULL = 0x28,
+	WSS_SAM_TASK_ABORTED = 0x40
+};
+
+enum {
+	WSS_KEY_RECOVERED = 1,
+	WSS_KEY_NOT_READY = 2,
+	WSS_KEY_MEDIUM = 3,
+	WSS_KEY_HARDWARE = 4,
+	WSS_KEY_ILLEGAL = 5,
+	WSS_KEY_ATTENTION = 6,
+	WSS_KEY_PROTECT = 7,
+	WSS_KEY_ABORTED = 0xb,
+	WSS_KEY_OVERFLOW = 0xd,
+	WSS_KEY_MISCOMPARE = 0xe
+};
 
 static u64 wss_lba(const struct wss_volume *vol, sector_t sector)
 {
@@ -148,8 +163,9 @@ static enum wss_verdict wss_judge_key(const struct wss_sense *sense, enum req_op
 	case WSS_KEY_ILLEGAL:
 		return wss_judge_illegal(sense, op, status, rescan);
 	case WSS_KEY_PROTECT:
-		/* 27/07: SPACE ALLOCATION FAILED WRITE PROTECT; else the volume became read-only. */
-		*status = sense->asc == 0x27 && sense->ascq == 0x07 ? BLK_STS_NOSPC : BLK_STS_TARGET;
+		/* 27/07: SPACE ALLOCATION FAILED; else the volume became read-only. */
+		*status = sense->asc == 0x27 && sense->ascq == 0x07 ? BLK_STS_NOSPC :
+								      BLK_STS_TARGET;
 		*rescan = *status == BLK_STS_TARGET;
 		return WSS_END;
 	case WSS_KEY_ATTENTION:

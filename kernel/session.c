@@ -3,8 +3,8 @@
  * Sessions: one per target address, shared by all its volumes.
  *
  * A session is created by the first volume mapped from a target and removed with the last. It is a
- * device, /sys/class/wss/sessionN; each of its disks holds a reference, so that a disk that somebody keeps
- * open after a forced unmap still finds it.
+ * device, /sys/class/wss/sessionN; each of its disks holds a reference, so that a disk that
+ * somebody keeps open after a forced unmap still finds it.
  */
 #include <linux/idr.h>
 #include <linux/random.h>
@@ -228,8 +228,8 @@ static int wss_check_unmapped(struct wss_session *sess, const struct wss_lun_id 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
 		if (!strcmp(vol->id.wwid, id->wwid)) {
-			ret = wss_fail(err, -EEXIST, "volume '%s' is mapped already, as /dev/%s", id->name,
-				       vol->disk->disk_name);
+			ret = wss_fail(err, -EEXIST, "volume '%s' is mapped already, as /dev/%s",
+				       id->name, vol->disk->disk_name);
 			break;
 		}
 	}
@@ -376,8 +376,8 @@ void wss_unmap_all(void)
  * wss_sessions_lose_device - an RDMA device goes away
  * @wdev: sessions on it recover, on another device or when it is back
  *
- * Sessions are found under their own references, not under wss_map_mutex: a map in progress holds that, and may
- * wait for this very device.
+ * Sessions are found under their own references, not under wss_map_mutex: a map in progress holds
+ * that, and may wait for this very device.
  */
 void wss_sessions_lose_device(struct wss_device *wdev)
 {

@@ -22,8 +22,9 @@ static const u8 wss_next[WSS_STATES] = {
 };
 
 static const char *const wss_state_names[WSS_STATES] = {
-	[WSS_CONNECTING] = "connecting", [WSS_LIVE] = "live",	      [WSS_RECOVERING] = "recovering",
-	[WSS_FAILED] = "failed",	 [WSS_REMOVING] = "removing",
+	[WSS_CONNECTING] = "connecting", [WSS_LIVE] = "live",
+	[WSS_RECOVERING] = "recovering", [WSS_FAILED] = "failed",
+	[WSS_REMOVING] = "removing",
 };
 
 /**
@@ -73,15 +74,15 @@ bool wss_set_state(struct wss_session *sess, enum wss_state to)
  * @fast_io_fail_tmo: seconds until requests fail, -1: off
  * @dev_loss_tmo: seconds until the session is given up, -1: off
  *
- * Same meaning as in the SRP transport class: requests must not wait for ever, and must fail before the
- * device is given up.
+ * Same meaning as in the SRP transport class: requests must not wait for ever, and must fail before
+ * the device is given up.
  *
  * Return: NULL, or what is wrong.
  */
 const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo)
 {
 	if (reconnect_delay < 0 && fast_io_fail_tmo < 0 && dev_loss_tmo < 0)
-		return "reconnect_delay, fast_io_fail_tmo and dev_loss_tmo are all off: requests would wait for ever";
+		return "all timers are off: requests would wait for ever";
 	if (reconnect_delay == 0)
 		return "reconnect_delay must be at least 1 second, or off";
 	if (dev_loss_tmo == 0)

@@ -58,9 +58,9 @@ static DEVICE_ATTR_RO(dma_mapped);
 
 #define WSS_COUNTER_ATTR(name, help) &dev_attr_##name.attr,
 static struct attribute *wss_stats_attrs[] = {
-	WSS_COUNTERS(WSS_COUNTER_ATTR)
 	&dev_attr_regions_active.attr,
 	&dev_attr_dma_mapped.attr,
+	WSS_COUNTERS(WSS_COUNTER_ATTR) /* each with its comma */
 	NULL,
 };
 

@@ -26,7 +26,8 @@ static ssize_t map_show(struct class *class, struct class_attribute *a, char *pa
 	return wss_options_usage(page);
 }
 
-static ssize_t map_store(struct class *class, struct class_attribute *a, const char *text, size_t count)
+static ssize_t map_store(struct class *class, struct class_attribute *a, const char *text,
+			 size_t count)
 {
 	struct wss_error err = {};
 	struct wss_options opts;
@@ -99,14 +100,15 @@ struct class wss_class = {
 	.dev_release = wss_session_dev_release,
 };
 
-#define WSS_SESSION_SHOW(name, fmt, ...)                                                           \
-	static ssize_t session_##name##_show(struct device *dev, struct device_attribute *a, char *page) \
-	{                                                                                          \
-		struct wss_session *sess = container_of(dev, struct wss_session, dev);             \
-                                                                                                   \
-		return sysfs_emit(page, fmt "\n", ##__VA_ARGS__);                                  \
-	}                                                                                          \
-	static struct device_attribute session_attr_##name =                                       \
+#define WSS_SESSION_SHOW(name, fmt, ...)                                                     \
+	static ssize_t session_##name##_show(struct device *dev, struct device_attribute *a, \
+					     char *page)                                     \
+	{                                                                                    \
+		struct wss_session *sess = container_of(dev, struct wss_session, dev);       \
+                                                                                             \
+		return sysfs_emit(page, fmt "\n", ##__VA_ARGS__);                            \
+	}                                                                                    \
+	static struct device_attribute session_attr_##name =                                 \
 		__ATTR(name, 0444, session_##name##_show, NULL)
 
 WSS_SESSION_SHOW(state, "%s", wss_state_name(READ_ONCE(sess->state)));
@@ -158,14 +160,16 @@ const struct attribute_group *wss_session_groups[] = {
 	NULL,
 };
 
-#define WSS_DISK_SHOW(name, fmt, ...)                                                              \
-	static ssize_t disk_##name##_show(struct device *dev, struct device_attribute *a, char *page) \
-	{                                                                                          \
-		struct wss_volume *vol = dev_to_disk(dev)->private_data;                           \
-                                                                                                   \
-		return sysfs_emit(page, fmt "\n", ##__VA_ARGS__);                                  \
-	}                                                                                          \
-	static struct device_attribute disk_attr_##name = __ATTR(name, 0444, disk_##name##_show, NULL)
+#define WSS_DISK_SHOW(name, fmt, ...)                                                     \
+	static ssize_t disk_##name##_show(struct device *dev, struct device_attribute *a, \
+					  char *page)                                     \
+	{                                                                                 \
+		struct wss_volume *vol = dev_to_disk(dev)->private_data;                  \
+                                                                                          \
+		return sysfs_emit(page, fmt "\n", ##__VA_ARGS__);                         \
+	}                                                                                 \
+	static struct device_attribute disk_attr_##name =                                 \
+		__ATTR(name, 0444, disk_##name##_show, NULL)
 
 WSS_DISK_SHOW(volume, "%s", vol->id.name);
 WSS_DISK_SHOW(lun, "%*phN", 8, vol->id.lun);

@@ -61,7 +61,8 @@ static sector_t wss_sectors(const struct wss_volume *vol)
 /* Blocks as sectors that an int holds. */
 static unsigned int wss_clamp_sectors(const struct wss_volume *vol, u64 blocks)
 {
-	return min_t(u64, blocks, UINT_MAX >> vol->block_shift) << (vol->block_shift - SECTOR_SHIFT);
+	return min_t(u64, blocks, UINT_MAX >> vol->block_shift)
+	       << (vol->block_shift - SECTOR_SHIFT);
 }
 
 static void wss_set_discard(struct wss_volume *vol, struct request_queue *q)
@@ -75,8 +76,8 @@ static void wss_set_discard(struct wss_volume *vol, struct request_queue *q)
 	q->limits.discard_alignment =
 		min_t(u64, (u64)limits->unmap_alignment << vol->block_shift, SZ_1G);
 	blk_queue_max_discard_sectors(q, wss_clamp_sectors(vol, limits->max_unmap_blocks));
-	blk_queue_max_discard_segments(
-		q, clamp_t(u32, limits->max_unmap_ranges, 1, WSS_MAX_UNMAP_RANGES));
+	blk_queue_max_discard_segments(q, clamp_t(u32, limits->max_unmap_ranges, 1,
+						  WSS_MAX_UNMAP_RANGES));
 }
 
 static void wss_set_transfer(struct wss_volume *vol, struct request_queue *q)
@@ -154,7 +155,8 @@ static int wss_volume_add_disk(struct wss_volume *vol)
 	vol->disk->private_data = vol;
 	wss_set_limits(vol);
 
-	/* In the list before it is visible: recovery must find it as soon as it may have requests. */
+	/* In the list before it is visible: recovery must find it as soon as it may have requests.
+	 */
 	mutex_lock(&sess->mutex);
 	list_add_tail(&vol->node, &sess->volumes);
 	mutex_unlock(&sess->mutex);

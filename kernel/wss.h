@@ -7,14 +7,15 @@
  *   session   one target address: port identifiers, state, timers, channels, volumes
  *   channel   one queue pair and its completion queue; serves one blk-mq hardware queue
  *   slot      one command in flight on a channel: command IU, memory region, scatterlist, work
- *             requests. Slot i belongs to blk-mq tag i, so taking one costs neither lock nor search.
+ *             requests. Slot i belongs to blk-mq tag i, so taking one needs no lock and no search.
  *   volume    one logical unit as a disk, /dev/wssN
  *
  * Invariants
  *   I1  A request has at most one memory region, whatever its pieces (map.c).
- *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region is
- *       invalidated, or the queue pair and the region are destroyed (io.c, conn.c).
- *   I3  A request ends once: whoever takes slot->live from the wire tag to zero owns its end (io.c).
+ *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
+ *       is invalidated, or the queue pair and the region are destroyed (io.c, conn.c).
+ *   I3  A request ends once: whoever takes slot->live from the wire tag to zero owns its end
+ *       (io.c).
  *   I4  Commands in flight on a channel never exceed the credits that the target gave (io.c).
  *   I5  The state changes in wss_set_state() only (state.c).
  *   I6  Nothing that the target sends is used before it is checked; a lie costs it the connection.
@@ -114,7 +115,7 @@ enum wss_state {
 	WSS_STATES,
 };
 
-/** enum wss_invalidate - when a region dies that the target did not invalidate itself */
+/* When a region dies that the target did not invalidate itself. */
 enum wss_invalidate {
 	WSS_INVALIDATE_STRICT, /* before the request ends */
 	WSS_INVALIDATE_LAZY,   /* before the region is used again: only for a trusted target */
@@ -254,7 +255,11 @@ enum wss_mapping {
  * @inv_next: next slot whose region is invalidated in the same post
  * @inv_group: in the last slot of such a group: the first one
  * @cmd: the command IU
- * @sgl: scatterlist, WSS_MAX_SEGMENTS entries
+ * @sgl: scatterlist, sess->max_segments entries
+ * @send_wr: SEND of the command
+ * @reg_wr: REG_MR of @mr
+ * @inv_wr: LOCAL_INV of @mr
+ * @sge: pieces of @send_wr: the command, then immediate data
  */
 struct wss_slot {
 	u64 live;
@@ -306,11 +311,11 @@ struct wss_recv {
 	struct wss_iu iu;
 };
 
-/**
+/*
  * struct wss_chan - one queue pair of a session
  *
- * The object lives as long as its session; what hangs on it comes with wss_chan_start() and goes with
- * wss_chan_stop(). While it is down no submitter runs: its queues are quiesced.
+ * The object lives as long as its session; what hangs on it comes with wss_chan_start() and goes
+ * with wss_chan_stop(). While it is down no submitter runs: its queues are quiesced.
  */
 struct wss_chan {
 	/* Read in the hot path; written while the channel is down. */
@@ -371,7 +376,10 @@ struct wss_chan {
  * struct wss_admin - the administrative command of a session
  * @buffer: data of the command, WSS_ADMIN_BYTES
  * @busy: on the wire; the buffer belongs to the device
- * @done: ended; results below are valid
+ * @done: ended; what follows is valid
+ * @error: 0, or -EIO when there was no answer
+ * @sense: how the target ended it
+ * @residual: bytes that did not come
  */
 struct wss_admin {
 	void *buffer;
@@ -382,7 +390,7 @@ struct wss_admin {
 	u32 residual;
 };
 
-/**
+/*
  * struct wss_session - one target
  */
 struct wss_session {
@@ -430,6 +438,7 @@ struct wss_session {
 /**
  * struct wss_device - an RDMA device that channels may use
  * @ibdev: the device
+ * @node: in the list of devices
  * @users: sessions with resources on it, plus one for its presence
  * @gone: the last user left
  */
@@ -440,7 +449,7 @@ struct wss_device {
 	struct completion gone;
 };
 
-/**
+/*
  * struct wss_limits - what a volume can do, from its target's pages
  */
 struct wss_limits {
@@ -476,7 +485,7 @@ struct wss_lun_id {
 	char wwid[WSS_WWID_MAX];
 };
 
-/**
+/*
  * struct wss_volume - a logical unit as a disk
  */
 struct wss_volume {
@@ -578,8 +587,8 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 			   bool *rescan);
 
 /* admin.c */
-int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
-		      u32 bytes, struct wss_error *err);
+int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
+		      unsigned int cdb_len, u32 bytes, struct wss_error *err);
 int wss_admin_keepalive(struct wss_session *sess);
 
 /* discover.c */
