@@ -20,7 +20,8 @@ Status Channel::prepare(fabric::Fabric& fabric) {
     // A stock target refuses less than 64, and so much leaves room for every kind of descriptor list.
     uint32_t needed = WSS_SRP_IMM_DATA_OFFSET + sizeof(wss_srp_indirect_buf) +
                       kDescriptorsMax * static_cast<uint32_t>(sizeof(wss_srp_direct_buf));
-    slot_bytes_ = (std::max(needed, WSS_SRP_IMM_DATA_OFFSET + immediate) + 63) / 64 * 64;
+    iu_bytes_ = std::max(needed, WSS_SRP_IMM_DATA_OFFSET + immediate);
+    slot_bytes_ = (iu_bytes_ + 63) / 64 * 64;  // no two slots in one cache line
     receive_count_ = depth + kSpareReceives;
     send_depth_ = depth + kSignalEvery + 2 * kShortSlots;
     inline_max_ = std::min<uint32_t>(caps_.inline_max, 64);
@@ -52,7 +53,7 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
     wire::LoginRequest login;
     login.multi_channel = multi;
     login.immediate = options_.immediate_max > 0;
-    login.max_it_iu = slot_bytes_;
+    login.max_it_iu = iu_bytes_;
     login.initiator_port = initiator_port;
     login.target_port = options_.target_port;
     login.extended = true;
@@ -106,7 +107,7 @@ Status Channel::take_login(std::span<const std::byte> data) {
     credits_ = std::min(login_.credits, kQueueDepthMax);
     if (!login_.extended) login_.caps = 0;
     if ((login_.caps & WSS_CAP_KEEPALIVE) != 0) keepalive_ = from_ms(login_.keepalive_ms);
-    uint32_t iu = std::min(login_.max_it_iu, slot_bytes_);
+    uint32_t iu = std::min(login_.max_it_iu, iu_bytes_);
     if (login_.immediate && iu > WSS_SRP_IMM_DATA_OFFSET)
         immediate_room_ = std::min<uint32_t>(iu - WSS_SRP_IMM_DATA_OFFSET, options_.immediate_max);
     return Status::ok();

@@ -154,7 +154,8 @@ class Channel final : private fabric::ConnectionHandler {
     Status why_;  // set with kClosing
     wire::LoginResponse login_;
     Nanoseconds keepalive_{};
-    uint32_t slot_bytes_ = 0;
+    uint32_t iu_bytes_ = 0;    // the longest message we send
+    uint32_t slot_bytes_ = 0;  // from one slot to the next
     uint32_t receive_count_ = 0;
     uint32_t send_depth_ = 0;
     uint32_t immediate_room_ = 0;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real target and an initiator session in one process and one thread, over loopback TCP. Connections can be
+// cut at will.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/initiator/session.h"
+#include "tests/unit/target/world.h"
+
+namespace wss::initiator::testing {
+
+using std::byte;
+
+// A poller that remembers its connections, so that a test can cut them.
+class CuttablePoller final : public fabric::Poller {
+  public:
+    explicit CuttablePoller(std::unique_ptr<fabric::Poller> inner) : inner_(std::move(inner)) {}
+    void cut() {
+        for (fabric::Connection* connection : std::exchange(connections_, {})) connection->close();
+    }
+    // Connecting fails from now on (the connections there are go on).
+    bool unreachable = false;
+    uint32_t connects = 0;
+
+    Result<std::unique_ptr<fabric::Listener>> listen(const fabric::Address& address,
+                                                     fabric::ListenHandler& handler) override {
+        return inner_->listen(address, handler);
+    }
+    Result<std::unique_ptr<fabric::Connection>> connect(const fabric::Address& address,
+                                                        std::span<const byte> data,
+                                                        const fabric::ConnectionOptions& options,
+                                                        fabric::ConnectionHandler& handler) override {
+        ++connects;
+        if (unreachable) return Status(Code::kUnavailable, "the test cut the network");
+        auto made = inner_->connect(address, data, options, handler);
+        if (made) connections_.push_back(made->get());
+        return made;
+    }
+    size_t poll() noexcept override { return inner_->poll(); }
+    bool arm() noexcept override { return inner_->arm(); }
+    int fd() const noexcept override { return inner_->fd(); }
+
+  private:
+    std::unique_ptr<fabric::Poller> inner_;
+    // Those of before a cut are forgotten; a session drops its connections only after they closed, and tests cut
+    // while it is live.
+    std::vector<fabric::Connection*> connections_;
+};
+
+// One request of a test.
+struct Io : Request {
+    bool over = false;
+    std::vector<byte> data;
+    std::vector<iovec> vector;
+    Io() {
+        done = [](Request& request, void*) noexcept { static_cast<Io&>(request).over = true; };
+    }
+};
+
+// Where a session lives. `turn` steps everything.
+class Bench : public SessionHandler {
+  public:
+    explicit Bench(const fabric::Address& target, Options options = {});
+    ~Bench() override;
+
+    // Turns until `done`, ten seconds at most.
+    [[nodiscard]] bool until(const std::function<bool()>& done);
+    // Session is live (true) or failed (false).
+    [[nodiscard]] bool start();
+    Volume* open(const std::string& name);
+    // Submits and turns until it is over.
+    Outcome run(Io& io);
+    Outcome write(Volume& volume, uint64_t offset, std::span<const byte> data, bool fua = false);
+    std::vector<byte> read(Volume& volume, uint64_t offset, size_t length);
+    Outcome simple(Volume& volume, Operation operation, uint64_t offset = 0, uint64_t length = 0);
+
+    Session& session() { return *session_; }
+    fabric::Fabric& fabric() { return *fabric_; }
+    CuttablePoller& network() { return *poller_; }
+    reactor::Reactor& reactor() { return reactor_; }
+    std::function<void()> others = [] {};  // turns the target
+    uint32_t ready = 0, lost = 0, changed = 0;
+    bool failed = false, closed = false;
+    Status why;
+
+    void on_ready(Session&) noexcept override { ++ready; }
+    void on_lost(Session&, const Status& status) noexcept override {
+        ++lost;
+        why = status;
+    }
+    void on_failed(Session&, const Status& status) noexcept override {
+        failed = true;
+        why = status;
+    }
+    void on_closed(Session&) noexcept override { closed = true; }
+    void on_volume_changed(Session&, Volume&) noexcept override { ++changed; }
+
+  private:
+    SystemClock clock_;
+    Random random_{42};
+    reactor::Reactor reactor_{clock_};
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<CuttablePoller> poller_;
+    std::unique_ptr<Session> session_;
+};
+
+// A Bench beside a target.
+struct TargetAndBench {
+    explicit TargetAndBench(Options options = {}, size_t reactors = 1)
+        : world({.reactors = reactors}), bench(world.address(), options) {
+        bench.others = [this] { world.step(); };
+    }
+    block::testing::World world;
+    Bench bench;
+};
+
+std::vector<byte> pattern(size_t bytes, uint64_t seed);
+
+}  // namespace wss::initiator::testing
