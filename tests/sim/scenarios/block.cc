@@ -160,7 +160,7 @@ class BlockRun {
     void phase_of_progress() {
         auto idle = [this] {
             for (auto& client : clients_)
-                if (client->under_way() > 0 || !client->ready()) return false;
+                if (client->under_way() > 0 || !client->live()) return false;
             return true;
         };
         if (!world_.run_until(idle, kHealedLimit))
