@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/wssctl/client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/clock.h"
+
+namespace wss::wssctl {
+
+namespace {
+
+// An answer is a list of at most some thousand lines; more is not a target of ours.
+constexpr size_t kAnswerMax = 64 << 20;
+
+class Socket {
+  public:
+    Socket() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+    ~Socket() {
+        if (fd_ >= 0) close(fd_);
+    }
+    Socket(const Socket&) = delete;
+    Socket& operator=(const Socket&) = delete;
+    int fd() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+Status connect_error(int error, const std::string& path) {
+    if (error == ENOENT || error == ECONNREFUSED)
+        return failure(Code::kUnavailable,
+                       "no wss-target answers at {}: start it, or give its socket by --control", path);
+    if (error == EACCES || error == EPERM)
+        return failure(Code::kUnavailable, "{}: not allowed; be root or the user who runs wss-target", path);
+    return failure(Code::kUnavailable, "{}: {}", path, std::strerror(error));
+}
+
+Status connect_to(const Socket& socket, const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path)
+        return failure(Code::kInvalid, "--control {}: the path may have at most {} characters", path,
+                       sizeof address.sun_path - 1);
+    std::memcpy(address.sun_path, path.data(), path.size());
+    if (connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return Status::ok();
+    return connect_error(errno, path);
+}
+
+Status send_all(const Socket& socket, const std::string& line) {
+    size_t sent = 0;
+    while (sent < line.size()) {
+        ssize_t result = send(socket.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+        if (result < 0 && errno == EINTR) continue;
+        // A target that refuses us has said why already: go on to its answer.
+        if (result <= 0) break;
+        sent += static_cast<size_t>(result);
+    }
+    return Status::ok();
+}
+
+Result<std::string> receive_line(const Socket& socket, uint32_t timeout_seconds) {
+    std::string line;
+    Nanoseconds deadline = SystemClock().now() + from_s(timeout_seconds);
+    for (;;) {
+        int64_t left_ms = (deadline - SystemClock().now()).count / 1'000'000;
+        pollfd ready{socket.fd(), POLLIN, 0};
+        int count = left_ms <= 0 ? 0 : poll(&ready, 1, static_cast<int>(left_ms));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0)
+            return failure(Code::kTimedOut,
+                           "no answer within {} s (--timeout); the target may still be at it",
+                           timeout_seconds);
+        char chunk[65536];
+        ssize_t got = recv(socket.fd(), chunk, sizeof chunk, 0);
+        if (got <= 0) return Status(Code::kUnavailable, "the target closed the connection without an answer");
+        line.append(chunk, static_cast<size_t>(got));
+        if (size_t end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
+        if (line.size() > kAnswerMax)
+            return Status(Code::kInvalid, "the answer does not end: not a wss-target?");
+    }
+}
+
+}  // namespace
+
+Result<Json> ask(const Context& context, const std::string& method, const Json& params) {
+    Socket socket;
+    if (socket.fd() < 0) return Status::from_errno(errno, "socket");
+    WSS_TRY(connect_to(socket, context.control));
+    Json request = {{"id", 1}, {"method", method}, {"params", params}};
+    WSS_TRY(send_all(socket, request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
+    auto line = receive_line(socket, context.timeout_seconds);
+    if (!line) return line.status();
+    Json answer = Json::parse(*line, nullptr, false);
+    if (!answer.is_object()) return Status(Code::kInvalid, "the answer is no JSON object: not a wss-target?");
+    if (answer.contains("result")) return answer["result"];
+    if (!answer.contains("error") || !answer["error"].is_object())
+        return Status(Code::kInvalid, "the answer is neither result nor error: not a wss-target?");
+    return Status(Code::kRefused, answer["error"].value("message", "the target refused without a reason"));
+}
+
+}  // namespace wss::wssctl

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every sub-command shares: the global options, the exit status and how answers are printed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lib/base/paths.h"
+#include "lib/base/status.h"
+
+namespace wss::wssctl {
+
+using Json = nlohmann::ordered_json;
+
+// Documented in --help.
+enum Exit : int {
+    kDone = 0,
+    kFailed = 1,        // the target or the driver refused
+    kUsage = 2,         // wrong command line
+    kNotReachable = 3,  // no target behind the socket, or the module is not loaded
+};
+
+struct Context {
+    std::string control = default_control_path();
+    uint32_t timeout_seconds = 60;
+    bool json = false;
+    std::string sysfs = "/sys";  // another tree in tests
+    std::string dev = "/dev";
+    int exit = kDone;
+
+    // Prints `status` and remembers the exit status that goes with it.
+    void fail(const Status& status);
+    // For --json: the answer itself, to standard output.
+    void print(const Json& answer) const;
+};
+
+// One per sub-command, each in the file of its name.
+void add_volume(CLI::App& app, Context& context);
+void add_session(CLI::App& app, Context& context);
+void add_stats(CLI::App& app, Context& context);
+void add_ping(CLI::App& app, Context& context);
+void add_map(CLI::App& app, Context& context);
+void add_unmap(CLI::App& app, Context& context);
+void add_list(CLI::App& app, Context& context);
+
+}  // namespace wss::wssctl

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl list
+#include <cstdio>
+
+#include "lib/base/size.h"
+#include "tools/wssctl/driver.h"
+#include "tools/wssctl/table.h"
+
+namespace wss::wssctl {
+
+static Json to_json(const Context& context, const Disk& disk) {
+    return {{"device", context.dev + "/" + disk.device},
+            {"volume", disk.volume},
+            {"size", disk.size},
+            {"read_only", disk.read_only},
+            {"state", disk.state},
+            {"lun", disk.lun},
+            {"wwid", disk.wwid},
+            {"session", disk.session},
+            {"target", disk.target}};
+}
+
+static void list(Context& context) {
+    if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
+    Json all = Json::array();
+    Table table({"DEVICE", "VOLUME", "SIZE", "MODE", "STATE", "SESSION", "TARGET", "WWID"});
+    for (const Disk& disk : list_disks(context)) {
+        all.push_back(to_json(context, disk));
+        table.add({context.dev + "/" + disk.device, disk.volume, readable_size(disk.size),
+                   disk.read_only ? "ro" : "rw", disk.state, disk.session, disk.target, disk.wwid});
+    }
+    if (context.json) return context.print(all);
+    if (table.empty())
+        std::printf("no devices; make one: wssctl map TARGET VOLUME\n");
+    else
+        table.print();
+}
+
+void add_list(CLI::App& app, Context& context) {
+    app.add_subcommand("list", "Devices of the driver")->callback([&context] { list(context); });
+}
+
+}  // namespace wss::wssctl

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl map
+#include <algorithm>
+#include <cstdio>
+
+#include "lib/base/size.h"
+#include "tools/wssctl/driver.h"
+
+namespace wss::wssctl {
+
+namespace {
+
+struct Arguments {
+    std::string target, volume;
+    std::vector<std::string> options;
+};
+
+// The driver splits the line at white space and commas may not hide further words.
+Status check_word(const std::string& word) {
+    bool fine = !word.empty() && word.find_first_of(" \t\r\n") == std::string::npos;
+    return fine ? Status::ok() : failure(Code::kInvalid, "'{}' may not be empty or contain blanks", word);
+}
+
+Result<std::string> line_of(const Arguments& arguments) {
+    WSS_TRY(check_word(arguments.target));
+    WSS_TRY(check_word(arguments.volume));
+    std::string line = "target=" + arguments.target + " volume=" + arguments.volume;
+    for (const std::string& option : arguments.options) {
+        WSS_TRY(check_word(option));
+        if (option.find('=') == std::string::npos)
+            return failure(Code::kInvalid, "'{}' is not of the form key=value", option);
+        line += " " + option;
+    }
+    return line;
+}
+
+bool contains(const std::vector<Disk>& disks, const std::string& device) {
+    return std::any_of(disks.begin(), disks.end(), [&](const Disk& disk) { return disk.device == device; });
+}
+
+// The one that was not there before. Others may map at the same moment: then the name of the volume decides.
+const Disk* find_new(const std::vector<Disk>& before, const std::vector<Disk>& after,
+                     const std::string& volume) {
+    const Disk* found = nullptr;
+    for (const Disk& disk : after) {
+        if (contains(before, disk.device)) continue;
+        if (found == nullptr || disk.volume == volume) found = &disk;
+    }
+    return found;
+}
+
+void map(Context& context, const Arguments& arguments) {
+    auto line = line_of(arguments);
+    if (!line) {
+        context.fail(line.status());
+        context.exit = kUsage;
+        return;
+    }
+    std::vector<Disk> before = list_disks(context);
+    if (Status mapped = write_control(context, "map", *line); !mapped)
+        return context.fail(
+            mapped.within(fmt::format("cannot map {} of {}", arguments.volume, arguments.target)));
+    std::vector<Disk> after = list_disks(context);
+    const Disk* disk = find_new(before, after, arguments.volume);
+    std::string device = disk == nullptr ? "" : context.dev + "/" + disk->device;
+    if (context.json)
+        return context.print(
+            {{"device", device}, {"volume", arguments.volume}, {"size", disk == nullptr ? 0 : disk->size}});
+    if (disk == nullptr)
+        std::printf("mapped %s (see wssctl list)\n", arguments.volume.c_str());
+    else
+        std::printf("%s  %s  %s\n", device.c_str(), arguments.volume.c_str(),
+                    readable_size(disk->size).c_str());
+}
+
+}  // namespace
+
+void add_map(CLI::App& app, Context& context) {
+    static Arguments arguments;
+    CLI::App* command = app.add_subcommand("map", "Make a device /dev/wssN of a target's volume (driver)");
+    command->add_option("TARGET", arguments.target, "ADDR:PORT or rdma://ADDR:PORT")->required();
+    command->add_option("VOLUME", arguments.volume, "its name, lun:N or naa.HEX")->required();
+    command->add_option("OPTION", arguments.options,
+                        "key=value for the driver: cat /sys/class/wss/map lists them");
+    command->callback([&context] { map(context, arguments); });
+}
+
+}  // namespace wss::wssctl

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl ping
+#include <cstdio>
+
+#include "lib/base/clock.h"
+#include "tools/wssctl/client.h"
+
+namespace wss::wssctl {
+
+void add_ping(CLI::App& app, Context& context) {
+    app.add_subcommand("ping", "Is the target alive?")->callback([&context] {
+        Nanoseconds before = SystemClock().now();
+        auto answer = ask(context, "ping");
+        int64_t microseconds = (SystemClock().now() - before).count / 1000;
+        if (!answer) return context.fail(answer.status());
+        if (context.json) return context.print(*answer);
+        std::printf("%s %s, pid %d, answered in %lld us\n", answer->value("program", "?").c_str(),
+                    answer->value("version", "?").c_str(), answer->value("pid", 0),
+                    static_cast<long long>(microseconds));
+    });
+}
+
+}  // namespace wss::wssctl

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl session list
+#include <cstdio>
+
+#include "lib/base/size.h"
+#include "tools/wssctl/client.h"
+#include "tools/wssctl/table.h"
+
+namespace wss::wssctl {
+
+static std::string joined(const Json& words) {
+    std::string text;
+    for (const Json& word : words)
+        if (word.is_string()) text += (text.empty() ? "" : ",") + word.get<std::string>();
+    return text.empty() ? "-" : text;
+}
+
+static void print_sessions(const Json& sessions) {
+    Table table(
+        {"INITIATOR", "KIND", "FABRIC", "CHANNELS", "READS", "WRITES", "ERRORS", "EXTENSIONS", "PEER"});
+    for (const Json& session : sessions) {
+        Json counters = session.value("counters", Json::object());
+        auto counter = [&](const char* name) { return std::to_string(counters.value(name, uint64_t{0})); };
+        Json peers = session.value("peers", Json::array());
+        table.add({session.value("initiator", "?"), session.value("kind", "?"), session.value("fabric", "?"),
+                   std::to_string(session.value("channels", 0u)), counter("reads"), counter("writes"),
+                   counter("errors"), joined(session.value("capabilities", Json::array())),
+                   peers.empty() || !peers[0].is_string() ? "-" : peers[0].get<std::string>()});
+    }
+    if (table.empty())
+        std::printf("no sessions\n");
+    else
+        table.print();
+}
+
+void add_session(CLI::App& app, Context& context) {
+    CLI::App* session = app.add_subcommand("session", "Initiators connected to the target: list");
+    session->require_subcommand(1);
+    session->add_subcommand("list", "Who is connected")->callback([&context] {
+        auto answer = ask(context, "session.list");
+        if (!answer) return context.fail(answer.status());
+        if (context.json) return context.print(*answer);
+        print_sessions(answer->is_object() ? answer->value("sessions", Json::array()) : *answer);
+    });
+}
+
+}  // namespace wss::wssctl

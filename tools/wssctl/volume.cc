@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl volume create|resize|delete|set|list
+#include <cstdio>
+
+#include "lib/base/size.h"
+#include "tools/wssctl/client.h"
+#include "tools/wssctl/table.h"
+
+namespace wss::wssctl {
+
+namespace {
+
+struct Arguments {
+    std::string name, backend, size, read_only;
+    uint32_t block_size = 0;
+    bool open_read_only = false, create = false;
+};
+
+void print_volumes(const Json& volumes) {
+    Table table({"LUN", "NAME", "SIZE", "BLOCK", "MODE", "STATE", "WWID", "BACKEND"});
+    for (const Json& volume : volumes)
+        table.add({std::to_string(volume.value("lun", 0u)), volume.value("name", "?"),
+                   readable_size(volume.value("size", uint64_t{0})),
+                   std::to_string(volume.value("block_size", 0u)),
+                   volume.value("read_only", false) ? "ro" : "rw", volume.value("state", "?"),
+                   volume.value("wwid", "?"), volume.value("backend", "?")});
+    if (table.empty()) {
+        std::printf("no volumes; make one: wssctl volume create NAME BACKEND\n");
+        return;
+    }
+    table.print();
+}
+
+// Asks and prints what becomes of one volume.
+void change(Context& context, const std::string& method, const Json& params) {
+    auto answer = ask(context, method, params);
+    if (!answer) return context.fail(answer.status());
+    if (context.json) return context.print(*answer);
+    if (answer->contains("note")) std::printf("note: %s\n", answer->value("note", "").c_str());
+    if (answer->contains("lun")) print_volumes(Json::array({*answer}));
+}
+
+void add_create(CLI::App& volume, Context& context, Arguments& arguments) {
+    CLI::App* command = volume.add_subcommand("create", "Start serving a new volume");
+    command->add_option("NAME", arguments.name, "1 to 63 of A-Z a-z 0-9 . _ -")->required();
+    command->add_option("BACKEND", arguments.backend, "aio:PATH (file or block device) or ram:SIZE")
+        ->required();
+    command->add_option("--size", arguments.size, "for example 10G; a file is created or grown to it");
+    command->add_option("--block-size", arguments.block_size,
+                        "512 or 4096 (default: 512 where the backend can)");
+    command->add_flag("--create", arguments.create, "create the file when it is not there");
+    command->add_flag("--read-only", arguments.open_read_only, "open the backend read-only");
+    command->callback([&context, &arguments] {
+        Json params = {{"name", arguments.name}, {"backend", arguments.backend}};
+        if (!arguments.size.empty()) params["size"] = arguments.size;
+        if (arguments.block_size != 0) params["block_size"] = arguments.block_size;
+        if (arguments.create) params["create"] = true;
+        if (arguments.open_read_only) params["read_only"] = true;
+        change(context, "volume.create", params);
+    });
+}
+
+void add_resize(CLI::App& volume, Context& context, Arguments& arguments) {
+    CLI::App* command =
+        volume.add_subcommand("resize", "Make a volume larger or smaller; data beyond the new end is lost");
+    command->add_option("NAME", arguments.name)->required();
+    command->add_option("SIZE", arguments.size, "for example 20G")->required();
+    command->callback([&context, &arguments] {
+        change(context, "volume.resize", {{"name", arguments.name}, {"size", arguments.size}});
+    });
+}
+
+void add_delete(CLI::App& volume, Context& context, Arguments& arguments) {
+    CLI::App* command = volume.add_subcommand("delete", "Stop serving a volume; its backing file stays");
+    command->add_option("NAME", arguments.name)->required();
+    command->callback([&context, &arguments] {
+        change(context, "volume.delete", {{"name", arguments.name}});
+    });
+}
+
+void add_set(CLI::App& volume, Context& context, Arguments& arguments) {
+    CLI::App* command = volume.add_subcommand("set", "Change a volume while it is served");
+    command->add_option("NAME", arguments.name)->required();
+    command->add_option("--read-only", arguments.read_only, "on or off")
+        ->required()
+        ->check(CLI::IsMember({"on", "off"}));
+    command->callback([&context, &arguments] {
+        change(context, "volume.set", {{"name", arguments.name}, {"read_only", arguments.read_only == "on"}});
+    });
+}
+
+void add_volume_list(CLI::App& volume, Context& context) {
+    CLI::App* command = volume.add_subcommand("list", "The volumes of the target");
+    command->callback([&context] {
+        auto answer = ask(context, "volume.list");
+        if (!answer) return context.fail(answer.status());
+        context.json ? context.print(*answer) : print_volumes(*answer);
+    });
+}
+
+}  // namespace
+
+void add_volume(CLI::App& app, Context& context) {
+    static Arguments arguments;
+    CLI::App* volume =
+        app.add_subcommand("volume", "Volumes of the target: create, resize, delete, set, list");
+    volume->require_subcommand(1);
+    add_create(*volume, context, arguments);
+    add_resize(*volume, context, arguments);
+    add_delete(*volume, context, arguments);
+    add_set(*volume, context, arguments);
+    add_volume_list(*volume, context);
+}
+
+}  // namespace wss::wssctl
