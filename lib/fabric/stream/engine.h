@@ -165,6 +165,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void take_refusal(const Frame& frame) noexcept;
     void end_payload() noexcept;
     void end_message(const Frame& frame, uint32_t length) noexcept;
+    void count_executed(const Frame& frame) noexcept;
     bool has_receive_for(const Frame& frame) noexcept;
     void refuse(uint32_t number, CompletionStatus status, Status why) noexcept;
     void violation(std::string_view what) noexcept;

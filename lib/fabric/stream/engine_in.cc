@@ -141,7 +141,6 @@ void Engine::begin_frame() noexcept {
     Frame frame;
     if (!decode(header_, frame)) return violation("a frame that is none of ours");
     if (!take_counts(frame)) return violation("counts of more than was sent, or that went back");
-    if (frame.flags & kWantsAcknowledge) acknowledge_wanted_ = true;
     sink_ = Sink{.kind = payload_bytes(frame) > 0 ? SinkKind::kDiscard : SinkKind::kNone, .frame = frame};
     switch (frame.type) {
         case FrameType::kAcknowledge:
@@ -220,7 +219,13 @@ void Engine::end_message(const Frame& frame, uint32_t length) noexcept {
                   .immediate = plain ? 0 : frame.immediate});
     receives_.pop();
     ++messages_taken_;
+    count_executed(frame);
+}
+
+// Only what is executed can be told: a frame that leaves before does not tell it.
+void Engine::count_executed(const Frame& frame) noexcept {
     ++executed_;
+    if (frame.flags & kWantsAcknowledge) acknowledge_wanted_ = true;
 }
 
 static std::string_view to_string(Access access) {
@@ -283,8 +288,7 @@ void Engine::end_payload() noexcept {
         case SinkKind::kRegion:
             if (sink.frame.type == FrameType::kWriteImmediate)
                 return end_message(sink.frame, sink.frame.length);
-            ++executed_;
-            return;
+            return count_executed(sink.frame);
         case SinkKind::kReadData:
             sends_.at(reads_out_.front()).received += sink.frame.length;
             return;
