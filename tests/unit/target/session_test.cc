@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: what a login is granted and refused, fencing, several channels, keep-alive, notification, the
+// end.
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Direction = wire::CommandRequest::Direction;
+
+class Sessions : public ::testing::Test {
+  protected:
+    // Starts a login and waits for the answer.
+    std::unique_ptr<RawClient> attempt(World& world, const wire::LoginRequest& login) {
+        auto client = std::make_unique<RawClient>(world);
+        client->connect(login);
+        EXPECT_TRUE(world.until([&] { return client->established() || client->refused(); }));
+        return client;
+    }
+};
+
+TEST_F(Sessions, a_login_with_an_iu_too_large_is_refused_with_words) {
+    World world;
+    auto login = world.login(1, 0);
+    login.max_it_iu = 1 << 20;
+    auto client = attempt(world, login);
+    ASSERT_TRUE(client->refused());
+    EXPECT_EQ(client->reject().reason, uint32_t{WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE});
+    EXPECT_EQ(client->reject().text(), "IU length 1048576 is too large; at most 16452");
+    EXPECT_EQ(client->reject().tag, 77u);
+}
+
+TEST_F(Sessions, a_second_channel_needs_a_session_to_join) {
+    World world;
+    auto client = attempt(world, world.login(1, 0, true));
+    ASSERT_TRUE(client->refused());
+    EXPECT_EQ(client->reject().reason, uint32_t{WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL});
+}
+
+TEST_F(Sessions, channels_of_one_session_spread_over_the_reactors_and_share_its_epoch) {
+    World world({.reactors = 2});
+    world.add_volume("v0", "ram:4M", 4 << 20);
+    auto first = world.client(1, WSS_CAP_ALL);
+    auto second = world.client(1, WSS_CAP_ALL, true);
+    EXPECT_EQ(first->login().session_epoch, second->login().session_epoch);
+    EXPECT_EQ(second->login().multi_channel, wire::MultiChannelResult::kMaintained);
+    EXPECT_EQ(world.service().sessions().count(), 1u);
+    fill(first->memory(), 4096, 1);
+    world.write(*first, 0, 0, 8, 0, 4096);
+    world.read(*second, 0, 0, 8, 0, 4096);
+    EXPECT_TRUE(holds(second->memory(), 4096, 1));
+    EXPECT_EQ(world.service().worker(0).lane(0).channels(), 1u);
+    EXPECT_EQ(world.service().worker(1).lane(0).channels(), 1u);
+}
+
+TEST_F(Sessions, only_capabilities_that_were_asked_for_are_granted) {
+    World world;
+    auto client = world.client(1, WSS_CAP_KEEPALIVE | 1u << 30);
+    EXPECT_EQ(client->login().caps, uint32_t{WSS_CAP_KEEPALIVE});
+    EXPECT_EQ(client->login().keepalive_ms, kKeepaliveDefault_ms);
+    EXPECT_GT(client->login().session_epoch, 0u);
+}
+
+TEST_F(Sessions, a_new_single_login_waits_until_the_writes_of_the_old_session_are_out_of_the_storage) {
+    World world({.service = {.fence_timeout = from_s(9)}});
+    world.add_volume("v0", "delay:us=100000,op=write:ram:4M", 4 << 20);
+    auto old = world.client(1, WSS_CAP_ALL);
+    fill(old->memory(), 4096, 1);
+    std::vector<byte> data(4096);
+    fill(data.data(), 4096, 1);
+    uint64_t tag = old->start_immediate(0, cdb_write16(0, 8), data);
+    // The write is in the storage.
+    ASSERT_TRUE(world.until([&] { return world.totals().immediate == 1; }));
+    auto fresh = std::make_unique<RawClient>(world);
+    fresh->connect(world.login(1, WSS_CAP_ALL));
+    ASSERT_TRUE(world.until([&] { return old->closed(); }));
+    EXPECT_FALSE(fresh->established()) << "granted while an old write is still in the storage";
+    ASSERT_TRUE(world.until([&] { return fresh->established(); }));
+    EXPECT_EQ(fresh->login().multi_channel, wire::MultiChannelResult::kTerminated);
+    EXPECT_GT(fresh->login().session_epoch, old->login().session_epoch);
+    EXPECT_FALSE(old->answered(tag));
+    // What the new session finds stays what it is: the old write is in, or never comes.
+    world.read(*fresh, 0, 0, 8, 0, 4096);
+    EXPECT_TRUE(holds(fresh->memory(), 4096, 1));
+}
+
+TEST_F(Sessions, a_login_is_refused_in_bounded_time_when_the_old_writes_do_not_end) {
+    World world({.service = {.fence_timeout = from_ms(300)}});
+    world.add_volume("v0", "delay:us=1500000,op=write:ram:4M", 4 << 20);
+    auto old = world.client(1);
+    std::vector<byte> data(512);
+    old->start_immediate(0, cdb_write16(0, 1), data);
+    ASSERT_TRUE(world.until([&] { return world.totals().immediate == 1; }));
+    auto fresh = attempt(world, world.login(1, 0));
+    ASSERT_TRUE(fresh->refused());
+    EXPECT_EQ(fresh->reject().text(), "the previous session's writes are still in the storage; try again");
+}
+
+TEST_F(Sessions, other_initiators_are_not_disturbed_by_a_fencing) {
+    World world;
+    world.add_volume("v0", "ram:4M", 4 << 20);
+    auto a = world.client(1), b = world.client(2);
+    auto a_again = world.client(1);
+    EXPECT_TRUE(a->closed());
+    EXPECT_FALSE(b->closed());
+    EXPECT_EQ(world.read(*b, 0, 0, 8, 0, 4096).response.status, wire::kGood);
+}
+
+TEST_F(Sessions, a_keep_alive_is_answered_with_its_tag) {
+    World world;
+    auto client = world.client(1, WSS_CAP_KEEPALIVE);
+    std::array<byte, 16> message{};
+    wire::encode_short({.opcode = WSS_SRP_KEEPALIVE_REQ, .tag = 99}, message);
+    for (int i = 0; i < 500; ++i) {
+        client->send(message);
+        ASSERT_TRUE(world.until([&] { return client->others.size() == size_t(i + 1); })) << i;
+    }
+    wire::ShortMessage answer;
+    ASSERT_EQ(wire::parse_short(client->others[0], answer), wire::ParseError::kNone);
+    EXPECT_EQ(answer.opcode, WSS_SRP_KEEPALIVE_RSP);
+    EXPECT_EQ(answer.tag, 99u);
+}
+
+TEST_F(Sessions, a_silent_session_with_keep_alive_is_closed_and_one_without_is_not) {
+    World world({.service = {.limits = {.keepalive_ms = 300}}});
+    auto stock = world.client(1), silent = world.client(2, WSS_CAP_KEEPALIVE);
+    ASSERT_TRUE(world.until([&] { return silent->closed(); }));
+    EXPECT_FALSE(stock->closed());
+}
+
+TEST_F(Sessions, a_resize_is_notified_to_our_peer_and_a_unit_attention_to_a_stock_one) {
+    World world;
+    world.add_volume("v0", "ram:8M", 4 << 20);
+    auto ours = world.client(1, WSS_CAP_NOTIFY), stock = world.client(2);
+    bool done = false;
+    world.volumes().resize_async("v0", 8 << 20, [&](Status status) {
+        EXPECT_TRUE(status.is_ok()) << status.to_string();
+        done = true;
+    });
+    ASSERT_TRUE(world.until([&] { return done && !ours->others.empty(); }));
+    wire::Notify notify;
+    ASSERT_EQ(wire::parse_notify(ours->others[0], notify), wire::ParseError::kNone);
+    EXPECT_EQ(notify.event, WSS_SRP_NOTIFY_RESIZED);
+    auto attention = world.read(*stock, 0, 0, 1, 0, 512);
+    EXPECT_EQ(attention.response.status, wire::kCheckCondition);
+    EXPECT_EQ(attention.parsed_sense().code, wire::AdditionalSense::kCapacityChanged);
+    EXPECT_EQ(world.read(*stock, 0, 0, 1, 0, 512).response.status, wire::kGood) << "told once";
+    EXPECT_EQ(world.read(*ours, 0, (8 << 20) / 512 - 1, 1, 0, 512).response.status, wire::kGood);
+}
+
+TEST_F(Sessions, commands_in_flight_are_answered_before_a_stopping_target_closes) {
+    World world;
+    world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
+    auto client = world.client(1);
+    uint64_t tag = client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(0, 4096)});
+    ASSERT_TRUE(world.until([&] { return world.totals().commands == 1; }));
+    world.stop();
+    EXPECT_TRUE(client->answered(tag));
+    ASSERT_TRUE(world.until([&] { return client->closed(); }));
+    ASSERT_EQ(client->others.size(), 1u);
+    EXPECT_EQ(wire::opcode_of(client->others[0]), WSS_SRP_T_LOGOUT);
+}
+
+TEST_F(Sessions, a_volume_removed_under_a_session_leaves_an_absent_unit) {
+    World world;
+    world.add_volume("v0", "ram:4M", 4 << 20);
+    auto client = world.client(1, WSS_CAP_NOTIFY);
+    bool done = false;
+    world.volumes().remove_async("v0", [&](Status) { done = true; });
+    ASSERT_TRUE(world.until([&] { return done && !client->others.empty(); }));
+    auto answer = world.read(*client, 0, 0, 1, 0, 512);
+    EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLunNotSupported);
+}
+
+}  // namespace
+}  // namespace wss::block::testing
