@@ -365,8 +365,10 @@ void wss_unmap_all(void)
 	mutex_lock(&wss_map_mutex);
 	wss_closing = true;
 	list_for_each_entry_safe(sess, next_sess, &wss_sessions, node) {
-		list_for_each_entry_safe(vol, next_vol, &sess->volumes, node)
-			wss_volume_remove(vol, true, &err);
+		list_for_each_entry_safe(vol, next_vol, &sess->volumes, node) {
+			if (wss_volume_remove(vol, false, &err))
+				wss_volume_remove(vol, true, &err);
+		}
 		wss_session_destroy(sess);
 	}
 	mutex_unlock(&wss_map_mutex);
