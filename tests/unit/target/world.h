@@ -73,6 +73,8 @@ class RawClient final : public fabric::ConnectionHandler {
     bool answered(uint64_t tag) const { return answers_.contains(tag); }
     Answer take(uint64_t tag);
     void close() { connection_->close(); }
+    // The client reuses tags on purpose: being answered twice is no failure of the target.
+    bool repeats_tags = false;
     // Other messages of the target, first byte first.
     std::vector<std::vector<byte>> others;
 
@@ -135,6 +137,8 @@ class World {
     const fabric::Address& address() const { return address_; }
     reactor::Reactor& reactor(size_t index = 0) { return *reactors_[index]; }
     void stop();
+    // Around the turns of the target's reactors.
+    std::function<void()> before_target_steps, after_target_steps;
 
   private:
     SystemClock clock_;

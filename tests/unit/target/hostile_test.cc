@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes that no honest initiator sends. The target neither crashes nor hangs, gives back everything, and a
+// good initiator beside the bad one notices nothing.
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Direction = wire::CommandRequest::Direction;
+
+class Hostile : public ::testing::Test {
+  protected:
+    Hostile() {
+        world_.add_volume("v0", "ram:4M", 4 << 20);
+        world_.add_volume("v1", "delay:us=1:ram:4M", 4 << 20);
+        good_ = world_.client(200);
+    }
+    void expect_good_client_undisturbed() {
+        for (uint64_t lun : {0u, 1u})
+            EXPECT_EQ(world_.read(*good_, lun, 0, 8, 0, 4096).response.status, wire::kGood);
+        EXPECT_FALSE(good_->closed());
+    }
+    void expect_nothing_lost() {
+        ASSERT_TRUE(world_.until([&] { return world_.service().sessions().count() == 1; }));
+        Lane& lane = world_.service().worker(0).lane(0);
+        EXPECT_TRUE(world_.until([&] { return lane.buffers().free_bytes() == lane.buffers().size(); }));
+        EXPECT_EQ(lane.admin_buffers().free_bytes(), lane.admin_buffers().size());
+        EXPECT_EQ(world_.service().range_locks().count(), 0u);
+    }
+    World world_;
+    std::unique_ptr<RawClient> good_;
+};
+
+TEST_F(Hostile, a_command_beyond_its_credits_ends_the_connection) {
+    auto bad = world_.client(1);
+    for (uint32_t i = 0; i <= kCreditsDefault; ++i)
+        bad->start(1, cdb_read16(0, 8), Direction::kIn, {bad->remote(0, 4096)});
+    ASSERT_TRUE(world_.until([&] { return bad->closed(); }));
+    EXPECT_EQ(world_.totals().violations, 1u);
+    expect_good_client_undisturbed();
+    bad.reset();
+    expect_nothing_lost();
+}
+
+TEST_F(Hostile, memory_that_is_not_shared_ends_the_connection_and_nothing_else) {
+    for (bool is_read : {true, false})
+        for (uint64_t lun : {0u, 1u}) {
+            auto bad = world_.client(1);
+            auto remote = bad->remote(0, 4096);
+            remote.rkey ^= 0x5a5a5a;
+            bad->start(lun, is_read ? cdb_read16(0, 8) : cdb_write16(0, 8),
+                       is_read ? Direction::kIn : Direction::kOut, {remote});
+            ASSERT_TRUE(world_.until([&] { return bad->closed(); }));
+            expect_good_client_undisturbed();
+        }
+    expect_nothing_lost();
+}
+
+TEST_F(Hostile, messages_of_no_kind_and_of_no_length_end_the_connection) {
+    for (size_t length : {0u, 1u, 15u, 47u, 48u, 64u}) {
+        auto bad = world_.client(1);
+        std::vector<byte> message(length, byte{0x37});
+        bad->send(message);
+        ASSERT_TRUE(world_.until([&] { return bad->closed(); })) << length;
+    }
+    auto bad = world_.client(1);
+    std::vector<byte> cut(20, byte{0});
+    cut[0] = byte{WSS_SRP_CMD};
+    bad->send(cut);
+    ASSERT_TRUE(world_.until([&] { return bad->closed(); }));
+    expect_good_client_undisturbed();
+}
+
+TEST_F(Hostile, a_message_longer_than_agreed_ends_the_connection) {
+    auto bad = world_.client(1);
+    std::vector<byte> message(WSS_SRP_MAX_IT_IU_LEN + 1, byte{2});
+    bad->send(message);
+    ASSERT_TRUE(world_.until([&] { return bad->closed(); }));
+    expect_good_client_undisturbed();
+}
+
+TEST_F(Hostile, descriptors_that_contradict_themselves_are_refused_by_sense) {
+    auto bad = world_.client(1);
+    std::vector<byte> message(48 + 20 + 32);
+    message[0] = byte{WSS_SRP_CMD};
+    message[5] = byte{WSS_SRP_DESC_INDIRECT};
+    message[7] = byte{2};
+    message[8] = byte{9};
+    auto command = cdb_read16(0, 8);
+    std::memcpy(message.data() + 32, command.data(), 16);
+    wire::put32(message.data() + 60, 32);
+    wire::put32(message.data() + 64, 4096);  // the descriptors' sum is zero
+    bad->send(message);
+    ASSERT_TRUE(world_.until([&] { return bad->answered(9); }));
+    EXPECT_EQ(bad->take(9).response.status, wire::kCheckCondition);
+    EXPECT_FALSE(bad->closed());
+}
+
+TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_nothing_behind) {
+    for (uint64_t lun : {0u, 1u}) {
+        auto bad = world_.client(1);
+        for (uint32_t i = 0; i < 100; ++i)
+            bad->start(lun, i % 2 ? cdb_read16(0, 256) : cdb_write16(0, 256),
+                       i % 2 ? Direction::kIn : Direction::kOut, {bad->remote(0, 131072)});
+        for (int i = 0; i < 3; ++i) world_.step();
+        bad->close();
+        ASSERT_TRUE(world_.until([&] { return bad->closed(); }));
+    }
+    expect_nothing_lost();
+    expect_good_client_undisturbed();
+}
+
+// Random damage to honest messages, for a fixed number of messages, from a fixed seed.
+TEST_F(Hostile, mutated_messages_disturb_nobody) {
+    Random random(20261121);
+    std::unique_ptr<RawClient> bad;
+    uint8_t initiator = 1;
+    for (int round = 0; round < 4000; ++round) {
+        if (bad == nullptr || bad->closed() || bad->credits() < 2) {
+            bad.reset();
+            initiator = static_cast<uint8_t>(initiator % 100 + 1);
+            bad = world_.client(initiator, random.chance(2) ? WSS_CAP_ALL : 0);
+            bad->repeats_tags = true;
+        }
+        std::array<byte, 16452> message{};
+        auto command = random.chance(2)
+                           ? cdb_read16(random.below(9000), static_cast<uint32_t>(random.below(300)))
+                           : cdb_write16(random.below(9000), static_cast<uint32_t>(random.below(300)));
+        if (random.chance(3))
+            for (byte& each : command) each = byte(random.next());
+        std::vector<wire::RemoteBuffer> data(1 + random.below(20), bad->remote(0, 4096));
+        wire::CommandRequest request{.tag = static_cast<uint64_t>(round),
+                                     .lun = random.below(3),
+                                     .direction = random.chance(2) ? Direction::kIn : Direction::kOut,
+                                     .cdb = command,
+                                     .descriptors = data};
+        size_t length = wire::encode_command(request, message);
+        ASSERT_GT(length, 0u);
+        for (uint64_t flips = random.below(4); flips > 0; --flips)
+            message[random.below(length)] = byte(random.next());
+        if (random.chance(8)) length = random.below(message.size());
+        bad->send({message.data(), length});
+        if (random.chance(4))
+            for (int i = 0; i < 3; ++i) world_.step();
+        if (round % 500 == 0) expect_good_client_undisturbed();
+    }
+    bad.reset();
+    expect_nothing_lost();
+    expect_good_client_undisturbed();
+}
+
+}  // namespace
+}  // namespace wss::block::testing

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Task management: what is aborted is not answered and out of harm's way when the answer comes.
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Direction = wire::CommandRequest::Direction;
+
+class TaskManagement : public ::testing::Test {
+  protected:
+    // Sends a task management request; returns the status of its answer.
+    uint8_t manage(World& world, RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
+        std::array<byte, 48> message;
+        const uint64_t tag = 0x8000'0000u + next_++;
+        EXPECT_EQ(wire::encode_task_management(
+                      {.tag = tag, .lun = lun, .function = function, .task_tag = task_tag}, message),
+                  48u);
+        client.send(message);
+        EXPECT_TRUE(world.until([&] { return client.answered(tag); }));
+        Answer answer = client.take(tag);
+        EXPECT_TRUE(answer.response.has_task_status);
+        return answer.response.task_status;
+    }
+    uint64_t next_ = 0;
+};
+
+TEST_F(TaskManagement, an_aborted_write_is_not_answered_and_its_credit_comes_back) {
+    World world;
+    world.add_volume("v0", "delay:us=50000,op=write:ram:4M", 4 << 20);
+    auto client = world.client(1);
+    uint64_t tag = client->start(0, cdb_write16(0, 8), Direction::kOut, {client->remote(0, 4096)});
+    uint64_t other = client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(4096, 4096)});
+    ASSERT_TRUE(world.until([&] { return client->answered(other); }));
+    EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, tag), WSS_SRP_TSK_MGMT_SUCCESS);
+    EXPECT_FALSE(client->answered(tag));
+    EXPECT_EQ(world.totals().aborted, 1u);
+    // manage() does not take credits from the client's count: two credits came with its answer.
+    EXPECT_EQ(client->credits(), kCreditsDefault + 1);
+    EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood) << "the channel lives on";
+}
+
+TEST_F(TaskManagement, an_abort_is_answered_only_when_the_storage_has_let_go) {
+    World world;
+    world.add_volume("v0", "delay:us=100000,op=write:ram:4M", 4 << 20);
+    auto client = world.client(1);
+    fill(client->memory(), 4096, 1);
+    uint64_t tag = client->start(0, cdb_write16(0, 8), Direction::kOut, {client->remote(0, 4096)});
+    ASSERT_TRUE(world.until([&] { return world.totals().written_bytes == 4096; }));
+    manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, tag);
+    // The write has landed or it never will: it does not appear after the answer.
+    world.read(*client, 0, 0, 8, 8192, 4096);
+    std::vector<byte> first(client->memory() + 8192, client->memory() + 12288);
+    SystemClock clock;
+    Nanoseconds limit = clock.now() + from_ms(150);
+    ASSERT_TRUE(world.until([&] { return clock.now() > limit; }));
+    world.read(*client, 0, 0, 8, 8192, 4096);
+    EXPECT_EQ(std::memcmp(first.data(), client->memory() + 8192, 4096), 0);
+}
+
+TEST_F(TaskManagement, aborting_a_task_that_is_done_succeeds) {
+    World world;
+    world.add_volume("v0", "ram:4M", 4 << 20);
+    auto client = world.client(1);
+    EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, 4711), WSS_SRP_TSK_MGMT_SUCCESS);
+}
+
+TEST_F(TaskManagement, a_reset_ends_the_commands_of_all_channels_of_the_initiator_and_of_nobody_else) {
+    World world({.reactors = 2});
+    world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
+    auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(1, WSS_CAP_NOTIFY, true);
+    auto stranger = world.client(2);
+    std::vector<uint64_t> tags[3];
+    RawClient* clients[] = {first.get(), second.get(), stranger.get()};
+    for (int i = 0; i < 3; ++i)
+        for (int n = 0; n < 10; ++n)
+            tags[i].push_back(
+                clients[i]->start(0, cdb_write16(8 * n, 8), Direction::kOut, {clients[i]->remote(0, 4096)}));
+    ASSERT_TRUE(world.until([&] { return world.totals().commands == 30; }));
+    EXPECT_EQ(manage(world, *first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
+    EXPECT_EQ(world.totals().aborted, 20u);
+    ASSERT_TRUE(world.until([&] { return stranger->credits() == kCreditsDefault; }));
+    for (uint64_t tag : tags[2]) EXPECT_EQ(stranger->take(tag).response.status, wire::kGood);
+    for (uint64_t tag : tags[0]) EXPECT_FALSE(first->answered(tag));
+    for (uint64_t tag : tags[1]) EXPECT_FALSE(second->answered(tag));
+}
+
+TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
+    World world({.service = {.arena_bytes = kArenaMin}});
+    world.add_volume("v0", "delay:us=20000:ram:8M", 8 << 20);
+    auto client = world.client(1);
+    for (int i = 0; i < 20; ++i)
+        client->start(0, cdb_write16(0, 2048), Direction::kOut, {client->remote(0, 1 << 20)});
+    ASSERT_TRUE(world.until([&] { return world.totals().waited_for_buffer > 0; }));
+    EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_CLEAR_TASK_SET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
+    EXPECT_EQ(world.totals().aborted, 20u);
+    EXPECT_EQ(world.read(*client, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+    BufferPool& buffers = world.service().worker(0).lane(0).buffers();
+    EXPECT_TRUE(world.until([&] { return buffers.free_bytes() == buffers.size(); }))
+        << "every buffer is back";
+}
+
+TEST_F(TaskManagement, what_is_not_supported_and_what_is_not_there_are_told_apart) {
+    World world;
+    world.add_volume("v0", "ram:4M", 4 << 20);
+    auto client = world.client(1);
+    EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_CLEAR_ACA, 0), WSS_SRP_TSK_MGMT_NOT_SUPPORTED);
+    EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_LUN_RESET, 99), WSS_SRP_TSK_MGMT_FAILED);
+}
+
+TEST_F(TaskManagement, an_aborted_compare_and_write_gives_its_lock_back) {
+    World world;
+    world.add_volume("v0", "delay:us=20000:ram:4M", 4 << 20);
+    auto client = world.client(1);
+    auto command = cdb({0x89});
+    command[13] = byte{1};
+    std::vector<uint64_t> tags;
+    for (int i = 0; i < 5; ++i)
+        tags.push_back(client->start(0, command, Direction::kOut, {client->remote(0, 1024)}));
+    ASSERT_TRUE(world.until([&] { return world.service().range_locks().count() == 5; }));
+    EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK_SET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
+    ASSERT_TRUE(world.until([&] { return world.service().range_locks().count() == 0; }));
+    EXPECT_EQ(world.write(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood);
+}
+
+}  // namespace
+}  // namespace wss::block::testing
