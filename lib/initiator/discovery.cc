@@ -125,7 +125,8 @@ void Discovery::step_answered() {
     bool ok = request_.outcome == Outcome::kOk;
     bool parsed = ok && (this->*step_->take)({answer_.data(), static_cast<size_t>(request_.received)});
     // A refused question is an answer too; no answer is not.
-    bool refused = request_.outcome == Outcome::kRefused;
+    bool refused = request_.outcome == Outcome::kRefused || request_.outcome == Outcome::kUnsupported ||
+                   request_.outcome == Outcome::kVolumeGone || request_.outcome == Outcome::kMediumError;
     if (skip_) {
         if (probed_) return fail(failure(Code::kNotFound, "logical unit {} is not a disk", info_.lun));
         return unit_done();

@@ -98,7 +98,7 @@ void Session::start() {
 
 void Session::connect() {
     set_state(State::kConnecting);
-    set_tick();
+    if (!ticking_fast_) set_tick();
     if (Status status = add_channel(false); !status) lose(status);
 }
 
@@ -141,6 +141,7 @@ void Session::lose(const Status& why) {
     bool was_live = state_ == State::kLive;
     set_state(State::kDraining);
     if (down_since_ == kNever) down_since_ = reactor_.clock().now();
+    if (!ticking_fast_) set_tick();
     for (const auto& channel : channels_) channel->close(why);
     if (was_live) handler_.on_lost(*this, why);
 }

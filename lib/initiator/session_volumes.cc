@@ -62,7 +62,6 @@ void Session::survey_done(const Status& status) {
         ever_live_ = true;
         down_since_ = kNever;
         delay_ = Nanoseconds{};
-        set_tick();
         handler_.on_ready(*this);
     } else if (!status) {
         for (PendingOpen& open : opens_) open.looked = true;  // fail rather than look for ever

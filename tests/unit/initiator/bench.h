@@ -48,8 +48,8 @@ class CuttablePoller final : public fabric::Poller {
 
   private:
     std::unique_ptr<fabric::Poller> inner_;
-    // Those of before a cut are forgotten; a session drops its connections only after they closed, and tests cut
-    // while it is live.
+    // Those of before a cut are forgotten; a session drops its connections only after they closed, and tests
+    // cut while it is live.
     std::vector<fabric::Connection*> connections_;
 };
 

@@ -163,8 +163,9 @@ TEST_F(SessionTest, bad_requests_are_refused_before_they_leave) {
     io.offset = 100;
     io.length = 512;
     EXPECT_FALSE(bench.session().submit(io));
-    EXPECT_EQ(describe(io), "write of 512 bytes at 100 of volume 'disk1': offset and length must be multiples of the "
-                            "volume's block size, 512 bytes");
+    EXPECT_EQ(describe(io),
+              "write of 512 bytes at 100 of volume 'disk1': offset and length must be multiples of the "
+              "volume's block size, 512 bytes");
 }
 
 TEST_F(SessionTest, a_resize_is_noticed) {

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// Targets that lie, keep silent or talk nonsense: the session closes the connection, fails its requests in
+// bounded time, and never touches memory that is not the request's.
+#include "tests/unit/initiator/bench.h"
+
+namespace wss::initiator::testing {
+namespace {
+
+// Accepts connections and answers as it is told.
+class FakeTarget final : public fabric::ListenHandler, public fabric::ConnectionHandler {
+  public:
+    using Script = std::function<void(FakeTarget&, const wire::Command&)>;
+
+    FakeTarget() {
+        fabric::Address any{.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0};
+        fabric_ = *std::move(fabric::open(any));
+        poller_ = *std::move(fabric_->create_poller(4096));
+        memory_ = *std::move(fabric_->allocate(kReceives * kBytes + kBytes, fabric::Access::kLocal));
+        listener_ = *std::move(poller_->listen(any, *this));
+        login.credits = 8;
+        login.max_it_iu = WSS_SRP_MAX_IT_IU_LEN;
+        login.max_ti_iu = WSS_SRP_MAX_TI_IU_LEN;
+        login.immediate = true;
+        login.extended = true;
+        login.caps = WSS_CAP_FUSED_COMPLETION;
+    }
+    ~FakeTarget() override {
+        for (auto& connection : connections_) connection->close();
+        for (int i = 0; i < 1000 && closed < connections_.size(); ++i) poller_->poll();
+        EXPECT_EQ(closed, connections_.size());
+    }
+
+    wire::LoginResponse login;
+    std::vector<byte> raw_login;  // instead of `login`
+    Script script = [](FakeTarget&, const wire::Command&) {};
+    bool accepts = true;
+    size_t closed = 0;
+    uint32_t commands = 0;
+
+    fabric::Address address() const { return listener_->address(); }
+    void step() { poller_->poll(); }
+    void send(std::span<const byte> message) {
+        std::memcpy(memory_->bytes().data(), message.data(), message.size());
+        fabric::Segment segment{memory_->bytes().data(), static_cast<uint32_t>(message.size()),
+                                memory_->lkey()};
+        fabric::WorkRequest work{.op = fabric::Op::kSend, .cookie = ~uint64_t{0}, .segments = {&segment, 1}};
+        EXPECT_EQ(connections_.back()->post({&work, 1}), Code::kOk);
+        // The memory is used again: wait for the copy.
+        for (int i = 0; i < 3; ++i) poller_->poll();
+    }
+    void respond(wire::Response response) {
+        std::array<byte, 256> message;
+        send({message.data(), wire::encode_response(response, message)});
+    }
+    void fused(uint32_t immediate) {
+        fabric::WorkRequest work{
+            .op = fabric::Op::kWriteImmediate, .cookie = ~uint64_t{0}, .immediate = immediate};
+        EXPECT_EQ(connections_.back()->post({&work, 1}), Code::kOk);
+    }
+    // Answers the questions of a login and of opening "disk": one volume of 1 MiB.
+    void be_a_disk(const wire::Command& command);
+
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        std::array<byte, sizeof(wss_srp_login_rsp)> data;
+        wire::encode_login_response(login, data);
+        connections_.push_back(*request->create(*poller_, {}, *this));
+        for (uint64_t i = 0; i < kReceives; ++i) post(i);
+        EXPECT_TRUE(connections_.back()->accept(raw_login.empty() ? std::span<const byte>(data) : raw_login));
+    }
+    void on_established(fabric::Connection&, std::span<const byte>) noexcept override {}
+    void on_refused(fabric::Connection&, const Status&, std::span<const byte>) noexcept override { ++closed; }
+    void on_closed(fabric::Connection&, const Status&) noexcept override { ++closed; }
+    void on_completions(fabric::Connection&,
+                        std::span<const fabric::Completion> completions) noexcept override {
+        for (const auto& completion : completions) {
+            if (completion.status != fabric::CompletionStatus::kOk || completion.cookie >= kReceives)
+                continue;
+            wire::Command command;
+            wire::Bytes message(at(completion.cookie), completion.length);
+            if (wire::parse_command(message, WSS_SRP_IMM_DATA_OFFSET, command) == wire::ParseError::kNone) {
+                ++commands;
+                script(*this, command);
+            }
+            post(completion.cookie);
+        }
+    }
+
+  private:
+    static constexpr uint64_t kReceives = 32;
+    static constexpr size_t kBytes = 20480;
+    byte* at(uint64_t index) { return memory_->bytes().data() + (index + 1) * kBytes; }
+    void post(uint64_t index) {
+        fabric::Segment segment{at(index), kBytes, memory_->lkey()};
+        fabric::Receive receive{index, {&segment, 1}};
+        connections_.back()->post_receives({&receive, 1});
+    }
+    void answer(const wire::Command& command, std::vector<byte> data);
+
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<fabric::Region> memory_;
+    std::unique_ptr<fabric::Listener> listener_;
+    std::vector<std::unique_ptr<fabric::Connection>> connections_;
+};
+
+void FakeTarget::answer(const wire::Command& command, std::vector<byte> data) {
+    wire::Response response{.tag = command.tag, .credits = 1};
+    wire::RemoteBuffer to = command.in.descriptor(0);
+    data.resize(std::min<size_t>(data.size(), to.length));
+    std::memcpy(memory_->bytes().data() + 4096, data.data(), data.size());
+    fabric::Segment segment{memory_->bytes().data() + 4096, static_cast<uint32_t>(data.size()),
+                            memory_->lkey()};
+    fabric::WorkRequest work{.op = fabric::Op::kWrite,
+                             .cookie = ~uint64_t{0},
+                             .segments = {&segment, 1},
+                             .remote = {to.address, to.rkey}};
+    EXPECT_EQ(connections_.back()->post({&work, 1}), Code::kOk);
+    response.in = {wire::Residual::Kind::kUnder, to.length - static_cast<uint32_t>(data.size())};
+    if (response.in.bytes == 0) response.in = {};
+    respond(response);
+}
+
+void FakeTarget::be_a_disk(const wire::Command& command) {
+    const uint8_t opcode = wire::get8(command.cdb.data());
+    const bool page = (wire::get8(command.cdb.data() + 1) & 1) != 0;
+    if (opcode == wire::kReportLuns) {
+        std::vector<byte> data(16);
+        wire::put32(data.data(), 8);
+        return answer(command, data);
+    }
+    if (opcode == wire::kInquiry && !page) {
+        std::vector<byte> data(36, byte{' '});
+        std::fill_n(data.begin(), 8, byte{});
+        data[2] = byte{6};
+        data[3] = byte{2};
+        data[4] = byte{31};
+        std::memcpy(data.data() + 8, "WSS     ", 8);
+        return answer(command, data);
+    }
+    if (opcode == wire::kInquiry && wire::get8(command.cdb.data() + 2) == wire::kVpdIdentification) {
+        std::vector<byte> data(4 + 4 + 12 + 4 + 8);
+        wire::put8(data.data() + 1, wire::kVpdIdentification);
+        wire::put16(data.data() + 2, 28);
+        wire::put8(data.data() + 4, 2);
+        wire::put8(data.data() + 5, 1);
+        wire::put8(data.data() + 7, 12);
+        std::memcpy(data.data() + 8, "WSS     disk", 12);
+        wire::put8(data.data() + 20, 1);
+        wire::put8(data.data() + 21, 3);
+        wire::put8(data.data() + 23, 8);
+        wire::put64(data.data() + 24, 0x3000000000000001);
+        return answer(command, data);
+    }
+    if (opcode == wire::kInquiry) {
+        std::vector<byte> data(6);
+        wire::put16(data.data() + 2, 2);
+        wire::put8(data.data() + 5, wire::kVpdIdentification);
+        return answer(command, data);
+    }
+    if (opcode == wire::kServiceActionIn16) {
+        std::vector<byte> data(32);
+        wire::put64(data.data(), 2047);
+        wire::put32(data.data() + 8, 512);
+        return answer(command, data);
+    }
+    std::array<byte, 32> sense;
+    size_t length = wire::encode_sense(
+        {.key = wire::SenseKey::kIllegalRequest, .code = wire::AdditionalSense::kInvalidOpcode},
+        wire::SenseFormat::kFixed, sense);
+    respond(
+        {.tag = command.tag, .credits = 1, .status = wire::kCheckCondition, .sense = {sense.data(), length}});
+}
+
+Options quick() {
+    Options options;
+    options.request_timeout = from_ms(300);
+    options.reconnect_timeout = from_ms(200);
+    options.reconnect_delay = from_ms(1);
+    options.connect_timeout = from_ms(500);
+    return options;
+}
+
+struct HostileTest : ::testing::Test {
+    HostileTest() : bench(target.address(), quick()) {
+        bench.others = [this] { target.step(); };
+        target.script = [](FakeTarget& fake, const wire::Command& command) { fake.be_a_disk(command); };
+    }
+    // Logs in and opens the disk, then behaves as `script` says.
+    void open(FakeTarget::Script script) {
+        ASSERT_TRUE(bench.start()) << bench.why.to_string();
+        disk = bench.open("disk");
+        ASSERT_NE(disk, nullptr) << bench.why.to_string();
+        target.script = std::move(script);
+    }
+    // One read, to its end; the memory beside its buffer must not change.
+    Outcome read() {
+        if (disk == nullptr) return Outcome::kClosed;  // open() failed, and said so
+        std::vector<byte> data(3 * 4096, byte{0x5a});
+        iovec buffer{data.data() + 4096, 4096};
+        Io io;
+        io.volume = disk;
+        io.length = 4096;
+        io.buffers = {&buffer, 1};
+        Outcome outcome = bench.run(io);
+        EXPECT_TRUE(std::all_of(data.begin(), data.begin() + 4096, [](byte b) { return b == byte{0x5a}; }));
+        EXPECT_TRUE(std::all_of(data.end() - 4096, data.end(), [](byte b) { return b == byte{0x5a}; }));
+        return outcome;
+    }
+    FakeTarget target;
+    Bench bench;
+    Volume* disk = nullptr;
+};
+
+TEST_F(HostileTest, the_fake_is_good_enough_to_be_believed) {
+    open([](FakeTarget& fake, const wire::Command& command) {
+        fake.respond({.tag = command.tag, .credits = 1});
+    });
+    EXPECT_EQ(disk->info().size, 1024u * 1024);
+    EXPECT_EQ(read(), Outcome::kOk);
+}
+
+TEST_F(HostileTest, rubbish_instead_of_a_login_answer_is_said_so) {
+    target.raw_login = std::vector<byte>(52, byte{0xff});
+    EXPECT_FALSE(bench.start());
+    EXPECT_NE(bench.why.text().find("does not speak SRP"), std::string::npos) << bench.why.text();
+}
+
+TEST_F(HostileTest, a_login_without_credits_is_refused) {
+    target.login.credits = 0;
+    EXPECT_FALSE(bench.start());
+    EXPECT_EQ(bench.why.code(), Code::kInvalid) << bench.why.to_string();
+}
+
+TEST_F(HostileTest, a_target_that_takes_tiny_messages_only_is_refused) {
+    target.login.max_it_iu = 64;
+    EXPECT_FALSE(bench.start());
+    EXPECT_EQ(bench.why.code(), Code::kUnsupported) << bench.why.to_string();
+}
+
+TEST_F(HostileTest, silence_ends_in_a_time_out) {
+    open([](FakeTarget&, const wire::Command&) {});
+    EXPECT_EQ(read(), Outcome::kTimedOut);
+    EXPECT_GE(bench.lost, 1u) << "the buffer is ours again only without the connection";
+}
+
+TEST_F(HostileTest, a_silent_target_never_gets_through_login) {
+    target.script = [](FakeTarget&, const wire::Command&) {};
+    EXPECT_FALSE(bench.start());
+}
+
+TEST_F(HostileTest, credits_are_never_exceeded) {
+    target.login.credits = 3;
+    uint32_t seen = 0;
+    open([&](FakeTarget&, const wire::Command&) { ++seen; });
+    std::vector<std::unique_ptr<Io>> ios;
+    for (int i = 0; i < 10; ++i) {
+        ios.push_back(std::make_unique<Io>());
+        ios.back()->operation = Operation::kFlush;
+        ios.back()->volume = disk;
+        ASSERT_TRUE(bench.session().submit(*ios.back()));
+    }
+    ASSERT_TRUE(bench.until([&] { return seen == 3; }));
+    for (int i = 0; i < 100; ++i) {
+        bench.reactor().step();
+        target.step();
+    }
+    EXPECT_EQ(seen, 3u);
+    for (auto& io : ios) EXPECT_TRUE(bench.until([&] { return io->over; }));
+}
+
+// Each ends the connection; the read fails, as the target stays like that.
+TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
+    using Lie = std::function<void(FakeTarget&, const wire::Command&)>;
+    const Lie lies[] = {
+        [](FakeTarget& fake, const wire::Command& command) { fake.respond({.tag = command.tag + 1}); },
+        [](FakeTarget& fake, const wire::Command& command) { fake.respond({.tag = ~command.tag}); },
+        [](FakeTarget& fake, const wire::Command& command) { fake.respond({.tag = command.tag ^ 1024}); },
+        [](FakeTarget& fake, const wire::Command&) { fake.send(std::vector<byte>(1, byte{0xc1})); },
+        [](FakeTarget& fake, const wire::Command&) { fake.send(std::vector<byte>(256, byte{0xff})); },
+        [](FakeTarget& fake, const wire::Command&) { fake.send(std::vector<byte>(36, byte{0x00})); },
+        [](FakeTarget& fake, const wire::Command&) { fake.fused(0xffffffff); },
+        [](FakeTarget& fake, const wire::Command&) { fake.fused(0x00070000); },
+        [](FakeTarget& fake, const wire::Command& command) {
+            std::array<byte, 256> message{};
+            wire::encode_response({.tag = command.tag, .credits = 1}, message);
+            wire::put32(message.data() + 28, 0x7fffffff);  // sense length
+            message[18] = byte{2};
+            fake.send({message.data(), 64});
+        },
+        [](FakeTarget& fake, const wire::Command&) {
+            std::array<byte, 16> message{};
+            message[0] = byte{0x80};  // logout
+            fake.send(message);
+        },
+    };
+    open([](FakeTarget&, const wire::Command&) {});
+    for (const Lie& lie : lies) {
+        uint32_t lost = bench.lost;
+        // The questions of each new login are answered well, what follows is not.
+        target.script = [&](FakeTarget& fake, const wire::Command& command) {
+            if (wire::get8(command.cdb.data()) == wire::kRead16) return lie(fake, command);
+            fake.be_a_disk(command);
+        };
+        EXPECT_NE(read(), Outcome::kOk);
+        EXPECT_GT(bench.lost, lost) << "lie " << (&lie - lies);
+        ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kLive; }));
+    }
+}
+
+TEST_F(HostileTest, an_answer_that_comes_twice_closes_the_connection) {
+    bool twice = true;
+    open([&](FakeTarget& fake, const wire::Command& command) {
+        if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
+        fake.respond({.tag = command.tag, .credits = 1});
+        if (std::exchange(twice, false)) fake.respond({.tag = command.tag, .credits = 1});
+    });
+    EXPECT_EQ(read(), Outcome::kOk);
+    EXPECT_TRUE(bench.until([&] { return bench.lost == 1; }));
+    EXPECT_TRUE(bench.until([&] { return bench.ready == 2; }));
+    EXPECT_EQ(read(), Outcome::kOk);
+}
+
+TEST_F(HostileTest, less_data_than_asked_for_is_an_error) {
+    open([](FakeTarget& fake, const wire::Command& command) {
+        fake.respond({.tag = command.tag, .credits = 1, .in = {wire::Residual::Kind::kUnder, 512}});
+    });
+    EXPECT_EQ(read(), Outcome::kShort);
+}
+
+TEST_F(HostileTest, a_busy_target_is_asked_again_until_the_deadline) {
+    int busy = 5;
+    open([&](FakeTarget& fake, const wire::Command& command) {
+        fake.respond({.tag = command.tag, .credits = 1, .status = busy-- > 0 ? wire::kBusy : wire::kGood});
+    });
+    EXPECT_EQ(read(), Outcome::kOk);
+    target.script = [](FakeTarget& fake, const wire::Command& command) {
+        fake.respond({.tag = command.tag, .credits = 1, .status = wire::kTaskSetFull});
+    };
+    EXPECT_EQ(read(), Outcome::kTimedOut);
+    EXPECT_EQ(bench.lost, 0u) << "nothing was on the wire when it expired";
+}
+
+TEST_F(HostileTest, endless_unit_attentions_are_given_up) {
+    open([](FakeTarget& fake, const wire::Command& command) {
+        std::array<byte, 32> sense;
+        size_t length = wire::encode_sense(
+            {.key = wire::SenseKey::kUnitAttention, .code = wire::AdditionalSense::kPowerOn},
+            wire::SenseFormat::kFixed, sense);
+        fake.respond({.tag = command.tag,
+                      .credits = 1,
+                      .status = wire::kCheckCondition,
+                      .sense = {sense.data(), length}});
+    });
+    EXPECT_EQ(read(), Outcome::kRefused);
+}
+
+TEST_F(HostileTest, a_medium_error_names_the_block) {
+    open([](FakeTarget& fake, const wire::Command& command) {
+        std::array<byte, 32> sense;
+        size_t length = wire::encode_sense({.key = wire::SenseKey::kMediumError,
+                                            .code = wire::AdditionalSense::kUnrecoveredReadError,
+                                            .has_information = true,
+                                            .information = 5},
+                                           wire::SenseFormat::kFixed, sense);
+        fake.respond({.tag = command.tag,
+                      .credits = 1,
+                      .status = wire::kCheckCondition,
+                      .sense = {sense.data(), length}});
+    });
+    Io io;
+    std::vector<byte> data(4096);
+    iovec buffer{data.data(), data.size()};
+    io.volume = disk;
+    io.length = 4096;
+    io.buffers = {&buffer, 1};
+    EXPECT_EQ(bench.run(io), Outcome::kMediumError);
+    EXPECT_NE(describe(io).find("at block 5"), std::string::npos) << describe(io);
+}
+
+TEST_F(HostileTest, a_target_silent_beyond_keep_alive_is_given_up) {
+    target.login.caps = WSS_CAP_KEEPALIVE;
+    target.login.keepalive_ms = 60;
+    ASSERT_TRUE(bench.start());
+    EXPECT_TRUE(bench.until([&] { return bench.lost > 0; }));
+    EXPECT_EQ(bench.why.code(), Code::kTimedOut) << bench.why.to_string();
+}
+
+TEST_F(HostileTest, random_bytes_never_hurt) {
+    open([](FakeTarget&, const wire::Command&) {});
+    Random random(7);
+    for (int round = 0; round < 150; ++round) {
+        target.script = [&](FakeTarget& fake, const wire::Command& command) {
+            if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
+            std::array<byte, 256> message{};
+            wire::encode_response({.tag = command.tag, .credits = 1}, message);
+            size_t length = random.chance(2) ? 36 : random.below(257);
+            for (uint64_t i = random.below(4); i > 0; --i) message[random.below(64)] = byte(random.next());
+            if (random.chance(8)) return fake.fused(static_cast<uint32_t>(random.next()));
+            fake.send({message.data(), std::max<size_t>(length, 1)});
+        };
+        read();  // any outcome, in bounded time
+        ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kLive; }));
+    }
+}
+
+}  // namespace
+}  // namespace wss::initiator::testing

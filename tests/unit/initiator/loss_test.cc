@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losing the connection: requests are done again or fail, in bounded time, and nothing is lost or torn.
+#include "tests/unit/initiator/bench.h"
+
+namespace wss::initiator::testing {
+namespace {
+
+constexpr uint64_t kMiB = 1024 * 1024;
+
+Options quick() {
+    Options options;
+    options.reconnect_timeout = from_ms(300);
+    options.reconnect_delay = from_ms(1);
+    options.reconnect_delay_max = from_ms(20);
+    options.request_timeout = from_s(5);
+    return options;
+}
+
+struct LossTest : ::testing::Test {
+    explicit LossTest(Options options = quick()) : both(options) {}
+    void SetUp() override {
+        both.world.add_volume("disk", "ram:16M", 16 * kMiB);
+        ASSERT_TRUE(bench.start());
+        disk = bench.open("disk");
+        ASSERT_NE(disk, nullptr);
+    }
+    void prepare(Io& io, Operation operation, uint64_t offset, std::span<byte> data) {
+        io.operation = operation;
+        io.volume = disk;
+        io.offset = offset;
+        io.vector = {{data.data(), data.size()}};
+        io.buffers = io.vector;
+        io.length = data.size();
+    }
+    TargetAndBench both;
+    Bench& bench = both.bench;
+    Volume* disk = nullptr;
+};
+
+TEST_F(LossTest, requests_under_way_are_done_again_after_the_next_login) {
+    // At every step of a transfer: cut after n turns.
+    for (int turns = 0; turns < 40; ++turns) {
+        auto data = pattern(3 * kMiB, static_cast<uint64_t>(turns));
+        auto small = pattern(4096, static_cast<uint64_t>(turns) + 1000);
+        Io large_write, small_write;
+        prepare(large_write, Operation::kWrite, 0, data);
+        prepare(small_write, Operation::kWrite, 8 * kMiB, small);
+        ASSERT_TRUE(bench.session().submit(large_write));
+        ASSERT_TRUE(bench.session().submit(small_write));
+        for (int i = 0; i < turns; ++i) {
+            bench.reactor().step();
+            both.world.step();
+        }
+        bench.network().cut();
+        ASSERT_TRUE(bench.until([&] { return large_write.over && small_write.over; })) << turns;
+        ASSERT_EQ(large_write.outcome, Outcome::kOk) << describe(large_write);
+        ASSERT_EQ(small_write.outcome, Outcome::kOk) << describe(small_write);
+        ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kLive; }));
+        ASSERT_EQ(bench.read(*disk, 0, data.size()), data) << turns;
+        ASSERT_EQ(bench.read(*disk, 8 * kMiB, small.size()), small) << turns;
+    }
+    EXPECT_GT(bench.lost, 30u);
+}
+
+TEST_F(LossTest, requests_fail_when_the_target_does_not_come_back_and_work_when_it_does) {
+    auto data = pattern(4096, 1);
+    Io waiting;
+    prepare(waiting, Operation::kWrite, 0, data);
+    bench.network().unreachable = true;
+    bench.network().cut();
+    ASSERT_TRUE(bench.session().submit(waiting));
+    ASSERT_TRUE(bench.until([&] { return waiting.over; }));
+    EXPECT_EQ(waiting.outcome, Outcome::kConnectionLost);
+    // From here on at once.
+    Io refused;
+    prepare(refused, Operation::kWrite, 0, data);
+    EXPECT_FALSE(bench.session().submit(refused));
+    EXPECT_EQ(refused.outcome, Outcome::kConnectionLost);
+    bool opened = false;
+    bench.session().open_volume("disk", [&](Result<Volume*> result) { opened = !result.is_ok(); });
+    ASSERT_TRUE(bench.until([&] { return opened; })) << "opening fails too";
+
+    bench.network().unreachable = false;
+    ASSERT_TRUE(bench.until([&] { return bench.ready == 2; }));
+    EXPECT_EQ(bench.write(*disk, 0, data), Outcome::kOk);
+}
+
+TEST_F(LossTest, attempts_to_reconnect_slow_down) {
+    bench.network().unreachable = true;
+    bench.network().cut();
+    uint32_t before = bench.network().connects;
+    Nanoseconds start = bench.reactor().clock().now();
+    ASSERT_TRUE(bench.until([&] { return bench.reactor().clock().now() - start > from_ms(500); }));
+    uint32_t attempts = bench.network().connects - before;
+    EXPECT_GE(attempts, 15u);
+    EXPECT_LE(attempts, 80u);
+    bench.network().unreachable = false;
+    EXPECT_TRUE(bench.until([&] { return bench.ready == 2; }));
+}
+
+TEST_F(LossTest, a_compare_and_write_on_the_wire_is_not_repeated) {
+    auto zeroes = std::vector<byte>(512), data = pattern(512, 1);
+    Io io;
+    io.operation = Operation::kCompareAndWrite;
+    io.volume = disk;
+    io.length = 512;
+    io.vector = {{zeroes.data(), 512}, {data.data(), 512}};
+    io.buffers = io.vector;
+    ASSERT_TRUE(bench.session().submit(io));
+    bench.reactor().step();  // on the wire
+    bench.network().cut();
+    ASSERT_TRUE(bench.until([&] { return io.over; }));
+    EXPECT_EQ(io.outcome, Outcome::kConnectionLost);
+}
+
+TEST_F(LossTest, another_volume_of_that_name_is_not_taken_for_the_old_one) {
+    auto data = pattern(512, 1);
+    // The service stays; the volume is deleted and made anew while we are away.
+    bench.network().unreachable = true;
+    bench.network().cut();
+    ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kWaiting; }));
+    bool removed = false;
+    both.world.volumes().remove_async("disk", [&](Status) { removed = true; });
+    ASSERT_TRUE(bench.until([&] { return removed; }));
+    both.world.add_volume("other", "ram:1M", kMiB);
+    bench.network().unreachable = false;
+    ASSERT_TRUE(bench.until([&] { return bench.ready == 2; }));
+    EXPECT_EQ(bench.write(*disk, 0, data), Outcome::kVolumeGone);
+}
+
+TEST_F(LossTest, closing_fails_what_is_under_way) {
+    std::vector<std::unique_ptr<Io>> ios;
+    auto data = pattern(2 * kMiB, 1);
+    for (uint64_t i = 0; i < 40; ++i) {
+        ios.push_back(std::make_unique<Io>());
+        prepare(*ios.back(), Operation::kWrite, 0, data);
+        ASSERT_TRUE(bench.session().submit(*ios.back()));
+    }
+    bench.reactor().step();
+    bench.session().close();
+    ASSERT_TRUE(bench.until([&] { return bench.closed; }));
+    for (auto& io : ios) {
+        EXPECT_TRUE(io->over);
+        EXPECT_EQ(io->outcome, Outcome::kClosed);
+    }
+}
+
+struct ChannelsTest : LossTest {
+    ChannelsTest() : LossTest(channels()) {}
+    static Options channels() {
+        Options options = quick();
+        options.channels = 4;
+        return options;
+    }
+};
+
+TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
+    EXPECT_EQ(bench.network().connects, 4u);
+    std::vector<std::unique_ptr<Io>> ios;
+    std::vector<std::vector<byte>> data;
+    for (uint64_t i = 0; i < 16; ++i) {
+        data.push_back(pattern(kMiB, i));
+        ios.push_back(std::make_unique<Io>());
+        prepare(*ios.back(), Operation::kWrite, i * kMiB, data.back());
+    }
+    for (auto& io : ios) ASSERT_TRUE(bench.session().submit(*io));
+    for (int i = 0; i < 3; ++i) bench.reactor().step();
+    bench.network().cut();
+    for (auto& io : ios) {
+        ASSERT_TRUE(bench.until([&] { return io->over; }));
+        EXPECT_EQ(io->outcome, Outcome::kOk) << describe(*io);
+    }
+    for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(bench.read(*disk, i * kMiB, kMiB), data[i]) << i;
+}
+
+// Nobody listens: the first connect fails with a reason.
+TEST(ConnectTest, a_refused_connection_says_where) {
+    Bench bench({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 1}, quick());
+    EXPECT_FALSE(bench.start());
+    EXPECT_NE(bench.why.to_string().find("127.0.0.1:1"), std::string::npos) << bench.why.to_string();
+    EXPECT_EQ(bench.session().state(), Session::State::kClosed);
+}
+
+}  // namespace
+}  // namespace wss::initiator::testing
