@@ -75,6 +75,7 @@ Json to_json(const StoredVolume& volume) {
               {"wwid", fmt::format("{:015x}", volume.identity.wwid)},
               {"declared", volume.options.declared}};
     if (volume.resized != 0) json["resized"] = volume.resized;
+    if (volume.write_protected) json["write_protected"] = true;
     if (volume.options.declared) return json;
     json["backend"] = volume.options.backend;
     json["size"] = volume.options.size;
@@ -93,6 +94,8 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
         fine = take(json, "backend", options.backend) && take(json, "size", options.size) &&
                take(json, "block_size", block_size) && take(json, "read_only", options.read_only);
     if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
+    if (fine && json.contains("write_protected"))
+        fine = take(json, "write_protected", volume.write_protected);
     if (!fine) return damaged(path, "volume {} has a missing or wrong field", index);
     if (auto name = check_name(options.name); !name)
         return damaged(path, "volume {}: {}", index, name.text());

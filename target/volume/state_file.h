@@ -14,11 +14,12 @@
 
 namespace wss::volume {
 
-// Of a declared volume only name, identity and `resized` matter: the rest is its configuration's.
+// Of a declared volume only its name and what follows the options matter: the rest is its configuration's.
 struct StoredVolume {
     VolumeOptions options;
     Identity identity;
-    uint64_t resized = 0;  // size given at run time; 0: never
+    uint64_t resized = 0;          // size given at run time; 0: never
+    bool write_protected = false;  // made read-only at run time
     bool operator==(const StoredVolume&) const = default;
 };
 

@@ -18,7 +18,8 @@ namespace wss::volume {
 struct VolumeSet::Record {
     enum class State : uint8_t { kOpening, kLive, kRemoving };
     // Immutable.
-    VolumeOptions options;  // as asked for; `volume` has what came of it
+    VolumeOptions options;         // as asked for; `volume` has what came of it
+    bool write_protected = false;  // by an earlier set_read_only()
     Identity identity;
     // Set by the thread that creates it, before any reactor sees it.
     std::shared_ptr<Volume> volume;
@@ -111,8 +112,10 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
     if (!identity) return identity.status();
     auto record = std::make_shared<Record>();
     record->options = options;
-    if (auto known = known_.find(options.name); known != known_.end() && known->second.resized != 0)
-        record->options.size = known->second.resized;
+    if (auto known = known_.find(options.name); known != known_.end()) {
+        if (known->second.resized != 0) record->options.size = known->second.resized;
+        record->write_protected = known->second.write_protected;
+    }
     record->identity = *identity;
     records_[options.name] = record;
     return record;
@@ -218,6 +221,7 @@ Status VolumeSet::make_volume(Record& record) {
     if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
     WSS_TRY(fit_size(options, (*backend)->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
+    if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
     if (!extension) return extension.status().within(fmt::format("volume {}", options.name));
@@ -327,6 +331,11 @@ Result<std::shared_ptr<Volume>> VolumeSet::hold_live(const std::string& name) co
     return (*found)->volume;
 }
 
+void VolumeSet::remember(const std::string& name, const std::function<void(Known&)>& change) {
+    std::lock_guard lock(m_);
+    if (auto known = known_.find(name); known != known_.end()) change(known->second);
+}
+
 void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done) {
     auto volume = hold_live(name);
     if (!volume) return done(volume.status());
@@ -336,10 +345,7 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
                             (*volume)->block_size()));
     if (Status changed = change_size(**volume, bytes); !changed)
         return done(changed.within(fmt::format("volume {}", name)));
-    {
-        std::lock_guard lock(m_);
-        if (auto known = known_.find(name); known != known_.end()) known->second.resized = bytes;
-    }
+    remember(name, [bytes](Known& known) { known.resized = bytes; });
     (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
     tell_reactors(*volume, Change::kResized, std::move(done));
 }
@@ -351,6 +357,7 @@ void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Don
         return done(failure(Code::kPermission,
                             "volume {} was opened read-only: delete it and create it again to write", name));
     (*volume)->read_only_.store(read_only, std::memory_order_relaxed);
+    remember(name, [read_only](Known& known) { known.write_protected = read_only; });
     (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
     tell_reactors(*volume, Change::kReadOnly, std::move(done));
 }
@@ -422,7 +429,7 @@ Status VolumeSet::restore() {
         std::lock_guard lock(m_);
         restored_ = true;
         for (const StoredVolume& volume : *stored)
-            known_[volume.options.name] = {volume.identity, volume.resized};
+            known_[volume.options.name] = {volume.identity, volume.resized, volume.write_protected};
     }
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
@@ -443,14 +450,14 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
         auto same = [&, &wanted = name](const StoredVolume& volume) { return volume.options.name == wanted; };
         if (std::any_of(unopened_.begin(), unopened_.end(), same)) continue;
         // Without a volume it is a declared one whose configuration is gone for now: its identity stays.
-        StoredVolume volume{{.name = name, .declared = true}, known.identity, known.resized};
+        StoredVolume volume{
+            {.name = name, .declared = true}, known.identity, known.resized, known.write_protected};
         auto found = records_.find(name);
         if (found != records_.end() && found->second->state == Record::State::kLive) {
             const Volume& live = *found->second->volume;
             volume.options = live.options_;
             volume.options.create = false;
             volume.options.size = live.size();
-            volume.options.read_only = live.read_only();
         }
         stored.push_back(std::move(volume));
     }

@@ -95,7 +95,9 @@ class VolumeSet {
     // What outlives a volume's being open.
     struct Known {
         Identity identity;
-        uint64_t resized = 0;  // by the operator at run time: counts more than the configuration; 0: never
+        // Changed by the operator at run time, which counts more than the configuration.
+        uint64_t resized = 0;  // 0: never
+        bool write_protected = false;
     };
     using RecordPtr = std::shared_ptr<Record>;
 
@@ -108,6 +110,7 @@ class VolumeSet {
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
     Status change_size(Volume& volume, uint64_t bytes);
+    void remember(const std::string& name, const std::function<void(Known&)>& change);
     bool forget_unopened(const std::string& name);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;  // m_ held

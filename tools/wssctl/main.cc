@@ -3,6 +3,7 @@
 // by sysfs. Each sub-command is a file of its own.
 #include <cstdio>
 
+#include "lib/base/suggest.h"
 #include "tools/wssctl/context.h"
 
 namespace wss::wssctl {
@@ -45,6 +46,35 @@ static void describe(CLI::App& app, Context& context) {
         "loaded)");
 }
 
+static std::vector<std::string> commands_of(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+        names.push_back(command->get_name());
+    return names;
+}
+
+static void add_options_of(const CLI::App& app, std::vector<std::string>& names) {
+    for (const CLI::Option* option : app.get_options())
+        if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
+}
+
+// What to say about the first word that was not understood; empty when all were.
+static std::string hint_at_word(const CLI::App& app) {
+    std::vector<std::string> rest = app.remaining(true);
+    if (rest.empty()) return {};
+    const CLI::App* deepest = &app;
+    while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+    bool option = rest[0].starts_with('-');
+    std::vector<std::string> names = commands_of(*deepest);
+    if (names.empty()) names = commands_of(app);
+    if (option) {
+        names.clear();
+        for (const CLI::App* level : {deepest, &app}) add_options_of(*level, names);
+    }
+    return fmt::format("'{}' is no {}{}", rest[0], option ? "option" : "command",
+                       suggestion(rest[0], {names.begin(), names.end()}));
+}
+
 static int run(int argc, char** argv) {
     CLI::App app("Controls WSS targets and the WSS driver of this machine", "wssctl");
     Context context;
@@ -52,7 +82,11 @@ static int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? kDone : kUsage;
+        if (error.get_exit_code() == 0) return app.exit(error);
+        std::string hint = hint_at_word(app);
+        std::fprintf(stderr, "wssctl: %s\n", hint.empty() ? error.what() : hint.c_str());
+        std::fprintf(stderr, "wssctl --help, or wssctl COMMAND --help, says more\n");
+        return kUsage;
     }
     return context.exit;
 }

@@ -348,6 +348,19 @@ TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
     EXPECT_EQ(set_->find("d")->size, uint64_t{3 << 20});
 }
 
+TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_taken_back) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("p", "aio:" + folder.file("disk"), {.size = 1 << 20, .create = true}));
+    ASSERT_TRUE(set_->set_read_only("p", true));
+    restart();
+    ASSERT_TRUE(set_->restore());
+    EXPECT_TRUE(set_->find("p")->read_only);
+    Status writable = set_->set_read_only("p", false);
+    EXPECT_TRUE(writable) << writable.to_string();
+}
+
 TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_one) {
     TemporaryFolder folder;
     start({.state_path = folder.file("state.json")});
@@ -452,7 +465,7 @@ TEST(StateFile, what_is_written_is_read_back) {
     std::vector<StoredVolume> volumes{
         {{.name = "a", .backend = "aio:/x \"y\"", .size = 1 << 20, .block_size = 512, .read_only = true},
          {0, 1}},
-        {{.name = "b", .declared = true}, {kLunMax, kWwidMask}, 77}};
+        {{.name = "b", .declared = true}, {kLunMax, kWwidMask}, 77, true}};
     auto parsed = parse_state(format_state(volumes), "f");
     ASSERT_TRUE(parsed) << parsed.status().to_string();
     EXPECT_EQ(*parsed, volumes);
