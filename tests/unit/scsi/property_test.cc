@@ -16,26 +16,40 @@ Device draw_device() {
     Device device{.name = "data"};
     device.present = *rc::gen::weightedElement<bool>({{9, true}, {1, false}});
     device.block_size = *rc::gen::element<uint32_t>(512, 4096, 65536);
-    device.blocks = *rc::gen::element<uint64_t>(0, 1, 0x200000, uint64_t{1} << 32, UINT64_MAX / 65536);
+    device.blocks = *rc::gen::element<uint64_t>(0, 8, 0x200000, uint64_t{1} << 32, UINT64_MAX / 65536);
     device.max_transfer_blocks = *rc::gen::element<uint32_t>(0, 8, 2048, UINT32_MAX);
     device.max_write_same_blocks = *rc::gen::element<uint64_t>(0, 1, UINT32_MAX);
     device.max_compare_blocks = *rc::gen::element<uint8_t>(0, 8, 255);
     device.read_only = *rc::gen::weightedElement<bool>({{3, false}, {1, true}});
-    device.discard = *rc::gen::arbitrary<bool>();
+    device.discard = *rc::gen::weightedElement<bool>({{3, true}, {1, false}});
     return device;
 }
 
-// A CDB of a command that exists with bits that it may have, numbers small more often than chance would have
-// it.
-std::array<std::byte, 16> draw_cdb() {
+// Block number and count where a command of this length has them, near the limits more often than not.
+void put_extent(std::array<std::byte, 16>& cdb, const Row& row, const Device& device) {
+    auto last = uint64_t(device.blocks - 1);
+    auto lba =
+        *rc::gen::weightedElement<uint64_t>({{4, 0}, {2, 1}, {2, last}, {1, device.blocks}, {1, UINT64_MAX}});
+    auto blocks =
+        *rc::gen::weightedElement<uint32_t>({{4, 1}, {4, 8}, {1, 0}, {2, 24}, {1, 2049}, {1, UINT32_MAX}});
+    if (row.length == 16) wire::put64(&cdb[2], lba);
+    if (row.length == 10 || row.length == 12) wire::put32(&cdb[2], uint32_t(lba));
+    if (row.length == 6) wire::put8(&cdb[4], uint8_t(blocks));
+    if (row.length == 10) wire::put16(&cdb[7], uint16_t(blocks));
+    if (row.length == 12) wire::put32(&cdb[6], blocks);
+    if (row.length == 16) wire::put32(&cdb[10], blocks);
+}
+
+// A CDB of a command that exists with bits that it may have; one in ten has a byte that is anything.
+std::array<std::byte, 16> draw_cdb(const Device& device) {
     const Row& row = command_rows()[*rc::gen::inRange<size_t>(0, command_rows().size())];
     std::array<std::byte, 16> cdb{};
-    bool small = *rc::gen::arbitrary<bool>();
-    for (size_t i = 1; i < cdb.size(); i++) {
-        uint8_t value = small ? *rc::gen::weightedElement<uint8_t>({{9, 0}, {1, 1}, {1, 8}, {1, 0x10}})
-                              : *rc::gen::arbitrary<uint8_t>();
-        cdb[i] = std::byte(value & row.usage[i]);
-    }
+    if (*rc::gen::arbitrary<bool>())
+        put_extent(cdb, row, device);
+    else
+        for (std::byte& b : cdb) b = std::byte(*rc::gen::arbitrary<uint8_t>());
+    cdb[1] = std::byte(*rc::gen::arbitrary<uint8_t>());
+    for (size_t i = 0; i < cdb.size(); i++) cdb[i] &= std::byte(row.usage[i]);
     cdb[0] = std::byte{row.opcode};
     if (row.service_action != kNoServiceAction) cdb[1] = std::byte(row.service_action);
     if (*rc::gen::weightedElement<bool>({{9, false}, {1, true}}))
@@ -61,7 +75,7 @@ void check_inside(const Action& action, const Device& device) {
 
 void check_one_command(std::map<Kind, unsigned>& seen) {
     Device device = draw_device();
-    std::array<std::byte, 16> cdb = draw_cdb();
+    std::array<std::byte, 16> cdb = draw_cdb(device);
     std::vector<uint64_t> luns(*rc::gen::inRange<size_t>(0, 100));
     size_t room = *rc::gen::element<size_t>(0, 1, 7, 36, 255, kAnswerMax);
     constexpr std::byte kUntouched{0xee};
@@ -81,7 +95,7 @@ void check_one_command(std::map<Kind, unsigned>& seen) {
 }
 
 TEST(ScsiProperty, action_lies_inside_the_device_and_answer_inside_the_buffer) {
-    constexpr int kCommandsPerCase = 50;
+    constexpr int kCommandsPerCase = 100;
     std::map<Kind, unsigned> seen;
     EXPECT_TRUE(rc::check([&seen] {
         for (int i = 0; i < kCommandsPerCase; i++) check_one_command(seen);

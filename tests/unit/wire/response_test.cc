@@ -55,12 +55,11 @@ TEST(Response, to_task_management_has_its_status_in_byte_three) {
 }
 
 TEST(Response, sense_lies_behind_response_data_of_any_length) {
+    std::vector<std::byte> message = from_hex(
+        "c1 00 0000 00000001 0000000000010007 0000 03 02 00000000 00000000 00000002"
+        "00000008 0000000400000000 aabb");
     Response back;
-    ASSERT_EQ(
-        parse_response(from_hex("c1 00 0000 00000001 0000000000010007 0000 03 02 00000000 00000000 00000002"
-                                "00000008 0000000400000000 aabb"),
-                       back),
-        ParseError::kNone);
+    ASSERT_EQ(parse_response(message, back), ParseError::kNone);
     EXPECT_EQ(back.task_status, 4);
     EXPECT_EQ(to_hex(back.sense), "aa bb");
 }
