@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/open.h"
 
+#include "lib/fabric/shm/shm.h"
 #include "lib/fabric/tcp/tcp.h"
 #include "lib/fabric/verbs/verbs.h"
 
@@ -10,6 +11,8 @@ Result<std::unique_ptr<Fabric>> open(const Address& address) {
     switch (address.scheme) {
         case Scheme::kRdma:
             return verbs::open(address);
+        case Scheme::kShm:
+            return shm::open();
         case Scheme::kTcp:
             return tcp::open();
         default:

@@ -90,7 +90,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     virtual Direct move_directly(const SendEntry&, std::span<const Segment>) noexcept { return Direct::kNo; }
     // False: the peer may not say this.
     virtual bool on_grant_ask(uint32_t /*rkey*/) noexcept { return false; }
-    virtual bool on_grant(uint32_t /*rkey*/) noexcept { return false; }
+    virtual bool on_grant(uint32_t /*rkey*/, uint8_t /*status*/) noexcept { return false; }
 
     void on_deadline() noexcept override;
 
@@ -102,7 +102,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void fail(Status why, CompletionStatus cause = CompletionStatus::kFlushed) noexcept;
     void stream_failed(int error) noexcept;
     void activate() noexcept { poller_.activate(*this); }
-    void answer_grant(uint32_t rkey) noexcept;  // shm: kGrant goes out
+    void answer_grant(uint32_t rkey, uint8_t status) noexcept;  // shm: kGrant goes out
     State state() const { return state_; }
     Hello hello(HelloKind kind) const noexcept;
 
@@ -202,10 +202,11 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     uint32_t peer_credits_ = 0;
     uint32_t last_write_end_ = 0;  // number after the last WRITE that the peer executes
     uint8_t read_depth_out_ = 1;
-    Fifo<uint32_t> reads_out_;        // positions of READs whose data is coming
-    bool local_fault_ = false;        // the request at built() has a segment that is not ours
-    std::optional<uint32_t> ask_;     // rkey to ask the peer about
-    std::optional<uint32_t> answer_;  // rkey whose grant the peer shall fetch
+    Fifo<uint32_t> reads_out_;     // positions of READs whose data is coming
+    int64_t direct_budget_ = 0;    // bytes that this side may still move itself in this turn
+    bool local_fault_ = false;     // the request at built() has a segment that is not ours
+    std::optional<uint32_t> ask_;  // rkey to ask the peer about
+    std::optional<Frame> answer_;  // to the peer's question of that kind
 
     // The peer's requests.
     uint32_t executed_ = 0;

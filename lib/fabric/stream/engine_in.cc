@@ -163,7 +163,8 @@ void Engine::begin_frame() noexcept {
             if (!on_grant_ask(frame.rkey)) violation("a question about a grant that was not to be asked");
             return;
         case FrameType::kGrant:
-            if (!on_grant(frame.rkey)) violation("a grant that was not asked for or is malformed");
+            if (!on_grant(frame.rkey, frame.status))
+                violation("a grant that was not asked for or is malformed");
             return;
     }
 }
@@ -311,8 +312,8 @@ void Engine::take_refusal(const Frame& frame) noexcept {
     violation("a refusal of a request that is not outstanding");
 }
 
-void Engine::answer_grant(uint32_t rkey) noexcept {
-    answer_ = rkey;
+void Engine::answer_grant(uint32_t rkey, uint8_t status) noexcept {
+    answer_ = Frame{.type = FrameType::kGrant, .status = status, .rkey = rkey};
     activate();
 }
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grants: what one connection knows of the peer's regions, and how it moves data to and from them itself.
+//
+// Thread-safety: none; belongs to its connection.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+
+#include "lib/fabric/shm/domain.h"
+#include "lib/fabric/shm/mapping.h"
+#include "lib/fabric/stream/queues.h"
+
+namespace wss::fabric::shm {
+
+enum class GrantKind : uint8_t {
+    kNone = 1,  // send frames
+    kMapped,    // the memfd comes with this message
+    kForeign,   // process_vm_readv/writev
+};
+
+// From the owner of region `rkey`, over the socket. Both ends are on one host: no byte order to agree on.
+struct GrantMessage {
+    uint32_t rkey = 0;
+    GrantKind kind = GrantKind::kNone;
+    Access access = Access::kLocal;
+    uint16_t zero = 0;
+    Validity validity;
+    uint64_t address = 0;
+    uint64_t length = 0;
+};
+static_assert(sizeof(GrantMessage) == 32, "no padding whose bytes would leak");
+
+class Grants {
+  public:
+    // `validity`: the peer's page; `busy`: our word for the peer to see; `pid` 0: no foreign access.
+    void attach(Mapping validity, std::atomic<uint32_t>* busy, pid_t pid) noexcept;
+    void detach() noexcept;
+
+    bool knows(uint32_t rkey) const { return grants_.contains(rkey); }
+    // False: the message cannot be true.
+    bool take(const GrantMessage& message, stream::Descriptor memory);
+
+    // True when the data is in place. False: let the owner do it, or refuse it. REQUIRES knows(rkey).
+    bool move(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept;
+
+  private:
+    struct Grant {
+        GrantKind kind = GrantKind::kNone;
+        Access access = Access::kLocal;
+        Validity validity;
+        uint64_t address = 0;
+        uint64_t length = 0;
+        Mapping mapping;
+    };
+    bool is_valid(const Grant& grant) const noexcept;
+    bool move_foreign(Grant& grant, const stream::SendEntry& entry,
+                      std::span<const Segment> segments) noexcept;
+    bool peer_lives() const noexcept;
+
+    std::unordered_map<uint32_t, Grant> grants_;
+    Mapping validity_;
+    std::atomic<uint32_t>* busy_ = nullptr;
+    pid_t pid_ = 0;
+    stream::Descriptor pidfd_;
+};
+
+}  // namespace wss::fabric::shm

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory as objects: a mapping that unmaps itself, sealed memfds, and what is checked of a peer's
+// memfd.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lib/base/status.h"
+#include "lib/fabric/stream/poller.h"
+
+namespace wss::fabric::shm {
+
+class Mapping {
+  public:
+    Mapping() = default;
+    explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
+    Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+    Mapping& operator=(Mapping&& other) noexcept;
+    ~Mapping() { reset(); }
+    std::span<std::byte> bytes() const { return bytes_; }
+    std::byte* data() const { return bytes_.data(); }
+    explicit operator bool() const { return !bytes_.empty(); }
+    void reset() noexcept;
+
+  private:
+    std::span<std::byte> bytes_;
+};
+
+struct SharedMemory {
+    stream::Descriptor fd;
+    Mapping mapping;  // readable and writable by us
+};
+
+// A memfd of a fixed size. `read_only`: nobody but us, now, can map it writable.
+Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only);
+// Maps a peer's memfd. Fails unless it has that size and is sealed against shrinking, which would let the
+// peer fault us.
+Result<Mapping> map_shared(int fd, size_t bytes, bool writable);
+
+}  // namespace wss::fabric::shm

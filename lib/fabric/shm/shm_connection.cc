@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/shm/shm_connection.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/fabric/shm/shm_poller.h"
+
+namespace wss::fabric::shm {
+
+using stream::Descriptor;
+using stream::Hello;
+using stream::HelloFault;
+using stream::HelloKind;
+using stream::SendEntry;
+using stream::State;
+
+constexpr Nanoseconds kDialAgain = from_ms(5);
+// Messages of one byte that wake: there is at most one under way, unless the peer floods us.
+constexpr int kMessagesPerTurn = 256;
+constexpr uint8_t kGrantInSocket = 0;
+constexpr uint8_t kGrantNotNow = 1;
+
+// --- greetings ---
+
+int say(int socket, const Hello& hello, std::span<const int> descriptors) noexcept {
+    std::array<std::byte, kGreetingBytes> bytes;
+    stream::encode(hello, std::span(bytes).first<stream::kHelloBytes>());
+    pid_t pid = getpid();
+    std::memcpy(&bytes[stream::kHelloBytes], &pid, sizeof pid);
+    return send(socket, bytes, descriptors);
+}
+
+ssize_t hear(int socket, Greeting& greeting) noexcept {
+    std::array<std::byte, kGreetingBytes> bytes;
+    greeting.message = receive(socket, bytes);
+    if (greeting.message.bytes <= 0) return greeting.message.bytes;
+    if (greeting.message.bytes != static_cast<ssize_t>(bytes.size())) return -EPROTO;
+    if (stream::decode(std::span(bytes).first<stream::kHelloBytes>(), greeting.hello) != HelloFault::kNone)
+        return -EPROTO;
+    std::memcpy(&greeting.pid, &bytes[stream::kHelloBytes], sizeof greeting.pid);
+    return greeting.message.bytes;
+}
+
+// --- connecting ---
+
+ShmConnection::ShmConnection(ShmPoller& poller, std::shared_ptr<Domain> domain, const std::string& path,
+                             std::span<const std::byte> data, const ConnectionOptions& options,
+                             ConnectionHandler& handler)
+    : Engine({poller, domain->table(), options, handler, State::kConnecting}),
+      shm_poller_(poller),
+      domain_(std::move(domain)),
+      phase_(Phase::kDialling),
+      path_(path),
+      hello_(hello(HelloKind::kConnect)),
+      timeout_(options.connect_timeout) {
+    peer_ = "shm://" + path;
+    hello_.set_data(data);
+    give_up_ = poller_.now() + timeout_;
+    dial();
+}
+
+void ShmConnection::dial() noexcept {
+    Result<Descriptor> socket = connect_to(path_);
+    if (!socket && socket.status().code() == Code::kBusy)
+        return poller_.set_deadline(*this, std::min(give_up_, poller_.now() + kDialAgain));
+    if (!socket) return refuse_connect(socket.status(), {});
+    socket_ = std::move(*socket);
+    if (Status status = greet(); !status) return refuse_connect(std::move(status), {});
+    phase_ = Phase::kGreeting;
+    poller_.set_deadline(*this, give_up_);
+}
+
+Status ShmConnection::greet() noexcept {
+    Result<Peer> peer = check_peer(socket_.get());
+    if (!peer) return peer.status().within(peer_);
+    peer_process_ = *peer;
+    Result<SharedMemory> area = make_shared("wss-rings", sizeof(Area), false);
+    if (!area) return area.status();
+    std::array descriptors{area->fd.get(), domain_->validity_fd()};
+    rings_.attach(std::move(area->mapping), 0);
+    if (int error = say(socket_.get(), hello_, descriptors); error != 0)
+        return Status::from_errno(-error, fmt::format("cannot connect to {}", peer_));
+    return poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP);
+}
+
+void ShmConnection::hear_greeting() noexcept {
+    Greeting greeting;
+    ssize_t got = hear(socket_.get(), greeting);
+    if (got == -EAGAIN) return;
+    if (got == 0 || got == -ECONNRESET)
+        return refuse_connect(failure(Code::kRefused, "{} hung up without an answer", peer_), {});
+    if (got < 0)
+        return refuse_connect(failure(Code::kInvalid, "{} does not answer as a WSS endpoint", peer_), {});
+    greeted(greeting);
+}
+
+void ShmConnection::greeted(Greeting& greeting) noexcept {
+    const Hello& answer = greeting.hello;
+    if (answer.kind == HelloKind::kReject)
+        return refuse_connect(failure(Code::kRefused, "{} refused the connection", peer_),
+                              answer.private_data());
+    if (answer.kind != HelloKind::kAccept || greeting.message.descriptor_count != 1)
+        return refuse_connect(failure(Code::kInvalid, "{} does not answer as a WSS endpoint", peer_), {});
+    Result<Mapping> validity = map_shared(greeting.message.descriptors[0].get(), kValidityBytes, false);
+    if (!validity) return refuse_connect(validity.status().within(peer_), {});
+    poller_.set_deadline(*this, kNever);
+    pid_t pid = greeting.pid == peer_process_.pid ? greeting.pid : 0;
+    stream(std::move(*validity), pid, answer.read_depth, answer.private_data());
+    drain_socket();
+}
+
+// The peer's own idea of its process id must agree with the kernel's: in a child of the one that listened, or
+// from another namespace, the id would name a different process.
+void ShmConnection::stream(Mapping validity, pid_t pid, uint8_t read_depth, std::span<const std::byte> data) {
+    phase_ = Phase::kStreaming;
+    grants_.attach(std::move(validity), rings_.my_busy(), pid);
+    direct_ = true;
+    domain_->add_peer(rings_.peer_busy());
+    shm_poller_.add(*this);
+    establish(read_depth, data);
+}
+
+void ShmConnection::on_deadline() noexcept {
+    if (phase_ == Phase::kStreaming) return Engine::on_deadline();
+    if (phase_ == Phase::kDeciding) return;
+    if (poller_.now() >= give_up_) {
+        int64_t ms = timeout_.count / 1'000'000;
+        return refuse_connect(failure(Code::kTimedOut, "{}: no answer within {} ms", peer_, ms), {});
+    }
+    dial();
+}
+
+// --- accepting ---
+
+ShmConnection::ShmConnection(ShmPoller& poller, std::shared_ptr<Domain> domain, Visitor visitor,
+                             const ConnectionOptions& options, ConnectionHandler& handler)
+    : Engine({poller, domain->table(), options, handler, State::kRequested}),
+      shm_poller_(poller),
+      domain_(std::move(domain)),
+      socket_(std::move(visitor.socket)),
+      phase_(Phase::kDeciding),
+      peer_process_(visitor.peer),
+      visitor_validity_(std::move(visitor.validity)),
+      peer_read_depth_(visitor.hello.read_depth) {
+    peer_ = peer_process_.to_string();
+    rings_.attach(std::move(visitor.area), 1);
+    if (Status status = poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP); !status)
+        fail(std::move(status));
+}
+
+Status ShmConnection::accept(std::span<const std::byte> data) {
+    if (data.size() > stream::kHelloDataMax)
+        return failure(Code::kInvalid, "{} bytes of private data; an accept takes {}", data.size(),
+                       stream::kHelloDataMax);
+    if (state() >= State::kClosing) return failure(Code::kClosed, "{} has gone", peer_);
+    if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was accepted already", peer_);
+    Hello answer = hello(HelloKind::kAccept);
+    answer.set_data(data);
+    std::array descriptors{domain_->validity_fd()};
+    if (say(socket_.get(), answer, descriptors) != 0) {
+        phase_ = Phase::kGreeting;  // nothing more to say to it
+        fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
+        return failure(Code::kClosed, "{} has gone", peer_);
+    }
+    stream(std::move(visitor_validity_), peer_process_.pid, peer_read_depth_, {});
+    return Status::ok();
+}
+
+// --- the stream ---
+
+void ShmConnection::on_ready(uint32_t epoll_events) noexcept {
+    if (state() >= State::kClosing) return;
+    switch (phase_) {
+        case Phase::kDialling:
+            return;
+        case Phase::kGreeting:
+            return hear_greeting();
+        case Phase::kDeciding:
+            if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+                fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
+            return;
+        case Phase::kStreaming:
+            drain_socket();
+            if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = readable_ = true;
+            activate();
+    }
+}
+
+// Takes what the peer sent beside the rings: wakings and grants.
+void ShmConnection::drain_socket() noexcept {
+    for (int i = 0; i < kMessagesPerTurn; ++i) {
+        std::array<std::byte, sizeof(GrantMessage)> bytes;
+        Message message = shm::receive(socket_.get(), bytes);
+        if (message.bytes == -EAGAIN) return;
+        if (message.bytes == 0 || message.bytes == -ECONNRESET) {
+            hung_up_ = readable_ = true;
+            return activate();
+        }
+        if (message.bytes == 1) continue;
+        bool grant = message.bytes == static_cast<ssize_t>(sizeof(GrantMessage)) && !stash_ && asking_;
+        if (!grant)
+            return fail(failure(Code::kInvalid, "{} broke the protocol: an unexpected message", peer_));
+        std::memcpy(&stash_.emplace(), bytes.data(), bytes.size());
+        stashed_memory_ = std::move(message.descriptors[0]);
+    }
+    fail(failure(Code::kInvalid, "{} broke the protocol: it floods the socket", peer_));
+}
+
+void ShmConnection::wake_peer() noexcept {
+    if (!rings_.peer_needs_waking()) return;
+    std::byte one{1};
+    send(socket_.get(), {&one, 1}, {});  // a full socket holds wakings enough
+}
+
+ssize_t ShmConnection::read(std::span<const iovec> into) noexcept {
+    ssize_t got = rings_.read(into);
+    wake_peer();
+    return got == -EAGAIN && hung_up_ ? 0 : got;
+}
+
+ssize_t ShmConnection::write(std::span<const iovec> from) noexcept {
+    if (hung_up_) return -EPIPE;
+    ssize_t put = rings_.write(from);
+    wake_peer();
+    return put;
+}
+
+void ShmConnection::look() noexcept {
+    bool data = rings_.has_data();
+    bool space = rings_.has_space();
+    if (data) readable_ = true;
+    if (space) writable_ = true;
+    if (data || space) activate();
+}
+
+bool ShmConnection::sleep() noexcept {
+    return rings_.sleep();
+}
+
+void ShmConnection::detach(bool) noexcept {
+    if (phase_ == Phase::kDeciding) say(socket_.get(), hello(HelloKind::kReject), {});
+    if (phase_ == Phase::kStreaming) {
+        shm_poller_.remove(*this);
+        domain_->remove_peer(rings_.peer_busy());
+    }
+    grants_.detach();
+    rings_.detach();
+    visitor_validity_.reset();
+    stashed_memory_.reset();
+    socket_.reset();  // the peer reads the ring to its end, then meets the hang-up
+}
+
+// --- direct access ---
+
+stream::Engine::Direct ShmConnection::move_directly(const SendEntry& entry,
+                                                    std::span<const Segment> segments) noexcept {
+    uint32_t rkey = entry.remote.rkey;
+    if (asking_) return Direct::kWait;
+    if (skipped_ == rkey) {
+        skipped_.reset();
+        return Direct::kNo;
+    }
+    if (!grants_.knows(rkey)) {
+        asking_ = rkey;
+        return Direct::kAsk;
+    }
+    return grants_.move(entry, segments) ? Direct::kDone : Direct::kNo;
+}
+
+// The peer asks how it may reach a region itself. What it may not reach it is told to send frames for: the
+// frame is then refused in its place among the requests.
+bool ShmConnection::on_grant_ask(uint32_t rkey) noexcept {
+    GrantMessage message{.rkey = rkey};
+    Descriptor nothing;
+    int memory = -1;
+    stream::RegionTable::Guard guard = table_->guard();
+    const stream::RegionTable::Entry* entry = table_->find(rkey);
+    if (entry != nullptr && entry->access != Access::kLocal) {
+        auto* region = static_cast<ShmRegion*>(entry->owner);
+        bool mappable = region->fd() >= 0 && stream::allows(entry->access, Access::kRemoteRead);
+        message.kind = mappable ? GrantKind::kMapped : GrantKind::kForeign;
+        message.access = entry->access;
+        message.validity = region->validity();
+        message.address = region->remote_address();
+        message.length = entry->bytes.size();
+        if (message.validity.slot == kNoSlot) message.kind = GrantKind::kNone;
+        if (message.kind == GrantKind::kMapped) memory = region->fd();
+    }
+    auto* bytes = reinterpret_cast<const std::byte*>(&message);
+    std::span<const int> descriptors(&memory, memory >= 0 ? 1 : 0);
+    int error = send(socket_.get(), {bytes, sizeof message}, descriptors);
+    answer_grant(rkey, error == 0 ? kGrantInSocket : kGrantNotNow);
+    return true;
+}
+
+bool ShmConnection::on_grant(uint32_t rkey, uint8_t status) noexcept {
+    if (asking_ != rkey) return false;
+    if (status == kGrantInSocket && !stash_) drain_socket();
+    asking_.reset();
+    activate();
+    if (status != kGrantInSocket) {
+        skipped_ = rkey;
+        return true;
+    }
+    if (!stash_ || stash_->rkey != rkey) return false;
+    GrantMessage message = *stash_;
+    stash_.reset();
+    return grants_.take(message, std::move(stashed_memory_));
+}
+
+}  // namespace wss::fabric::shm

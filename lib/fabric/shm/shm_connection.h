@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection of the shm fabric: the engine over rings, with direct access to the peer's memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/fabric/shm/domain.h"
+#include "lib/fabric/shm/grants.h"
+#include "lib/fabric/shm/ring.h"
+#include "lib/fabric/shm/socket.h"
+#include "lib/fabric/stream/engine.h"
+
+namespace wss::fabric::shm {
+
+class ShmPoller;
+
+// A hello with what only this fabric says. Descriptors that travel with it: connect: area, validity page;
+// accept: validity page; reject: none.
+constexpr size_t kGreetingBytes = stream::kHelloBytes + sizeof(pid_t);
+int say(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
+
+struct Greeting {
+    stream::Hello hello;
+    pid_t pid = 0;  // that the peer believes to have
+    Message message;
+};
+// Fails as receive() does; -EPROTO when it is no greeting.
+ssize_t hear(int socket, Greeting& greeting) noexcept;
+
+// A peer that wants to connect, checked.
+struct Visitor {
+    stream::Descriptor socket;
+    stream::Hello hello;
+    Peer peer;
+    Mapping area;
+    Mapping validity;
+};
+
+class ShmConnection final : public stream::Engine {
+  public:
+    ShmConnection(ShmPoller& poller, std::shared_ptr<Domain> domain, const std::string& path,
+                  std::span<const std::byte> data, const ConnectionOptions& options,
+                  ConnectionHandler& handler);
+    ShmConnection(ShmPoller& poller, std::shared_ptr<Domain> domain, Visitor visitor,
+                  const ConnectionOptions& options, ConnectionHandler& handler);
+
+    Status accept(std::span<const std::byte> data) override;
+
+    // For the poller, once the connection streams.
+    void look() noexcept;   // becomes active if the rings have news
+    bool sleep() noexcept;  // false: there is news
+    void awake() noexcept { rings_.awake(); }
+
+  private:
+    enum class Phase : uint8_t { kDialling, kGreeting, kDeciding, kStreaming };
+
+    void on_ready(uint32_t epoll_events) noexcept override;
+    void on_deadline() noexcept override;
+    ssize_t read(std::span<const iovec> into) noexcept override;
+    ssize_t write(std::span<const iovec> from) noexcept override;
+    void detach(bool orderly) noexcept override;
+    Direct move_directly(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept override;
+    bool on_grant_ask(uint32_t rkey) noexcept override;
+    bool on_grant(uint32_t rkey, uint8_t status) noexcept override;
+
+    void dial() noexcept;
+    Status greet() noexcept;
+    void hear_greeting() noexcept;
+    void greeted(Greeting& greeting) noexcept;
+    void stream(Mapping validity, pid_t pid, uint8_t read_depth, std::span<const std::byte> data);
+    void drain_socket() noexcept;
+    void wake_peer() noexcept;
+
+    ShmPoller& shm_poller_;
+    const std::shared_ptr<Domain> domain_;
+    stream::Descriptor socket_;
+    Phase phase_;
+    Peer peer_process_;
+    Rings rings_;
+    Grants grants_;
+    std::optional<uint32_t> asking_;   // rkey that the peer is asked about
+    std::optional<uint32_t> skipped_;  // rkey that the peer could not answer about this time
+    std::optional<GrantMessage> stash_;
+    stream::Descriptor stashed_memory_;
+
+    // Connecting side, until established.
+    std::string path_;
+    stream::Hello hello_;
+    Nanoseconds give_up_{};
+    Nanoseconds timeout_{};
+
+    // Accepting side, until accepted.
+    Mapping visitor_validity_;
+    uint8_t peer_read_depth_ = 1;
+};
+
+}  // namespace wss::fabric::shm

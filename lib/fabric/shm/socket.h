@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Unix socket beside the rings: hellos and memory are passed over it, sleepers are woken through it, and
+// its hang-up tells that the peer is gone. Sequenced packets: a message arrives whole or not at all.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "lib/base/status.h"
+#include "lib/fabric/stream/poller.h"
+
+namespace wss::fabric::shm {
+
+constexpr size_t kDescriptorsMax = 4;
+
+struct Message {
+    ssize_t bytes = 0;  // 0: the peer hung up; negative errno
+    size_t descriptor_count = 0;
+    std::array<stream::Descriptor, kDescriptorsMax> descriptors;
+};
+
+// Never block. send() returns 0 or a negative errno. What does not fit `into`, or carries too many
+// descriptors, is -EMSGSIZE.
+int send(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) noexcept;
+Message receive(int socket, std::span<std::byte> into) noexcept;
+
+struct Peer {
+    pid_t pid = 0;  // 0: not visible from here
+    uid_t uid = 0;
+    std::string to_string() const;
+};
+// Fails unless the process at the other end has our user id or is root.
+Result<Peer> check_peer(int socket);
+
+Result<stream::Descriptor> listen_at(const std::string& path);
+// Code::kBusy: the listener's queue is full, try again.
+Result<stream::Descriptor> connect_to(const std::string& path);
+
+}  // namespace wss::fabric::shm
