@@ -296,9 +296,14 @@ void connections_come_and_go_without_a_leak(Verbs& t) {
     const char* wanted = std::getenv("WSS_TEST_CYCLES");
     int cycles = wanted != nullptr ? std::atoi(wanted) : 200;
     size_t before = 0;
+    Nanoseconds start{};
     t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
     for (int i = 0; i < cycles; ++i) {
         if (i == 10) before = open_descriptors();
+        if (i % 1000 == 0) start = SystemClock().now();
+        if (i % 1000 == 999)
+            std::printf("cycle %d: %lld us each\n", i + 1,
+                        static_cast<long long>((SystemClock().now() - start).count / 1'000'000));
         t.client = End();
         t.server = End();
         t.receives = static_cast<size_t>(i % 3);
@@ -314,7 +319,6 @@ void connections_come_and_go_without_a_leak(Verbs& t) {
         t.server.connection.reset();
     }
     EXPECT_EQ(open_descriptors(), before);
-    std::printf("%d cycles\n", cycles);
 }
 
 constexpr std::pair<const char*, VerbsBody> kTests[] = {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only verbs can get wrong: selective signalling, inline limits, sleeping on two channels, errors in
-// text. The rules that all fabrics share are in the conformance suite. Registered only where WSS_TEST_RDMA
+// The fixture of tests of what only verbs can get wrong: both ends in one thread, each with a poller of its
+// own. The rules that all fabrics share are in the conformance suite. Registered only where WSS_TEST_RDMA
 // names the address of an RDMA device of this machine, for example rdma://10.87.0.1 (see
 // tests/lab/README.md).
+#pragma once
+
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <cstdlib>
 #include <cstring>
