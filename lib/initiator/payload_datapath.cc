@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <utility>
-
 #include "lib/initiator/payload.h"
 
 namespace wss::initiator {
-
-Result<std::unique_ptr<DataMemory>> DataMemory::create(fabric::Fabric& fabric, const Options& options) {
-    auto bounce = BouncePool::create(fabric, options.bounce_bytes);
-    if (!bounce) return bounce.status();
-    return std::unique_ptr<DataMemory>(new DataMemory(fabric, options, std::move(*bounce)));
-}
 
 bool DataMemory::plan(Payload& payload, uint32_t immediate_room, Descriptors& descriptors) noexcept {
     descriptors.count = 0;

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataMemory: its making. What happens per command is in payload_datapath.cc.
+#include "lib/initiator/payload.h"
+
+#include <utility>
+
+namespace wss::initiator {
+
+Result<std::unique_ptr<DataMemory>> DataMemory::create(fabric::Fabric& fabric, const Options& options) {
+    auto bounce = BouncePool::create(fabric, options.bounce_bytes);
+    if (!bounce) return bounce.status();
+    return std::unique_ptr<DataMemory>(new DataMemory(fabric, options, std::move(*bounce)));
+}
+
+}  // namespace wss::initiator

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: a target over each fabric, and nbdkit with our plugin before it."""
+
+import pytest
+
+from .programs import Nbd, Target
+
+
+@pytest.fixture(params=["tcp", "shm"])
+def listen(request, tmp_path):
+    """An address to listen at, of each kind that needs no hardware."""
+    return "tcp://127.0.0.1:0" if request.param == "tcp" else f"shm://{tmp_path}/wss.sock"
+
+
+@pytest.fixture
+def target(listen, tmp_path):
+    """A target with a RAM volume and a file volume. The file is on the disk under the tree: /tmp may be memory."""
+    with Target(listen, {"ram": "ram:1536M", "file": f"aio:{tmp_path}/file.img,size=256M,create"}, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def nbd(tmp_path):
+    """Starts nbdkit servers; they end with the test."""
+    started = []
+
+    def start(target, volume, **options):
+        server = Nbd(target.address, volume, tmp_path / f"nbd-{len(started)}", options)
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in reversed(started):
+        server.stop()

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fio against an NBD address, and what its report says."""
+
+from __future__ import annotations
+
+import json
+
+from .programs import run
+
+
+def fio(uri: str, *jobs: dict, timeout: int = 120, check: bool = True, **common) -> dict:
+    """Runs the jobs side by side. With check, any error (a verify failure is one) fails the test."""
+    command = ["fio", "--output-format=json", "--ioengine=nbd", f"--uri={uri}"]
+    command += [f"--{key}={value}" for key, value in common.items()]
+    for number, job in enumerate(jobs):
+        command += [f"--name=job{number}"] + [f"--{key}={value}" for key, value in job.items()]
+    done = run(*command, timeout=timeout, check=False)
+    # fio prints notes before the report.
+    notes, brace, rest = done.stdout.partition("{")
+    report = json.loads(brace + rest) if brace else {"jobs": []}
+    if check and (done.returncode != 0 or any(errors(report))):
+        raise AssertionError(f"{' '.join(command)}\nexit {done.returncode}, errors {errors(report)}\n{notes}\n{done.stderr}")
+    report["exit"] = done.returncode
+    report["stderr"] = done.stderr
+    return report
+
+
+def total(report: dict, direction: str, what: str = "io_bytes") -> int:
+    return sum(job[direction][what] for job in report["jobs"])
+
+
+def errors(report: dict) -> list[int]:
+    return [job["error"] for job in report["jobs"]]

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# End-to-end tests that need no virtual machine: wss-target, the nbdkit plugin and libwss on this host.
+NATIVE_NEEDS := $(BUILD)/wss-target $(BUILD)/nbdkit-wss-plugin.so $(BUILD)/libwss.so
+
+.PHONY: check-native
+check-native: $(NATIVE_NEEDS) ## end-to-end tests without a VM (TESTS=pytest arguments)
+	WSS_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -B -m pytest -q -p no:cacheprovider --durations=3 tests/native $(TESTS)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs under test as context managers. Every wait has a bound, and nothing outlives its test."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ.get("WSS_BUILD", "build/release")).resolve()
+TARGET = BUILD / "wss-target"
+PLUGIN = BUILD / "nbdkit-wss-plugin.so"
+START_SECONDS = 20
+STOP_SECONDS = 20
+
+
+def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProcess:
+    """Runs a command to its end; its output is in the failure when there is one."""
+    done = subprocess.run([str(word) for word in command], timeout=timeout, capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, **options)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process used so far, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Target:
+    """A running wss-target. `address` is where it listens, with the port that it was given."""
+
+    def __init__(self, listen: str, volumes: dict[str, str], directory: Path, *more: str):
+        self.command = [str(TARGET), "--listen", listen, "--control", "", *more]
+        for name, specification in volumes.items():
+            self.command += ["--volume", f"{name}={specification}"]
+        self.log = directory / f"target-{time.monotonic_ns()}.log"
+        self.listen = listen
+        self.process: subprocess.Popen | None = None
+        self.address = ""
+
+    def start(self) -> "Target":
+        with self.log.open("wb") as errors:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline().decode() if readable else ""
+        ready = re.match(r"wss-target: ready on (\S+), ", line)
+        if ready is None:
+            self.kill()
+            raise AssertionError(f"the target did not get ready: {line!r}\n{self.log.read_text()}")
+        self.address = ready.group(1)
+        return self
+
+    def stop(self) -> int:
+        """As an operator does; returns the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    def __enter__(self) -> "Target":
+        return self.start()
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is not None:
+            return
+        try:
+            status = self.stop()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the target did not stop\n{self.log.read_text()}") from None
+        if kind is None:
+            assert status == 0, f"the target ended with {status}\n{self.log.read_text()}"
+
+
+class Nbd:
+    """nbdkit with the plugin on a Unix socket."""
+
+    def __init__(self, address: str, volume: str | None, directory: Path, options: dict):
+        directory.mkdir()
+        self.socket = directory / "socket"
+        self.pid_file = directory / "pid"
+        self.log = directory / "log"
+        words = [f"target={address}"] + ([f"volume={volume}"] if volume else [])
+        words += [f"{key.replace('_', '-')}={value}" for key, value in options.items()]
+        self.command = ["nbdkit", "-f", "-U", str(self.socket), "-P", str(self.pid_file), str(PLUGIN), *words]
+        self.process: subprocess.Popen | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"nbd+unix:///?socket={self.socket}"
+
+    def start(self) -> "Nbd":
+        with self.log.open("wb") as errors:
+            self.process = subprocess.Popen(self.command, stdout=errors, stderr=errors, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_SECONDS
+        # The pid file is written when the socket is there: nbdkit has no other word for ready.
+        while not self.pid_file.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise AssertionError(f"nbdkit did not start\n{self.log.read_text()}")
+            time.sleep(0.01)
+        return self
+
+    def stop(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(STOP_SECONDS)
+            raise AssertionError(f"nbdkit did not stop\n{self.log.read_text()}") from None

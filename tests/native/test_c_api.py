@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C API as a C programmer meets it: header and shared library, nothing else of the tree."""
+
+from pathlib import Path
+
+import pytest
+
+from .programs import BUILD, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    program = tmp_path_factory.mktemp("c") / "client"
+    run("cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "lib/initiator",
+        ROOT / "tests/native/client.c", "-o", program, "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{BUILD}")
+    # The library's name is versioned; the build directory has the plain one.
+    link = program.parent / "libwss.so.0"
+    link.symlink_to(BUILD / "libwss.so")
+    return program
+
+
+def test_every_function_works_from_c(client, target):
+    done = run(client, target.address, "ram", env={"LD_LIBRARY_PATH": str(client.parent)}, timeout=60)
+    assert done.stdout == f"{1536 * 1024 * 1024} bytes\n"
+
+
+def test_the_library_shows_its_api_and_nothing_else():
+    symbols = run("nm", "-D", "--defined-only", BUILD / "libwss.so").stdout.split()[2::3]
+    exported = {symbol.split("@")[0] for symbol in symbols} - {"WSS_0"}
+    header = (ROOT / "lib/initiator/wss.h").read_text()
+    assert exported and all(f"{symbol}(" in header for symbol in exported)

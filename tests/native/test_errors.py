@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad use: each mistake gets a message that says what and where, and an exit status that is not 0."""
+
+import socket
+import subprocess
+import time
+
+import pytest
+
+from .programs import PLUGIN, TARGET, Target, run
+
+
+def plugin(*words, timeout=30):
+    started = time.monotonic()
+    done = run("nbdkit", "-U", "-", PLUGIN, *words, "--run", "true", check=False, timeout=timeout)
+    return done.returncode, done.stderr, time.monotonic() - started
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "target=URI is missing"),
+    (["target=http://x"], "unknown scheme"),
+    (["target=tcp://127.0.0.1:99999"], "the port is not a number up to 65535"),
+    (["target=shm://relative"], "the path must be absolute"),
+    (["target=tcp://127.0.0.1:1", "volume=v"], "tcp://127.0.0.1:1"),
+    (["target=shm:///nonexistent/socket", "volume=v"], "/nonexistent/socket"),
+    (["target=tcp://no-such-host.invalid:5555"], "no-such-host.invalid"),
+    (["target=tcp://127.0.0.1:1", "colour=blue"], "unknown parameter 'colour'"),
+    (["target=tcp://127.0.0.1:1", "depth=0"], "must be from 1 to 86400"),
+])
+def test_the_plugin_says_what_is_wrong(words, said):
+    status, text, seconds = plugin(*words)
+    assert status != 0
+    assert said in text, text
+    assert seconds < 15
+
+
+def test_a_host_that_does_not_answer_is_given_up(tmp_path):
+    # A listener whose queue is full: connections to it hang.
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        fillers = [socket.socket() for _ in range(4)]
+        try:
+            for filler in fillers:
+                filler.setblocking(False)
+                filler.connect_ex(full.getsockname())
+            status, text, seconds = plugin(f"target=tcp://127.0.0.1:{full.getsockname()[1]}", "connect-timeout=1")
+        finally:
+            for filler in fillers:
+                filler.close()
+    assert status != 0
+    assert f"127.0.0.1:{full_port(text)}" in text
+    assert 0.5 < seconds < 10
+
+
+def full_port(text):
+    return text.rsplit("127.0.0.1:", 1)[1].split()[0].split(":")[0].rstrip(",;)")
+
+
+def test_something_that_is_not_a_target_is_recognised():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        process = subprocess.Popen(["nbdkit", "-U", "-", str(PLUGIN), f"target=tcp://127.0.0.1:{listener.getsockname()[1]}",
+                                    "connect-timeout=5", "--run", "true"], stderr=subprocess.PIPE, text=True)
+        listener.settimeout(20)
+        stranger, _ = listener.accept()
+        with stranger:
+            stranger.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n" * 20)
+            _, text = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "127.0.0.1" in text
+
+
+def test_an_unknown_volume_is_refused_with_the_names_there_are(target):
+    status, text, _ = plugin(f"target={target.address}", "volume=nothing")
+    assert status != 0
+    assert "has no volume 'nothing'; there is 'ram', 'file'" in text, text
+
+
+def test_a_read_only_volume_cannot_be_written(listen, nbd, tmp_path):
+    with Target(listen, {"fixed": "ram:16M,ro"}, tmp_path) as target:
+        server = nbd(target, "fixed")
+        assert run("qemu-io", "-f", "raw", server.uri, "-c", "write 0 4k", check=False).returncode != 0
+        run("qemu-io", "-r", "-f", "raw", server.uri, "-c", "read 0 4k")
+
+
+def target_fails(*words):
+    started = time.monotonic()
+    done = run(TARGET, *words, check=False, timeout=30)
+    assert time.monotonic() - started < 10
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        status, text = target_fails("--listen", f"tcp://127.0.0.1:{port}", "--control", "", "--volume", "v=ram:1M")
+    assert status == 1
+    assert str(port) in text and "in use" in text, text
+
+
+def test_a_socket_that_is_taken_is_named(tmp_path):
+    listen = f"shm://{tmp_path}/wss.sock"
+    with Target(listen, {"v": "ram:1M"}, tmp_path):
+        status, text = target_fails("--listen", listen, "--control", "", "--volume", "v=ram:1M")
+    assert status == 1
+    assert f"{tmp_path}/wss.sock" in text, text
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file"], "/nonexistent/file"),
+    (["--listen", "tcp://127.0.0.1:0", "--volume", "v=nosuch:1M"], "nosuch"),
+    (["--listen", "tcp://127.0.0.1:0", "--volume", "v=ram:lots"], "lots"),
+    (["--listen", "ftp://127.0.0.1:0", "--volume", "v=ram:1M"], "unknown scheme"),
+])
+def test_the_target_says_what_is_wrong(words, said):
+    status, text = target_fails("--control", "", *words)
+    assert status == 1
+    assert said in text, text
+
+
+def test_a_malformed_configuration_is_named_with_its_line(tmp_path):
+    file = tmp_path / "wss.toml"
+    file.write_text('listen = ["tcp://127.0.0.1:0"]\n\n[[volume]]\nname = 5\n')
+    status, text = target_fails("--config", str(file))
+    assert status == 1
+    assert f"{file}:4" in text and "name" in text, text
+
+
+def test_the_plugin_describes_itself():
+    text = run("nbdkit", "--dump-plugin", PLUGIN).stdout
+    assert "name=wss" in text
+    assert "thread_model=parallel" in text
+    assert "volume=NAME" in run("nbdkit", PLUGIN, "--help").stdout
