@@ -115,6 +115,8 @@ void Channel::dispatch(Request& request) noexcept {
     }
     if (request.command.out.length < action.data_out_length)
         return respond_sense(request, scsi::sense::data_buffer_too_short());
+    if (action.kind != Kind::kRespond && action.kind != Kind::kUnmap && action.blocks == 0)
+        return respond_good(request);
     prepare(request);
 }
 
@@ -227,7 +229,7 @@ void Channel::data_ready(Request& request) noexcept {
             request.in_given = action.data_in_length;
             return respond_good(request);
         case Kind::kRead:
-            if (action.blocks == 0 || request.command.in.length == 0) {
+            if (request.command.in.length == 0) {
                 request.in_given = action.data_in_length;
                 return respond_good(request);
             }

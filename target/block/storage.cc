@@ -171,7 +171,6 @@ void Channel::compare_and_write(Request& request) noexcept {
     std::byte* present = request.data + 2 * bytes;
     switch (request.phase++) {
         case kLocked:
-            if (bytes == 0) return respond_good(request);
             return submit(request, io::Op::kRead, offset, bytes, present);
         case kRead: {
             uint64_t same = first_difference(request.data, present, bytes);

@@ -41,6 +41,8 @@ class Daemon {
 
     // "rdma://10.0.0.1:5555, 2 volumes": where it listens and what it serves.
     std::string describe() const;
+    const std::vector<fabric::Address>& addresses() const { return bound_; }
+    volume::VolumeSet& volumes() { return *volumes_; }
 
   private:
     explicit Daemon(const control::TargetConfig& config) : config_(config) {}

@@ -9,7 +9,7 @@ static fabric::Address loopback() {
 
 // ---- RawClient -------------------------------------------------------------------------------------------
 
-RawClient::RawClient(World& world, size_t memory_bytes) : world_(world) {
+RawClient::RawClient(ClientSide& world, size_t memory_bytes) : world_(world) {
     auto& fabric = world.client_fabric();
     region_ = *std::move(fabric.allocate(memory_bytes, fabric::Access::kRemoteReadWrite));
     receive_region_ = *std::move(fabric.allocate(kReceives * kReceiveBytes, fabric::Access::kLocal));
@@ -198,7 +198,7 @@ void World::add_volume(const std::string& name, const std::string& backend, uint
     ASSERT_TRUE(until([&] { return done; }));
 }
 
-wire::LoginRequest World::login(uint8_t initiator, uint32_t caps, bool multi) const {
+wire::LoginRequest World::login(uint8_t initiator, uint32_t caps, bool multi) {
     wire::LoginRequest login;
     login.tag = 77;
     login.multi_channel = multi;

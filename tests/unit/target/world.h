@@ -40,12 +40,21 @@ struct Answer {
     }
 };
 
-class World;
+// What a client needs of the world it lives in.
+class ClientSide {
+  public:
+    virtual ~ClientSide() = default;
+    virtual fabric::Fabric& client_fabric() = 0;
+    virtual fabric::Poller& client_poller() = 0;
+    virtual const fabric::Address& address() const = 0;
+    // Turns until `done`, at most ten seconds; false: it was not done.
+    [[nodiscard]] virtual bool until(const std::function<bool()>& done) = 0;
+};
 
 // One channel of an initiator.
 class RawClient final : public fabric::ConnectionHandler {
   public:
-    RawClient(World& world, size_t memory_bytes = 4 << 20);
+    RawClient(ClientSide& world, size_t memory_bytes = 4 << 20);
     ~RawClient() override;
 
     // Starts to connect; see World::until().
@@ -90,7 +99,7 @@ class RawClient final : public fabric::ConnectionHandler {
     void post_receive(uint64_t index);
     void received(std::span<const byte> message, const fabric::Completion& completion);
 
-    World& world_;
+    ClientSide& world_;
     std::unique_ptr<fabric::Region> region_, receive_region_, send_region_;
     std::unique_ptr<fabric::Connection> connection_;
     wire::LoginResponse login_;
@@ -108,19 +117,18 @@ struct WorldOptions {
     volume::VolumeSet::Options volumes;
 };
 
-class World {
+class World final : public ClientSide {
   public:
     explicit World(WorldOptions options = {});
-    ~World();
+    ~World() override;
 
     void step();
-    // Turns until `done`, at most ten seconds; false: it was not done.
-    [[nodiscard]] bool until(const std::function<bool()>& done);
+    [[nodiscard]] bool until(const std::function<bool()>& done) override;
     void add_volume(const std::string& name, const std::string& backend, uint64_t size, uint32_t block = 512);
 
     // A logged-in channel; fails the test when the login fails.
     std::unique_ptr<RawClient> client(uint8_t initiator = 1, uint32_t caps = 0, bool multi = false);
-    wire::LoginRequest login(uint8_t initiator, uint32_t caps, bool multi = false) const;
+    static wire::LoginRequest login(uint8_t initiator, uint32_t caps, bool multi = false);
     // Runs one command to its end.
     Answer run(RawClient& client, uint64_t lun, std::span<const byte> cdb,
                wire::CommandRequest::Direction direction, std::vector<wire::RemoteBuffer> data);
@@ -132,9 +140,9 @@ class World {
 
     Service& service() { return *service_; }
     volume::VolumeSet& volumes() { return *volumes_; }
-    fabric::Fabric& client_fabric() { return *client_fabric_; }
-    fabric::Poller& client_poller() { return *client_poller_; }
-    const fabric::Address& address() const { return address_; }
+    fabric::Fabric& client_fabric() override { return *client_fabric_; }
+    fabric::Poller& client_poller() override { return *client_poller_; }
+    const fabric::Address& address() const override { return address_; }
     reactor::Reactor& reactor(size_t index = 0) { return *reactors_[index]; }
     void stop();
     // Around the turns of the target's reactors.
