@@ -92,8 +92,7 @@ TEST(Response, that_lies_is_refused) {
     EXPECT_EQ(refused([](std::byte* m) { put8(m + kFlags, 2), put32(m + kSenseLength, 9); }),
               ParseError::kOutOfBounds);
     EXPECT_EQ(refused([](std::byte* m) {
-                  put8(m + kFlags, 3), put32(m + kSenseLength, 0xffffffff),
-                      put32(m + kResponseLength, 0xffffffff);
+                  put8(m + kFlags, 3), put32(m + kSenseLength, 0xfffffff8), put32(m + kResponseLength, 8);
               }),
               ParseError::kOutOfBounds)
         << "the sum wraps in 32 bits";
