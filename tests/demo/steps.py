@@ -81,7 +81,7 @@ def verify_with_fio(demo: Demo) -> str:
     before = demo.driver_counters()
     job = json.loads(demo.guest.run(
         f"fio --name=verify --filename={DEVICE} --ioengine=libaio --direct=1 --rw=randwrite --bssplit=512/10:4k/40:16k/20:64k/20:256k/10 "
-        f"--iodepth=16 --size=192M --verify=crc32c --verify_fatal=1 --randseed=1 --output-format=json", 300).stdout)["jobs"][0]
+        f"--iodepth=16 --size=192M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randseed=1 --output-format=json", 300).stdout)["jobs"][0]
     if job["error"] or job["read"]["total_ios"] == 0:
         raise RuntimeError(f"fio: error {job['error']}, {job['read']['total_ios']} reads verified")
     after = demo.driver_counters()
