@@ -129,8 +129,9 @@ bool Channel::build_answer(Request& request) noexcept {
             build_message(request);
     }
     static_cast<ListNode<>&>(request).unlink();
-    // Bytes of a volume's memory stay what they are; all others wait for the completion.
-    if (request.to_move > 0 && !request.data_is_volume)
+    // Bytes of a volume's memory stay what they are; all others wait for the completion. So does who aborts
+    // the request: its answer may go out on another channel, which this one's WRITEs know nothing of.
+    if ((request.to_move > 0 && !request.data_is_volume) || request.abort_job != nullptr)
         signal(batch_[batch_count_ - 1], reinterpret_cast<uint64_t>(&request));
     else if (!request.answer_waits)
         recycle(request);

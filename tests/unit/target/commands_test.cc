@@ -286,6 +286,26 @@ TEST_F(Commands, a_descriptor_table_that_is_not_in_the_message_is_fetched) {
     EXPECT_EQ(world_.totals().table_reads, 2u);
 }
 
+TEST_F(Commands, more_work_than_the_send_queue_holds_is_posted_bit_by_bit) {
+    auto client = open("ram:8M");
+    constexpr uint32_t kPieces = 200;  // times 128 commands: ninety times the send queue
+    fill(client->memory(), kPieces * 512, 4);
+    std::vector<wire::RemoteBuffer> there, back;
+    for (uint32_t i = 0; i < kPieces; ++i) {
+        there.push_back(client->remote(i * 512, 512));
+        back.push_back(client->remote((1 << 20) + i * 512, 512));
+    }
+    for (uint32_t i = 0; i < kCreditsDefault; ++i)
+        client->start(0, cdb_write16(i % 8 * kPieces, kPieces), Direction::kOut, there);
+    ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
+    for (uint32_t i = 0; i < kCreditsDefault; ++i)
+        client->start(0, cdb_read16(i % 8 * kPieces, kPieces), Direction::kIn, back);
+    ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
+    EXPECT_TRUE(holds(client->memory() + (1 << 20), kPieces * 512, 4));
+    EXPECT_EQ(world_.totals().rdma_reads, kCreditsDefault * kPieces);
+    EXPECT_EQ(world_.totals().rdma_writes, kCreditsDefault * kPieces);
+}
+
 TEST_F(Commands, report_luns_of_a_thousand_volumes_is_complete) {
     for (int i = 0; i < 600; ++i) world_.add_volume("v" + std::to_string(i), "ram:64K", 65536);
     auto client = world_.client(1);
