@@ -251,25 +251,7 @@ void a_poller_that_is_full_says_so(Verbs& t) {
     EXPECT_EQ(made.status().code(), Code::kInvalid);
 }
 
-// The child connects, tells so by its first message, and is killed without a goodbye of its own.
-[[noreturn]] void child_that_waits_to_be_killed(Address where) {
-    auto fabric = open(where);
-    if (!fabric) _exit(2);
-    auto poller = (*fabric)->create_poller(512);
-    End end;
-    auto made = (*poller)->connect(where, bytes_of("hello"), {}, end);
-    if (!made) _exit(3);
-    std::byte note{1};
-    Segment segment{&note, 1, 0};
-    WorkRequest send{.op = Op::kSend, .inlined = true, .segments = {&segment, 1}};
-    Nanoseconds bound = SystemClock().now() + from_s(60);
-    for (bool sent = false; SystemClock().now() < bound;) {
-        (*poller)->poll();
-        if (end.established && !sent) sent = (*made)->post({&send, 1}) == Code::kOk;
-    }
-    _exit(4);
-}
-
+// Another process (verbs_roles.cc) connects, sends one message, and is killed without a goodbye of its own.
 void a_killed_peer_closes_the_connection(Verbs& t) {
     t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
     t.receives = 2;
@@ -277,8 +259,9 @@ void a_killed_peer_closes_the_connection(Verbs& t) {
     std::string address = t.where.to_string();
     pid_t child = fork();
     if (child == 0) {
-        setenv("WSS_TEST_RDMA_CHILD", address.c_str(), 1);
-        execl("/proc/self/exe", "verbs_child", nullptr);
+        setenv("WSS_TEST_RDMA", address.c_str(), 1);
+        setenv("WSS_TEST_RDMA_ROLE", "idle", 1);
+        execl("/proc/self/exe", "idle", nullptr);
         _exit(1);
     }
     ASSERT_TRUE(t.until([&] { return t.server.completions.size() == 1; }));
@@ -344,11 +327,7 @@ constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(connections_come_and_go_without_a_leak),
 };
 
-[[maybe_unused]] const bool registered = [] {
-    if (const char* where = std::getenv("WSS_TEST_RDMA_CHILD"))
-        child_that_waits_to_be_killed(*Address::parse(where, 0));
-    return register_verbs_tests("VerbsClose", __FILE__, kTests);
-}();
+[[maybe_unused]] const bool registered = register_verbs_tests("VerbsClose", __FILE__, kTests);
 
 }  // namespace
 }  // namespace wss::fabric

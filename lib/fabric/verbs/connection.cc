@@ -11,9 +11,9 @@
 namespace wss::fabric::verbs {
 
 // Retransmissions that are answered by nothing until a peer counts as lost, and the wait for each:
-// 4.096 µs × 2^17 = 0.54 s, so 7 × 0.54 = 3.8 s (a device may wait up to four times as long). The default, 2.1 s
-// each, would notice a dead peer after 17 s; much less would give up on a virtual machine that was paused. Not 7,
-// the greatest: soft RoCE takes it for "for ever".
+// 4.096 µs × 2^17 = 0.54 s, so 7 × 0.54 = 3.8 s (a device may wait up to four times as long). The
+// default, 2.1 s each, would notice a dead peer after 17 s; much less would give up on a virtual machine that
+// was paused. Not 7, the greatest: soft RoCE takes it for "for ever".
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kAckTimeoutExponent = 17;
 // For ever: the peer's slowness in posting receives is not an error (F3).

@@ -30,8 +30,9 @@ class Device {
     const DeviceLimits& limits() const { return limits_; }
     std::string name() const { return ibv_get_device_name(context_->device); }
 
-    // Asynchronous events belong to the device, not to a thread: the first caller reads them from now on.
+    // Asynchronous events belong to the device, not to a thread: the first caller reads them until it yields.
     bool claim_async_events() { return !async_claimed_.exchange(true); }
+    void yield_async_events() { async_claimed_.store(false); }
 
   private:
     Device() = default;

@@ -70,12 +70,14 @@ Status VerbsPoller::set_up() {
     WSS_TRY(watch(channel_->fd, kEventChannel));
     WSS_TRY(watch(completion_channel_->fd, kCompletionChannel));
     WSS_TRY(watch(timer_.get(), kTimer));
-    if (device_->claim_async_events()) WSS_TRY(watch(device_->context()->async_fd, kDevice));
+    reads_device_events_ = device_->claim_async_events();
+    if (reads_device_events_) WSS_TRY(watch(device_->context()->async_fd, kDevice));
     return Status::ok();
 }
 
 VerbsPoller::~VerbsPoller() {
     WSS_ASSERT(free_slots_.size() == slots_.size(), "a poller outlives its connections");
+    if (reads_device_events_) device_->yield_async_events();
     if (unacked_ > 0) ibv_ack_cq_events(cq_.get(), unacked_);
 }
 

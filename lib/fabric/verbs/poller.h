@@ -101,6 +101,7 @@ class VerbsPoller final : public Poller {
     Cq cq_;
     Fd timer_;
     Fd epoll_;
+    bool reads_device_events_ = false;
 
     // Of the thread.
     std::array<ibv_wc, kBatch> batch_;

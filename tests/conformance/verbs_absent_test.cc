@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user reads who asks for RDMA where there is none. Runs on any machine.
+#include <gtest/gtest.h>
+
+#include "lib/fabric/open.h"
+
+namespace wss::fabric {
+namespace {
+
+TEST(VerbsAbsent, an_address_without_rdma_device_says_what_is_missing) {
+    // Reserved for documentation (RFC 5737): no machine has it.
+    auto opened = open(*Address::parse("rdma://203.0.113.1", 5555));
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.status().code(), Code::kNotFound) << opened.status().to_string();
+    EXPECT_NE(opened.status().text().find("203.0.113.1"), std::string::npos) << opened.status().to_string();
+    EXPECT_NE(opened.status().text().find("rdma link add"), std::string::npos) << opened.status().to_string();
+}
+
+TEST(VerbsAbsent, an_unknown_host_is_named) {
+    auto opened = open(*Address::parse("rdma://no-such-host.invalid", 5555));
+    ASSERT_FALSE(opened);
+    EXPECT_NE(opened.status().text().find("no-such-host.invalid"), std::string::npos)
+        << opened.status().to_string();
+}
+
+}  // namespace
+}  // namespace wss::fabric

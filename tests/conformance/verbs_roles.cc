@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// One end of a connection in a process of its own, for tests that kill it, cut its link or take its device
+// away (tests/system/test_fabric_verbs.py and verbs_close_test.cc). The environment chooses it in place of
+// the tests:
+//   WSS_TEST_RDMA_ROLE=serve WSS_TEST_RDMA=rdma://HOST:PORT    accepts one connection, receives its messages
+//   WSS_TEST_RDMA_ROLE=send  …     connects and sends one message after the other, each when the last is
+//   complete WSS_TEST_RDMA_ROLE=idle  …     connects, sends one message and is silent
+// Says "ready" when data flows, and how the connection ended. Ends by itself after a minute.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/fabric/open.h"
+
+namespace wss::fabric {
+namespace {
+
+constexpr size_t kReceives = 32;
+constexpr uint32_t kMessage = 64;
+
+class Role final : public ConnectionHandler, public ListenHandler {
+  public:
+    Role(std::string_view name, Address where) : name_(name), where_(std::move(where)) {}
+
+    // The exit status: 0 closed, 1 never connected, 2 out of time.
+    int run() {
+        if (Status started = start(); !started) {
+            std::printf("failed: %s\n", started.to_string().c_str());
+            return 1;
+        }
+        Nanoseconds bound = SystemClock().now() + from_s(60);
+        while (!over_ && SystemClock().now() < bound) poller_->poll();
+        connection_.reset();
+        return over_ ? status_ : 2;
+    }
+
+    void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept override {
+        auto made = request->create(*poller_, {}, *this);
+        if (!made) return;
+        connection_ = std::move(*made);
+        for (uint64_t i = 0; i < kReceives; ++i) receive(i);
+        if (Status accepted = connection_->accept({}); !accepted)
+            std::printf("failed: %s\n", accepted.to_string().c_str());
+    }
+    void on_established(Connection&, std::span<const std::byte>) noexcept override {
+        if (name_ != "serve") send();
+    }
+    void on_refused(Connection&, const Status& why, std::span<const std::byte>) noexcept override {
+        std::printf("refused: %s\n", why.to_string().c_str());
+        over_ = true;
+        status_ = 1;
+    }
+    void on_completions(Connection&, std::span<const Completion> done) noexcept override {
+        for (const Completion& one : done) {
+            if (one.status != CompletionStatus::kOk) continue;
+            if (!std::exchange(ready_, true)) std::printf("ready\n");
+            if (name_ == "serve") receive(one.cookie);
+            if (name_ == "send") send();
+        }
+    }
+    void on_closed(Connection&, const Status& why) noexcept override {
+        std::printf("closed: %s\n", why.to_string().c_str());
+        over_ = true;
+    }
+
+  private:
+    Status start() {
+        auto fabric = open(where_);
+        if (!fabric) return fabric.status();
+        fabric_ = std::move(*fabric);
+        auto poller = fabric_->create_poller(512);
+        if (!poller) return poller.status();
+        poller_ = std::move(*poller);
+        auto memory = fabric_->allocate(kMessage * kReceives, Access::kLocal);
+        if (!memory) return memory.status();
+        memory_ = std::move(*memory);
+        if (name_ == "serve") {
+            auto listening = poller_->listen(where_, *this);
+            if (!listening) return listening.status();
+            listener_ = std::move(*listening);
+            std::printf("listening\n");
+            return Status::ok();
+        }
+        auto made = poller_->connect(where_, {}, {}, *this);
+        if (!made) return made.status();
+        connection_ = std::move(*made);
+        return Status::ok();
+    }
+    Segment segment(uint64_t i) const {
+        return {memory_->bytes().data() + i * kMessage, kMessage, memory_->lkey()};
+    }
+    void receive(uint64_t i) {
+        Segment one = segment(i);
+        Receive receive{.cookie = i, .segments = {&one, 1}};
+        // Fails only when the connection is closing.
+        [[maybe_unused]] Code code = connection_->post_receives({&receive, 1});
+    }
+    void send() {
+        Segment one = segment(0);
+        WorkRequest request{.op = Op::kSend, .segments = {&one, 1}};
+        [[maybe_unused]] Code code = connection_->post({&request, 1});
+    }
+
+    const std::string_view name_;
+    const Address where_;
+    std::unique_ptr<Fabric> fabric_;
+    std::unique_ptr<Poller> poller_;
+    std::unique_ptr<Region> memory_;
+    std::unique_ptr<Listener> listener_;
+    std::unique_ptr<Connection> connection_;
+    bool ready_ = false;
+    bool over_ = false;
+    int status_ = 0;
+};
+
+[[maybe_unused]] const bool played = [] {
+    const char* name = std::getenv("WSS_TEST_RDMA_ROLE");
+    const char* where = std::getenv("WSS_TEST_RDMA");
+    if (name == nullptr || where == nullptr) return false;
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    int status = 1;
+    if (auto address = Address::parse(where, 0)) status = Role(name, *address).run();
+    std::fflush(stdout);
+    _exit(status);
+}();
+
+}  // namespace
+}  // namespace wss::fabric
