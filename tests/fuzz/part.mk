@@ -12,6 +12,9 @@ FUZZ_CXXFLAGS = -std=c++20 -O1 -g $(FUZZ_SANITIZE) -fno-omit-frame-pointer $(WAR
 
 iu_fuzz_SOURCES := $(wildcard lib/wire/*.cc)
 cdb_fuzz_SOURCES := $(wildcard lib/wire/*.cc target/scsi/*.cc) lib/base/status.cc
+config_fuzz_SOURCES := $(wildcard lib/base/*.cc) lib/io/filter/filter.cc target/control/config.cc \
+	target/volume/volume.cc target/volume/state_file.cc
+tcp_frame_fuzz_SOURCES := $(wildcard lib/fabric/stream/*.cc) lib/fabric/fabric.cc lib/base/status.cc lib/base/clock.cc
 
 $(FUZZ_BUILD)/%.o: %.cc
 	@mkdir -p $(@D)

@@ -45,6 +45,8 @@ Status EventPoller::start() {
 
 EventPoller::~EventPoller() {
     WSS_ASSERT(connections_ == 0, "a poller outlives its connections");
+    for (Slot& slot : slots_)  // a listener may die later than its poller, deaf meanwhile
+        if (slot.object != nullptr) slot.object->poller_ = nullptr;
 }
 
 void EventPoller::enrol(Watched& object) {

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// A peer that does not keep to the protocol of tcp: whatever it sends, it alone loses its connection.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "lib/base/clock.h"
+#include "lib/fabric/stream/frame.h"
+#include "lib/fabric/stream/poller.h"
+#include "lib/fabric/tcp/tcp.h"
+
+namespace wss::fabric::tcp {
+namespace {
+
+using stream::encode;
+using stream::Frame;
+using stream::FrameType;
+using stream::Hello;
+using stream::HelloKind;
+
+struct Heard final : ConnectionHandler {
+    void on_established(Connection&, std::span<const std::byte>) noexcept override { established = true; }
+    void on_refused(Connection&, const Status&, std::span<const std::byte>) noexcept override {
+        closed = true;
+    }
+    void on_completions(Connection&, std::span<const Completion> batch) noexcept override {
+        for (const Completion& completion : batch) good += completion.status == CompletionStatus::kOk;
+    }
+    void on_closed(Connection&, const Status& status) noexcept override {
+        closed = true;
+        why = status;
+    }
+    bool established = false, closed = false;
+    int good = 0;
+    Status why;
+};
+
+class HostileTcp : public testing::Test, public ListenHandler {
+  public:
+    void SetUp() override {
+        listener =
+            std::move(*poller->listen({.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 0}, *this));
+        arena = std::move(*fabric->allocate(4096, Access::kRemoteReadWrite));
+    }
+    void TearDown() override {
+        hostile.reset();
+        if (connection != nullptr && !heard.closed) connection->close();
+        if (connection != nullptr) wait([&] { return heard.closed; });
+        connection.reset();
+    }
+    void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept override {
+        ++requests;
+        ConnectionOptions options{.read_depth = 2};
+        connection = std::move(*request->create(*poller, options, heard));
+        ASSERT_TRUE(connection->accept({}));
+    }
+    template <typename Done>
+    bool wait(Done&& done) {
+        SystemClock clock;
+        Nanoseconds deadline = clock.now() + from_s(10);
+        while (!done()) {
+            poller->poll();
+            if (clock.now() > deadline) return false;
+        }
+        return true;
+    }
+    void dial() {
+        hostile = stream::Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in to{.sin_family = AF_INET,
+                       .sin_port = htons(listener->address().port),
+                       .sin_addr = {htonl(INADDR_LOOPBACK)},
+                       .sin_zero = {}};
+        ASSERT_EQ(connect(hostile.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    }
+    void say(std::span<const std::byte> bytes) {
+        ASSERT_EQ(::send(hostile.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(bytes.size()));
+    }
+    void greet() {
+        ASSERT_NO_FATAL_FAILURE(dial());
+        std::array<std::byte, stream::kHelloBytes> bytes;
+        encode(Hello{.kind = HelloKind::kConnect, .read_depth = 2}, bytes);
+        ASSERT_NO_FATAL_FAILURE(say(bytes));
+        ASSERT_TRUE(wait([&] { return heard.established; }));
+    }
+    void expect_thrown_out(const Frame& frame, Code code = Code::kInvalid) {
+        ASSERT_NO_FATAL_FAILURE(greet());
+        std::array<std::byte, stream::kFrameBytes> bytes;
+        encode(frame, bytes.data());
+        ASSERT_NO_FATAL_FAILURE(say(bytes));
+        ASSERT_TRUE(wait([&] { return heard.closed; }));
+        EXPECT_EQ(heard.why.code(), code) << heard.why.to_string();
+    }
+    // The server said goodbye to the raw socket.
+    bool hung_up() {
+        return wait([&] {
+            char byte;
+            ssize_t got = recv(hostile.get(), &byte, 1, MSG_DONTWAIT);
+            return got == 0 || (got < 0 && errno == ECONNRESET);
+        });
+    }
+
+    std::unique_ptr<Fabric> fabric = std::move(*open());
+    std::unique_ptr<Poller> poller = std::move(*fabric->create_poller(64));
+    std::unique_ptr<Region> arena;
+    std::unique_ptr<Listener> listener;
+    stream::Descriptor hostile;
+    Heard heard;
+    std::unique_ptr<Connection> connection;
+    int requests = 0;
+};
+
+TEST_F(HostileTcp, a_stranger_is_hung_up_on_and_never_heard_of) {
+    ASSERT_NO_FATAL_FAILURE(dial());
+    std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + std::string(300, 'x');
+    ASSERT_NO_FATAL_FAILURE(say(std::as_bytes(std::span(http))));
+    EXPECT_TRUE(hung_up());
+    EXPECT_EQ(requests, 0);
+}
+
+TEST_F(HostileTcp, an_unknown_frame_ends_the_connection) {
+    expect_thrown_out({.type = static_cast<FrameType>(77)});
+}
+
+TEST_F(HostileTcp, counting_more_than_was_sent_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kAcknowledge, .acknowledged = 1});
+}
+
+TEST_F(HostileTcp, credits_beyond_every_limit_end_the_connection) {
+    expect_thrown_out({.type = FrameType::kAcknowledge, .credits = 0x7fffffff});
+}
+
+TEST_F(HostileTcp, a_message_without_a_receive_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kSend, .length = 1 << 20});
+}
+
+TEST_F(HostileTcp, an_immediate_without_a_receive_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kPlacedImmediate, .address = 100});
+}
+
+TEST_F(HostileTcp, read_data_that_was_not_asked_for_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kReadData, .length = 100});
+}
+
+TEST_F(HostileTcp, the_end_of_a_read_that_was_not_asked_for_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kReadEnd});
+}
+
+TEST_F(HostileTcp, a_refusal_of_nothing_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kRefuse, .status = 2, .immediate = 0});
+}
+
+TEST_F(HostileTcp, what_only_shm_says_ends_the_connection) {
+    expect_thrown_out({.type = FrameType::kGrantAsk, .rkey = 1});
+}
+
+TEST_F(HostileTcp, an_access_out_of_bounds_is_refused) {
+    expect_thrown_out({.type = FrameType::kWrite,
+                       .length = 100,
+                       .address = arena->remote_address() + 4000,
+                       .rkey = arena->rkey()},
+                      Code::kPermission);
+}
+
+TEST_F(HostileTcp, more_reads_than_agreed_end_the_connection) {
+    ASSERT_NO_FATAL_FAILURE(greet());
+    std::array<std::byte, stream::kFrameBytes> bytes;
+    std::vector<std::byte> all;
+    encode(
+        {.type = FrameType::kRead, .length = 4096, .address = arena->remote_address(), .rkey = arena->rkey()},
+        bytes.data());
+    for (int i = 0; i < 100; ++i) all.insert(all.end(), bytes.begin(), bytes.end());
+    ASSERT_NO_FATAL_FAILURE(say(all));
+    ASSERT_TRUE(wait([&] { return heard.closed; }));
+    EXPECT_EQ(heard.why.code(), Code::kInvalid) << heard.why.to_string();
+}
+
+TEST_F(HostileTcp, a_frame_that_never_ends_is_only_waited_for) {
+    ASSERT_NO_FATAL_FAILURE(greet());
+    std::array<std::byte, stream::kFrameBytes> bytes;
+    encode({.type = FrameType::kWrite,
+            .length = 4096,
+            .address = arena->remote_address(),
+            .rkey = arena->rkey()},
+           bytes.data());
+    ASSERT_NO_FATAL_FAILURE(say(bytes));
+    for (int i = 0; i < 1000; ++i) poller->poll();
+    EXPECT_FALSE(heard.closed);
+    hostile.reset();
+    EXPECT_TRUE(wait([&] { return heard.closed; }));
+}
+
+TEST_F(HostileTcp, random_frames_never_crash_and_leave_others_alone) {
+    uint64_t seed = Random::entropy();
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    for (int round = 0; round < 300; ++round) {
+        heard = Heard();
+        ASSERT_NO_FATAL_FAILURE(greet());
+        std::vector<std::byte> all;
+        for (int i = 0; i < 20; ++i) {
+            std::array<std::byte, stream::kFrameBytes> bytes;
+            Frame frame{.type = static_cast<FrameType>(1 + random.below(11)),
+                        .flags = static_cast<uint8_t>(random.below(2)),
+                        .length = static_cast<uint32_t>(random.below(5000)),
+                        .address = arena->remote_address() + random.below(5000) - 500,
+                        .rkey = random.chance(4) ? static_cast<uint32_t>(random.next()) : arena->rkey(),
+                        .immediate = static_cast<uint32_t>(random.below(4)),
+                        .acknowledged = static_cast<uint32_t>(random.below(2)),
+                        .credits = static_cast<uint32_t>(random.below(3))};
+            encode(frame, bytes.data());
+            all.insert(all.end(), bytes.begin(), bytes.end());
+            size_t payload = random.chance(3) ? frame.length : random.below(200);
+            all.insert(all.end(), payload, static_cast<std::byte>(random.next()));
+        }
+        [[maybe_unused]] ssize_t sent =
+            ::send(hostile.get(), all.data(), all.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        for (int i = 0; i < 20; ++i) poller->poll();
+        hostile.reset();
+        ASSERT_TRUE(wait([&] { return heard.closed; }));
+        connection.reset();
+    }
+}
+
+}  // namespace
+}  // namespace wss::fabric::tcp

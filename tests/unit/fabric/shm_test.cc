@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only the shm fabric can get wrong: rings shared with an untrusted peer, seals, socket files, and the
+// promise that a READ needs no peer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "lib/fabric/shm/grants.h"
+#include "lib/fabric/shm/ring.h"
+#include "lib/fabric/shm/shm.h"
+#include "lib/fabric/shm/socket.h"
+
+namespace wss::fabric::shm {
+namespace {
+
+// Both ends of the rings of one connection, as two mappings of one memfd.
+struct RingPair {
+    RingPair() {
+        SharedMemory memory = std::move(*make_shared("test", sizeof(Area), false));
+        Mapping other = std::move(*map_shared(memory.fd.get(), sizeof(Area), true));
+        area = reinterpret_cast<Area*>(memory.mapping.data());
+        ends[0].attach(std::move(memory.mapping), 0);
+        ends[1].attach(std::move(other), 1);
+    }
+    Area* area;
+    Rings ends[2];
+};
+
+ssize_t put(Rings& rings, std::span<const std::byte> bytes) {
+    iovec vec{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+    return rings.write({&vec, 1});
+}
+ssize_t take(Rings& rings, std::span<std::byte> bytes) {
+    iovec vec{.iov_base = bytes.data(), .iov_len = bytes.size()};
+    return rings.read({&vec, 1});
+}
+
+TEST(ShmRing, a_full_ring_takes_no_more_and_an_empty_one_gives_nothing) {
+    RingPair pair;
+    std::vector<std::byte> bytes(kRingBytes + 10);
+    EXPECT_EQ(take(pair.ends[1], bytes), -EAGAIN);
+    EXPECT_EQ(put(pair.ends[0], bytes), static_cast<ssize_t>(kRingBytes));
+    EXPECT_EQ(put(pair.ends[0], bytes), -EAGAIN);
+    EXPECT_FALSE(pair.ends[0].has_space());
+    EXPECT_EQ(take(pair.ends[1], std::span(bytes).first(5)), 5);
+    EXPECT_TRUE(pair.ends[0].has_space());
+    EXPECT_EQ(put(pair.ends[0], bytes), 5);
+}
+
+TEST(ShmRing, positions_that_cannot_be_true_are_noticed) {
+    RingPair pair;
+    std::array<std::byte, 16> bytes{};
+    pair.area->directions[0].head.value.store(kRingBytes + 1);
+    EXPECT_EQ(take(pair.ends[1], bytes), -EPROTO);
+    pair.area->directions[0].head.value.store(UINT64_MAX);
+    EXPECT_EQ(take(pair.ends[1], bytes), -EPROTO);
+    pair.area->directions[1].tail.value.store(1);
+    EXPECT_EQ(put(pair.ends[1], bytes), -EPROTO) << "more taken than was put";
+}
+
+TEST(ShmRing, two_threads_exchange_a_stream_and_no_sleep_is_missed) {
+    RingPair pair;
+    constexpr uint64_t kTotal = 20u << 20;
+    std::atomic<int> wakings[2]{};  // what the socket does in a connection
+    auto rest = [&](int side) {
+        if (!pair.ends[side].sleep()) return;
+        while (wakings[side].load() == 0) std::this_thread::yield();
+        wakings[side].store(0);
+        pair.ends[side].awake();
+    };
+    auto wake = [&](int side) {
+        if (pair.ends[1 - side].peer_needs_waking()) wakings[side].fetch_add(1);
+    };
+    std::thread producer([&] {
+        Random random(1);
+        uint64_t sent = 0;
+        std::vector<std::byte> bytes(5000);
+        while (sent < kTotal) {
+            size_t length = std::min<uint64_t>(1 + random.below(bytes.size()), kTotal - sent);
+            for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>((sent + i) * 31 >> 3);
+            size_t done = 0;
+            while (done < length) {
+                ssize_t put_now = put(pair.ends[0], std::span(bytes).subspan(done, length - done));
+                wake(1);
+                if (put_now > 0)
+                    done += static_cast<size_t>(put_now);
+                else
+                    rest(0);
+            }
+            sent += length;
+        }
+    });
+    Random random(2);
+    uint64_t received = 0;
+    uint64_t wrong = 0;
+    std::vector<std::byte> bytes(7000);
+    while (received < kTotal) {
+        ssize_t got = take(pair.ends[1], std::span(bytes).first(1 + random.below(bytes.size())));
+        wake(0);
+        if (got <= 0) {
+            rest(1);
+            continue;
+        }
+        for (ssize_t i = 0; i < got; ++i)
+            wrong += bytes[i] != static_cast<std::byte>((received + i) * 31 >> 3);
+        received += static_cast<uint64_t>(got);
+    }
+    producer.join();
+    EXPECT_EQ(wrong, 0u);
+}
+
+TEST(ShmMemory, read_only_memory_cannot_be_mapped_or_written_by_whoever_gets_it) {
+    SharedMemory memory = std::move(*make_shared("test", 4096, true));
+    memory.mapping.data()[0] = std::byte{7};
+    EXPECT_FALSE(map_shared(memory.fd.get(), 4096, true));
+    EXPECT_LT(pwrite(memory.fd.get(), "x", 1, 0), 0);
+    Mapping mapping = std::move(*map_shared(memory.fd.get(), 4096, false));
+    EXPECT_EQ(mapping.data()[0], std::byte{7});
+    EXPECT_NE(mprotect(mapping.data(), 4096, PROT_READ | PROT_WRITE), 0);
+    EXPECT_NE(ftruncate(memory.fd.get(), 0), 0) << "would fault whoever maps it";
+}
+
+TEST(ShmMemory, a_descriptor_that_could_fault_us_is_refused) {
+    stream::Descriptor unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(ftruncate(unsealed.get(), 8192), 0);
+    EXPECT_FALSE(map_shared(unsealed.get(), 8192, false)) << "may be shrunk under us";
+    SharedMemory small = std::move(*make_shared("test", 4096, false));
+    EXPECT_FALSE(map_shared(small.fd.get(), 8192, false)) << "smaller than was said";
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    EXPECT_FALSE(map_shared(ends[0], 4096, false)) << "no memory at all";
+    close(ends[0]);
+    close(ends[1]);
+}
+
+std::string fresh_path(const char* name) {
+    return fmt::format("/tmp/wss-shm-test-{}-{}.sock", getpid(), name);
+}
+
+TEST(ShmSocket, the_file_is_for_its_owner_alone_and_a_stale_one_is_replaced) {
+    std::string path = fresh_path("stale");
+    Result<stream::Descriptor> first = listen_at(path);
+    ASSERT_TRUE(first) << first.status().to_string();
+    struct stat status {};
+    ASSERT_EQ(lstat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u);
+    EXPECT_EQ(listen_at(path).status().code(), Code::kBusy) << "a living listener is not robbed";
+    first->reset();
+    EXPECT_TRUE(listen_at(path)) << "a dead one's file does not stand in the way";
+    unlink(path.c_str());
+}
+
+TEST(ShmSocket, a_file_that_is_no_socket_is_left_alone) {
+    std::string path = fresh_path("file");
+    close(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    EXPECT_EQ(listen_at(path).status().code(), Code::kExists);
+    struct stat status {};
+    EXPECT_EQ(lstat(path.c_str(), &status), 0);
+    unlink(path.c_str());
+    EXPECT_EQ(listen_at("/" + std::string(200, 'x')).status().code(), Code::kInvalid);
+}
+
+TEST(ShmSocket, descriptors_beyond_the_limit_are_refused_and_not_leaked) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    stream::Descriptor here(ends[0]), there(ends[1]);
+    int probe = dup(0);
+    close(probe);
+    std::array<std::byte, 8> bytes{};
+    std::array<int, kDescriptorsMax> fds;
+    fds.fill(here.get());
+    ASSERT_EQ(send(here.get(), bytes, fds), 0);
+    {
+        Message message = receive(there.get(), std::span(bytes).first(4));
+        EXPECT_EQ(message.bytes, -EMSGSIZE) << "longer than asked for";
+    }
+    int after = dup(0);
+    close(after);
+    EXPECT_EQ(after, probe) << "descriptors were closed";
+}
+
+TEST(ShmGrants, what_cannot_be_true_of_a_region_is_refused) {
+    SharedMemory validity = std::move(*make_shared("test", kValidityBytes, true));
+    std::atomic<uint32_t> busy{0};
+    Grants grants;
+    grants.attach(std::move(validity.mapping), &busy, 0);
+    GrantMessage good{.rkey = 1,
+                      .kind = GrantKind::kForeign,
+                      .access = Access::kRemoteRead,
+                      .validity = {.slot = 1, .generation = 1},
+                      .address = 4096,
+                      .length = 4096};
+    EXPECT_TRUE(grants.take(good, {}));
+    GrantMessage bad = good;
+    bad.validity.slot = kSlots;
+    EXPECT_FALSE(grants.take(bad, {}));
+    bad = good;
+    bad.address = UINT64_MAX - 100;
+    EXPECT_FALSE(grants.take(bad, {}));
+    bad = good;
+    bad.access = static_cast<Access>(9);
+    EXPECT_FALSE(grants.take(bad, {}));
+    bad = good;
+    bad.kind = GrantKind::kMapped;
+    EXPECT_TRUE(grants.take(bad, {})) << "without its memory a grant is used by frames";
+    stream::SendEntry entry{.remote = {.address = 4096, .rkey = 1}, .length = 8, .op = Op::kRead};
+    EXPECT_FALSE(grants.move(entry, {}));
+}
+
+// --- two ends in one process ---
+
+struct Heard final : ConnectionHandler {
+    void on_established(Connection&, std::span<const std::byte>) noexcept override { established = true; }
+    void on_refused(Connection&, const Status&, std::span<const std::byte>) noexcept override {
+        closed = true;
+    }
+    void on_completions(Connection&, std::span<const Completion> batch) noexcept override {
+        for (const Completion& completion : batch) {
+            ++completions;
+            status = completion.status;
+        }
+    }
+    void on_closed(Connection&, const Status&) noexcept override { closed = true; }
+    bool established = false, closed = false;
+    int completions = 0;
+    CompletionStatus status = CompletionStatus::kOther;
+};
+
+class ShmPair : public testing::Test, public ListenHandler {
+  public:
+    void SetUp() override {
+        Address address{.scheme = Scheme::kShm, .host = fresh_path("pair"), .port = 0};
+        listener = std::move(*server_poller->listen(address, *this));
+        client = std::move(*client_poller->connect(address, {}, {}, client_heard));
+        for (int i = 0; i < 10'000 && !(client_heard.established && server_heard.established); ++i) poll();
+        ASSERT_TRUE(client_heard.established && server_heard.established);
+    }
+    void TearDown() override {
+        client->close();
+        for (int i = 0; i < 10'000 && !(client_heard.closed && server_heard.closed); ++i) poll();
+        ASSERT_TRUE(client_heard.closed && server_heard.closed);
+    }
+    void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept override {
+        server = std::move(*request->create(*server_poller, {}, server_heard));
+        ASSERT_TRUE(server->accept({}));
+    }
+    void poll() {
+        client_poller->poll();
+        server_poller->poll();
+    }
+    // True if `op` completes well although only the client runs, after a first one for which both did.
+    bool completes_without_the_peer(Op op, const Region& region) {
+        Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
+        WorkRequest request{.op = op,
+                            .segments = {&one, 1},
+                            .remote = {.address = region.remote_address(), .rkey = region.rkey()}};
+        if (client->post({&request, 1}) != Code::kOk) return false;
+        int before = client_heard.completions;
+        for (int i = 0; i < 10'000 && client_heard.completions == before; ++i) poll();
+        if (client_heard.status != CompletionStatus::kOk) return false;
+        if (client->post({&request, 1}) != Code::kOk) return false;
+        client_poller->poll();  // once is enough
+        return client_heard.completions == before + 2 && client_heard.status == CompletionStatus::kOk;
+    }
+
+    std::unique_ptr<Fabric> client_fabric = std::move(*open());
+    std::unique_ptr<Fabric> server_fabric = std::move(*open());
+    std::unique_ptr<Poller> client_poller = std::move(*client_fabric->create_poller(64));
+    std::unique_ptr<Poller> server_poller = std::move(*server_fabric->create_poller(64));
+    std::unique_ptr<Region> local = std::move(*client_fabric->allocate(4096, Access::kLocal));
+    std::unique_ptr<Listener> listener;
+    Heard client_heard, server_heard;
+    std::unique_ptr<Connection> client, server;
+};
+
+TEST_F(ShmPair, reads_and_writes_of_allocated_memory_need_no_peer) {
+    auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
+    EXPECT_TRUE(completes_without_the_peer(Op::kRead, *region));
+    EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
+}
+
+TEST_F(ShmPair, reads_and_writes_of_foreign_memory_need_no_peer_either) {
+    std::vector<std::byte> memory(4096);
+    auto region = std::move(*server_fabric->register_memory(memory, Access::kRemoteReadWrite));
+    EXPECT_TRUE(completes_without_the_peer(Op::kRead, *region));
+    EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
+}
+
+}  // namespace
+}  // namespace wss::fabric::shm
