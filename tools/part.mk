@@ -11,6 +11,20 @@ TOOLS := $(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES)))))
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
 .PHONY: programs
-programs: $(BUILD)/wss-target $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN)
+programs: $(BUILD)/wss-target $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN) $(BUILD)/libwss.so
+
+# make install DESTDIR=... PREFIX=/usr/local; the module has `make modules-install`, which wants the kernel it is for.
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+NBDKIT_PLUGIN_DIR ?= $(shell pkg-config --variable=plugindir nbdkit 2>/dev/null || echo $(LIBDIR)/nbdkit/plugins)
+UDEV_RULES_DIR ?= /lib/udev/rules.d
+install: programs ## install programs, library, header, nbdkit plugin and udev rule (PREFIX=, DESTDIR=)
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/,$(TOOLS)) $(BUILD)/wss-target
+	install -D -m 644 $(BUILD)/libwss.so $(DESTDIR)$(LIBDIR)/libwss.so.0
+	ln -sf libwss.so.0 $(DESTDIR)$(LIBDIR)/libwss.so
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include lib/initiator/wss.h
+	install -D -m 644 -t $(DESTDIR)$(NBDKIT_PLUGIN_DIR) $(NBDKIT_PLUGIN)
+	install -D -m 644 -t $(DESTDIR)$(UDEV_RULES_DIR) tools/udev/60-wss.rules
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss README.md Documentation/*.md Documentation/examples/*
 
 -include $(TOOL_SOURCES:%.cc=$(BUILD)/%.d)
