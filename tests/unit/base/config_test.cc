@@ -94,7 +94,11 @@ TEST(Config, malformed_toml_names_the_line) {
     EXPECT_EQ(error_of("flag = true\nnumber = = 5").rfind("x.toml:2: ", 0), 0u);
     EXPECT_EQ(error_of("text = \"unfinished").rfind("x.toml:1: ", 0), 0u);
     EXPECT_EQ(error_of("flag = true\nflag = false").rfind("x.toml:2: ", 0), 0u);
-    error_of("texts = " + std::string(100000, '['));  // no crash
+    // No crash, whatever the nesting and the odd character.
+    error_of("texts = " + std::string(100000, '['));
+    for (const char* text :
+         {"[$]", "[[\x01]]", "[[", "[", "a.$ = 1", "a = {$ = 1}", "a = {", "a = \"\\", "\xff = 1"})
+        error_of(text);
 }
 
 TEST(Config, a_file_that_cannot_be_read_is_named) {

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wssctl against a running target, and against a picture of the driver's sysfs: answers, exit status, words."""
+
+import json
+import os
+
+import pytest
+
+from .programs import BUILD, Target, run
+
+WSSCTL = BUILD / "wssctl"
+DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
+
+
+@pytest.fixture
+def socket(tmp_path):
+    """The control socket of a target with one volume and a state file."""
+    path = tmp_path / "control.sock"
+    # The last --control counts: the one that Target gives is "none".
+    config = tmp_path / "wss.toml"
+    config.write_text(f'control = "{path}"\nstate = "{tmp_path}/state.json"\n')
+    target = Target("tcp://127.0.0.1:0", {"first": "ram:1M"}, tmp_path, "--config", str(config))
+    at = target.command.index("--control")
+    del target.command[at:at + 2]
+    with target:
+        yield path
+
+
+def wssctl(*words, status=DONE):
+    done = run(WSSCTL, *words, check=False)
+    assert done.returncode == status, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def answer(*words):
+    return json.loads(wssctl(*words, "--json").stdout)
+
+
+def test_volumes_live_from_create_to_delete(socket, tmp_path):
+    control = ("--control", socket)
+    made = answer(*control, "volume", "create", "disk", f"aio:{tmp_path}/disk.img", "--size", "4M", "--create")
+    assert made["size"] == 4 << 20 and made["lun"] == 1 and made["block_size"] in (512, 4096)
+    assert answer(*control, "volume", "resize", "disk", "8M")["size"] == 8 << 20
+    assert os.path.getsize(tmp_path / "disk.img") == 8 << 20
+    assert answer(*control, "volume", "set", "disk", "--read-only", "on")["read_only"] is True
+    assert [volume["name"] for volume in answer(*control, "volume", "list")] == ["first", "disk"]
+    assert "8.00 MiB" in wssctl(*control, "volume", "list").stdout
+    assert set(answer(*control, "stats")["target"]["volumes"]) == {"first", "disk"}
+    assert answer(*control, "session", "list") == {"sessions": []}
+    wssctl(*control, "volume", "delete", "disk")
+    assert [volume["name"] for volume in answer(*control, "volume", "list")] == ["first"]
+    assert os.path.exists(tmp_path / "disk.img"), "deleting a volume does not delete data"
+    assert answer(*control, "ping")["program"] == "wss-target"
+
+
+@pytest.mark.parametrize("words, said", [
+    (("volume", "create", "first", "ram:1M"), "there is a volume first already"),
+    (("volume", "create", "x", "floppy:1"), "'floppy:1' is no backend"),
+    (("volume", "create", "x", "aio:/nonexistent/x"), "/nonexistent/x"),
+    (("volume", "create", "a/b", "ram:1M"), "is no volume name"),
+    (("volume", "resize", "first", "1X"), "'1X' is no size"),
+    (("volume", "delete", "nobody"), "there is no volume nobody"),
+])
+def test_what_the_target_refuses_is_said_with_exit_1(socket, words, said):
+    assert said in wssctl("--control", socket, *words, status=FAILED).stderr
+
+
+@pytest.mark.parametrize("words, said", [
+    (("volune", "list"), "did you mean 'volume'?"),
+    (("volume", "lst"), "did you mean 'list'?"),
+    (("volume", "list", "--jsno"), "did you mean '--json'?"),
+    (("volume", "create", "x"), "BACKEND"),
+    (("map", "10.0.0.1:5555"), "VOLUME"),
+    (("map", "10.0.0.1:5555", "two words"), "blanks"),
+    ((), "subcommand"),
+])
+def test_wrong_usage_is_exit_2(words, said):
+    assert said in wssctl(*words, status=USAGE).stderr
+
+
+def test_who_is_not_there_is_exit_3(tmp_path):
+    assert "no wss-target answers" in wssctl("--control", tmp_path / "none", "ping", status=NOT_REACHABLE).stderr
+    for words in (("list",), ("map", "10.0.0.1:5555", "v"), ("unmap", "wss0"), ("stats", "--driver")):
+        assert "modprobe wss" in wssctl("--sysfs", tmp_path, *words, status=NOT_REACHABLE).stderr
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    """A driver with one session and one device."""
+    root = tmp_path / "sys"
+    files = {"class/wss/map": "", "class/wss/unmap": "", "class/wss/last_error": "no volume of that name\n",
+             "class/wss/session0/target": "10.0.0.1:5555\n", "class/wss/session0/state": "live\n",
+             "class/wss/session0/stats/requests": "200\n", "class/wss/session0/stats/regions_registered": "200\n",
+             "block/wss0/size": "2048\n", "block/wss0/ro": "0\n", "block/wss0/wss/volume": "disk0\n",
+             "block/wss0/wss/session": "session0\n", "block/wss0/wss/state": "live\n", "block/wss0/wss/wwid": "naa.3001\n"}
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_the_driver_is_told_in_its_own_words(sysfs):
+    wssctl("--sysfs", sysfs, "map", "rdma://10.0.0.1:5555", "disk1", "queues=2")
+    assert (sysfs / "class/wss/map").read_text() == "target=rdma://10.0.0.1:5555 volume=disk1 queues=2"
+    wssctl("--sysfs", sysfs, "unmap", "/dev/wss0", "--force")
+    assert (sysfs / "class/wss/unmap").read_text() == "wss0 force"
+
+
+def test_devices_and_their_counters_are_listed(sysfs):
+    device, = answer("--sysfs", sysfs, "list")
+    assert device["device"] == "/dev/wss0" and device["size"] == 1 << 20 and device["target"] == "10.0.0.1:5555"
+    text = wssctl("--sysfs", sysfs, "stats", "--driver").stdout
+    assert "regions per request: 1.00" in text
+    counters = answer("--sysfs", sysfs, "stats", "--driver")["driver"]["sessions"]["session0"]["counters"]
+    assert counters == {"requests": 200, "regions_registered": 200}
+
+
+def test_the_drivers_reason_is_shown_when_it_refuses(sysfs):
+    (sysfs / "class/wss/map").unlink()
+    (sysfs / "class/wss/map").symlink_to("/dev/full")  # every write fails
+    said = wssctl("--sysfs", sysfs, "map", "10.0.0.1:5555", "nobody", status=FAILED).stderr
+    assert "no volume of that name" in said and "nobody" in said
