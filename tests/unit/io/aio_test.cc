@@ -3,11 +3,14 @@
 #include "lib/io/aio/aio.h"
 
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/unit/io/harness.h"
@@ -158,6 +161,74 @@ TEST(Aio, a_full_file_system_gives_no_space_and_the_queue_works_on) {
     }
     EXPECT_EQ(umount(folder.path().c_str()), 0);
 }
+
+// A block device made of a file; only for root on a machine that has them.
+class LoopDevice {
+  public:
+    LoopDevice(const std::string& file, uint64_t bytes, uint32_t block) {
+        file_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        int control = ::open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+        if (file_ < 0 || control < 0 || ftruncate(file_, static_cast<off_t>(bytes)) != 0) return;
+        int number = ioctl(control, LOOP_CTL_GET_FREE);
+        close(control);
+        path_ = "/dev/loop" + std::to_string(number);
+        device_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+        loop_config config{};
+        config.fd = static_cast<uint32_t>(file_);
+        config.block_size = block;
+        configured_ = device_ >= 0 && ioctl(device_, LOOP_CONFIGURE, &config) == 0;
+        // Its own descriptor would not hinder an exclusive opening, but it is not needed either.
+        if (device_ >= 0) close(device_);
+    }
+    ~LoopDevice() {
+        device_ = configured_ ? ::open(path_.c_str(), O_RDWR | O_CLOEXEC) : -1;
+        if (device_ >= 0) {
+            EXPECT_EQ(ioctl(device_, LOOP_CLR_FD), 0);
+            close(device_);
+        }
+        if (file_ >= 0) close(file_);
+    }
+    bool exists() const { return configured_; }
+    const std::string& path() const { return path_; }
+
+  private:
+    int file_ = -1, device_ = -1;
+    bool configured_ = false;
+    std::string path_;
+};
+
+class BlockDevice : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(BlockDevice, is_served_with_its_own_block_size_and_not_shared) {
+    TemporaryFolder folder;
+    LoopDevice device(folder.file("disk"), 8 << 20, GetParam());
+    if (!device.exists()) GTEST_SKIP() << "needs the right to make a loop device";
+    auto rig = Rig::open("aio:" + device.path());
+    ASSERT_NE(rig, nullptr);
+    Limits limits = rig->backend->limits();
+    EXPECT_EQ(limits.size, uint64_t{8 << 20});
+    EXPECT_EQ(limits.logical_block, GetParam());
+    EXPECT_EQ(open_error("aio:" + device.path()).code(), Code::kBusy) << "opened exclusively";
+    Buffer out(64 << 10, 16), in(64 << 10);
+    out.fill(1);
+    ASSERT_EQ(rig->run(Op::kWrite, 128 << 10, out.size(), out.data()), 0);
+    ASSERT_EQ(rig->run(Op::kFlush, 0, 0), 0);
+    ASSERT_EQ(rig->run(Op::kRead, 128 << 10, in.size(), in.data()), 0);
+    EXPECT_EQ(std::memcmp(out.data(), in.data(), in.size()), 0);
+    EXPECT_EQ(rig->run(Op::kRead, 0, 256, in.data()), EINVAL);
+    ASSERT_EQ(rig->run(Op::kWriteZeroes, 128 << 10, 8192), 0);
+    ASSERT_EQ(rig->run(Op::kRead, 128 << 10, 12288, in.data()), 0);
+    std::fill_n(out.data(), 8192, std::byte{0});
+    EXPECT_EQ(std::memcmp(out.data(), in.data(), 12288), 0);
+    if (limits.discard) {
+        EXPECT_EQ(rig->run(Op::kDiscard, 1 << 20, 1 << 20), 0);
+    }
+    EXPECT_EQ(rig->backend->resize(16 << 20).code(), Code::kNoSpace) << "a device is as large as it is";
+    EXPECT_EQ(open_error("aio:" + device.path(), {.size = 16 << 20}).code(), Code::kBusy);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sectors, BlockDevice, testing::Values(512u, 4096u),
+                         [](const auto& chosen) { return std::to_string(chosen.param); });
 
 }  // namespace
 }  // namespace wss::io::test
