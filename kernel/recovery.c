@@ -234,6 +234,8 @@ void wss_recover_work(struct work_struct *work)
 		wss_back_to_life(sess);
 		return;
 	}
+	if (READ_ONCE(sess->state) != WSS_RECOVERING)
+		return;
 	spin_lock_irq(&sess->lock);
 	if (err.text[0] && strcmp(err.text, sess->last_error.text))
 		sess->last_error = err;
