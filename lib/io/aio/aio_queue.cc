@@ -120,8 +120,10 @@ size_t AioQueue::poll() noexcept {
 }
 
 bool AioQueue::arm() noexcept {
-    uint64_t count;
-    [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
+    // Each operation under way adds one to the descriptor's count, some time after its completion is seen. An
+    // idle volume must not cost a system call, nor a late signal keep its reactor from sleeping.
+    uint64_t count = 0;
+    if (signals_due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count) signals_due_ -= count;
     // Only after draining: what completes from here on makes the descriptor readable again.
     if (ring_has_news() || inbox_.has_news()) return false;
     // Requests that wait while the kernel has none of ours would have nobody to wake us.
@@ -176,7 +178,7 @@ AioQueue::Prepared AioQueue::prepare(Request& request) noexcept {
         control.data = &request;
         return Prepared::kToKernel;
     }
-    backend_.worker().submit(request, inbox_);
+    to_worker(request);
     return Prepared::kElsewhere;
 }
 
@@ -203,6 +205,11 @@ AioQueue::Prepared AioQueue::prepare_transfer(Request& request) noexcept {
     return Prepared::kToKernel;
 }
 
+void AioQueue::to_worker(Request& request) noexcept {
+    ++signals_due_;
+    backend_.worker().submit(request, inbox_);
+}
+
 // Returns how many of the batch are off our hands; the others wait again, in order.
 size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
     size_t handed = 0;
@@ -210,6 +217,7 @@ size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
         int result = io_submit(context_, static_cast<long>(count - handed), batch + handed);
         if (result > 0) {
             in_kernel_ += static_cast<size_t>(result);
+            signals_due_ += static_cast<size_t>(result);
             handed += static_cast<size_t>(result);
             continue;
         }
@@ -278,7 +286,7 @@ void AioQueue::complete(Request& request, int64_t result) noexcept {
     --in_kernel_;
     if (request.op == Op::kFlush && result == -EINVAL) {
         backend_.no_async_flush();
-        backend_.worker().submit(request, inbox_);
+        to_worker(request);
     } else if (result == -EAGAIN || result == -EINTR) {
         retry(request, EIO);
     } else if (result < 0) {

@@ -39,6 +39,7 @@ class AioQueue final : public Queue {
     size_t start_waiting() noexcept;
     Prepared prepare(Request& request) noexcept;
     Prepared prepare_transfer(Request& request) noexcept;
+    void to_worker(Request& request) noexcept;
     size_t hand_over(iocb** batch, size_t count) noexcept;
     size_t reap() noexcept;
     size_t take_from_worker() noexcept;
@@ -63,6 +64,7 @@ class AioQueue final : public Queue {
     size_t waiting_count_ = 0;
     size_t in_kernel_ = 0;
     size_t in_flight_ = 0;
+    uint64_t signals_due_ = 0;            // additions to event_fd_ that we have not read yet
     std::byte* bounce_memory_ = nullptr;  // mapped when first needed
     std::vector<std::byte*> bounce_free_;
     Worker::Inbox inbox_;

@@ -72,7 +72,7 @@ TEST_P(EachBackend, done_is_called_once_and_never_from_submit) {
 
 TEST_P(EachBackend, more_requests_than_the_queue_is_deep_all_complete) {
     auto rig = open();
-    constexpr size_t kRequests = 1500;
+    constexpr size_t kRequests = 600;
     Buffer buffer(kRequests * 512);
     buffer.fill(2);
     std::vector<std::unique_ptr<TestRequest>> requests;
@@ -218,6 +218,22 @@ TEST_P(EachBackend, a_sleeping_reactor_wakes_when_its_storage_is_done) {
         EXPECT_TRUE(request.finished);
         EXPECT_EQ(request.error, 0);
     }
+}
+
+TEST_P(EachBackend, a_reactor_whose_storage_is_idle_again_sleeps) {
+    auto rig = open();
+    Buffer buffer(4096);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(rig->run(Op::kWrite, 0, 4096, buffer.data()), 0);
+    ASSERT_EQ(rig->run(Op::kDiscard, 0, 4096), 0);
+    reactor::Timer stop([](void* context) noexcept { static_cast<reactor::Reactor*>(context)->stop(); },
+                        &rig->reactor);
+    rig->reactor.set(stop, rig->clock.now() + from_ms(200));
+    timespec before, after;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    rig->reactor.run();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    int64_t used_us = (after.tv_sec - before.tv_sec) * 1'000'000 + (after.tv_nsec - before.tv_nsec) / 1000;
+    EXPECT_LT(used_us, 20'000) << "of 200 ms without work";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EachBackend,
