@@ -356,7 +356,7 @@ void Channel::respond_good(Request& request) noexcept {
     request.to_move = std::min(request.in_given, request.command.in.length);
     request.moved = request.descriptor = request.descriptor_offset = 0;
     if (request.action.kind == Kind::kRead) counters_.read_bytes.add(request.to_move);
-    if (request.action.kind == Kind::kRead && request.to_move > 0) counters_.data_requests.add();
+    if (request.to_move > 0) counters_.data_requests.add();
     respond(request);
 }
 

@@ -93,7 +93,7 @@ void RawClient::received(std::span<const byte> message, const fabric::Completion
 void RawClient::send(std::span<const byte> message) {
     byte* at = send_region_->bytes().data() + size_t{next_send_} * 20480;
     next_send_ = (next_send_ + 1) % kSends;
-    std::memcpy(at, message.data(), message.size());
+    if (!message.empty()) std::memcpy(at, message.data(), message.size());
     fabric::Segment segment{at, static_cast<uint32_t>(message.size()), send_region_->lkey()};
     fabric::WorkRequest work{.op = fabric::Op::kSend, .cookie = kReceives + 1, .segments = {&segment, 1}};
     Code code = connection_->post({&work, 1});
