@@ -295,5 +295,36 @@ TEST_F(ShmPair, reads_and_writes_of_foreign_memory_need_no_peer_either) {
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
+// More regions than the validity page has words: those beyond are reached by frames, which the peer executes.
+// The same goes for foreign memory where the kernel forbids process_vm_readv.
+TEST_F(ShmPair, a_region_out_of_direct_reach_is_reached_by_frames_and_in_order) {
+    auto direct = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
+    std::vector<std::unique_ptr<Region>> fill;
+    for (uint32_t i = 0; i < kSlots; ++i)
+        fill.push_back(std::move(*server_fabric->register_memory(direct->bytes(), Access::kRemoteReadWrite)));
+    const Region& framed = *fill.back();
+    EXPECT_FALSE(completes_without_the_peer(Op::kRead, framed));
+    for (int i = 0; i < 1000; ++i) poll();
+    // A WRITE by frame, then a READ of the same bytes by mapping, posted at once: the READ sees the WRITE
+    // (F1).
+    for (int round = 1; round < 100; ++round) {
+        local->bytes()[0] = static_cast<std::byte>(round);
+        Segment from{.address = local->bytes().data(), .length = 1, .lkey = local->lkey()};
+        Segment into{.address = local->bytes().data() + 64, .length = 1, .lkey = local->lkey()};
+        WorkRequest requests[2]{{.op = Op::kWrite,
+                                 .signalled = false,
+                                 .segments = {&from, 1},
+                                 .remote = {.address = framed.remote_address(), .rkey = framed.rkey()}},
+                                {.op = Op::kRead,
+                                 .segments = {&into, 1},
+                                 .remote = {.address = direct->remote_address(), .rkey = direct->rkey()}}};
+        int before = client_heard.completions;
+        ASSERT_EQ(client->post(requests), Code::kOk);
+        for (int i = 0; i < 10'000 && client_heard.completions == before; ++i) poll();
+        ASSERT_EQ(client_heard.completions, before + 1);
+        ASSERT_EQ(local->bytes()[64], static_cast<std::byte>(round));
+    }
+}
+
 }  // namespace
 }  // namespace wss::fabric::shm
