@@ -112,8 +112,10 @@ static Status check_size(uint64_t bytes) {
 
 Result<std::unique_ptr<Backend>> RamBackend::create(uint64_t bytes) {
     WSS_TRY(check_size(bytes));
-    // Where address space is limited (ulimit -v) the volume still works, it just cannot grow.
-    for (uint64_t reserve : {std::max(kReserve, round_up(bytes, kHugePage)), round_up(bytes, kHugePage)}) {
+    // Where address space is scarce (ulimit -v, sanitizers) the volume still works, it just cannot grow as
+    // far.
+    for (uint64_t reserve : {kReserve, kReserve / 16, kReserve / 256, uint64_t{0}}) {
+        reserve = std::max(reserve, round_up(bytes, kHugePage));
         size_t mapping_bytes = reserve + kHugePage;
         void* mapping =
             mmap(nullptr, mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
