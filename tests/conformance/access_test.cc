@@ -249,6 +249,7 @@ TEST_P(Refusal, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
 
 TEST_P(Conformance, F4_a_refused_access_of_one_connection_leaves_the_others_alone) {
     ASSERT_NO_FATAL_FAILURE(connect());
+    listener_.reset();  // some worlds have one address per end
     End good;
     std::swap(good.connection, server_.connection);
     std::unique_ptr<Connection> good_client = std::move(client_.connection);
@@ -296,6 +297,7 @@ TEST_P(Conformance, a_segment_that_its_lkey_does_not_cover_fails_here_and_closes
     ASSERT_EQ(server_.receive(9, 0, 64), Code::kOk);
     Segment past = client_.segment(kArenaBytes - 4, 8);
     ASSERT_EQ(client_.write(1, 0, 8, server_.remote(0)), Code::kOk);
+    ASSERT_TRUE(wait([&] { return client_.heard.done(1); }));
     ASSERT_EQ(client_.post({.op = Op::kSend, .cookie = 2}, {&past, 1}), Code::kOk);
     ASSERT_EQ(client_.send(3, 0, 8), Code::kOk);
     ASSERT_TRUE(wait([&] { return both_closed(); }));

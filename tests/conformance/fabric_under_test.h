@@ -25,7 +25,7 @@ class World {
     virtual ~World() = default;
     virtual Fabric& client() = 0;          // the connecting end
     virtual Fabric& server() = 0;          // the listening end; may be the same fabric
-    virtual Address listen_address() = 0;  // where nobody listens yet
+    virtual Address listen_address() = 0;  // where nobody listens now; may be the same each time
     // Where nobody will ever listen, but the network answers.
     virtual Address nobody() { return listen_address(); }
     // Where somebody takes connections but never answers them; nothing if that cannot be made here.
