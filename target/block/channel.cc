@@ -166,6 +166,7 @@ void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
     if (running() && peer_log().allow()) log::info("{}: connection lost: {}", record_->peer, why.to_string());
     set_life(Life::kClosed);
     batch_count_ = 0;
+    fence_passed();
     for (uint32_t i = 0; i < slots_; ++i) {
         State state = requests_[i].state;
         if (state != State::kStorage && state != State::kLocking) release(requests_[i]);
@@ -238,11 +239,12 @@ void Channel::received_short(Request& request) noexcept {
 void Channel::sent(uint64_t cookie) noexcept {
     sends_outstanding_ -= signalled_[signalled_head_];
     signalled_head_ = (signalled_head_ + 1) % signalled_.size();
-    if (!answers_.empty() || !fetches_.empty() || short_count_ > 0 || batch_count_ > 0 ||
+    if (!answers_.empty() || !fetches_.empty() || short_count_ > 0 || batch_count_ > 0 || fence_wanted_ ||
         life_ == Life::kDraining)
         mark_dirty();
     if (cookie == kShortCookie) short_busy_ = false;
-    if (cookie == 0 || cookie == kShortCookie || !running()) return;
+    if (cookie == kFenceCookie) fence_passed();
+    if (cookie <= kFenceCookie || !running()) return;
     Request& request = *reinterpret_cast<Request*>(cookie);
     if (request.state == State::kSending) return recycle(request);
     --reads_outstanding_;

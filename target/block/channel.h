@@ -150,6 +150,8 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     // task_management.cc
     void start_task_management(Request& request) noexcept;
     void abort(Request& victim, AbortJob& job) noexcept;
+    void fence_for(AbortJob& job) noexcept;
+    void fence_passed() noexcept;
     void respond_task(Request& request, uint8_t status) noexcept;
 
     // Immutable.
@@ -175,8 +177,10 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     std::vector<scsi::UnitAttentions> attentions_;  // by LUN; of a peer that is not notified
 
     // The send queue.
-    List<Request> answers_;  // kSending, not wholly built
-    List<Request> fetches_;  // kFetching*, with READs to be built
+    List<Request> answers_;          // kSending, not wholly built
+    List<Request> fetches_;          // kFetching*, with READs to be built
+    AbortJob* fence_job_ = nullptr;  // waits for the completion of all that was posted
+    bool fence_wanted_ = false;      // ... its WRITE is still to be built
     uint32_t reads_outstanding_ = 0;
     uint32_t sends_outstanding_ = 0;  // work requests posted and not known to be complete
     uint32_t since_signal_ = 0;

@@ -69,6 +69,8 @@ std::string_view to_string(State state);
 
 // Cookie of a short message that was not inlined (a Request's address is a multiple of 64).
 constexpr uint64_t kShortCookie = 2;
+// ... and of the empty WRITE whose completion says that all before it is complete.
+constexpr uint64_t kFenceCookie = 4;
 
 // The parts of a slot, in bytes from its start.
 constexpr size_t kSlotAnswer = 0;

@@ -57,6 +57,25 @@ static bool means(const wire::TaskManagement& task, const Request& request) {
 void Channel::abort_tasks(AbortJob& job) noexcept {
     for (uint32_t i = 0; i < slots_; ++i)
         if (means(job.task, requests_[i])) abort(requests_[i], job);
+    // On its own channel the answer stands behind all that was posted before.
+    if (job.requester != record_ && life_ != Life::kClosed && sends_outstanding_ > 0) fence_for(job);
+}
+
+// Commands that were answered without waiting for a completion may still have WRITEs on their way.
+void Channel::fence_for(AbortJob& job) noexcept {
+    if (fence_job_ != nullptr) {
+        job.failed.store(true);
+        return;
+    }
+    job.left.fetch_add(1, std::memory_order_relaxed);
+    fence_job_ = &job;
+    fence_wanted_ = true;
+    mark_dirty();
+}
+
+void Channel::fence_passed() noexcept {
+    fence_wanted_ = false;
+    if (AbortJob* job = std::exchange(fence_job_, nullptr)) job->drop();
 }
 
 void Channel::abort(Request& victim, AbortJob& job) noexcept {

@@ -237,6 +237,10 @@ void Channel::signal(fabric::WorkRequest& work, uint64_t cookie) noexcept {
 }
 
 void Channel::build() noexcept {
+    if (fence_wanted_ && has_room()) {
+        signal(add(fabric::Op::kWrite, nullptr, 0, 0), kFenceCookie);
+        fence_wanted_ = false;
+    }
     build_short();
     while (Request* request = answers_.front())
         if (!build_answer(*request)) return;

@@ -286,6 +286,20 @@ TEST_F(Commands, a_descriptor_table_that_is_not_in_the_message_is_fetched) {
     EXPECT_EQ(world_.totals().table_reads, 2u);
 }
 
+TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
+    auto client = open("delay:us=1:ram:8M");
+    client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(0, 4096)});
+    BufferPool& buffers = world_.service().worker(0).lane(0).buffers();
+    world_.step();  // the command leaves
+    // The client sleeps: it cannot acknowledge the WRITE.
+    SystemClock clock;
+    const Nanoseconds limit = clock.now() + from_ms(100);
+    while (clock.now() < limit) world_.step_target();
+    EXPECT_EQ(buffers.free_bytes(), buffers.size() - 4096);
+    ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
+    ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() == buffers.size(); }));
+}
+
 TEST_F(Commands, more_work_than_the_send_queue_holds_is_posted_bit_by_bit) {
     auto client = open("ram:8M");
     constexpr uint32_t kPieces = 200;  // times 128 commands: ninety times the send queue

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Task management: what is aborted is not answered and out of harm's way when the answer comes.
+#include <algorithm>
+
 #include "tests/unit/target/world.h"
 
 namespace wss::block::testing {
@@ -83,6 +85,23 @@ TEST_F(TaskManagement, a_reset_ends_the_commands_of_all_channels_of_the_initiato
     for (uint64_t tag : tags[2]) EXPECT_EQ(stranger->take(tag).response.status, wire::kGood);
     for (uint64_t tag : tags[0]) EXPECT_FALSE(first->answered(tag));
     for (uint64_t tag : tags[1]) EXPECT_FALSE(second->answered(tag));
+}
+
+TEST_F(TaskManagement, a_reset_waits_for_the_data_that_other_channels_have_on_their_way) {
+    World world({.reactors = 2});
+    world.add_volume("v0", "ram:4M", 4 << 20);
+    auto first = world.client(1), second = world.client(1, 0, true);
+    // Reads of a RAM volume are answered without waiting for a completion.
+    for (int round = 0; round < 20; ++round) {
+        for (int n = 0; n < 20; ++n)
+            second->start(0, cdb_read16(8 * n, 256), Direction::kIn, {second->remote(0, 131072)});
+        for (int n = 0; n < round % 5; ++n) world.step();
+        EXPECT_EQ(manage(world, *first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
+        std::memset(second->memory(), 0x77, 131072);
+        for (int n = 0; n < 5; ++n) world.step();
+        ASSERT_EQ(std::count(second->memory(), second->memory() + 131072, byte{0x77}), 131072) << round;
+        ASSERT_EQ(world.read(*second, 0, 0, 1, 0, 512).response.status, wire::kGood);
+    }
 }
 
 TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {

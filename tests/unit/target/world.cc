@@ -172,10 +172,14 @@ World::~World() {
     client_reactor_->remove(*client_poller_);
 }
 
-void World::step() {
+void World::step_target() {
     if (before_target_steps) before_target_steps();
     for (auto& reactor : reactors_) reactor->step();
     if (after_target_steps) after_target_steps();
+}
+
+void World::step() {
+    step_target();
     client_reactor_->step();
 }
 

@@ -123,6 +123,7 @@ class World final : public ClientSide {
     ~World() override;
 
     void step();
+    void step_target();  // the clients sleep
     [[nodiscard]] bool until(const std::function<bool()>& done) override;
     void add_volume(const std::string& name, const std::string& backend, uint64_t size, uint32_t block = 512);
 
