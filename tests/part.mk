@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Test programs. One GoogleTest program per kind, from every file below tests/<kind>/.
-TEST_KINDS := unit property conformance
-TEST_LIBS := -lrapidcheck -lgtest -lgmock -lgtest_main
+TEST_KINDS := unit conformance
+TEST_LIBS := -lrapidcheck -lgtest_main -lgmock -lgtest
 
 define test_kind
 $(1)_OBJECTS := $$(patsubst %.cc,$$(BUILD)/%.o,$$(sort $$(shell find tests/$(1) -name '*.cc' 2>/dev/null)))

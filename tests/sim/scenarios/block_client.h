@@ -36,9 +36,7 @@ class BlockClient final : public initiator::SessionHandler {
     void close();
     bool closed() const { return closed_; }
     // Its volume is open and its session live: what it begins now should succeed.
-    bool live() const {
-        return volume_ != nullptr && session_->state() == initiator::Session::State::kLive;
-    }
+    bool live() const { return volume_ != nullptr && session_->state() == initiator::Session::State::kLive; }
     uint32_t under_way() const { return under_way_; }
     // Begins one random operation; false when none can begin now.
     bool begin_one();
