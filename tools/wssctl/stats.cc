@@ -45,15 +45,27 @@ void print_volumes(const Json& volumes) {
     if (!table.empty()) table.print();
 }
 
-void print_target(const Json& stats) {
-    for (const auto& [section, counters] : stats.items())
-        section == "volumes" ? print_volumes(counters) : print_counters("target, " + section, counters);
+double counter(const Json& counters, const char* name) {
+    auto found = counters.find(name);
+    return found != counters.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-// What one region per request looks like: 1.00.
-void print_ratio(const char* what, const Json& counters, const char* above, const char* below) {
-    double count = counters.value(above, 0.0), per = counters.value(below, 0.0);
+// One region, or one RDMA, per request looks like 1.00.
+void print_ratio(const char* what, double count, double per) {
     if (per > 0) std::printf("  %s: %.2f\n", what, count / per);
+}
+
+void print_target(const Json& stats) {
+    for (const auto& [section, counters] : stats.items()) {
+        if (section == "volumes") {
+            print_volumes(counters);
+            continue;
+        }
+        print_counters("target, " + section, counters);
+        print_ratio("RDMA operations per data request",
+                    counter(counters, "rdma_reads") + counter(counters, "rdma_writes"),
+                    counter(counters, "data_requests"));
+    }
 }
 
 void print_driver(const Json& sessions) {
@@ -62,8 +74,9 @@ void print_driver(const Json& sessions) {
         print_counters("driver, " + name + " to " + session.value("target", "?") + " (" +
                            session.value("state", "?") + ")",
                        counters);
-        print_ratio("regions per request", counters, "regions_registered", "requests");
-        print_ratio("doorbells per request", counters, "doorbells", "requests");
+        // Every request whose pages were mapped, those of discovery included.
+        print_ratio("regions per mapped request", counter(counters, "regions_registered"),
+                    counter(counters, "dma_maps"));
     }
 }
 
