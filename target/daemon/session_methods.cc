@@ -27,6 +27,7 @@ static Result<T> ask_reactor(Ask&& ask) {
 static json to_json(const block::CounterTotals& totals) {
     json out = json::object();
     totals.for_each([&](const char* name, const char*, uint64_t value) { out[name] = value; });
+    out["errors"] = totals.check_conditions;  // the word that people look for
     return out;
 }
 
