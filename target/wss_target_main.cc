@@ -128,6 +128,7 @@ int run(int argc, char** argv) {
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a full disk (EFBIG), not the end of the process
     return serve(options, signals);
 }
 

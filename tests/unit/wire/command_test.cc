@@ -325,7 +325,7 @@ TEST(EncodeCommand, what_cannot_be_said_is_not_sent) {
                   0u);
 }
 
-TEST(TaskManagement, has_the_bytes_that_linux_sends) {
+TEST(TaskManagementMessage, has_the_bytes_that_linux_sends) {
     uint64_t tag, task_tag;
     std::memcpy(&tag, from_hex("0000000080000005").data(), 8);
     std::memcpy(&task_tag, from_hex("0000000000010007").data(), 8);
