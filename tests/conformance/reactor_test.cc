@@ -92,17 +92,17 @@ class Echo {
 
 TEST_P(Conformance, two_sleeping_reactors_never_miss_a_message) {
     if (!world_->is_real()) GTEST_SKIP() << "no threads";
-    constexpr int kRounds = 5000;
+    const int rounds = world_->cycles() / 2;  // each puts both to sleep: milliseconds where the device is emulated
     ASSERT_NO_FATAL_FAILURE(connect());
-    Echo client(client_, true, kRounds);
-    Echo server(server_, false, kRounds);
+    Echo client(client_, true, rounds);
+    Echo server(server_, false, rounds);
     ASSERT_NO_FATAL_FAILURE(client.arm());
     ASSERT_NO_FATAL_FAILURE(server.arm());
     std::thread other([&] { server.run(); });
     client.run();
     other.join();
-    EXPECT_EQ(client.heard_rounds(), kRounds);
-    EXPECT_EQ(server.heard_rounds(), kRounds);
+    EXPECT_EQ(client.heard_rounds(), rounds);
+    EXPECT_EQ(server.heard_rounds(), rounds);
     client_.heard.react = nullptr;
     server_.heard.react = nullptr;
 }
