@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in the machine: direct reads and writes whose memory is in many pieces, one system call each.
+
+    block_scatter.py DEVICE CONTROL SHAPE...     SHAPE: read|write:pages|pieces|ragged:COUNT
+
+`pages` are COUNT pages of 4 KiB taken at random from a pool eight times that size; `pieces` are COUNT pieces of 512 bytes that
+fill such pages one after the other; `ragged` begins with the last 512 bytes of a page and ends with the first 512 of one,
+with COUNT whole pages between. Every byte is checked: what a write leaves is read in one plain piece, what a read brings was
+written so. For each shape a line of JSON says by how much the counters of the driver and of the target (asked at its
+control socket CONTROL) moved.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import socket
+import sys
+from pathlib import Path
+
+PAGE = 4096
+SECTOR = 512
+STATS = Path("/sys/class/wss/session0/stats")
+
+
+class Pool:
+    """Anonymous memory, every page of which exists, so that its pages lie anywhere."""
+
+    def __init__(self, pages: int, chance: random.Random) -> None:
+        self._memory = mmap.mmap(-1, pages * PAGE)
+        self._pages = pages
+        self._chance = chance
+        order = list(range(pages))
+        chance.shuffle(order)
+        for page in order:
+            self._memory[page * PAGE] = 0
+
+    def pages(self, count: int) -> list[int]:
+        """Offsets of pages, no two of which follow each other."""
+        evens = self._chance.sample(range(self._pages // 2), count)
+        return [even * 2 * PAGE for even in evens]
+
+    def view(self, offset: int, length: int) -> memoryview:
+        return memoryview(self._memory)[offset : offset + length]
+
+
+def pieces_of(pool: Pool, shape: str, count: int) -> list[memoryview]:
+    if shape == "pages":
+        return [pool.view(page, PAGE) for page in pool.pages(count)]
+    if shape == "pieces":
+        pages = pool.pages(-(-count * SECTOR // PAGE))
+        return [pool.view(pages[i * SECTOR // PAGE] + i * SECTOR % PAGE, SECTOR) for i in range(count)]
+    if shape == "ragged":
+        first, *middle, last = pool.pages(count + 2)
+        whole = [pool.view(page, PAGE) for page in middle]
+        return [pool.view(first + PAGE - SECTOR, SECTOR), *whole, pool.view(last, SECTOR)]
+    raise SystemExit(f"shape {shape}?")
+
+
+def driver_counters() -> dict[str, int]:
+    return {path.name: int(path.read_text()) for path in STATS.iterdir()}
+
+
+class TargetCounters:
+    """Asks at the control socket, as wssctl does, over one connection."""
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(30)
+        self._socket.connect(path)
+        self._lines = self._socket.makefile("r")
+
+    def __call__(self) -> dict[str, int]:
+        self._socket.sendall(b'{"id": 1, "method": "stats", "params": {}}\n')
+        return json.loads(self._lines.readline())["result"]["block"]
+
+
+def moved(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: after[name] - before[name] for name in after if after[name] != before[name]}
+
+
+class Disk:
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+        self._plain = mmap.mmap(-1, 2 << 20)
+
+    def write_plain(self, data: bytes, offset: int) -> None:
+        self._plain[: len(data)] = data
+        assert os.pwrite(self._fd, memoryview(self._plain)[: len(data)], offset) == len(data)
+
+    def read_plain(self, length: int, offset: int) -> bytes:
+        assert os.preadv(self._fd, [memoryview(self._plain)[:length]], offset) == length
+        return self._plain[:length]
+
+    def write(self, pieces: list[memoryview], offset: int) -> int:
+        return os.pwritev(self._fd, pieces, offset)
+
+    def read(self, pieces: list[memoryview], offset: int) -> int:
+        return os.preadv(self._fd, pieces, offset)
+
+
+def run_shape(disk: Disk, pool: Pool, target_counters: TargetCounters, words: list[str], chance: random.Random) -> dict:
+    way, shape, count = words[0], words[1], int(words[2])
+    pieces = pieces_of(pool, shape, count)
+    length = sum(len(piece) for piece in pieces)
+    data = chance.randbytes(length)
+    # The block layer cuts the largest requests at physical blocks: only there do 256 pages fit one.
+    offset = chance.randrange(4096) * (PAGE if shape == "pages" else SECTOR) % (12 << 20)
+    guard = chance.randbytes(PAGE)
+    disk.write_plain(guard, offset + length)  # what follows must stay as it is
+    if way == "read":
+        disk.write_plain(data, offset)
+    else:
+        at = 0
+        for piece in pieces:
+            piece[:] = data[at : at + len(piece)]
+            at += len(piece)
+    driver, target = driver_counters(), target_counters()
+    done = (disk.read if way == "read" else disk.write)(pieces, offset)
+    result = {"shape": ":".join(words), "driver": moved(driver_counters(), driver), "target": moved(target_counters(), target)}
+    assert done == length, f"{result['shape']}: {done} of {length} bytes"
+    seen = b"".join(pieces) if way == "read" else disk.read_plain(length, offset)
+    assert seen == data, f"{result['shape']}: other bytes than were written, first at {first_difference(seen, data)}"
+    assert disk.read_plain(PAGE, offset + length) == guard, f"{result['shape']}: bytes beyond the request changed"
+    return result
+
+
+def first_difference(left: bytes, right: bytes) -> int:
+    return next(i for i in range(len(left)) if left[i] != right[i])
+
+
+def main() -> None:
+    device, control, *shapes = sys.argv[1:]
+    chance = random.Random(20261121)
+    pool = Pool(2048, chance)
+    disk = Disk(device)
+    counters = TargetCounters(control)
+    for shape in shapes:
+        print(json.dumps(run_shape(disk, pool, counters, shape.split(":"), chance)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target and the driver in machines of the lab, for the tests of the block device."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.guest import Guest, Process, wait_until
+
+PORT = 5555
+MODULE = "$BUILD/kernel/wss.ko"
+SESSION = "/sys/class/wss/session0"
+RUN = "/run/wss-test"  # of the machine's own, for control sockets, state and backing files
+
+
+class Target:
+    """A running wss-target. It can be killed and started again with the same arguments."""
+
+    def __init__(self, guest: Guest, volumes: dict[str, str], more: str = "", port: int = PORT) -> None:
+        self.guest = guest
+        self.port = port
+        self.control = f"{RUN}/control-{port}.sock"
+        words = " ".join(f"--volume {name}={backend}" for name, backend in volumes.items())
+        self._command = (f"mkdir -p {RUN} && exec wss-target --listen rdma://$LAB_ADDRESS:{port} --control {self.control} "
+                         f"--state {RUN}/state-{port}.json {words} {more}")
+        self._process: Process | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.guest.address}:{self.port}"
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None
+        return self._process
+
+    def start(self) -> Target:
+        # Listening on all its addresses is the first thing it does, so that it may take a while until one is free again.
+        self._process = self.guest.start(self._command)
+        self._process.wait_for("ready on", 60)
+        return self
+
+    def stop(self) -> None:
+        """As an operator does: it must end well."""
+        result = self.process.stop(60)
+        assert result.status == 0, f"wss-target ended with {result.status}:\n{result.stderr}"
+
+    def wssctl(self, words: str, check: bool = True):
+        return self.guest.run(f"wssctl --control {self.control} {words}", check=check)
+
+    def ask(self, words: str) -> dict:
+        return json.loads(self.wssctl(f"--json {words}").stdout)
+
+    def counters(self) -> dict[str, int]:
+        """Of all sessions, the ended ones too."""
+        return self.ask("stats --target")["target"]["block"]
+
+    def __enter__(self) -> Target:
+        return self.start()
+
+    def __exit__(self, kind, *_) -> None:
+        if self.process.running and kind is None:
+            self.stop()
+        self.process.kill()
+        if self.guest_is_alive():
+            self.guest.run(["rm", "-rf", f"{RUN}/state-{self.port}.json", self.control])
+
+    def guest_is_alive(self) -> bool:
+        return getattr(self.guest, "running", True)
+
+
+class Driver:
+    """wss.ko in a machine."""
+
+    def __init__(self, guest: Guest) -> None:
+        self.guest = guest
+
+    def load(self) -> None:
+        self.guest.run(f"modprobe -a rdma_cm ib_core && insmod {MODULE}")
+
+    def unload(self, timeout: float = 60) -> None:
+        self.guest.run("test ! -d /sys/module/wss || rmmod wss", timeout)
+
+    def map(self, target: Target, volume: str, options: str = "") -> str:
+        """The device made."""
+        said = self.guest.run(f"wssctl --json map rdma://{target.address} {volume} {options}", 90).stdout
+        return json.loads(said)["device"]
+
+    def unmap(self, device: str, force: bool = False) -> None:
+        self.guest.run(f"wssctl unmap {device} {'--force' if force else ''}", 60)
+
+    def counters(self, session: str = SESSION) -> dict[str, int]:
+        listing = self.guest.run(f"grep -H . {session}/stats/*").stdout
+        return {Path(name).name: int(value) for name, value in re.findall(r"^(\S+):(-?\d+)$", listing, re.M)}
+
+    def state(self, session: str = SESSION) -> str:
+        return self.guest.run(f"cat {session}/state", check=False).stdout.strip()
+
+    def wait_for_state(self, state: str, timeout: float = 60, session: str = SESSION) -> None:
+        wait_until(lambda: self.state(session) == state, f"{session} is {state}", timeout)
+
+    def assert_nothing_leaks(self, session: str = SESSION) -> None:
+        """With no request in flight no region and no mapping is left."""
+        counters = self.counters(session)
+        assert counters["regions_active"] == 0, counters
+        assert counters["dma_mapped"] == 0, counters
+
+
+@contextmanager
+def loaded(guest: Guest) -> Iterator[Driver]:
+    """The driver, unloaded at the end whatever the test did; a test that failed may have left disks open."""
+    driver = Driver(guest)
+    driver.load()
+    try:
+        yield driver
+    finally:
+        if getattr(guest, "running", True):
+            guest.run("test ! -d /sys/class/wss || wssctl unmap --all --force", 90, check=False)
+            driver.unload(90)
+
+
+def difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: after[name] - before.get(name, 0) for name in after}
+
+
+@dataclass(frozen=True)
+class FioEnd:
+    """How a fio job ended: `error` is an errno, 0 when all went well."""
+
+    status: int
+    error: int
+    job: dict
+
+    @property
+    def verified(self) -> int:
+        return self.job["read"]["total_ios"]
+
+
+def fio_command(device: str, words: str) -> str:
+    return (f"fio --name=job --filename={device} --ioengine=libaio --direct=1 --verify_state_save=0 --randrepeat=1 "
+            f"--output-format=json {words}")
+
+
+def fio_end(stdout: str, status: int) -> FioEnd:
+    """Messages go before the JSON of fio when something went wrong."""
+    start = stdout.find("{\n")
+    assert start >= 0, f"fio ended with status {status} and said:\n{stdout[-2000:]}"
+    job = json.loads(stdout[start:])["jobs"][0]
+    return FioEnd(status, job["error"], job)
+
+
+def run_fio(guest: Guest, device: str, words: str, timeout: float = 300) -> FioEnd:
+    result = guest.run(fio_command(device, words), timeout, check=False)
+    return fio_end(result.stdout, result.status)
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
