@@ -10,7 +10,8 @@ from .programs import run
 
 def fio(uri: str, *jobs: dict, timeout: int = 120, check: bool = True, **common) -> dict:
     """Runs the jobs side by side. With check, any error (a verify failure is one) fails the test."""
-    command = ["fio", "--output-format=json", "--ioengine=nbd", f"--uri={uri}"]
+    # Its state files would land in the working directory.
+    command = ["fio", "--output-format=json", "--verify_state_save=0", "--ioengine=nbd", f"--uri={uri}"]
     command += [f"--{key}={value}" for key, value in common.items()]
     for number, job in enumerate(jobs):
         command += [f"--name=job{number}"] + [f"--{key}={value}" for key, value in job.items()]
