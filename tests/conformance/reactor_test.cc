@@ -92,7 +92,8 @@ class Echo {
 
 TEST_P(Conformance, two_sleeping_reactors_never_miss_a_message) {
     if (!world_->is_real()) GTEST_SKIP() << "no threads";
-    const int rounds = world_->cycles() / 2;  // each puts both to sleep: milliseconds where the device is emulated
+    const int rounds =
+        world_->cycles() / 2;  // each puts both to sleep: milliseconds where the device is emulated
     ASSERT_NO_FATAL_FAILURE(connect());
     Echo client(client_, true, rounds);
     Echo server(server_, false, rounds);
