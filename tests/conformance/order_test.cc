@@ -60,6 +60,25 @@ TEST_P(Conformance, F1_a_completed_write_is_in_the_peers_memory) {
     EXPECT_TRUE(server_.heard.completions.empty()) << "a plain WRITE is silent at the peer";
 }
 
+// The target ends a request without data by such a WRITE, and fences a connection by a plain one.
+TEST_P(Conformance, F1_writes_of_no_bytes_need_no_region_and_keep_their_place) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    client_.fill(0, "before");
+    ASSERT_EQ(server_.receive(7, 100, 0), Code::kOk);
+    ASSERT_EQ(client_.write(1, 0, 6, server_.remote(500), false), Code::kOk);
+    ASSERT_EQ(client_.post({.op = Op::kWrite, .cookie = 2}, {}), Code::kOk);
+    ASSERT_EQ(client_.post({.op = Op::kWriteImmediate, .cookie = 3, .immediate = 0xabcdef01}, {}), Code::kOk);
+    ASSERT_TRUE(
+        wait([&] { return server_.heard.done(7) && client_.heard.done(2) && client_.heard.done(3); }));
+    EXPECT_EQ(client_.heard.status(2), CompletionStatus::kOk);
+    EXPECT_EQ(client_.heard.status(3), CompletionStatus::kOk);
+    const Completion& receive = *server_.heard.find(7);
+    EXPECT_EQ(receive.kind, CompletionKind::kReceiveImmediate);
+    EXPECT_EQ(receive.immediate, 0xabcdef01u);
+    EXPECT_EQ(receive.length, 0u);
+    EXPECT_EQ(server_.text(500, 6), "before");
+}
+
 TEST_P(Conformance, F1_a_read_sees_the_write_before_it) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "there and back");
