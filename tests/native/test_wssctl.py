@@ -72,6 +72,8 @@ def test_what_the_target_refuses_is_said_with_exit_1(socket, words, said):
     (("volume", "create", "x"), "BACKEND"),
     (("map", "10.0.0.1:5555"), "VOLUME"),
     (("map", "10.0.0.1:5555", "two words"), "blanks"),
+    (("unmap", "wss0 force"), "blanks"),
+    (("unmap", ""), "blanks"),
     ((), "subcommand"),
 ])
 def test_wrong_usage_is_exit_2(words, said):

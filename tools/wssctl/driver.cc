@@ -99,6 +99,11 @@ Json session_statistics(const Context& context) {
     return all;
 }
 
+Status check_word(const std::string& word) {
+    bool fine = !word.empty() && word.find_first_of(" \t\r\n") == std::string::npos;
+    return fine ? Status::ok() : failure(Code::kInvalid, "'{}' may not be empty or contain blanks", word);
+}
+
 Status write_control(const Context& context, const std::string& file, const std::string& line) {
     WSS_TRY(check_loaded(context));
     std::string path = class_folder(context) / file;

@@ -15,12 +15,6 @@ struct Arguments {
     std::vector<std::string> options;
 };
 
-// The driver splits the line at white space and commas may not hide further words.
-Status check_word(const std::string& word) {
-    bool fine = !word.empty() && word.find_first_of(" \t\r\n") == std::string::npos;
-    return fine ? Status::ok() : failure(Code::kInvalid, "'{}' may not be empty or contain blanks", word);
-}
-
 Result<std::string> line_of(const Arguments& arguments) {
     WSS_TRY(check_word(arguments.target));
     WSS_TRY(check_word(arguments.volume));

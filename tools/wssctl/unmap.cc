@@ -25,6 +25,12 @@ void unmap(Context& context, Arguments arguments) {
     else
         devices.push_back(arguments.device.starts_with("/dev/") ? arguments.device.substr(5)
                                                                 : arguments.device);
+    for (const std::string& device : devices)
+        if (Status word = check_word(device); !word) {
+            context.fail(word);
+            context.exit = kUsage;
+            return;
+        }
     if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
     Json done = Json::array();
     for (const std::string& device : devices) {
