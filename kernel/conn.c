@@ -254,7 +254,9 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
 		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
 		.flow_control = 1,
-		.retry_count = 7,
+		/* One less than the most: soft RoCE takes 7 for "for ever" and would never notice a lost peer. */
+		.retry_count = 6,
+		/* For ever: a target that is slow to post receives is not lost; keep-alive finds the one that is. */
 		.rnr_retry_count = 7,
 	};
 	int ret;
