@@ -72,6 +72,7 @@ def test_what_the_target_refuses_is_said_with_exit_1(socket, words, said):
     (("volume", "create", "x"), "BACKEND"),
     (("map", "10.0.0.1:5555"), "VOLUME"),
     (("map", "10.0.0.1:5555", "two words"), "blanks"),
+    (("map", "10.0.0.1:5555", "one,max_imm=0"), "commas"),
     (("unmap", "wss0 force"), "blanks"),
     (("unmap", ""), "blanks"),
     ((), "subcommand"),

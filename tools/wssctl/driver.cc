@@ -100,8 +100,9 @@ Json session_statistics(const Context& context) {
 }
 
 Status check_word(const std::string& word) {
-    bool fine = !word.empty() && word.find_first_of(" \t\r\n") == std::string::npos;
-    return fine ? Status::ok() : failure(Code::kInvalid, "'{}' may not be empty or contain blanks", word);
+    bool fine = !word.empty() && word.find_first_of(" \t\r\n,") == std::string::npos;
+    return fine ? Status::ok()
+                : failure(Code::kInvalid, "'{}' may not be empty or contain blanks or commas", word);
 }
 
 Status write_control(const Context& context, const std::string& file, const std::string& line) {

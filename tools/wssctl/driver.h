@@ -19,8 +19,8 @@ Status check_loaded(const Context& context);
 std::vector<Disk> list_disks(const Context& context);
 // Counters of each session, {"session0": {"target": "...", "state": "...", "counters": {...}}}.
 Json session_statistics(const Context& context);
-// kInvalid unless `word` may stand in such a line: the driver splits it at white space, and a word may not
-// hide others.
+// kInvalid unless `word` may stand in such a line: the driver splits it at blanks and commas, and a word may
+// not hide others.
 Status check_word(const std::string& word);
 // Writes `line` to class/wss/`file`; the driver's own words when it refuses.
 Status write_control(const Context& context, const std::string& file, const std::string& line);
