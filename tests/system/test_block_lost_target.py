@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target that is killed, hung, cut off or switched off: requests are replayed or fail in bounded time, no data is wrong, and
+the driver can always be taken away."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.lab.guest import Process, wait_until
+from tests.lab.lab import Lab
+from tests.lab.vm import Vm
+from tests.system.block_setup import RUN, Driver, FioEnd, Stopwatch, Target, fio_command, fio_end, loaded, run_fio
+
+EIO = 5
+FAIL_TMO = 2
+# Beyond fast_io_fail_tmo: noticing (a keep-alive, or RDMA's retries), the request's way, and a loaded machine.
+NOTICE = 25
+PATIENT = "fast_io_fail_tmo=120"
+HASTY = f"fast_io_fail_tmo={FAIL_TMO} reconnect_delay=1"
+VERIFY = ("--rw=randwrite --verify=crc32c --verify_fatal=1 --iodepth=16 --bssplit=4k/40:16k/30:64k/20:256k/10 --size=48m "
+          "--verify_backlog=256 --time_based --runtime={}")
+
+
+def image(name: str) -> dict[str, str]:
+    return {"v": f"aio:{RUN}/{name}.img,size=48M,create"}
+
+
+def start_verifying(vm: Vm, driver: Driver, device: str, seconds: int) -> Process:
+    """fio that writes and verifies, well under way."""
+    before = driver.counters()["requests"]
+    load = vm.start(fio_command(device, VERIFY.format(seconds)))
+    wait_until(lambda: driver.counters()["requests"] > before + 200 or not load.running, "fio is under way", 60)
+    assert load.running, load.stdout + load.stderr
+    return load
+
+
+def end_of(load: Process, timeout: float) -> FioEnd:
+    result = load.wait(timeout)
+    return fio_end(result.stdout, result.status)
+
+
+def assert_verified(end: FioEnd) -> None:
+    assert end.status == 0 and end.error == 0, end
+    assert end.verified > 0, end
+
+
+def assert_usable(vm: Vm, driver: Driver, device: str) -> None:
+    driver.wait_for_state("live", 60)
+    assert_verified(run_fio(vm, device, "--rw=randwrite --verify=crc32c --verify_fatal=1 --bs=16k --iodepth=4 --size=2m"))
+    driver.assert_nothing_leaks()
+
+
+@pytest.fixture
+def clean(vm: Vm):
+    yield
+    vm.run(f"rm -f {RUN}/*.img")
+
+
+def test_io_fails_with_eio_in_time_when_the_target_is_killed(vm: Vm, clean) -> None:
+    with loaded(vm) as driver, Target(vm, image("killed")) as target:
+        device = driver.map(target, "v", HASTY)
+        load = start_verifying(vm, driver, device, 120)
+        clock = Stopwatch()
+        target.process.kill()
+        end = end_of(load, FAIL_TMO + NOTICE)
+        assert end.error == EIO, end
+        assert clock.seconds >= FAIL_TMO * 0.8, "requests waited for the target to come back"
+        # From now on requests fail at once, opens and all.
+        failing = vm.run(f"dd if={device} of=/dev/null bs=4k count=1 iflag=direct", 10, check=False)
+        assert failing.status == 1 and "Input/output error" in failing.stderr, failing
+        driver.assert_nothing_leaks()
+        # The device works again when the target is back, and so does a volume's data.
+        target.start()
+        assert_usable(vm, driver, device)
+        assert driver.counters()["reconnects"] == 1
+
+
+def test_unmap_and_rmmod_work_when_the_target_is_gone(vm: Vm, clean) -> None:
+    target = Target(vm, image("gone")).start()
+    with loaded(vm) as driver:
+        # fast_io_fail_tmo is long: requests wait, and removal must not wait with them.
+        device = driver.map(target, "v", PATIENT)
+        load = start_verifying(vm, driver, device, 120)
+        target.process.kill()
+        driver.wait_for_state("recovering", NOTICE)
+        busy = vm.run(f"wssctl unmap {device}", 20, check=False)
+        assert busy.status == 1 and "is in use" in busy.stderr, busy
+        driver.unmap(device, force=True)
+        assert end_of(load, 30).error != 0
+        assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "unmap"]
+
+        target.start()
+        device = driver.map(target, "v", PATIENT)
+        target.process.kill()
+        vm.run("rmmod wss", 30)
+        vm.run(f"test ! -e {device}")
+        driver.load()
+
+
+def test_a_target_that_restarts_in_time_costs_no_request(vm: Vm, clean) -> None:
+    with loaded(vm) as driver, Target(vm, image("restarted")) as target:
+        device = driver.map(target, "v", PATIENT)
+        load = start_verifying(vm, driver, device, 12)
+        for times in (1, 2):
+            target.process.kill()
+            driver.wait_for_state("recovering", NOTICE)
+            target.start()
+            driver.wait_for_state("live", 60)
+            assert driver.counters()["reconnects"] == times
+        assert_verified(end_of(load, 120))
+        counters = driver.counters()
+        assert counters["errors"] == 0 and counters["protocol_errors"] == 0, counters
+        driver.assert_nothing_leaks()
+
+
+def test_a_target_that_stops_politely_is_waited_for_as_well(vm: Vm, clean) -> None:
+    with loaded(vm) as driver, Target(vm, image("stopped")) as target:
+        device = driver.map(target, "v", PATIENT)
+        load = start_verifying(vm, driver, device, 6)
+        target.stop()
+        driver.wait_for_state("recovering", NOTICE)
+        target.start()
+        assert_verified(end_of(load, 120))
+        assert driver.counters()["errors"] == 0
+
+
+def test_a_hung_target_is_noticed_and_its_requests_end(vm: Vm, clean) -> None:
+    with loaded(vm) as driver, Target(vm, image("hung")) as target:
+        device = driver.map(target, "v", HASTY)
+        load = start_verifying(vm, driver, device, 120)
+        target.process.signal(signal.SIGSTOP)
+        try:
+            end = end_of(load, 60)
+            assert end.error == EIO, end
+            assert driver.state() == "recovering"
+            driver.assert_nothing_leaks()
+        finally:
+            target.process.signal(signal.SIGCONT)
+        assert_usable(vm, driver, device)
+
+
+def test_a_lost_target_is_given_up_and_can_be_mapped_again(vm: Vm, clean) -> None:
+    with loaded(vm) as driver, Target(vm, image("given-up")) as target:
+        device = driver.map(target, "v", "fast_io_fail_tmo=1 dev_loss_tmo=3 reconnect_delay=1")
+        target.process.kill()
+        driver.wait_for_state("failed", NOTICE)
+        target.start()
+        assert driver.map(target, "v", PATIENT) != device, "a session of its own"
+        driver.unmap(device)
+        assert_usable_session(vm, driver)
+
+
+def assert_usable_session(vm: Vm, driver: Driver) -> None:
+    [disk] = vm.run("ls /sys/block | grep ^wss").stdout.split()
+    session = vm.run(f"cat /sys/block/{disk}/wss/session").stdout.strip()
+    assert driver.state(f"/sys/class/wss/{session}") == "live"
+    vm.run(f"dd if=/dev/{disk} of=/dev/null bs=64k count=4 iflag=direct")
+
+
+def test_io_fails_in_time_when_the_targets_machine_loses_power(pair: Lab) -> None:
+    client, server = pair.vms
+    target = Target(server, image("power")).start()
+    with loaded(client) as driver:
+        device = driver.map(target, "v", HASTY)
+        load = start_verifying(client, driver, device, 120)
+        clock = Stopwatch()
+        server.power_cut()
+        end = end_of(load, 90)
+        assert end.error == EIO, end
+        assert clock.seconds < FAIL_TMO + 2 * NOTICE
+        driver.assert_nothing_leaks()
+        driver.unmap(device)
+        driver.unload()
+        driver.load()
+        # The machine comes back with another target: the same driver uses it.
+        server.power_on()
+        server.wait_ready()
+        with Target(server, image("power")) as again:
+            assert driver.map(again, "v") == device
+            assert_usable(client, driver, device)
+
+
+def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab) -> None:
+    client, server = pair.vms
+    with loaded(client) as driver, Target(server, image("link")) as target:
+        device = driver.map(target, "v", PATIENT)
+        load = start_verifying(client, driver, device, 15)
+        before = driver.counters()["requests"]
+        pair.cut_link(server)
+        # Three seconds of the machine's clock, in which nothing gets through.
+        client.run(["sleep", "3"])
+        pair.restore_link(server)
+        wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests go on", 90)
+        assert_verified(end_of(load, 120))
+        assert driver.counters()["errors"] == 0
+        driver.assert_nothing_leaks()
+        server.run(f"rm -f {RUN}/*.img", check=False)
