@@ -58,10 +58,11 @@ def main() -> int:
     parser.add_argument("--module", required=True)
     parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
     parser.add_argument("--only", choices=["nvme", "wss"], help="measure one side and print its figures")
+    parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")
     options = parser.parse_args()
     arguments = ["--build", str(Path(options.build).resolve()), "--module", str(Path(options.module).resolve()),
-                 "--seconds", str(options.seconds)]  # fmt: skip
+                 "--seconds", str(options.seconds), f"--map-options={options.map_options}"]  # fmt: skip
     results = run_in_lab(arguments + (["--only", options.only] if options.only else []))
     if options.only:
         print(json.dumps(results, indent=1))

@@ -81,7 +81,7 @@ def nvme_over_rdma(backing: str) -> Iterator[str]:
 
 
 @contextmanager
-def wss(volume: str, build: str, module: str) -> Iterator[str]:
+def wss(volume: str, build: str, module: str, map_options: str) -> Iterator[str]:
     """Our target in user space and our driver; `volume` is a backing specification."""
     target = subprocess.Popen(
         [f"{build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", "--volume", f"bench={volume}", "--reactors", "1",
@@ -91,7 +91,7 @@ def wss(volume: str, build: str, module: str) -> Iterator[str]:
         if "ready" not in line:
             raise RuntimeError(f"wss-target did not get ready: {line}")
         sh("modprobe rdma_cm; modprobe ib_uverbs || true")
-        sh(f"insmod {module} target={ADDRESS}:5555 volume=bench queues=1")
+        sh(f"insmod {module} target={ADDRESS}:5555 volume=bench queues=1 {map_options}")
         try:
             yield wait_for(lambda: os.path.exists("/dev/wss0") and "/dev/wss0", "/dev/wss0")
         finally:
@@ -113,13 +113,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--only", choices=["nvme", "wss"])
+    parser.add_argument("--map-options", default="")
     options = parser.parse_args()
     results = {}
     if options.only != "wss":
         with ramdisk(options.mib) as backing, nvme_over_rdma(backing) as device:
             results["nvme-rdma"] = run_all(device, options.seconds)
     if options.only != "nvme":
-        with wss(f"ram:{options.mib}M", options.build, options.module) as device:
+        with wss(f"ram:{options.mib}M", options.build, options.module, options.map_options) as device:
             results["wss"] = run_all(device, options.seconds)
     print(json.dumps(results))
 
