@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/hostile/messages.h"
+
+#include <cstring>
+#include <vector>
+
+namespace wss::hostile {
+
+namespace {
+
+using std::byte;
+
+// Every command that the target knows, some that it does not, and service actions for those that have some.
+constexpr uint8_t kOpcodes[] = {0x00, 0x03, 0x08, 0x0a, 0x12, 0x1a, 0x1b, 0x25, 0x28, 0x2a,
+                                0x2f, 0x35, 0x41, 0x42, 0x5a, 0x88, 0x89, 0x8a, 0x8f, 0x91,
+                                0x93, 0x9e, 0xa0, 0xa3, 0xa8, 0xaa, 0xaf, 0x55, 0x7f, 0xc0};
+constexpr uint64_t kVolumeBlocks = 32768;  // of the volumes under attack
+
+}  // namespace
+
+uint64_t MessageSource::lun() {
+    // The first two exist. What is verified beside has a number that no accident hits.
+    return random_.chance(16) ? random_.below(1000) : random_.below(3);
+}
+
+wire::RemoteBuffer MessageSource::buffer(uint32_t length) {
+    wire::RemoteBuffer made{memory_.address, memory_.rkey, length};
+    if (memory_.length > length) made.address += random_.below(memory_.length - length);
+    if (random_.chance(200)) made.rkey ^= static_cast<uint32_t>(random_.next());
+    if (random_.chance(200)) made.address = random_.next();
+    return made;
+}
+
+void MessageSource::fill_cdb(std::span<byte, 16> cdb) {
+    for (byte& each : cdb) each = random_.chance(4) ? byte(random_.next()) : byte{0};
+    if (random_.chance(10)) return;
+    cdb[0] = byte{kOpcodes[random_.below(std::size(kOpcodes))]};
+    if (random_.chance(8)) return;
+    // Where blocks and lengths are in most of them: near the end of the volume, and beyond.
+    const uint64_t lba = random_.chance(4) ? random_.next() : random_.below(kVolumeBlocks + 8);
+    const uint32_t blocks = static_cast<uint32_t>(random_.chance(16) ? random_.next() : random_.below(300));
+    const auto group = static_cast<uint8_t>(cdb[0]) >> 5;
+    cdb[1] = byte(random_.chance(4) ? random_.next() : 0);
+    if (group == 4) {
+        wire::put64(cdb.data() + 2, lba);
+        wire::put32(cdb.data() + 10, blocks);
+    } else {
+        wire::put32(cdb.data() + 2, static_cast<uint32_t>(lba));
+        if (group == 5)
+            wire::put32(cdb.data() + 6, blocks);
+        else
+            wire::put16(cdb.data() + 7, static_cast<uint16_t>(blocks));
+    }
+}
+
+size_t MessageSource::command(Message& out) {
+    using Direction = wire::CommandRequest::Direction;
+    std::array<byte, 16> cdb;
+    fill_cdb(cdb);
+    std::vector<wire::RemoteBuffer> data;
+    for (uint64_t count = random_.chance(3) ? 1 + random_.below(250) : random_.below(3); count > 0; --count)
+        data.push_back(
+            buffer(static_cast<uint32_t>(1 + random_.below(random_.chance(8) ? memory_.length : 8192))));
+    wire::CommandRequest request{.tag = ++tag_, .lun = lun(), .cdb = cdb, .descriptors = data};
+    request.task_attribute = static_cast<uint8_t>(random_.chance(8) ? random_.next() : 0);
+    request.direction = static_cast<Direction>(data.empty() ? 0 : 1 + random_.below(2));
+    return wire::encode_command(request, out);
+}
+
+// An honest frame around an opcode that writes, with more or less data than it speaks of.
+size_t MessageSource::immediate(Message& out) {
+    std::array<byte, 16> cdb;
+    fill_cdb(cdb);
+    if (!random_.chance(3)) cdb[0] = byte{0x8a};
+    const auto length = static_cast<uint32_t>(1 + random_.below(16384));
+    wire::CommandRequest request{.tag = ++tag_,
+                                 .lun = lun(),
+                                 .direction = wire::CommandRequest::Direction::kOut,
+                                 .cdb = cdb,
+                                 .immediate_length = length};
+    if (random_.chance(2)) wire::put32(cdb.data() + 10, length / 512);
+    const size_t head = wire::encode_command(request, out);
+    if (head == 0) return 0;
+    return head + (random_.chance(16) ? random_.below(length) : length);
+}
+
+// Most descriptors are not in the message: the target has to fetch them from memory that we may change.
+size_t MessageSource::table_elsewhere(Message& out) {
+    wire::RemoteBuffer one = buffer(512);
+    std::array<byte, 16> cdb;
+    fill_cdb(cdb);
+    wire::CommandRequest request{.tag = ++tag_,
+                                 .lun = lun(),
+                                 .direction = wire::CommandRequest::Direction::kIn,
+                                 .cdb = cdb,
+                                 .descriptors = {&one, 1}};
+    size_t length = wire::encode_command(request, out);
+    out[5] = byte{WSS_SRP_DESC_INDIRECT};
+    out[7] = byte(random_.below(3));
+    wire::RemoteBuffer table = buffer(static_cast<uint32_t>(16 * (1 + random_.below(3000))));
+    wire::put64(out.data() + 48, table.address);
+    wire::put32(out.data() + 56, table.rkey);
+    wire::put32(out.data() + 60, table.length);
+    wire::put32(out.data() + 64, static_cast<uint32_t>(random_.below(1 << 20)));
+    return std::max<size_t>(length, 68 + 16 * static_cast<size_t>(out[7]));
+}
+
+size_t MessageSource::task_management(Message& out) {
+    static constexpr uint8_t kFunctions[] = {1, 2, 4, 8, 0x40, 0x20, 0xff};
+    return wire::encode_task_management({.tag = ++tag_ | uint64_t{1} << 31,
+                                         .lun = lun(),
+                                         .function = kFunctions[random_.below(std::size(kFunctions))],
+                                         .task_tag = tag_ - random_.below(40)},
+                                        out);
+}
+
+size_t MessageSource::small(Message& out) {
+    static constexpr uint8_t kSmall[] = {0x03, 0x41, 0x42, 0x80, 0x81, 0x82, 0xc0, 0xc1, 0xc2, 0x00};
+    for (size_t i = 0; i < 64; ++i) out[i] = byte(random_.chance(2) ? 0 : random_.next());
+    out[0] = byte{kSmall[random_.below(std::size(kSmall))]};
+    return 16 + 16 * random_.below(4);
+}
+
+void MessageSource::damage(std::span<byte> message) {
+    if (message.empty()) return;
+    for (uint64_t flips = 1 + random_.below(4); flips > 0; --flips) {
+        // The head holds what matters.
+        const size_t at =
+            random_.below(random_.chance(4) ? message.size() : std::min<size_t>(message.size(), 80));
+        message[at] = random_.chance(2) ? byte(random_.next()) : message[at] ^ byte(1 << random_.below(8));
+    }
+}
+
+size_t MessageSource::login(std::span<byte> out) {
+    wire::LoginRequest login{
+        .tag = random_.next(), .multi_channel = random_.chance(3), .immediate = !random_.chance(4)};
+    login.initiator_port[0] = static_cast<uint8_t>(random_.below(6));
+    login.initiator_port[15] = 0xba;
+    login.extended = !random_.chance(3);
+    login.caps = static_cast<uint32_t>(random_.chance(4) ? random_.next() : WSS_CAP_ALL);
+    size_t length = wire::encode_login_request(login, out);
+    if (random_.chance(6)) damage(out.first(length));
+    if (random_.chance(20)) length = random_.below(length + 1);
+    return length;
+}
+
+size_t MessageSource::next(Message& out) {
+    size_t length = 0;
+    switch (random_.below(16)) {
+        case 0:
+            length = task_management(out);
+            break;
+        case 1:
+            length = random_.chance(8) ? small(out) : task_management(out);
+            break;
+        case 2:
+        case 3:
+            length = immediate(out);
+            break;
+        case 4:
+            length = table_elsewhere(out);
+            break;
+        default:
+            length = command(out);
+    }
+    if (random_.chance(8)) damage({out.data(), length});
+    if (random_.chance(100)) length = random_.below(random_.chance(4) ? kMessageMax : length + 1);
+    return length;
+}
+
+}  // namespace wss::hostile

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages that an attacker sends: honest ones, damaged ones, and nonsense. All from a seed.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "lib/base/clock.h"
+#include "lib/wire/srp.h"
+
+namespace wss::hostile {
+
+// The longest that is sent: longer than any target agrees to.
+constexpr size_t kMessageMax = WSS_SRP_MAX_IT_IU_LEN + 512;
+
+using Message = std::array<std::byte, kMessageMax>;
+
+// Memory of the attacker that the target may reach; what it is told about it may be a lie.
+struct Memory {
+    uint64_t address = 0;
+    uint32_t rkey = 0;
+    uint32_t length = 0;
+};
+
+class MessageSource {
+  public:
+    MessageSource(Random& random, Memory memory) : random_(random), memory_(memory) {}
+
+    // Private data of a connect request; returns its length.
+    size_t login(std::span<std::byte> out);
+    // Any message; returns its length.
+    size_t next(Message& out);
+
+  private:
+    size_t command(Message& out);
+    size_t immediate(Message& out);
+    size_t task_management(Message& out);
+    size_t small(Message& out);
+    size_t table_elsewhere(Message& out);
+    void fill_cdb(std::span<std::byte, 16> cdb);
+    wire::RemoteBuffer buffer(uint32_t length);
+    uint64_t lun();
+    void damage(std::span<std::byte> message);
+
+    Random& random_;
+    const Memory memory_;
+    uint64_t tag_ = 0;
+};
+
+}  // namespace wss::hostile

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Hostile initiators against a running target. `make MODE=asan check-hostile` is how it is meant: the sanitizers watch.
+HOSTILE_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/hostile/*.cc)))
+ATTACK_SECONDS ?= 30
+
+$(BUILD)/wss-attack: $(HOSTILE_OBJECTS) $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+-include $(HOSTILE_OBJECTS:.o=.d)
+
+.PHONY: check-hostile
+check-hostile: $(BUILD)/wss-target $(BUILD)/wssctl $(BUILD)/wss-attack ## lying initiators against a running target, a good client beside them (MODE=asan)
+	$(MAKE) --no-print-directory MODE=release build/release/nbdkit-wss-plugin.so
+	WSS_BUILD=build/release WSS_HOSTILE_BUILD=$(abspath $(BUILD)) WSS_ATTACK_SECONDS=$(ATTACK_SECONDS) \
+		/usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/hostile

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initiators that lie, against a running target, for a bounded time: no crash, no hang, nothing for a sanitizer to say, and
+a good client beside them verifies all that it writes. `make MODE=asan check-hostile`."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tests.native import programs
+from tests.native.fio import fio
+from tests.native.programs import Nbd, run
+
+HOSTILE = Path(os.environ.get("WSS_HOSTILE_BUILD", "build/asan")).resolve()
+SECONDS = int(os.environ.get("WSS_ATTACK_SECONDS", "30"))
+SEED = int(os.environ.get("WSS_ATTACK_SEED", str(int(time.time()))))
+# A number of unit that no damaged message hits by accident: what it holds is only what the good client wrote.
+GOOD_LUN = 5000
+STATE = {"format": "wss-target-state", "version": 1,
+         "volumes": [{"name": "good", "lun": GOOD_LUN, "wwid": "123456789abcdef", "declared": True}]}
+
+
+def noise(address: str, until: float) -> int:
+    """Connections that do not even speak the fabric's language; returns how many."""
+    host, port = re.fullmatch(r"tcp://(.+):(\d+)", address).groups()
+    chance, count = random.Random(SEED), 0
+    while time.monotonic() < until:
+        with socket.create_connection((host, int(port)), timeout=10) as stranger:
+            stranger.settimeout(0.3)
+            try:
+                for _ in range(chance.randrange(4)):
+                    stranger.sendall(chance.randbytes(chance.choice((1, 16, 64, 4096, 100000))))
+                if chance.random() < 0.3:
+                    stranger.recv(100)
+            except (ConnectionError, socket.timeout):
+                pass
+        count += 1
+        time.sleep(0.05)  # a pace, not a wait: the attack beside it needs the processor, too
+    return count
+
+
+def memory_mib(pid: int) -> int:
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) >> 10
+
+
+def answer(control: Path, *words: str) -> dict:
+    return json.loads(run(HOSTILE / "wssctl", "--control", control, "--json", *words).stdout)
+
+
+def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None:
+    print(f"seed {SEED}")
+    monkeypatch.setattr(programs, "TARGET", HOSTILE / "wss-target")
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=0")
+    monkeypatch.setenv("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
+    control, state = tmp_path / "control.sock", tmp_path / "state.json"
+    state.write_text(json.dumps(STATE))
+    config = tmp_path / "wss.toml"
+    config.write_text(f'control = "{control}"\nstate = "{state}"\nlog_level = "error"\n')
+    volumes = {"scratch": "ram:16M", "file": f"aio:{tmp_path}/scratch.img,size=16M,create",
+               "good": f"aio:{tmp_path}/good.img,size=64M,create"}
+    target = programs.Target("tcp://127.0.0.1:0", volumes, tmp_path, "--config", str(config), "--reactors", "2")
+    del target.command[(at := target.command.index("--control")):at + 2]
+    with target:
+        luns = {volume["name"]: volume["lun"] for volume in answer(control, "volume", "list")}
+        assert luns == {"scratch": 0, "file": 1, "good": GOOD_LUN}
+        good = Nbd(target.address, "good", tmp_path / "nbd", {}).start()
+        try:
+            attack_beside_a_good_client(target, good, control)
+        finally:
+            good.stop()
+        log = (tmp_path / "nbd/log").read_text()
+        assert "lost" not in log, log
+    said = target.log.read_text()
+    assert "Sanitizer" not in said and "runtime error" not in said, said[-8000:]
+
+
+def attack_beside_a_good_client(target: programs.Target, good: Nbd, control: Path) -> None:
+    until = time.monotonic() + SECONDS
+    first = memory_mib(target.process.pid)
+    attack = subprocess.Popen([HOSTILE / "wss-attack", target.address, str(SECONDS), str(SEED)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+    verifying = subprocess.Popen(
+        ["fio", "--name=good", "--ioengine=nbd", f"--uri={good.uri}", "--rw=randwrite", "--bssplit=4k/50:16k/30:128k/20",
+         "--iodepth=8", "--size=48m", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--verify_state_save=0",
+         "--time_based", f"--runtime={SECONDS}", "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        strangers = noise(target.address, until)
+        assert target.process.poll() is None, target.log.read_text()[-8000:]
+        said, complaint = attack.communicate(timeout=90)
+        assert attack.returncode == 0, (said, complaint, target.log.read_text()[-8000:])
+        output, _ = verifying.communicate(timeout=90)
+        assert verifying.returncode == 0, output[-3000:]
+        job = json.loads(output[output.index("{\n"):])["jobs"][0]
+    finally:
+        for process in (attack, verifying):
+            process.kill()
+            process.communicate()
+    done = json.loads(said)
+    grown = memory_mib(target.process.pid) - first
+    print(f"{done}, {job['read']['total_ios']} reads verified beside it, memory grew by {grown} MiB")
+    # Otherwise the attack was none.
+    assert strangers > SECONDS
+    assert done["messages"] > 500 * SECONDS and done["answers"] > 100 * SECONDS and done["logins"] > 3 * SECONDS, done
+    assert done["refused"] > 0 and done["closed_by_target"] > SECONDS, done
+    assert job["read"]["total_ios"] > 10 * SECONDS, job["read"]
+    # AddressSanitizer keeps 256 MiB of what was freed.
+    assert grown < 600, f"the target grew by {grown} MiB"
+    # All liars are gone, and what they had is given back; the good client is where it was.
+    deadline = time.monotonic() + 30
+    while len(sessions := answer(control, "session", "list")["sessions"]) > 1:
+        assert time.monotonic() < deadline, sessions
+        time.sleep(0.1)
+    assert sessions[0]["counters"]["violations"] == 0, sessions
+    fio(good.uri, {"rw": "randwrite", "bs": "16k", "size": "4m", "iodepth": 4, "verify": "crc32c", "verify_fatal": 1})
