@@ -6,6 +6,10 @@
 //
 // One session serves all NBD connections: a flush on any of them covers them all, hence can_multi_conn.
 // Without volume= the export name chooses.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <shared_mutex>
@@ -111,8 +115,8 @@ void disconnect_target() {
     client = nullptr;
 }
 
-// Still in the foreground: what is wrong with the parameters is said to whoever started us.
-int plugin_get_ready() {
+// Connects and opens once, for the sake of what may be wrong; says it.
+int rehearse() {
     if (connect_target() == -1) return -1;
     int result = 0;
     if (!settings.volume.empty()) {
@@ -120,9 +124,24 @@ int plugin_get_ready() {
         result = result_of(wss_open(client, settings.volume.c_str(), &volume));
         if (result == 0) wss_close(volume);
     }
-    // Its thread would not live in the child that nbdkit may fork now.
     disconnect_target();
     return result;
+}
+
+// Still in the foreground: what is wrong with the parameters is said to whoever started us. In a process of
+// its own, because nbdkit may fork after this: neither threads nor RDMA devices, which librdmacm keeps open
+// for ever, belong to the child (the kernel answers its doorbells with EACCES).
+int plugin_get_ready() {
+    pid_t child = fork();
+    if (child == -1) {
+        nbdkit_error("cannot fork: %s", strerror(errno));
+        return -1;
+    }
+    if (child == 0) _exit(rehearse() == 0 ? 0 : 1);
+    int status = 0;
+    while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
 int plugin_after_fork() {
