@@ -190,7 +190,8 @@ static void wss_give_up(struct wss_session *sess)
 
 static void wss_back_to_life(struct wss_session *sess)
 {
-	cancel_delayed_work(&sess->fail_work);
+	/* Not half-way either: it would fail requests of the next loss, which may wait. */
+	cancel_delayed_work_sync(&sess->fail_work);
 	WRITE_ONCE(sess->fail_fast, false);
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
