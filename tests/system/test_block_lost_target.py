@@ -103,8 +103,8 @@ def test_a_target_that_restarts_in_time_costs_no_request(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("restarted")) as target:
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 12)
-        for times in (1, 2):
-            target.process.kill()
+        for times, end in enumerate((target.process.kill, target.stop), 1):  # by force, and politely
+            end()
             driver.wait_for_state("recovering", NOTICE)
             target.start()
             driver.wait_for_state("live", 60)
@@ -113,17 +113,6 @@ def test_a_target_that_restarts_in_time_costs_no_request(vm: Vm, clean) -> None:
         counters = driver.counters()
         assert counters["errors"] == 0 and counters["protocol_errors"] == 0, counters
         driver.assert_nothing_leaks()
-
-
-def test_a_target_that_stops_politely_is_waited_for_as_well(vm: Vm, clean) -> None:
-    with loaded(vm) as driver, Target(vm, image("stopped")) as target:
-        device = driver.map(target, "v", PATIENT)
-        load = start_verifying(vm, driver, device, 6)
-        target.stop()
-        driver.wait_for_state("recovering", NOTICE)
-        target.start()
-        assert_verified(end_of(load, 120))
-        assert driver.counters()["errors"] == 0
 
 
 def test_a_hung_target_is_noticed_and_its_requests_end(vm: Vm, clean) -> None:

@@ -69,7 +69,7 @@ def test_scsi_tools_find_what_a_disk_must_tell(vm: Vm) -> None:
 def test_data_through_the_stock_initiator_is_what_was_written(vm: Vm) -> None:
     with Target(vm, {"v": f"aio:{vm.disk_device(0)}"}) as target, logged_in(vm, target, 1) as (disk,):
         for words in (
-            "--bssplit=512/10:4k/40:16k/20:64k/20:512k/10 --iodepth=32 --size=48m",
+            "--bssplit=512/10:4k/40:16k/20:64k/20:512k/10 --iodepth=32 --size=24m",
             "--bssplit=4k/50:64k/50 --iodepth=8 --size=8m --sync=dsync",
             "--bssplit=4k/20:64k/40:256k/40 --iodepth=8 --size=8m --rw=randtrimwrite",
         ):

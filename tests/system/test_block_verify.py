@@ -55,7 +55,8 @@ def test_what_is_written_is_read_back(vm: Vm, backend: str) -> None:
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v")
         before = driver.counters()
-        for mix in MIXES:
+        # Where the bytes are kept makes no difference to the driver: in the short run, half of it in memory.
+        for mix in MIXES if THOROUGH or backend == "nvme" else MIXES[1:-2]:
             end = run_fio(vm, device, mix.words, LIMIT)
             assert end.status == 0 and end.error == 0, (mix.name, end)
             assert (end.job["trim"]["total_ios"] > 0) == (mix.way == "randtrimwrite"), (mix.name, end)
