@@ -25,7 +25,7 @@ static bool wss_admin_ended(struct wss_session *sess)
 static int wss_admin_wait(struct wss_session *sess, struct wss_error *err)
 {
 	long left = wait_event_timeout(sess->wait, wss_admin_ended(sess),
-				       msecs_to_jiffies(WSS_ADMIN_TIMEOUT_MS));
+				       msecs_to_jiffies(sess->admin.timeout_ms));
 
 	if (sess->admin.done)
 		return sess->admin.error ?
@@ -34,24 +34,25 @@ static int wss_admin_wait(struct wss_session *sess, struct wss_error *err)
 	if (!left) {
 		/* The buffer is the device's until the channel is torn down. */
 		wss_session_error(sess, "an administrative command was not answered in time");
-		return wss_fail(err, -ETIMEDOUT, "no answer within %u s",
-				WSS_ADMIN_TIMEOUT_MS / 1000);
+		return wss_fail(err, -ETIMEDOUT, "no answer within %u ms", sess->admin.timeout_ms);
 	}
 	return wss_fail(err, -ENOTCONN, "the connection broke");
 }
 
-static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, struct wss_error *err)
+static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, u32 timeout_ms,
+			   struct wss_error *err)
 {
 	struct wss_chan *chan = &sess->chans[0];
 
 	lockdep_assert_held(&sess->admin_mutex);
-	if (sess->admin.busy || READ_ONCE(sess->broken) || !chan->slots)
+	if (sess->admin.busy || READ_ONCE(sess->broken) || !chan->nr_slots)
 		return wss_fail(err, -ENOTCONN, "the connection is down");
 	sess->admin.done = false;
 	sess->admin.busy = true;
+	sess->admin.timeout_ms = timeout_ms;
 	sess->admin.error = 0;
 	sess->admin.residual = 0;
-	*slot = wss_admin_slot(chan);
+	*slot = wss_control_slot(chan, WSS_SLOT_ADMIN);
 	return 0;
 }
 
@@ -75,13 +76,13 @@ static int wss_admin_map(struct wss_slot *slot, u32 bytes)
 }
 
 static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
-			  unsigned int cdb_len, u32 bytes, struct wss_error *err)
+			  unsigned int cdb_len, u32 bytes, u32 timeout_ms, struct wss_error *err)
 {
 	struct wss_srp_cmd *cmd;
 	struct wss_slot *slot;
 	int ret;
 
-	ret = wss_admin_begin(sess, &slot, err);
+	ret = wss_admin_begin(sess, &slot, timeout_ms, err);
 	if (ret)
 		return ret;
 	cmd = slot->cmd.data;
@@ -124,7 +125,7 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		enum wss_verdict verdict;
 		bool rescan;
 
-		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, err);
+		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, WSS_ADMIN_TIMEOUT_MS, err);
 		if (ret)
 			return ret;
 		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &rescan);
@@ -140,35 +141,81 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 			sense->status, sense->key, sense->asc, sense->ascq);
 }
 
+/* A message of an opcode and a tag into the command buffer of a slot. */
+static void wss_admin_fill_short(struct wss_slot *slot, u8 opcode)
+{
+	struct wss_srp_short *msg = slot->cmd.data;
+
+	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
+	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
+	wss_admin_map(slot, 0);
+	memset(msg, 0, sizeof(*msg));
+	msg->opcode = opcode;
+	slot->sge[0].length = sizeof(*msg);
+}
+
+static int wss_admin_ping(struct wss_session *sess, u32 timeout_ms)
+{
+	struct wss_slot *slot;
+	struct wss_error err;
+	int ret = wss_admin_begin(sess, &slot, timeout_ms, &err);
+
+	if (ret)
+		return ret;
+	wss_admin_fill_short(slot, WSS_SRP_KEEPALIVE_REQ);
+	wss_slot_start(slot, NULL, 0);
+	wss_slot_send(slot);
+	return wss_admin_wait(sess, &err);
+}
+
 /**
  * wss_admin_keepalive - ask the target whether it is there
- * @sess: WSS_CAP_KEEPALIVE was granted
+ * @sess: its channel 0 is up
+ * @timeout_ms: how long the answer may take; without one the session is lost
+ *
+ * A stock target is asked by TEST UNIT READY: any answer will do.
  *
  * Context: sleeps, bounded.
  * Return: 0 or -errno.
  */
-int wss_admin_keepalive(struct wss_session *sess)
+int wss_admin_keepalive(struct wss_session *sess, u32 timeout_ms)
 {
-	struct wss_srp_short *msg;
-	struct wss_slot *slot;
+	static const u8 lun0[8];
+	static const u8 test_unit_ready[6];
 	struct wss_error err;
 	int ret;
 
 	mutex_lock(&sess->admin_mutex);
-	ret = wss_admin_begin(sess, &slot, &err);
-	if (ret)
-		goto unlock;
-	wss_admin_map(slot, 0);
-	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
-	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
-	msg = slot->cmd.data;
-	memset(msg, 0, sizeof(*msg));
-	msg->opcode = WSS_SRP_KEEPALIVE_REQ;
-	slot->sge[0].length = sizeof(*msg);
-	wss_slot_start(slot, NULL, 0);
-	wss_slot_send(slot);
-	ret = wss_admin_wait(sess, &err);
-unlock:
+	if (sess->chans[0].caps & WSS_CAP_KEEPALIVE)
+		ret = wss_admin_ping(sess, timeout_ms);
+	else
+		ret = wss_admin_once(sess, lun0, test_unit_ready, sizeof(test_unit_ready), 0,
+				     timeout_ms, &err);
 	mutex_unlock(&sess->admin_mutex);
 	return ret;
+}
+
+/**
+ * wss_log_out - tell the target that we go
+ * @sess: no request is in flight; its state is REMOVING
+ *
+ * The target answers by closing the connection. That it does so is not needed, only polite to wait
+ * for.
+ *
+ * Context: sleeps, at most WSS_LOGOUT_TIMEOUT_MS.
+ */
+void wss_log_out(struct wss_session *sess)
+{
+	struct wss_slot *slot;
+	struct wss_error err;
+
+	mutex_lock(&sess->admin_mutex);
+	if (!wss_admin_begin(sess, &slot, WSS_LOGOUT_TIMEOUT_MS, &err)) {
+		wss_admin_fill_short(slot, WSS_SRP_I_LOGOUT);
+		wss_slot_start(slot, NULL, 0);
+		wss_slot_send(slot);
+		wait_event_timeout(sess->wait, READ_ONCE(sess->broken),
+				   msecs_to_jiffies(WSS_LOGOUT_TIMEOUT_MS));
+	}
+	mutex_unlock(&sess->admin_mutex);
 }

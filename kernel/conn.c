@@ -4,8 +4,8 @@
  *
  * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE),
  * and then the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer than
- * asked: the first connection lives with what it gets, a reconnection needs as many as there were,
- * because hardware queues are tied to channels.
+ * asked, and another number after a reconnection: then a channel serves several hardware queues, with
+ * slots of its own for each, which is why slots are made last.
  *
  * Each step of a connection is taken in the RDMA/CM event that ends the step before. The starter
  * sleeps until every channel has its outcome. wss_chan_stop() undoes whatever was done, in any
@@ -14,13 +14,15 @@
  */
 #include <linux/slab.h>
 
+#include "fault.h"
 #include "log.h"
+#include "trace.h"
 #include "wss.h"
 
-/* REG_MR, SEND, LOCAL_INV per slot; twice that, because unsignalled entries retire late. */
+/* REG_MR, SEND, LOCAL_INV per command; twice that, because unsignalled entries retire late. */
 #define WSS_WRS_PER_SLOT 6
 /* An answer to the target's own request, and a spare. */
-#define WSS_WRS_EXTRA 4
+#define WSS_WRS_EXTRA (4 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
 
 static int wss_connect_failed(struct wss_chan *chan, int status)
 {
@@ -53,7 +55,8 @@ static void wss_qp_event(struct ib_event *event, void *context)
 static int wss_create_cq(struct wss_chan *chan, u32 max_send_wr)
 {
 	struct ib_cq_init_attr attr = {
-		.cqe = min_t(int, max_send_wr + chan->nr_recvs + 2, chan->ibdev->attrs.max_cqe),
+		.cqe = min_t(int, max_send_wr + chan->nr_recvs + 2 + WSS_ENGINES * WSS_ENGINE_RECVS,
+			     chan->ibdev->attrs.max_cqe),
 		.comp_vector = chan->index % max(chan->ibdev->num_comp_vectors, 1),
 	};
 	struct ib_cq *cq = ib_create_cq(chan->ibdev, chan->polled ? NULL : wss_cq_event,
@@ -81,7 +84,7 @@ static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 			.max_recv_wr = chan->nr_recvs,
 			.max_send_sge = max_sge,
 			.max_recv_sge = 1,
-			.max_inline_data = WSS_CMD_DIRECT_BYTES,
+			.max_inline_data = wss_force_no_inline ? 0 : WSS_CMD_DIRECT_BYTES,
 		},
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_RC,
@@ -97,7 +100,8 @@ static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 	if (ret)
 		return ret;
 	chan->qp = chan->cm_id->qp;
-	chan->send_inline = attr.cap.max_inline_data >= WSS_CMD_DIRECT_BYTES;
+	chan->send_inline = !wss_force_no_inline &&
+			    attr.cap.max_inline_data >= WSS_CMD_DIRECT_BYTES;
 	chan->imm_pieces = max_sge - 1;
 	return 0;
 }
@@ -127,7 +131,7 @@ static int wss_chan_alloc(struct wss_chan *chan)
 		return -EOPNOTSUPP;
 	chan->depth = min_t(u32, sess->opts.queue_depth, max_wr / WSS_WRS_PER_SLOT - 2);
 	max_send_wr = WSS_WRS_PER_SLOT * (chan->depth + 1) + WSS_WRS_EXTRA;
-	chan->nr_recvs = chan->depth + 1 + WSS_RECV_EXTRA + WSS_RECV_BATCH;
+	chan->nr_recvs = chan->depth + WSS_CONTROL_SLOTS + WSS_RECV_EXTRA + WSS_RECV_BATCH;
 	chan->lkey = sess->pd->local_dma_lkey;
 	chan->lazy = sess->opts.invalidate == WSS_INVALIDATE_LAZY;
 
@@ -135,9 +139,6 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	if (ret)
 		return ret;
 	ret = wss_create_qp(chan, max_send_wr);
-	if (ret)
-		return ret;
-	ret = wss_slots_alloc(chan);
 	if (ret)
 		return ret;
 	ret = wss_recvs_alloc(chan);
@@ -194,23 +195,23 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	int ret = wss_session_bind(chan->sess, ibdev);
 
 	if (ret) {
-		wss_fail(&chan->connect_error, ret, "RDMA device %s cannot be used (error %d)",
-			 dev_name(&ibdev->dev), ret);
+		wss_fail(&chan->connect_error, ret, "RDMA device %s cannot be used: %s",
+			 dev_name(&ibdev->dev), wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
 	chan->ibdev = ibdev;
 	ret = wss_chan_alloc(chan);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret,
-			 "no queue pair of depth %u on %s (error %d); try less queue_depth= or queues=",
-			 chan->depth, dev_name(&ibdev->dev), ret);
+			 "no queue pair of depth %u on %s (%s); try less queue_depth= or queues=",
+			 chan->depth, dev_name(&ibdev->dev), wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
 	ret = rdma_resolve_route(chan->cm_id, WSS_CM_TIMEOUT_MS);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA route leads there (error %d): use an address of the RDMA network",
-			 ret);
+			 "no RDMA route leads there (%s): use an address of the RDMA network",
+			 wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
 	return 0;
@@ -224,6 +225,9 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	/* iWARP has no RDMA WRITE WITH IMMEDIATE. */
 	if (rdma_protocol_iwarp(chan->ibdev, chan->cm_id->port_num))
 		caps &= ~WSS_CAP_FUSED_COMPLETION;
+	/* Engines' answers must be heard of without anybody polling for them: their ends, too, are waited for. */
+	if (chan->polled || !(caps & WSS_CAP_FUSED_COMPLETION))
+		caps &= ~WSS_CAP_CACHE;
 
 	memset(req, 0, sizeof(*req));
 	req->opcode = WSS_SRP_LOGIN_REQ;
@@ -240,75 +244,10 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	put_unaligned_be64(sess->opts.id_ext, req->target_port_id);
 	put_unaligned_be64(sess->opts.ioc_guid, req->target_port_id + 8);
 	req->ext_magic = cpu_to_be16(WSS_EXT_MAGIC);
+	if (sess->opts.key)
+		caps |= WSS_CAP_AUTHENTICATE;
 	req->ext_caps = cpu_to_be32(caps);
-}
-
-static int wss_on_route_resolved(struct wss_chan *chan)
-{
-	const struct ib_device_attr *attrs = &chan->ibdev->attrs;
-	struct wss_srp_login_req req;
-	struct rdma_conn_param param = {
-		.private_data = &req,
-		.private_data_len = sizeof(req),
-		/* The target fetches write data by RDMA READ: let it have many under way. */
-		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
-		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
-		.flow_control = 1,
-		/* One less than the most: soft RoCE takes 7 for "for ever" and would never notice a lost peer. */
-		.retry_count = 6,
-		/* For ever: a target that is slow to post receives is not lost; keep-alive finds the one that is. */
-		.rnr_retry_count = 7,
-	};
-	int ret;
-
-	wss_fill_login(chan, &req);
-	ret = rdma_connect_locked(chan->cm_id, &param);
-	if (ret) {
-		wss_fail(&chan->connect_error, ret, "connect failed (error %d)", ret);
-		return wss_connect_failed(chan, ret);
-	}
-	return 0;
-}
-
-/* What the target granted. Every number is its own claim: bound it before use (I6). */
-static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
-{
-	u32 credits = be32_to_cpu(rsp->req_lim_delta);
-	u32 iu_len = be32_to_cpu(rsp->max_it_iu_len);
-
-	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits < 2 || credits > INT_MAX / 2 ||
-	    iu_len < WSS_CMD_DIRECT_BYTES)
-		return -EPROTO;
-	if (!(be16_to_cpu(rsp->buf_fmt) & WSS_SRP_BUF_FORMAT_DIRECT))
-		return -EPROTO;
-
-	chan->granted = min_t(u32, credits, WSS_MAX_DEPTH + 1);
-	/* One credit stays for the administrative command. */
-	atomic_set(&chan->credits, chan->granted - 1);
-	chan->max_imm = 0;
-	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)
-		chan->max_imm = min(iu_len - WSS_SRP_IMM_DATA_OFFSET, chan->sess->ask_imm);
-	chan->caps = 0;
-	chan->epoch = 0;
-	chan->keepalive_ms = 0;
-	if (be16_to_cpu(rsp->ext_magic) == WSS_EXT_MAGIC) {
-		chan->caps = be32_to_cpu(rsp->ext_caps) & chan->sess->opts.caps;
-		chan->epoch = be64_to_cpu(rsp->session_epoch);
-		chan->keepalive_ms = be32_to_cpu(rsp->keepalive_ms);
-	}
-	return 0;
-}
-
-static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_param *param)
-{
-	int ret = -EPROTO;
-
-	if (param->private_data && param->private_data_len >= sizeof(struct wss_srp_login_rsp))
-		ret = wss_take_grants(chan, param->private_data);
-	if (ret)
-		wss_fail(&chan->connect_error, ret,
-			 "the peer accepted but did not answer as an SRP target: is it one?");
-	return wss_connect_failed(chan, ret);
+	chan->auth.login_req = *req;
 }
 
 static const char *wss_reject_reason(u32 reason)
@@ -331,6 +270,87 @@ static const char *wss_reject_reason(u32 reason)
 	}
 }
 
+static int wss_on_route_resolved(struct wss_chan *chan)
+{
+	const struct ib_device_attr *attrs = &chan->ibdev->attrs;
+	struct wss_srp_login_req req;
+	struct rdma_conn_param param = {
+		.private_data = &req,
+		.private_data_len = sizeof(req),
+		/* The target fetches write data by RDMA READ: let it have many under way. */
+		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
+		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
+		.flow_control = 1,
+		/* One less than the most: soft RoCE takes 7 for "for ever" and would never notice a lost peer. */
+		.retry_count = 6,
+		/* For ever: a target that is slow to post receives is not lost; keep-alive finds the one that is. */
+		.rnr_retry_count = 7,
+	};
+	int ret;
+
+	if (wss_fault(reject) || (wss_force_channels && chan->index >= wss_force_channels)) {
+		wss_stat_inc(chan->sess, faults);
+		wss_fail(&chan->connect_error, 0, "login rejected: %s (a fault made to order)",
+			 wss_reject_reason(WSS_SRP_REJ_CHANNEL_LIMIT_REACHED));
+		return wss_connect_failed(chan, -EACCES);
+	}
+	wss_fill_login(chan, &req);
+	ret = rdma_connect_locked(chan->cm_id, &param);
+	if (ret) {
+		wss_fail(&chan->connect_error, ret, "connect failed: %s", wss_reason(ret));
+		return wss_connect_failed(chan, ret);
+	}
+	return 0;
+}
+
+/* What the target granted. Every number is its own claim: bound it before use (I6). */
+static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
+{
+	u32 credits = be32_to_cpu(rsp->req_lim_delta);
+	u32 iu_len = be32_to_cpu(rsp->max_it_iu_len);
+
+	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits < 2 || credits > INT_MAX / 2 ||
+	    iu_len < WSS_CMD_DIRECT_BYTES)
+		return -EPROTO;
+	if (!(be16_to_cpu(rsp->buf_fmt) & WSS_SRP_BUF_FORMAT_DIRECT))
+		return -EPROTO;
+
+	chan->granted = min_t(u32, credits, chan->depth + WSS_CONTROL_SLOTS);
+	/* Some stay for what must go out when I/O has used up all others. */
+	chan->reserved = chan->granted > 4 * WSS_CONTROL_SLOTS ? WSS_CONTROL_SLOTS : 1;
+	atomic_set(&chan->credits, chan->granted - chan->reserved);
+	chan->max_imm = 0;
+	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)
+		chan->max_imm = min(iu_len - WSS_SRP_IMM_DATA_OFFSET, chan->sess->ask_imm);
+	chan->caps = 0;
+	chan->epoch = 0;
+	chan->keepalive_ms = 0;
+	chan->boot_id = 0;
+	if (be16_to_cpu(rsp->ext_magic) == WSS_EXT_MAGIC) {
+		chan->caps = be32_to_cpu(rsp->ext_caps) & chan->sess->opts.caps;
+		chan->epoch = be64_to_cpu(rsp->session_epoch);
+		chan->keepalive_ms = be32_to_cpu(rsp->keepalive_ms);
+		chan->boot_id = be32_to_cpu(rsp->boot_id);
+		chan->auth.granted = be32_to_cpu(rsp->ext_caps) & WSS_CAP_AUTHENTICATE;
+		chan->auth.login_rsp = *rsp;
+	}
+	return 0;
+}
+
+static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_param *param)
+{
+	int ret = -EPROTO;
+
+	if (param->private_data && param->private_data_len >= sizeof(struct wss_srp_login_rsp))
+		ret = wss_take_grants(chan, param->private_data);
+	if (!ret)
+		trace_wss_login(chan);
+	else
+		wss_fail(&chan->connect_error, ret,
+			 "the peer accepted but did not answer as an SRP target: is it one?");
+	return wss_connect_failed(chan, ret);
+}
+
 static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
 {
 	const struct wss_srp_login_rej *rej;
@@ -348,9 +368,9 @@ static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
 	chan->reject_reason = be32_to_cpu(rej->reason);
 	text_len = min_t(int, len - offsetof(struct wss_srp_login_rej, text), WSS_SRP_REJ_TEXT_MAX);
 	text_len = strnlen(rej->text, text_len);
-	wss_fail(&chan->connect_error, 0, "login rejected: %s%s%*pE (reason 0x%x)",
+	wss_fail(&chan->connect_error, 0, "login rejected: %s%s%*pE",
 		 wss_reject_reason(chan->reject_reason), text_len ? "; it says: " : "", text_len,
-		 rej->text, chan->reject_reason);
+		 rej->text);
 	return wss_connect_failed(chan, -EACCES);
 }
 
@@ -359,8 +379,8 @@ static int wss_on_cm_error(struct wss_chan *chan, struct rdma_cm_event *event)
 	int status = event->status < 0 ? event->status : -EHOSTUNREACH;
 
 	wss_fail(&chan->connect_error, status,
-		 "cannot reach it over RDMA (%s, error %d): check the address and `rdma link`",
-		 rdma_event_msg(event->event), event->status);
+		 "cannot reach it over RDMA (%s, %s): check the address and `rdma link`",
+		 rdma_event_msg(event->event), wss_reason(status));
 	return wss_connect_failed(chan, status);
 }
 
@@ -387,6 +407,11 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		wss_chan_break(chan, rdma_event_msg(event->event));
+		if (!chan->connect_done) {
+			wss_fail(&chan->connect_error, 0, "the connection went while it was made: %s",
+				 rdma_event_msg(event->event));
+			return wss_connect_failed(chan, -ECONNRESET);
+		}
 		return 0;
 	default:
 		return 0;
@@ -414,7 +439,10 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->connect_status = 0;
 	chan->reject_reason = 0;
 	chan->connect_error.text[0] = '\0';
+	chan->auth.awaited = 0;
+	chan->auth.granted = false;
 	chan->depth = 0;
+	chan->tmf_done = false;
 	chan->sends = 0;
 	chan->pending_first = NULL;
 	chan->pending_last = NULL;
@@ -436,14 +464,14 @@ static int wss_chan_start(struct wss_chan *chan)
 	cm_id = rdma_create_id(sess->net, wss_cm_event, chan, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(cm_id))
 		return wss_fail(&chan->connect_error, PTR_ERR(cm_id),
-				"no RDMA connection identifier (error %ld)", PTR_ERR(cm_id));
+				"no RDMA connection identifier: %s", wss_reason(PTR_ERR(cm_id)));
 	chan->cm_id = cm_id;
 	ret = rdma_resolve_addr(cm_id, NULL, (struct sockaddr *)&sess->opts.target,
 				WSS_CM_TIMEOUT_MS);
 	if (ret)
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA device leads there (error %d): check the address and `rdma link`",
-			 ret);
+			 "no RDMA device leads there (%s): check the address and `rdma link`",
+			 wss_reason(ret));
 	return ret;
 }
 
@@ -453,6 +481,9 @@ static void wss_chan_stop(struct wss_chan *chan)
 	if (!chan->cm_id)
 		return;
 	WRITE_ONCE(chan->stopping, true);
+	/* While the completion queue is polled: their receives are counted there. */
+	if (chan->cq)
+		wss_engines_stop(chan);
 	rdma_disconnect(chan->cm_id);
 	/* Waits for a running event; after it nobody else works on this channel. */
 	rdma_destroy_id(chan->cm_id);
@@ -474,6 +505,10 @@ static void wss_chan_stop(struct wss_chan *chan)
 	}
 	if (!chan->ibdev)
 		return;
+	/* Nobody can start it any more; a start that was under way above has found us stopping. */
+	cancel_work_sync(&chan->engine_work);
+	cancel_delayed_work_sync(&chan->late_work);
+	init_llist_head(&chan->late);
 	wss_cancel_slots(chan);
 	wss_recvs_free(chan);
 	wss_slots_free(chan);
@@ -521,9 +556,11 @@ static int wss_chan_outcome(struct wss_chan *chan, struct wss_error *err)
 		return wss_fail(err, -ETIMEDOUT,
 				"no answer within %u s: is a target running there?",
 				WSS_CONNECT_TIMEOUT_MS / 1000);
-	if (chan->connect_status)
+	if (chan->connect_status) {
 		*err = chan->connect_error;
-	return chan->connect_status;
+		return chan->connect_status;
+	}
+	return wss_auth_channel(chan, err);
 }
 
 static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
@@ -546,40 +583,122 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 	}
 }
 
+/*
+ * Fencing, our half: the target ends the old session, its writes included, before it grants a new one
+ * and gives it a new epoch. A login with the old epoch, or a channel with another one, is not of a
+ * session that was fenced so.
+ */
+static int wss_check_epoch(struct wss_session *sess, struct wss_error *err)
+{
+	u64 epoch = sess->chans[0].epoch;
+	u32 i;
+
+	for (i = 1; i < wss_nr_chans(sess); i++) {
+		if (wss_up_chan(sess, i)->epoch != epoch)
+			return wss_fail(err, -EPROTO,
+					"channel %u joined another session (epoch %llu, not %llu)",
+					i, wss_up_chan(sess, i)->epoch, epoch);
+	}
+	if (epoch && (epoch == sess->epoch || wss_fault(stale)))
+		return wss_fail(err, -EPROTO,
+				"the target did not end our old session (epoch %llu)", epoch);
+	sess->epoch = epoch;
+	if (sess->boot_id && sess->chans[0].boot_id && sess->boot_id != sess->chans[0].boot_id)
+		sess->cache_lost = true;
+	if (sess->chans[0].boot_id)
+		sess->boot_id = sess->chans[0].boot_id;
+	return 0;
+}
+
+/* How many of the channels [from, to) are up without a gap; the others are stopped. */
+static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_error *err)
+{
+	u32 up = from;
+	u32 i;
+
+	while (up < to && !wss_chan_outcome(&sess->chans[up], err))
+		up++;
+	for (i = to; i > up; i--)
+		wss_chan_stop(&sess->chans[i - 1]);
+	return up - from;
+}
+
+/* Which channel serves which queue, with which of its banks. Polled queues need polled channels, else any. */
+static void wss_assign_queue(struct wss_session *sess, u32 index)
+{
+	struct wss_queue *queue = &sess->queues[index];
+	u32 nth = index % sess->up_default;
+
+	if (index >= sess->nr_default && sess->up_polled)
+		nth = sess->up_default + (index - sess->nr_default) % sess->up_polled;
+	queue->chan = wss_up_chan(sess, nth);
+	queue->chan->banks++;
+}
+
+static int wss_queues_start(struct wss_session *sess, struct wss_error *err)
+{
+	u32 depth = sess->opts.queue_depth;
+	u32 i;
+
+	for (i = 0; i < wss_nr_chans(sess); i++) {
+		struct wss_chan *chan = wss_up_chan(sess, i);
+
+		depth = min3(depth, (u32)chan->depth, chan->granted - chan->reserved);
+		chan->banks = 0;
+	}
+	if (!sess->tags_ready)
+		sess->tag_depth = depth;
+	for (i = 0; i < sess->nr_queues; i++)
+		wss_assign_queue(sess, i);
+	for (i = 0; i < wss_nr_chans(sess); i++) {
+		struct wss_chan *chan = wss_up_chan(sess, i);
+		int ret = wss_slots_alloc(chan);
+
+		if (ret)
+			return wss_fail(err, ret, "no %u memory regions on %s (%s); try less queue_depth= or queues=",
+					sess->tag_depth * chan->banks, dev_name(&chan->ibdev->dev),
+					wss_reason(ret));
+		chan->banks = 0;
+	}
+	for (i = 0; i < sess->nr_queues; i++) {
+		struct wss_queue *queue = &sess->queues[i];
+
+		queue->slots = queue->chan->slots + sess->tag_depth * queue->chan->banks++;
+	}
+	return 0;
+}
+
 /**
  * wss_chans_start - connect and log in all channels of a session
  * @sess: the session; no channel is up
  * @err: says why not
  *
- * After the first success sess->nr_chans and sess->nr_default are fixed.
+ * The first success fixes sess->tag_depth.
  *
  * Context: sleeps, for at most a few times WSS_CONNECT_TIMEOUT_MS; interruptible.
  * Return: 0 or -errno, and then nothing is left behind.
  */
 int wss_chans_start(struct wss_session *sess, struct wss_error *err)
 {
-	u32 wanted = sess->nr_chans;
-	u32 got = 1;
+	struct wss_error why = {};
 	int ret;
 
 	ret = wss_first_chan_start(sess, err);
 	if (ret)
 		return ret;
-	ret = wss_chans_connect(sess, 1, wanted, err);
+	ret = wss_chans_connect(sess, 1, sess->nr_queues, err);
 	if (ret)
 		goto stop;
-	while (got < wanted && !wss_chan_outcome(&sess->chans[got], err))
-		got++;
-	if (got < wanted && (sess->tags_ready || wanted > sess->nr_default)) {
-		ret = wss_fail(err, -ENOSPC, "the target gave %u of %u channels", got, wanted);
+	sess->up_default = 1 + wss_count_up(sess, 1, sess->nr_default, &why);
+	sess->up_polled = wss_count_up(sess, sess->nr_default, sess->nr_queues, &why);
+	if (wss_nr_chans(sess) < sess->nr_queues)
+		wss_warn(sess, "goes on with %u of %u channels: %s", wss_nr_chans(sess), sess->nr_queues,
+			 why.text);
+	ret = wss_check_epoch(sess, err);
+	if (!ret)
+		ret = wss_queues_start(sess, err);
+	if (ret)
 		goto stop;
-	}
-	for (; wanted > got; wanted--)
-		wss_chan_stop(&sess->chans[wanted - 1]);
-	if (!sess->tags_ready) {
-		sess->nr_chans = got;
-		sess->nr_default = min(sess->nr_default, got);
-	}
 	sess->up = true;
 	return 0;
 
@@ -603,7 +722,7 @@ void wss_chans_stop(struct wss_session *sess)
 		return;
 	/* An administrative command under way has been woken by what led here. */
 	mutex_lock(&sess->admin_mutex);
-	for (i = sess->nr_chans; i > 0; i--)
+	for (i = sess->nr_queues; i > 0; i--)
 		wss_chan_stop(&sess->chans[i - 1]);
 	mutex_unlock(&sess->admin_mutex);
 	wss_session_unbind(sess);

@@ -42,19 +42,46 @@ static void wss_copy_name(char *to, size_t size, const u8 *from, size_t len)
 	to[i] = '\0';
 }
 
+/* NAME:IDENTITY, where the name has no colon. */
+static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
+{
+	char *colon;
+
+	wss_copy_name(id->name, sizeof(id->name), from, len);
+	colon = strrchr(id->name, ':');
+	if (colon)
+		*colon = '\0';
+}
+
+/* The least of identities, for targets that have no other; the form is that of Linux's `wwid`. */
+static void wss_take_vendor_id(const u8 *from, size_t len, struct wss_lun_id *id)
+{
+	size_t at = strlen("t10.");
+	size_t i;
+
+	memcpy(id->wwid, "t10.", at);
+	for (i = 0; i < len && at < sizeof(id->wwid) - 1; i++)
+		id->wwid[at++] = from[i] > ' ' && from[i] < 0x7f ? from[i] : '_';
+	id->wwid[at] = '\0';
+}
+
 static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 {
 	u8 type = d[1] & 0x0f;
 
 	if ((d[1] & 0x30) != 0)
 		return; /* of the port or the device, not of the logical unit */
+	/* Better ones replace the vendor's own. */
+	if ((type == 2 || type == 3) && !strncmp(id->wwid, "t10.", 4))
+		id->wwid[0] = '\0';
 	if (type == 3 && len >= 8 && len <= 16)
 		snprintf(id->wwid, sizeof(id->wwid), "naa.%*phN", len, d + 4);
 	else if (type == 2 && len >= 8 && len <= 16 && !id->wwid[0])
 		snprintf(id->wwid, sizeof(id->wwid), "eui.%*phN", len, d + 4);
 	else if (type == 1 && len > WSS_VENDOR_LEN && !memcmp(d + 4, WSS_VENDOR, WSS_VENDOR_LEN))
-		wss_copy_name(id->name, sizeof(id->name), d + 4 + WSS_VENDOR_LEN,
-			      len - WSS_VENDOR_LEN);
+		wss_take_our_name(d + 4 + WSS_VENDOR_LEN, len - WSS_VENDOR_LEN, id);
+	else if (type == 1 && len > WSS_VENDOR_LEN && !id->wwid[0])
+		wss_take_vendor_id(d + 4, len, id);
 }
 
 static u32 wss_lun_number(const u8 lun[8])
@@ -79,7 +106,7 @@ static int wss_identify_locked(struct wss_session *sess, const u8 lun[8], struct
 	if (!id->name[0])
 		snprintf(id->name, sizeof(id->name), "lun:%u", wss_lun_number(lun));
 	if (!id->wwid[0])
-		return wss_fail(err, -EPROTO, "logical unit %u has no NAA or EUI-64 identifier",
+		return wss_fail(err, -EPROTO, "logical unit %u has no identifier",
 				wss_lun_number(lun));
 	return 0;
 }
@@ -149,6 +176,7 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
 static int wss_find_volume_locked(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 				  struct wss_error *err)
 {
+	struct wss_error why = {};
 	char names[160] = "";
 	u8 *luns = NULL;
 	int shown = 0;
@@ -161,9 +189,10 @@ static int wss_find_volume_locked(struct wss_session *sess, const char *spec, st
 		return count;
 	for (i = 0; i < count; i++) {
 		/* One unit that cannot be identified must not hide the others. */
-		if (wss_identify_locked(sess, luns + 8 * i, id, err)) {
+		if (wss_identify_locked(sess, luns + 8 * i, id, &why)) {
 			if (READ_ONCE(sess->broken)) {
 				ret = -ENOTCONN;
+				*err = why;
 				goto out;
 			}
 			continue;
@@ -174,7 +203,11 @@ static int wss_find_volume_locked(struct wss_session *sess, const char *spec, st
 		}
 		wss_add_name(names, sizeof(names), id->name, shown++);
 	}
-	wss_fail(err, ret,
+	if (!shown && why.text[0])
+		wss_fail(err, ret, "unknown volume '%s'; nor can it be told what there is: %s", spec,
+			 why.text);
+	else
+		wss_fail(err, ret,
 		 shown ? "unknown volume '%s'; the target has: %s" :
 			 "unknown volume '%s'; the target shows no volume to us%s",
 		 spec, names);

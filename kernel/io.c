@@ -17,7 +17,9 @@
  *
  * No lock is taken per request. The one here guards the list that waits for commit_rqs.
  */
+#include "fault.h"
 #include "log.h"
+#include "trace.h"
 #include "wss.h"
 
 struct wss_chain {
@@ -48,12 +50,18 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	enum wss_verdict verdict;
 
 	if (likely(!status && !pdu->sense.status)) {
+		wss_note_written(vol, rq);
 		if (!blk_mq_add_to_batch(rq, iob, 0, blk_mq_end_request_batch))
 			blk_mq_end_request(rq, BLK_STS_OK);
 		return;
 	}
 
-	verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &rescan);
+	if (req_op(rq) == REQ_OP_FLUSH)
+		WRITE_ONCE(vol->unflushed, true);
+	if (status == BLK_STS_TIMEOUT)
+		verdict = pdu->aborts++ < WSS_MAX_ABORTS ? WSS_RETRY_NOW : WSS_END;
+	else
+		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &rescan);
 	if (rescan)
 		queue_work(wss_wq, &vol->sess->rescan_work);
 	if (verdict != WSS_END && pdu->retries < WSS_MAX_RETRIES && !READ_ONCE(vol->dead)) {
@@ -78,6 +86,13 @@ static void wss_admin_finish(struct wss_slot *slot)
 {
 	struct wss_session *sess = slot->chan->sess;
 
+	if (slot != wss_control_slot(slot->chan, WSS_SLOT_ADMIN)) {
+		if (slot->error)
+			slot->chan->tmf_status = WSS_SRP_TSK_MGMT_FAILED;
+		smp_store_release(&slot->chan->tmf_done, true); /* pairs with wss_tmf_wait() */
+		wake_up_all(&sess->wait);
+		return;
+	}
 	sess->admin.sense = slot->sense;
 	sess->admin.error = slot->error ? -EIO : 0;
 	sess->admin.busy = false;
@@ -92,12 +107,18 @@ static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 	struct wss_pdu *pdu;
 
 	wss_munlockv(slot);
-	if (unlikely(slot->index == slot->chan->depth)) {
+	if (unlikely(slot->index >= slot->chan->nr_slots)) {
 		wss_admin_finish(slot);
 		return;
 	}
-	if (unlikely(blk_should_fake_timeout(rq->q)))
+	if (unlikely(blk_should_fake_timeout(rq->q))) {
+		/* As if the answer had been lost: to be found by wss_slot_reclaim(). */
+		WRITE_ONCE(slot->live, slot->tag);
+		atomic_set(&slot->pending, 1);
 		return;
+	}
+	wss_note_end(slot, rq);
+	trace_wss_end(slot);
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->sense = slot->sense;
 	pdu->error = slot->error;
@@ -191,13 +212,16 @@ void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
 
-	slot->tag = (((slot->tag >> 16) + 1) << 16) | slot->index;
+	slot->tag = ((slot->tag >> WSS_TAG_USE_SHIFT) + 1) << WSS_TAG_USE_SHIFT |
+		    (u64)slot->chan->index << WSS_TAG_CHANNEL_SHIFT | slot->index;
 	slot->rq = rq;
 	slot->error = BLK_STS_OK;
+	slot->expected = rq && req_op(rq) == REQ_OP_READ ? blk_rq_bytes(rq) : 0;
+	slot->arrived = 0;
 	atomic_set(&slot->pending, 2 + pending);
 	cmd->tag = slot->tag;
-	/* Pairs with the cmpxchg in wss_take_slot(); the post publishes it to the device. */
-	WRITE_ONCE(slot->live, slot->tag);
+	/* Pairs with the cmpxchg in wss_take_slot(), and with abort.c, which then reads the LUN. */
+	smp_store_release(&slot->live, slot->tag);
 }
 
 static bool wss_take_credit(struct wss_chan *chan)
@@ -206,6 +230,14 @@ static bool wss_take_credit(struct wss_chan *chan)
 		return true;
 	atomic_inc(&chan->credits);
 	return false;
+}
+
+/* Commands and task management do; SRP's other messages, and our keep-alive, come from outside the window. */
+static bool wss_costs_credit(const struct wss_slot *slot)
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+
+	return cmd->opcode == WSS_SRP_CMD || cmd->opcode == WSS_SRP_TSK_MGMT;
 }
 
 /* The SEND of a slot whose IU and data pieces are set. */
@@ -332,7 +364,7 @@ static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq,
 /* May a request go out? It waits while recovery has hope, and fails where there is none. */
 static blk_status_t wss_admit(struct wss_session *sess, struct wss_volume *vol)
 {
-	enum wss_state state = READ_ONCE(sess->state);
+	enum wss_state state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
 
 	if (unlikely(READ_ONCE(vol->dead)))
 		return BLK_STS_IOERR;
@@ -344,24 +376,34 @@ static blk_status_t wss_admit(struct wss_session *sess, struct wss_volume *vol)
 }
 
 /* Everything up to the post. On failure nothing is left behind. */
-static blk_status_t wss_prepare(struct wss_chan *chan, struct request *rq)
+static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, struct wss_slot **to)
 {
-	struct wss_slot *slot = &chan->slots[rq->tag];
 	struct wss_volume *vol = rq->q->queuedata;
+	struct wss_session *sess = vol->sess;
+	struct wss_chan *chan;
+	struct wss_slot *slot;
 	struct wss_srp_cmd *cmd;
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	blk_status_t status;
 
 	if (!(rq->rq_flags & RQF_DONTPREP)) {
 		pdu->retries = 0;
+		pdu->aborts = 0;
 		rq->rq_flags |= RQF_DONTPREP;
 	}
-	status = wss_admit(chan->sess, vol);
+	pdu->timed_out = false;
+	status = wss_admit(sess, vol);
 	if (unlikely(status))
 		return status;
+	if (unlikely(req_op(rq) == REQ_OP_FLUSH && READ_ONCE(vol->lost)))
+		return BLK_STS_IOERR;
+	chan = queue->chan;
+	slot = queue->slots + rq->tag;
 	if (unlikely(!wss_take_credit(chan)))
 		return BLK_STS_RESOURCE;
 
+	wss_note_begin(slot, rq);
+	trace_wss_queue(rq);
 	status = wss_prepare_data(vol, rq, slot);
 	if (unlikely(status)) {
 		wss_munlockv(slot);
@@ -370,10 +412,16 @@ static blk_status_t wss_prepare(struct wss_chan *chan, struct request *rq)
 	}
 	cmd = slot->cmd.data;
 	memcpy(cmd->lun, vol->id.lun, sizeof(cmd->lun));
+	/* Covers what ended before; who ends after this says so again. */
+	if (req_op(rq) == REQ_OP_FLUSH)
+		xchg(&vol->unflushed, false);
 	blk_mq_start_request(rq);
 	wss_slot_start(slot, rq, slot->mapping == WSS_MAP_IMMEDIATE);
 	wss_prepare_send(slot);
-	wss_stat_inc(chan->sess, requests);
+	wss_note(slot, MAPPED);
+	trace_wss_map(slot, rq);
+	wss_stat_inc(sess, requests);
+	*to = slot;
 	return BLK_STS_OK;
 }
 
@@ -398,7 +446,8 @@ static void wss_slot_unpost(struct wss_slot *slot)
 		wss_stat_inc(chan->sess, regions_released);
 	}
 	wss_munlockv(slot);
-	atomic_inc(&chan->credits);
+	if (wss_costs_credit(slot))
+		atomic_inc(&chan->credits);
 	if (!rq) {
 		slot->error = BLK_STS_IOERR;
 		wss_admin_finish(slot);
@@ -440,6 +489,11 @@ static void wss_post(struct wss_chan *chan, struct wss_slot *first)
 	int ret;
 
 	wss_stat_inc(chan->sess, doorbells);
+	if (wss_fault(post)) {
+		wss_stat_inc(chan->sess, faults);
+		wss_post_failed(chan, first, first->first_wr, -ENOMEM);
+		return;
+	}
 	ret = ib_post_send(chan->qp, first->first_wr, &bad);
 	if (unlikely(ret)) {
 		wss_post_failed(chan, first, bad, ret);
@@ -448,6 +502,8 @@ static void wss_post(struct wss_chan *chan, struct wss_slot *first)
 	for (slot = first; slot; slot = next) {
 		/* After the put the slot may be in use again. */
 		next = slot->post_next;
+		wss_note(slot, POSTED);
+		trace_wss_post(slot);
 		wss_slot_put(slot, NULL);
 	}
 }
@@ -460,6 +516,9 @@ void wss_slot_send(struct wss_slot *slot)
 {
 	struct wss_chain chain = {};
 
+	/* Out of those reserved, if need be: I/O leaves them alone. */
+	if (wss_costs_credit(slot))
+		atomic_dec(&slot->chan->credits);
 	wss_prepare_send(slot);
 	wss_chain_add(&chain, slot);
 	wss_post(slot->chan, chain.first);
@@ -484,17 +543,22 @@ static void wss_post_pending(struct wss_chan *chan, struct wss_slot *add, bool f
 
 static blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
-	struct wss_chan *chan = hctx->driver_data;
+	struct wss_queue *queue = hctx->driver_data;
+	struct wss_volume *vol = bd->rq->q->queuedata;
+	struct wss_chan *chan;
 	struct wss_slot *slot;
 	blk_status_t status;
 
-	status = wss_prepare(chan, bd->rq);
+	status = wss_prepare(queue, bd->rq, &slot);
 	if (unlikely(status)) {
 		if (status != BLK_STS_RESOURCE)
-			wss_stat_inc(chan->sess, errors);
+			wss_stat_inc(vol->sess, errors);
+		/* It has been told. */
+		if (req_op(bd->rq) == REQ_OP_FLUSH && status == BLK_STS_IOERR)
+			WRITE_ONCE(vol->lost, false);
 		return status;
 	}
-	slot = &chan->slots[bd->rq->tag];
+	chan = slot->chan;
 	if (bd->last && !READ_ONCE(chan->pending_first)) {
 		struct wss_chain chain = {};
 
@@ -508,7 +572,9 @@ static blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq
 
 static void wss_commit_rqs(struct blk_mq_hw_ctx *hctx)
 {
-	wss_post_pending(hctx->driver_data, NULL, true);
+	struct wss_queue *queue = hctx->driver_data;
+
+	wss_post_pending(queue->chan, NULL, true);
 }
 
 static void wss_queue_rqs(struct request **rqlist)
@@ -520,19 +586,20 @@ static void wss_queue_rqs(struct request **rqlist)
 	struct request *rq;
 
 	while ((rq = rq_list_pop(rqlist))) {
-		struct wss_chan *rq_chan = rq->mq_hctx->driver_data;
+		struct wss_slot *slot;
 
-		if (chain.first && chan != rq_chan) {
+		/* blk-mq leaves this to us here; timeouts find the request by it. */
+		rq->mq_hctx->tags->rqs[rq->tag] = rq;
+		if (unlikely(wss_prepare(rq->mq_hctx->driver_data, rq, &slot) != BLK_STS_OK)) {
+			rq_list_add_tail(&requeue_tail, rq);
+			continue;
+		}
+		if (chain.first && chan != slot->chan) {
 			wss_post(chan, chain.first);
 			chain.first = NULL;
 		}
-		chan = rq_chan;
-		/* blk-mq leaves this to us here; timeouts find the request by it. */
-		rq->mq_hctx->tags->rqs[rq->tag] = rq;
-		if (likely(wss_prepare(chan, rq) == BLK_STS_OK))
-			wss_chain_add(&chain, &chan->slots[rq->tag]);
-		else
-			rq_list_add_tail(&requeue_tail, rq);
+		chan = slot->chan;
+		wss_chain_add(&chain, slot);
 	}
 	if (chain.first)
 		wss_post(chan, chain.first);
@@ -559,6 +626,10 @@ static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 {
 	struct wss_slot *slot;
 
+	if (wc->wr_id >> 32 == WSS_WR_ENGINE) {
+		wss_engine_completion(chan, wc, iob);
+		return;
+	}
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
 		if (wc->status != IB_WC_WR_FLUSH_ERR)
 			wss_chan_break(chan, ib_wc_status_msg(wc->status));
@@ -655,12 +726,14 @@ int wss_irq_poll(struct irq_poll *iop, int budget)
 	return done;
 }
 
-static int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
+static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 {
-	struct wss_chan *chan = hctx->driver_data;
 	DEFINE_IO_COMP_BATCH(own);
 	int done = 0;
 
+	/* A polled queue without a polled channel of its own is served by interrupts. */
+	if (!chan->polled)
+		return 0;
 	/* A second poller would only find what the first one is already ending. */
 	if (!spin_trylock(&chan->poll_lock))
 		return 0;
@@ -672,6 +745,38 @@ static int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 	return done;
 }
 
+static int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
+{
+	struct wss_queue *queue = hctx->driver_data;
+
+	return wss_poll_polled(queue->chan, iob);
+}
+
+/**
+ * wss_chan_poll_now - see to completions that nobody may be waiting for
+ * @chan: of a live session; only polled channels need it
+ */
+void wss_chan_poll_now(struct wss_chan *chan)
+{
+	wss_poll_polled(chan, NULL);
+}
+
+/**
+ * wss_slot_reclaim - end a command that the target will not answer any more
+ * @slot: its command was aborted
+ * @tag: of that command; an answer, or another use of the slot, is left alone
+ * Return: whether it was ended here.
+ */
+bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
+{
+	if (!tag || cmpxchg(&slot->live, tag, 0) != tag)
+		return false;
+	slot->sense = (struct wss_sense){};
+	slot->error = BLK_STS_TIMEOUT;
+	wss_slot_put(slot, NULL);
+	return true;
+}
+
 /**
  * wss_cancel_slots - what was in flight on a dead channel goes back to its queue
  * @chan: queue pair and completion queue are destroyed, its queues quiesced
@@ -680,38 +785,31 @@ void wss_cancel_slots(struct wss_chan *chan)
 {
 	unsigned int i;
 
-	for (i = 0; chan->slots && i <= chan->depth; i++) {
+	for (i = 0; i < chan->slot_count; i++) {
 		struct wss_slot *slot = &chan->slots[i];
 		struct request *rq = slot->rq;
 
 		slot->live = 0;
 		wss_munlockv(slot);
 		slot->rq = NULL;
+		if (rq && req_op(rq) == REQ_OP_FLUSH)
+			WRITE_ONCE(((struct wss_volume *)rq->q->queuedata)->unflushed, true);
 		if (rq)
 			blk_mq_requeue_request(rq, true);
 	}
 	if (chan->index == 0 && chan->sess->admin.busy && chan->slots) {
-		struct wss_slot *slot = wss_admin_slot(chan);
+		struct wss_slot *slot = wss_control_slot(chan, WSS_SLOT_ADMIN);
 
 		slot->error = BLK_STS_TRANSPORT;
 		wss_admin_finish(slot);
 	}
 }
 
-static enum blk_eh_timer_return wss_mq_timeout(struct request *rq)
-{
-	struct wss_volume *vol = rq->q->queuedata;
-
-	/* Recovery takes the request back; it is sent again, or fails there. */
-	wss_session_error(vol->sess, "a request was not answered in time");
-	return BLK_EH_RESET_TIMER;
-}
-
 static int wss_mq_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
 {
 	struct wss_session *sess = data;
 
-	hctx->driver_data = &sess->chans[index];
+	hctx->driver_data = &sess->queues[index];
 	return 0;
 }
 
@@ -726,7 +824,7 @@ static void wss_mq_map_queues(struct blk_mq_tag_set *set)
 		map->nr_queues = sess->nr_default;
 		map->queue_offset = 0;
 		if (type == HCTX_TYPE_POLL) {
-			map->nr_queues = sess->nr_chans - sess->nr_default;
+			map->nr_queues = sess->nr_queues - sess->nr_default;
 			map->queue_offset = sess->nr_default;
 		}
 		blk_mq_map_queues(map);

@@ -27,6 +27,9 @@ struct workqueue_struct *wss_wq;
 	X(id_ext, "first half of the target port id, 16 hex digits (0)")                       \
 	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                    \
 	X(max_imm, "largest write sent along with its command, in bytes (16384)")              \
+	X(keepalive_tmo, "seconds in which a dead target is noticed, or off (5)")                \
+	X(retry, "on: go on in the background when the target is not there (off)")             \
+	X(initiator, "name to authenticate as; its secret is the logon key wss:NAME (none)")    \
 	X(caps, "protocol extensions to ask for, a bit mask (all)")                            \
 	X(invalidate, "strict or lazy: when memory regions are invalidated (strict)")
 
@@ -75,12 +78,16 @@ static int __init wss_init(void)
 	wss_wq = alloc_workqueue("wss", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!wss_wq)
 		return -ENOMEM;
+	wss_debugfs_init();
 	ret = class_register(&wss_class);
 	if (ret)
-		goto destroy_wq;
+		goto exit_debugfs;
 	ret = wss_devices_init();
 	if (ret)
 		goto unregister_class;
+	ret = wss_power_init();
+	if (ret)
+		goto exit_devices;
 	if (target || volume) {
 		ret = wss_map_from_parameters();
 		if (ret)
@@ -90,10 +97,13 @@ static int __init wss_init(void)
 
 unmap_all:
 	wss_unmap_all();
+	wss_power_exit();
+exit_devices:
 	wss_devices_exit();
 unregister_class:
 	class_unregister(&wss_class);
-destroy_wq:
+exit_debugfs:
+	wss_debugfs_exit();
 	destroy_workqueue(wss_wq);
 	return ret;
 }
@@ -101,8 +111,10 @@ destroy_wq:
 static void __exit wss_exit(void)
 {
 	wss_unmap_all();
+	wss_power_exit();
 	wss_devices_exit();
 	class_unregister(&wss_class);
+	wss_debugfs_exit();
 	destroy_workqueue(wss_wq);
 }
 

@@ -23,13 +23,19 @@
  *
  * Nothing here looks at a page's contents or at its kernel mapping.
  */
+#include "fault.h"
 #include "wss.h"
 
 static int wss_dma_map(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
-	int count = ib_dma_map_sg(chan->ibdev, slot->sgl, slot->nents, slot->dir);
+	int count;
 
+	if (wss_fault(map)) {
+		wss_stat_inc(chan->sess, faults);
+		return -ENOMEM;
+	}
+	count = ib_dma_map_sg(chan->ibdev, slot->sgl, slot->nents, slot->dir);
 	if (unlikely(count <= 0))
 		return -ENOMEM;
 	wss_stat_inc(chan->sess, dma_maps);

@@ -58,6 +58,15 @@ static int wss_parse_volume(const char *value, struct wss_options *opts, size_t 
 	return 0;
 }
 
+static int wss_parse_initiator(const char *value, struct wss_options *opts, size_t offset,
+			       struct wss_error *err)
+{
+	if (!*value || strscpy(opts->initiator, value, sizeof(opts->initiator)) < 0)
+		return wss_fail(err, -EINVAL, "initiator=%s: empty or longer than %u", value,
+				WSS_AUTH_NAME_BYTES - 1);
+	return 0;
+}
+
 static int wss_parse_u32(const char *value, struct wss_options *opts, size_t offset,
 			 struct wss_error *err)
 {
@@ -76,6 +85,12 @@ static int wss_parse_secs(const char *value, struct wss_options *opts, size_t of
 	}
 	ret = kstrtoint(value, 0, to);
 	return ret ?: *to < 0 || *to > INT_MAX / HZ ? -EINVAL : 0;
+}
+
+static int wss_parse_switch(const char *value, struct wss_options *opts, size_t offset,
+			    struct wss_error *err)
+{
+	return kstrtobool(value, (bool *)((char *)opts + offset));
 }
 
 static int wss_parse_id(const char *value, struct wss_options *opts, size_t offset,
@@ -117,14 +132,20 @@ static const struct wss_option wss_option_table[] = {
 	  "seconds after which requests fail while the target is away, or off (15)" },
 	{ "dev_loss_tmo", wss_parse_secs, WSS_AT(dev_loss_tmo), 0, 0,
 	  "seconds after which a lost target is given up, or off (600)" },
+	{ "keepalive_tmo", wss_parse_secs, WSS_AT(keepalive_tmo), 0, 0,
+	  "seconds in which a dead target is noticed, or off (5)" },
+	{ "retry", wss_parse_switch, WSS_AT(retry), 0, 0,
+	  "on: go on in the background when the target is not there (off)" },
 	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0,
 	  "first half of the target port id, 16 hex digits (0)" },
 	{ "ioc_guid", wss_parse_id, WSS_AT(ioc_guid), 0, 0,
 	  "second half of the target port id, 16 hex digits (0)" },
 	{ "max_imm", wss_parse_u32, WSS_AT(max_imm), 0, WSS_SRP_IMM_DATA_MAX,
 	  "largest write sent along with its command, in bytes (16384)" },
-	{ "caps", wss_parse_u32, WSS_AT(caps), 0, WSS_CAP_ALL,
+	{ "caps", wss_parse_u32, WSS_AT(caps), 0, WSS_CAP_ALL | WSS_CAP_CACHE,
 	  "protocol extensions to ask for, a bit mask (all)" },
+	{ "initiator", wss_parse_initiator, 0, 0, 0,
+	  "name to authenticate as; its secret is the logon key wss:NAME (none)" },
 	{ "invalidate", wss_parse_invalidate, 0, 0, 0,
 	  "strict: a region dies before its request ends; lazy: when it is used again (strict)" },
 };
@@ -141,6 +162,7 @@ void wss_default_options(struct wss_options *opts)
 	opts->reconnect_delay = 2;
 	opts->fast_io_fail_tmo = 15;
 	opts->dev_loss_tmo = 600;
+	opts->keepalive_tmo = 5;
 	opts->max_imm = WSS_SRP_IMM_DATA_MAX;
 	opts->invalidate = WSS_INVALIDATE_STRICT;
 	opts->caps = WSS_CAP_ALL;
@@ -202,6 +224,8 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 	bad = wss_tmo_invalid(opts->reconnect_delay, opts->fast_io_fail_tmo, opts->dev_loss_tmo);
 	if (bad)
 		return wss_fail(err, -EINVAL, "%s", bad);
+	if (opts->keepalive_tmo == 0)
+		return wss_fail(err, -EINVAL, "keepalive_tmo must be at least 1 second, or off");
 	return 0;
 }
 

@@ -13,6 +13,7 @@
  * no process is stuck here, and unmap works in every state.
  */
 #include "log.h"
+#include "trace.h"
 #include "wss.h"
 
 static unsigned long wss_secs(int seconds)
@@ -50,6 +51,7 @@ void wss_session_error(struct wss_session *sess, const char *why)
 	wake_up_all(&sess->wait);
 	if (!mine)
 		return;
+	trace_wss_error(sess, why);
 	wss_warn_rl(sess, "connection lost (%s), recovering", why);
 	mod_delayed_work(wss_wq, &sess->recover_work, 0);
 }
@@ -159,6 +161,9 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	spin_unlock_irq(&sess->lock);
 	if (wss_chans_start(sess, err))
 		return false;
+	if (sess->cache_lost)
+		wss_volumes_lose_cache(sess);
+	sess->cache_lost = false;
 	wss_revalidate_volumes(sess);
 
 	spin_lock_irq(&sess->lock);
@@ -195,7 +200,7 @@ static void wss_back_to_life(struct wss_session *sess)
 	WRITE_ONCE(sess->fail_fast, false);
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
-	wss_info(sess, "connected again with %u channels", sess->nr_chans);
+	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
 	mod_delayed_work(wss_wq, &sess->keepalive_work, HZ);
 }
 
@@ -237,6 +242,7 @@ void wss_recover_work(struct work_struct *work)
 	}
 	if (READ_ONCE(sess->state) != WSS_RECOVERING)
 		return;
+	trace_wss_reconnect(sess, err.text);
 	spin_lock_irq(&sess->lock);
 	if (err.text[0] && strcmp(err.text, sess->last_error.text))
 		sess->last_error = err;
@@ -248,6 +254,17 @@ void wss_recover_work(struct work_struct *work)
 	wss_schedule_next(sess);
 }
 
+/* In what time a dead peer must be noticed: as asked for, and before the target thinks it of us. */
+static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
+{
+	const struct wss_chan *chan = &sess->chans[0];
+	u32 ms = sess->opts.keepalive_tmo < 0 ? 0 : sess->opts.keepalive_tmo * MSEC_PER_SEC;
+
+	if ((chan->caps & WSS_CAP_KEEPALIVE) && chan->keepalive_ms)
+		ms = min(ms ?: U32_MAX, max(chan->keepalive_ms, 300U));
+	return ms;
+}
+
 /**
  * wss_keepalive_work - tell the target that we live, and see that it does
  * @work: sess->keepalive_work
@@ -256,14 +273,16 @@ void wss_keepalive_work(struct work_struct *work)
 {
 	struct wss_session *sess =
 		container_of(to_delayed_work(work), struct wss_session, keepalive_work);
-	struct wss_chan *chan = &sess->chans[0];
-	u32 period_ms = chan->keepalive_ms;
+	u32 limit_ms = wss_keepalive_limit_ms(sess);
+	u32 period_ms = wss_keepalive_period_ms(limit_ms);
 
-	if (READ_ONCE(sess->state) != WSS_LIVE || !(chan->caps & WSS_CAP_KEEPALIVE) || !period_ms)
+	if (READ_ONCE(sess->state) != WSS_LIVE || !limit_ms)
 		return;
-	/* A failure has already reported itself to wss_session_error(). */
-	if (wss_admin_keepalive(sess))
+	/*
+	 * No answer has already reported itself to wss_session_error(). If the question could not be
+	 * asked (the send queue was full), the next one will.
+	 */
+	if (wss_admin_keepalive(sess, limit_ms - period_ms) && READ_ONCE(sess->broken))
 		return;
-	queue_delayed_work(wss_wq, &sess->keepalive_work,
-			   msecs_to_jiffies(clamp(period_ms / 3, 100U, 60000U)));
+	queue_delayed_work(wss_wq, &sess->keepalive_work, msecs_to_jiffies(period_ms));
 }

@@ -3,7 +3,9 @@
  * Messages from the target. Hot, and hostile until proven otherwise: every length, tag, key and
  * count is checked before it is used (I6), and a lie ends the connection, not the kernel.
  */
+#include "fault.h"
 #include "log.h"
+#include "trace.h"
 #include "wss.h"
 
 static void wss_give_credits(struct wss_chan *chan, s32 delta)
@@ -22,12 +24,69 @@ static struct wss_slot *wss_take_slot(struct wss_chan *chan, u32 index, u64 tag)
 {
 	struct wss_slot *slot;
 
-	if (unlikely(index > chan->depth))
+	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
+
+	if (unlikely(!nr_slots || index >= nr_slots + WSS_CONTROL_SLOTS))
 		return NULL;
 	slot = &chan->slots[index];
 	if (unlikely(!tag || cmpxchg(&slot->live, tag, 0) != tag))
 		return NULL;
 	return slot;
+}
+
+/**
+ * wss_late_work - answers that a fault kept back
+ * @work: of their channel
+ */
+void wss_late_work(struct work_struct *work)
+{
+	struct wss_chan *chan = container_of(to_delayed_work(work), struct wss_chan, late_work);
+	struct wss_slot *slot, *next;
+
+	llist_for_each_entry_safe(slot, next, llist_del_all(&chan->late), late)
+		wss_slot_responded(slot, NULL);
+}
+
+/* True: the answer is not to be seen, now or ever. */
+static bool wss_fault_answer(struct wss_slot *slot)
+{
+	struct wss_chan *chan = slot->chan;
+
+	if (slot->index >= chan->nr_slots)
+		return false;
+	if (wss_fault(drop)) {
+		wss_stat_inc(chan->sess, faults);
+		WRITE_ONCE(slot->live, slot->tag);
+		return true;
+	}
+	if (wss_fault(delay)) {
+		wss_stat_inc(chan->sess, faults);
+		llist_add(&slot->late, &chan->late);
+		queue_delayed_work(wss_wq, &chan->late_work, msecs_to_jiffies(wss_force_delay_ms));
+		return true;
+	}
+	if (wss_fault(error)) {
+		wss_stat_inc(chan->sess, faults);
+		slot->sense = (struct wss_sense){ .status = wss_force_sense >> 24,
+						  .key = wss_force_sense >> 16,
+						  .asc = wss_force_sense >> 8,
+						  .ascq = wss_force_sense };
+	}
+	return false;
+}
+
+/**
+ * wss_slot_answered - the answer to a slot's command has come, in slot->sense
+ * @slot: its slot->live was taken by the caller
+ * @iob: batch of the poller
+ */
+void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob)
+{
+	wss_note(slot, ANSWERED);
+	trace_wss_response(slot);
+	if (static_branch_unlikely(&wss_faults_on) && wss_fault_answer(slot))
+		return;
+	wss_slot_responded(slot, iob);
 }
 
 static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
@@ -36,8 +95,9 @@ static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct
 	u32 index = (imm >> WSS_FUSED_TAG_SHIFT) & WSS_FUSED_TAG_MASK;
 	struct wss_slot *slot = NULL;
 
+	/* Task management is never answered so: its status is in a response. */
 	if (likely((chan->caps & WSS_CAP_FUSED_COMPLETION) && !(imm & WSS_FUSED_RESERVED_MASK) &&
-		   index <= chan->depth))
+		   chan->nr_slots && index <= chan->nr_slots + WSS_SLOT_ADMIN))
 		slot = wss_take_slot(chan, index, READ_ONCE(chan->slots[index].live));
 	if (unlikely(!slot)) {
 		wss_chan_protocol_error(chan, "fused completion of no command");
@@ -46,7 +106,7 @@ static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct
 	slot->sense = (struct wss_sense){};
 	wss_stat_inc(chan->sess, fused_completions);
 	wss_give_credits(chan, (imm >> WSS_FUSED_CREDIT_SHIFT) & WSS_FUSED_CREDIT_MASK);
-	wss_slot_responded(slot, iob);
+	wss_slot_answered(slot, iob);
 }
 
 /* The target invalidated a region along with its answer: it must be the one of that command. */
@@ -70,14 +130,18 @@ static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, 
 	u32 resp_len = be32_to_cpu(rsp->resp_data_len);
 	u32 sense_len = be32_to_cpu(rsp->sense_data_len);
 	u32 room = bytes - sizeof(*rsp);
-	bool admin = slot->index == slot->chan->depth;
+	bool admin = slot->index == slot->chan->nr_slots + WSS_SLOT_ADMIN;
+	bool tmf = slot->index > slot->chan->nr_slots + WSS_SLOT_ADMIN;
 
 	slot->sense = (struct wss_sense){ .status = rsp->status };
 	resp_len = rsp->flags & WSS_SRP_RSP_FLAG_RSPVALID ? resp_len : 0;
 	sense_len = rsp->flags & WSS_SRP_RSP_FLAG_SNSVALID ? sense_len : 0;
 	if (resp_len > room || sense_len > room - resp_len)
 		return false;
-	if (resp_len)
+	if (tmf)
+		slot->chan->tmf_status =
+			resp_len >= 4 ? ((const u8 *)(rsp + 1))[3] : WSS_SRP_TSK_MGMT_FAILED;
+	else if (resp_len)
 		slot->error = BLK_STS_IOERR;
 	if (sense_len)
 		wss_parse_sense((const u8 *)(rsp + 1) + resp_len, sense_len, &slot->sense);
@@ -116,7 +180,7 @@ static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp,
 		return;
 	}
 	wss_give_credits(chan, be32_to_cpu(rsp->req_lim_delta));
-	wss_slot_responded(slot, iob);
+	wss_slot_answered(slot, iob);
 }
 
 static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short *msg, u32 bytes,
@@ -125,7 +189,7 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 	struct wss_slot *slot = NULL;
 
 	if (bytes >= sizeof(*msg))
-		slot = wss_take_slot(chan, chan->depth, msg->tag);
+		slot = wss_take_slot(chan, chan->nr_slots + WSS_SLOT_ADMIN, msg->tag);
 	if (!slot) {
 		wss_chan_protocol_error(chan, "keep-alive answer that was not asked for");
 		return;
@@ -134,23 +198,21 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 	wss_slot_responded(slot, iob);
 }
 
-/* SRP_CRED_RSP and SRP_AER_RSP. The target may have one such request outstanding. */
-static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
+/**
+ * wss_send_reply - send a message that is no command
+ * @chan: the channel; no other such message is under way
+ * @message: copied
+ * @bytes: up to WSS_SRP_MAX_TI_IU_LEN
+ * Return: 0 or -errno.
+ */
+int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes)
 {
 	struct wss_iu iu = wss_iu_at(&chan->reply_ring, 0);
-	struct wss_srp_short *msg = iu.data;
 
-	if (chan->reply_busy) {
-		wss_chan_protocol_error(chan, "a second request before the first is answered");
-		return;
-	}
 	chan->reply_busy = true;
-	memset(msg, 0, sizeof(*msg));
-	msg->opcode = opcode;
-	msg->tag = tag;
-	ib_dma_sync_single_for_device(chan->ibdev, iu.dma, sizeof(*msg), DMA_TO_DEVICE);
-	chan->reply_sge =
-		(struct ib_sge){ .addr = iu.dma, .length = sizeof(*msg), .lkey = chan->lkey };
+	memcpy(iu.data, message, bytes);
+	ib_dma_sync_single_for_device(chan->ibdev, iu.dma, bytes, DMA_TO_DEVICE);
+	chan->reply_sge = (struct ib_sge){ .addr = iu.dma, .length = bytes, .lkey = chan->lkey };
 	chan->reply_wr = (struct ib_send_wr){
 		.wr_id = WSS_WR_ID(WSS_WR_REPLY, 0),
 		.sg_list = &chan->reply_sge,
@@ -158,7 +220,19 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 		.opcode = IB_WR_SEND,
 		.send_flags = IB_SEND_SIGNALED,
 	};
-	if (ib_post_send(chan->qp, &chan->reply_wr, NULL))
+	return ib_post_send(chan->qp, &chan->reply_wr, NULL);
+}
+
+/* SRP_CRED_RSP and SRP_AER_RSP. The target may have one such request outstanding. */
+static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
+{
+	struct wss_srp_short msg = { .opcode = opcode, .tag = tag };
+
+	if (chan->reply_busy) {
+		wss_chan_protocol_error(chan, "a second request before the first is answered");
+		return;
+	}
+	if (wss_send_reply(chan, &msg, sizeof(msg)))
 		wss_chan_break(chan, "an answer could not be posted");
 }
 
@@ -197,6 +271,16 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			return;
 		}
 		queue_work(wss_wq, &chan->sess->rescan_work);
+		return;
+	case WSS_SRP_CACHE_ENGINE:
+		wss_recv_cache_engine(chan, data, bytes);
+		return;
+	case WSS_SRP_DO_AGAIN:
+		wss_recv_do_again(chan, data, bytes);
+		return;
+	case WSS_SRP_AUTH_CHALLENGE:
+	case WSS_SRP_AUTH_RESULT:
+		wss_auth_recv(chan, data, bytes);
 		return;
 	case WSS_SRP_T_LOGOUT:
 		wss_chan_break(chan, "the target logged out");

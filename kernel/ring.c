@@ -108,13 +108,14 @@ static void wss_slot_init(struct wss_chan *chan, unsigned int index)
 
 /**
  * wss_slots_alloc - the slots of a channel, each with its region
- * @chan: has depth, pd and device
+ * @chan: logged in; has its banks, sess->tag_depth slots each
  * Return: 0 or -errno; wss_slots_free() also after a failure.
  */
 int wss_slots_alloc(struct wss_chan *chan)
 {
 	struct wss_session *sess = chan->sess;
-	unsigned int count = chan->depth + 1;
+	unsigned int count = sess->tag_depth * chan->banks + WSS_CONTROL_SLOTS;
+	int node = ibdev_to_node(chan->ibdev);
 	enum ib_mr_type type = sess->sg_gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG;
 	unsigned int i;
 	int ret;
@@ -123,10 +124,12 @@ int wss_slots_alloc(struct wss_chan *chan)
 				DMA_TO_DEVICE);
 	if (ret)
 		return ret;
-	chan->slots = kvcalloc(count, sizeof(*chan->slots), GFP_KERNEL);
-	chan->sgl = kvcalloc((size_t)count * sess->max_segments, sizeof(*chan->sgl), GFP_KERNEL);
+	chan->slots = kvmalloc_node(array_size(count, sizeof(*chan->slots)), GFP_KERNEL | __GFP_ZERO, node);
+	chan->sgl = kvmalloc_node(array3_size(count, sess->max_segments, sizeof(*chan->sgl)),
+				  GFP_KERNEL | __GFP_ZERO, node);
 	if (!chan->slots || !chan->sgl)
 		return -ENOMEM;
+	chan->slot_count = count;
 
 	for (i = 0; i < count; i++) {
 		/* One page more than segments: data need not begin at a page boundary. */
@@ -137,6 +140,8 @@ int wss_slots_alloc(struct wss_chan *chan)
 		chan->slots[i].mr = mr;
 		wss_slot_init(chan, i);
 	}
+	/* From here answers find their slots. */
+	smp_store_release(&chan->nr_slots, count - WSS_CONTROL_SLOTS);
 	return 0;
 }
 
@@ -148,7 +153,7 @@ void wss_slots_free(struct wss_chan *chan)
 {
 	unsigned int i;
 
-	for (i = 0; chan->slots && i <= chan->depth; i++) {
+	for (i = 0; i < chan->slot_count; i++) {
 		if (chan->slots[i].mr)
 			ib_dereg_mr(chan->slots[i].mr);
 		if (chan->slots[i].region_live)
@@ -158,6 +163,8 @@ void wss_slots_free(struct wss_chan *chan)
 	kvfree(chan->slots);
 	chan->sgl = NULL;
 	chan->slots = NULL;
+	chan->slot_count = 0;
+	chan->nr_slots = 0;
 	wss_iu_ring_free(&chan->cmd_ring, chan->ibdev);
 }
 
@@ -179,7 +186,8 @@ int wss_recvs_alloc(struct wss_chan *chan)
 				DMA_TO_DEVICE);
 	if (ret)
 		return ret;
-	chan->recvs = kvcalloc(chan->nr_recvs, sizeof(*chan->recvs), GFP_KERNEL);
+	chan->recvs = kvmalloc_node(array_size(chan->nr_recvs, sizeof(*chan->recvs)),
+				    GFP_KERNEL | __GFP_ZERO, ibdev_to_node(chan->ibdev));
 	if (!chan->recvs)
 		return -ENOMEM;
 

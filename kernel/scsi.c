@@ -11,6 +11,7 @@ enum { WSS_SYNCHRONIZE_CACHE_16 = 0x91, WSS_WRITE_SAME_16 = 0x93, WSS_UNMAP = 0x
 enum {
 	WSS_SAM_CHECK_CONDITION = 0x02,
 	WSS_SAM_BUSY = 0x08,
+	WSS_SAM_RESERVATION_CONFLICT = 0x18,
 	WSS_SAM_TASK_SET_FULL = 0x28,
 	WSS_SAM_TASK_ABORTED = 0x40
 };
@@ -132,55 +133,67 @@ void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 	}
 }
 
-static enum wss_verdict wss_judge_illegal(const struct wss_sense *sense, enum req_op op,
-					  blk_status_t *status, bool *rescan)
+/* Any value, in the table below. */
+#define WSS_ANY 0xff
+
+/*
+ * What each sense means for a request; the first row that fits counts. The statuses are those that the SCSI
+ * mid-layer gives for the same sense, so that file systems and multipath treat our disks as they treat sd.
+ */
+static const struct wss_sense_rule {
+	u8 key;
+	u8 asc;
+	u8 ascq;
+	blk_status_t status;
+	enum wss_verdict verdict;
+	bool rescan; /* look at the volume again */
+} wss_sense_rules[] = {
+	{ WSS_KEY_RECOVERED, WSS_ANY, WSS_ANY, BLK_STS_OK, WSS_END },
+	/* 04/01, 04/0A and the like pass; 3A: no medium. */
+	{ WSS_KEY_NOT_READY, 0x04, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_LATER },
+	{ WSS_KEY_NOT_READY, 0x3a, WSS_ANY, BLK_STS_OFFLINE, WSS_END },
+	{ WSS_KEY_MEDIUM, WSS_ANY, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
+	{ WSS_KEY_HARDWARE, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
+	/* LBA OUT OF RANGE: the volume shrank. LOGICAL UNIT NOT SUPPORTED: it was deleted. */
+	{ WSS_KEY_ILLEGAL, 0x21, 0x00, BLK_STS_IOERR, WSS_END, true },
+	{ WSS_KEY_ILLEGAL, 0x25, 0x00, BLK_STS_OFFLINE, WSS_END, true },
+	{ WSS_KEY_ILLEGAL, 0x10, WSS_ANY, BLK_STS_PROTECTION, WSS_END },
+	{ WSS_KEY_ILLEGAL, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
+	/* 2A: parameters changed, 3F: volumes or their identity changed; others (29: reset) are news only. */
+	{ WSS_KEY_ATTENTION, 0x2a, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, true },
+	{ WSS_KEY_ATTENTION, 0x3f, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, true },
+	{ WSS_KEY_ATTENTION, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW },
+	/* SPACE ALLOCATION FAILED; else the volume became read-only. */
+	{ WSS_KEY_PROTECT, 0x27, 0x07, BLK_STS_NOSPC, WSS_END },
+	{ WSS_KEY_PROTECT, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END, true },
+	{ WSS_KEY_ABORTED, 0x10, WSS_ANY, BLK_STS_PROTECTION, WSS_END },
+	{ WSS_KEY_ABORTED, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW },
+	{ WSS_KEY_OVERFLOW, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
+	{ WSS_KEY_MISCOMPARE, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
+	{ WSS_ANY, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_END },
+};
+
+static bool wss_rule_fits(const struct wss_sense_rule *rule, const struct wss_sense *sense)
 {
-	if (sense->asc == 0x21) { /* LBA OUT OF RANGE: the volume shrank */
-		*rescan = true;
-		*status = BLK_STS_IOERR;
-	} else if (sense->asc == 0x25) { /* LOGICAL UNIT NOT SUPPORTED: the volume was deleted */
-		*rescan = true;
-		*status = BLK_STS_OFFLINE;
-	} else if (op == REQ_OP_DISCARD || op == REQ_OP_WRITE_ZEROES) {
-		*status = BLK_STS_NOTSUPP;
-	} else {
-		*status = BLK_STS_TARGET;
-	}
-	return WSS_END;
+	return (rule->key == WSS_ANY || rule->key == sense->key) &&
+	       (rule->asc == WSS_ANY || rule->asc == sense->asc) &&
+	       (rule->ascq == WSS_ANY || rule->ascq == sense->ascq);
 }
 
-static enum wss_verdict wss_judge_key(const struct wss_sense *sense, enum req_op op,
-				      blk_status_t *status, bool *rescan)
+static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_op op,
+					blk_status_t *status, bool *rescan)
 {
-	switch (sense->key) {
-	case WSS_KEY_RECOVERED:
-		*status = BLK_STS_OK;
-		return WSS_END;
-	case WSS_KEY_MEDIUM:
-	case WSS_KEY_MISCOMPARE:
-		*status = BLK_STS_MEDIUM;
-		return WSS_END;
-	case WSS_KEY_ILLEGAL:
-		return wss_judge_illegal(sense, op, status, rescan);
-	case WSS_KEY_PROTECT:
-		/* 27/07: SPACE ALLOCATION FAILED; else the volume became read-only. */
-		*status = sense->asc == 0x27 && sense->ascq == 0x07 ? BLK_STS_NOSPC :
-								      BLK_STS_TARGET;
-		*rescan = *status == BLK_STS_TARGET;
-		return WSS_END;
-	case WSS_KEY_ATTENTION:
-		*rescan = sense->asc == 0x2a || sense->asc == 0x3f;
-		return WSS_RETRY_NOW;
-	case WSS_KEY_ABORTED:
-		return WSS_RETRY_NOW;
-	case WSS_KEY_NOT_READY:
-		/* 04/01, 04/0A and the like pass; without a medium nothing does. */
-		*status = sense->asc == 0x3a ? BLK_STS_OFFLINE : BLK_STS_IOERR;
-		return sense->asc == 0x04 ? WSS_RETRY_LATER : WSS_END;
-	default:
-		*status = BLK_STS_IOERR;
-		return WSS_END;
-	}
+	const struct wss_sense_rule *rule = wss_sense_rules;
+
+	while (!wss_rule_fits(rule, sense)) /* the last one always does */
+		rule++;
+	*status = rule->status;
+	*rescan = rule->rescan;
+	/* A command that the target does not know: the block layer has other ways to discard and to zero. */
+	if (sense->key == WSS_KEY_ILLEGAL && rule->status == BLK_STS_TARGET &&
+	    (op == REQ_OP_DISCARD || op == REQ_OP_WRITE_ZEROES))
+		*status = BLK_STS_NOTSUPP;
+	return rule->verdict;
 }
 
 /**
@@ -206,7 +219,10 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 	case WSS_SAM_TASK_ABORTED:
 		return WSS_RETRY_NOW;
 	case WSS_SAM_CHECK_CONDITION:
-		return wss_judge_key(sense, op, status, rescan);
+		return wss_judge_sense(sense, op, status, rescan);
+	case WSS_SAM_RESERVATION_CONFLICT:
+		*status = BLK_STS_NEXUS;
+		return WSS_END;
 	default:
 		return WSS_END;
 	}

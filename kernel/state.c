@@ -11,6 +11,7 @@
  *
  * Who needs to know whether it was he who changed the state looks at the result of wss_set_state().
  */
+#include "trace.h"
 #include "wss.h"
 
 static const u8 wss_next[WSS_STATES] = {
@@ -63,9 +64,24 @@ bool wss_set_state(struct wss_session *sess, enum wss_state to)
 	lockdep_assert_held(&sess->lock);
 	if (!wss_state_allowed(sess->state, to))
 		return false;
-	WRITE_ONCE(sess->state, to);
+	trace_wss_state(sess, sess->state, to);
+	/* Pairs with wss_admit(): who sees LIVE sees the queues of this connection. */
+	smp_store_release(&sess->state, to);
 	wake_up_all(&sess->wait);
 	return true;
+}
+
+/**
+ * wss_keepalive_period_ms - how often to ask a silent target
+ * @limit_ms: in what time a dead one is to be noticed
+ *
+ * The question goes out every two fifths of that time and has three for its answer: together the limit.
+ *
+ * Return: milliseconds.
+ */
+u32 wss_keepalive_period_ms(u32 limit_ms)
+{
+	return limit_ms / 5 * 2;
 }
 
 /**

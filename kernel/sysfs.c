@@ -48,7 +48,7 @@ static CLASS_ATTR_RW(map);
 
 static ssize_t unmap_show(struct class *class, struct class_attribute *a, char *page)
 {
-	return sysfs_emit(page, "Write: wssN [force]\n");
+	return sysfs_emit(page, "Write: wssN [force], or pendingN\n");
 }
 
 static ssize_t unmap_store(struct class *class, struct class_attribute *a, const char *text,
@@ -80,7 +80,14 @@ static ssize_t last_error_show(struct class *class, struct class_attribute *a, c
 }
 static CLASS_ATTR_RO(last_error);
 
+static ssize_t pending_show(struct class *class, struct class_attribute *a, char *page)
+{
+	return wss_pending_show(page);
+}
+static CLASS_ATTR_RO(pending);
+
 static struct attribute *wss_class_attrs[] = {
+	&class_attr_pending.attr,
 	&class_attr_map.attr,
 	&class_attr_unmap.attr,
 	&class_attr_last_error.attr,
@@ -113,7 +120,8 @@ struct class wss_class = {
 
 WSS_SESSION_SHOW(state, "%s", wss_state_name(READ_ONCE(sess->state)));
 WSS_SESSION_SHOW(target, "%s", sess->opts.target_text);
-WSS_SESSION_SHOW(queues, "%u", sess->nr_chans);
+WSS_SESSION_SHOW(initiator, "%s", sess->opts.initiator[0] ? sess->opts.initiator : "none");
+WSS_SESSION_SHOW(queues, "%u", wss_nr_chans(sess));
 WSS_SESSION_SHOW(queue_depth, "%u", sess->tags.queue_depth);
 WSS_SESSION_SHOW(capabilities, "0x%x", sess->chans[0].caps);
 WSS_SESSION_SHOW(immediate_bytes, "%u", sess->chans[0].max_imm);
@@ -121,6 +129,7 @@ WSS_SESSION_SHOW(epoch, "%llu", sess->chans[0].epoch);
 WSS_SESSION_SHOW(reconnect_delay, "%d", sess->opts.reconnect_delay);
 WSS_SESSION_SHOW(fast_io_fail_tmo, "%d", sess->opts.fast_io_fail_tmo);
 WSS_SESSION_SHOW(dev_loss_tmo, "%d", sess->opts.dev_loss_tmo);
+WSS_SESSION_SHOW(keepalive_tmo, "%d", sess->opts.keepalive_tmo);
 
 static ssize_t session_last_error_show(struct device *dev, struct device_attribute *a, char *page)
 {
@@ -135,9 +144,27 @@ static ssize_t session_last_error_show(struct device *dev, struct device_attribu
 static struct device_attribute session_attr_last_error =
 	__ATTR(last_error, 0444, session_last_error_show, NULL);
 
+static ssize_t session_reset_store(struct device *dev, struct device_attribute *a, const char *text,
+				   size_t count)
+{
+	struct wss_session *sess = container_of(dev, struct wss_session, dev);
+	bool yes;
+	int ret = kstrtobool(text, &yes);
+
+	if (ret || !yes)
+		return ret ?: -EINVAL;
+	if (READ_ONCE(sess->state) != WSS_LIVE)
+		return -ENOTCONN;
+	wss_session_error(sess, "reset by the administrator");
+	return count;
+}
+static struct device_attribute session_attr_reset = __ATTR(reset, 0200, NULL, session_reset_store);
+
 static struct attribute *wss_session_attrs[] = {
+	&session_attr_reset.attr,
 	&session_attr_state.attr,
 	&session_attr_target.attr,
+	&session_attr_initiator.attr,
 	&session_attr_queues.attr,
 	&session_attr_queue_depth.attr,
 	&session_attr_capabilities.attr,
@@ -146,6 +173,7 @@ static struct attribute *wss_session_attrs[] = {
 	&session_attr_reconnect_delay.attr,
 	&session_attr_fast_io_fail_tmo.attr,
 	&session_attr_dev_loss_tmo.attr,
+	&session_attr_keepalive_tmo.attr,
 	&session_attr_last_error.attr,
 	NULL,
 };

@@ -195,7 +195,7 @@ struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_
 	vol->block_shift = ilog2(vol->limits.block_bytes);
 	ret = wss_volume_add_disk(vol);
 	if (ret) {
-		wss_fail(err, ret, "the disk could not be created (error %d)", ret);
+		wss_fail(err, ret, "the disk could not be created: %s", wss_reason(ret));
 		goto free;
 	}
 	return vol;
@@ -274,6 +274,25 @@ int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err)
 	return 0;
 }
 
+/**
+ * wss_volumes_lose_cache - the target's machine was started anew
+ * @sess: its volumes may have lost what was acknowledged and not flushed; they say so at the next flush
+ */
+void wss_volumes_lose_cache(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (!xchg(&vol->unflushed, false))
+			continue;
+		wss_warn(sess, "/dev/%s: the target's machine was started anew; writes that were not flushed may be lost, the next flush fails",
+			 vol->disk->disk_name);
+		WRITE_ONCE(vol->lost, true);
+	}
+	mutex_unlock(&sess->mutex);
+}
+
 static void wss_volume_lost(struct wss_volume *vol, const char *why)
 {
 	if (!READ_ONCE(vol->dead))
@@ -295,7 +314,9 @@ static bool wss_volume_find_again(struct wss_volume *vol)
 	if (ret && ret != -EREMOTEIO)
 		return false;
 	ret = wss_find_volume(vol->sess, vol->id.wwid, &id, &err);
-	if (ret == -ENXIO)
+	if (ret == -ENXIO && !wss_find_volume(vol->sess, vol->id.name, &id, &err))
+		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
+	else if (ret == -ENXIO)
 		wss_volume_lost(vol, "is not on the target any more");
 	if (ret)
 		return false;

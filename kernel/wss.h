@@ -5,9 +5,12 @@
  * Objects, from the outside in:
  *
  *   session   one target address: port identifiers, state, timers, channels, volumes
- *   channel   one queue pair and its completion queue; serves one blk-mq hardware queue
+ *   channel   one queue pair and its completion queue
+ *   queue     a blk-mq hardware queue: which channel serves it, and with which of its slots. As many
+ *             as were asked for; channels may be fewer, and another number after a reconnection
  *   slot      one command in flight on a channel: command IU, memory region, scatterlist, work
- *             requests. Slot i belongs to blk-mq tag i, so taking one needs no lock and no search.
+ *             requests. Slot i of a queue belongs to blk-mq tag i, so taking one needs no lock and no
+ *             search.
  *   volume    one logical unit as a disk, /dev/wssN
  *
  * Invariants
@@ -21,9 +24,11 @@
  *   I6  Nothing that the target sends is used before it is checked; a lie costs it the connection.
  *
  * Lock order (outer first)
- *   wss_map_mutex          session.c   map, unmap and module exit exclude each other
+ *   wss_create_mutex       attach.c    one map at a time
+ *   wss_map_mutex          attach.c    lists of sessions and pending maps; unmaps exclude each other
  *   sess->mutex            wss.h       list of volumes, and what is quiesced
- *   sess->admin_mutex      wss.h       the one administrative command in flight
+ *   sess->admin_mutex      wss.h       the one administrative command in flight; channels are not
+ *                                      taken down while it is held
  *   sess->lock             wss.h       state and its companions; taken in softirq
  *   chan->pending_lock     wss.h       requests that wait for commit_rqs
  */
@@ -35,6 +40,7 @@
 #include <linux/device.h>
 #include <linux/inet.h>
 #include <linux/irq_poll.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/scatterlist.h>
 #include <linux/spinlock.h>
@@ -43,6 +49,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
+#include "stages.h"
 #include "uapi/wss_srp.h"
 
 /* Queue pairs per session; one per CPU is enough, and the target pays for each. */
@@ -63,6 +70,19 @@ static_assert(WSS_SRP_IMM_DATA_OFFSET + 8 + 16 * WSS_MAX_UNMAP_RANGES <= WSS_CMD
 #define WSS_IMM_PIECES 8
 /* Bytes of an SRP_CMD with one direct descriptor: what is sent inline. */
 #define WSS_CMD_DIRECT_BYTES (sizeof(struct wss_srp_cmd) + sizeof(struct wss_srp_direct_buf))
+/* Slots of a channel behind those of its queues: what else may be under way. */
+enum wss_control_slot {
+	WSS_SLOT_ADMIN, /* discovery, keep-alive; on channel 0 */
+	WSS_SLOT_ABORT, /* ABORT TASK */
+	WSS_SLOT_RESET, /* LOGICAL UNIT RESET, also while an ABORT TASK is not answered */
+	WSS_CONTROL_SLOTS,
+};
+/* A tag is: slot (16 bits), channel (8 bits), uses of the slot. One session's tags differ. */
+#define WSS_TAG_CHANNEL_SHIFT 16
+#define WSS_TAG_USE_SHIFT 24
+static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) < 256, "a channel fits into 8 bits of a tag");
+static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CONTROL_SLOTS <= 65536,
+	      "a slot fits into 16 bits of a tag, even when one channel serves all queues");
 /* Receives are posted back this many at a time; so many more than credits are posted. */
 #define WSS_RECV_BATCH 16
 /* Requests of the target itself (SRP_CRED_REQ, SRP_AER_REQ, NOTIFY) that may arrive unasked. */
@@ -80,6 +100,11 @@ static_assert(WSS_SRP_IMM_DATA_OFFSET + 8 + 16 * WSS_MAX_UNMAP_RANGES <= WSS_CMD
 #define WSS_CM_TIMEOUT_MS 3000
 #define WSS_CONNECT_TIMEOUT_MS 10000
 #define WSS_ADMIN_TIMEOUT_MS 10000
+#define WSS_LOGOUT_TIMEOUT_MS 500
+/* ... and for the answer to a task management request. */
+#define WSS_TMF_TIMEOUT_MS 5000
+/* A command is aborted and sent again at most so often. */
+#define WSS_MAX_ABORTS 2
 #define WSS_IO_TIMEOUT_MS 30000
 
 #define WSS_NAME_MAX 128
@@ -94,7 +119,9 @@ struct wss_error {
 	char text[WSS_ERROR_MAX];
 };
 
+/* errors.c */
 int __printf(3, 4) wss_fail(struct wss_error *err, int errno_value, const char *fmt, ...);
+const char *wss_reason(int error);
 
 /**
  * enum wss_state - life of a session
@@ -121,6 +148,8 @@ enum wss_invalidate {
 	WSS_INVALIDATE_LAZY,   /* before the region is used again: only for a trusted target */
 };
 
+struct key;
+
 /**
  * struct wss_options - what `map` was asked for; immutable afterwards
  * @target: address and port
@@ -132,11 +161,16 @@ enum wss_invalidate {
  * @reconnect_delay: seconds between attempts; -1: do not reconnect
  * @fast_io_fail_tmo: seconds until waiting requests fail; -1: never
  * @dev_loss_tmo: seconds until reconnection is given up; -1: never
+ * @keepalive_tmo: seconds in which a dead target is noticed; -1: never asked
+ * @retry: a map whose target is not there stays pending
+ * @net: network namespace of who asks; referenced by whoever keeps it
  * @id_ext: first half of the target port identifier
  * @ioc_guid: second half of it
  * @max_imm: largest immediate write to ask for, in bytes; 0: none
  * @invalidate: enum wss_invalidate
  * @caps: enum wss_cap to ask for
+ * @initiator: the name under which to authenticate; empty: not at all
+ * @key: the secret that proves it, with a reference (auth.c)
  */
 struct wss_options {
 	struct sockaddr_storage target;
@@ -148,11 +182,16 @@ struct wss_options {
 	int reconnect_delay;
 	int fast_io_fail_tmo;
 	int dev_loss_tmo;
+	int keepalive_tmo;
+	bool retry;
+	struct net *net;
 	u64 id_ext;
 	u64 ioc_guid;
 	u32 max_imm;
 	u32 invalidate;
 	u32 caps;
+	char initiator[WSS_AUTH_NAME_BYTES];
+	struct key *key;
 };
 
 /*
@@ -169,10 +208,18 @@ struct wss_options {
 	X(dma_unmaps, "scatterlists unmapped")                                      \
 	X(immediate_writes, "requests whose data went with the command")            \
 	X(fused_completions, "requests completed by an RDMA WRITE WITH IMMEDIATE")  \
+	X(engines_connected, "connections made to cache engines")                   \
+	X(engine_completions, "reads completed by cache engines")                   \
+	X(engine_bytes, "bytes that cache engines wrote")                           \
+	X(engine_retries, "commands done again because an engine was lost")         \
 	X(remote_invalidations, "regions that the target invalidated")              \
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \
+	X(timeouts, "requests that were not answered in time")                      \
+	X(aborts, "commands ended by ABORT TASK")                                   \
+	X(resets, "LOGICAL UNIT RESETs")                                            \
 	X(reconnects, "logins after the first")                                     \
+	X(faults, "faults injected")                                                \
 	X(protocol_errors, "messages of the target that were refused")
 
 #define WSS_COUNTER_ENUM(name, help) WSS_STAT_##name,
@@ -184,7 +231,20 @@ struct wss_stats {
 
 struct wss_chan;
 struct wss_session;
+struct wss_slot;
 struct wss_volume;
+
+/**
+ * struct wss_queue - a blk-mq hardware queue
+ * @chan: serves it, perhaps beside others
+ * @slots: slot of tag 0
+ *
+ * Written while the session is not live; read by submitters after they saw it live (wss_admit()).
+ */
+struct wss_queue {
+	struct wss_chan *chan;
+	struct wss_slot *slots;
+};
 
 /**
  * struct wss_sense - how a command ended, as the target says
@@ -243,7 +303,7 @@ enum wss_mapping {
  * @tag: wire tag of the present or last command
  * @chan: the channel, immutable
  * @mr: the region, immutable while the channel is up
- * @index: position in the channel; equals the blk-mq tag
+ * @index: position in the channel; within its queue it equals the blk-mq tag
  * @mapping: enum wss_mapping of the present command
  * @region_live: the device may still honour the region's rkey
  * @dir: DMA direction of the present command
@@ -260,6 +320,8 @@ enum wss_mapping {
  * @reg_wr: REG_MR of @mr
  * @inv_wr: LOCAL_INV of @mr
  * @sge: pieces of @send_wr: the command, then immediate data
+ * @at: when what happened (stages.h)
+ * @late: in the list of answers that a fault keeps back
  */
 struct wss_slot {
 	u64 live;
@@ -285,6 +347,12 @@ struct wss_slot {
 	struct ib_reg_wr reg_wr;
 	struct ib_send_wr inv_wr;
 	struct ib_sge sge[1 + WSS_IMM_PIECES];
+	u64 at[WSS_MOMENTS];
+	struct llist_node late;
+	u32 expected;	  /* bytes that a read brings */
+	u32 arrived;	  /* of which engines have written; the poller's */
+	u64 again;	  /* tag of the command that an engine will not answer; 0: none */
+	u32 again_engine; /* which one */
 };
 
 /* wr_id: what completed, and which one. Ours, so that a completion needs no indirect call. */
@@ -295,6 +363,7 @@ enum wss_wr {
 	WSS_WR_REG,
 	WSS_WR_INV,
 	WSS_WR_REPLY,
+	WSS_WR_ENGINE,	  /* a receive of a cache engine's queue pair */
 };
 
 #define WSS_WR_ID(kind, index) ((u64)(kind) << 32 | (index))
@@ -311,6 +380,52 @@ struct wss_recv {
 	struct wss_iu iu;
 };
 
+#define WSS_ENGINES 4	    /* that a channel uses */
+#define WSS_ENGINE_RECVS 64 /* parts on the way from one; more wait there */
+#define WSS_ENGINE_NEWS 8
+
+/**
+ * struct wss_engine - a channel's connection to a cache engine
+ * @chan: the channel
+ * @index: the target's number of the engine
+ * @dead: failed; the work closes it
+ * @cm_id: NULL: the entry is free
+ * @qp: on the channel's completion queue
+ * @posted: receives that have not completed
+ * @drained: @posted fell to 0
+ * @login: what we show it
+ */
+struct wss_engine {
+	struct wss_chan *chan;
+	u32 index;
+	bool dead;
+	struct rdma_cm_id *cm_id;
+	struct ib_qp *qp;
+	atomic_t posted;
+	struct completion drained;
+	struct wss_cache_login login;
+};
+
+/**
+ * struct wss_auth - what a channel said and heard before its first command, for the proofs (auth.c)
+ * @login_req: as it was sent
+ * @login_rsp: as it came
+ * @start: ours
+ * @challenge: the target's
+ * @result: the target's
+ * @awaited: opcode of what the target is to say next; 0: it has, and the buffer above is ours
+ * @granted: WSS_CAP_AUTHENTICATE is agreed on
+ */
+struct wss_auth {
+	struct wss_srp_login_req login_req;
+	struct wss_srp_login_rsp login_rsp;
+	struct wss_srp_auth_start start;
+	struct wss_srp_auth_challenge challenge;
+	struct wss_srp_auth_result result;
+	u8 awaited;
+	bool granted;
+};
+
 /*
  * struct wss_chan - one queue pair of a session
  *
@@ -322,13 +437,14 @@ struct wss_chan {
 	struct wss_session *sess;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
-	struct wss_slot *slots; /* depth + 1; the last is administrative */
+	struct wss_slot *slots; /* nr_slots, then enum wss_control_slot */
 	struct ib_device *ibdev;
 	u32 lkey;
 	u32 max_imm;	/* bytes of immediate data granted; 0: none */
 	u32 caps;	/* enum wss_cap granted */
 	u16 index;
-	u16 depth;
+	u16 depth;	/* commands that may be in flight */
+	u32 nr_slots;	/* of queues, without the control slots; 0: none exist yet */
 	u8 imm_pieces;	/* data pieces that fit a SEND */
 	bool send_inline;
 	bool polled;	/* no interrupts: blk-mq polls */
@@ -367,9 +483,23 @@ struct wss_chan {
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
 	u32 granted;		    /* credits of the login */
+	u32 reserved;		    /* of which kept for control slots */
+	u8 banks;		    /* queues that it serves */
+	u32 slot_count;		    /* allocated, control slots included */
+	bool tmf_done;		    /* the task management request was answered: */
+	u8 tmf_status;		    /* enum wss_srp_tsk_mgmt_status */
 	u64 epoch;
 	u32 keepalive_ms;
+	u32 boot_id;
 	struct wss_error connect_error;
+	struct wss_auth auth;
+	struct llist_head late;	    /* answers that a fault keeps back */
+	struct delayed_work late_work;
+	struct wss_engine engines[WSS_ENGINES]; /* the work's; completions only look */
+	struct work_struct engine_work;
+	spinlock_t engine_lock;	    /* protects the next two */
+	struct wss_srp_cache_engine news[WSS_ENGINE_NEWS];
+	u32 nr_news;
 };
 
 /**
@@ -378,6 +508,7 @@ struct wss_chan {
  * @busy: on the wire; the buffer belongs to the device
  * @done: ended; what follows is valid
  * @error: 0, or -EIO when there was no answer
+ * @timeout_ms: how long its answer is waited for
  * @sense: how the target ended it
  * @residual: bytes that did not come
  */
@@ -386,6 +517,7 @@ struct wss_admin {
 	bool busy;
 	bool done;
 	int error;
+	u32 timeout_ms;
 	struct wss_sense sense;
 	u32 residual;
 };
@@ -396,6 +528,7 @@ struct wss_admin {
 struct wss_session {
 	struct device dev;		/* /sys/class/wss/sessionN; its release frees the session */
 	struct list_head node;		/* in wss_sessions, under wss_map_mutex */
+	unsigned int mappers;		/* maps that use it, under wss_map_mutex */
 	int id;
 	struct wss_options opts;	/* immutable; opts.volume means nothing here */
 	struct net *net;
@@ -406,6 +539,7 @@ struct wss_session {
 	bool broken;			/* an error came while not LIVE: the attempt is lost */
 	unsigned long lost_at;		/* jiffies of the loss */
 	struct wss_error last_error;	/* why it was lost, or not regained */
+	u64 epoch;			/* of the last login; recovery work and creator only */
 
 	bool fail_fast;			/* fast_io_fail_tmo passed: requests fail at once */
 	wait_queue_head_t wait;		/* channel connected, admin done, broken, removing */
@@ -419,11 +553,17 @@ struct wss_session {
 	struct wss_device *wdev;	/* the RDMA device while connected */
 	struct ib_pd *pd;
 	struct wss_chan *chans;
-	u32 nr_chans;			/* fixed by the first connection */
+	struct wss_queue *queues;
+	u32 nr_queues;			/* channels at most, and hardware queues */
 	u32 nr_default;			/* of which not polled */
+	u32 up_default;			/* channels that this connection got */
+	u32 up_polled;
+	u32 tag_depth;			/* requests of a queue; fixed by the first connection */
 	u32 max_segments;
 	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
 	bool sg_gaps;
+	u32 boot_id;			/* of the target's machine at the last login; 0: not told */
+	bool cache_lost;		/* it changed, and the volumes do not know yet */
 	bool up;			/* channels exist; recovery work and creator only */
 	bool tags_ready;
 	struct blk_mq_tag_set tags;
@@ -432,7 +572,10 @@ struct wss_session {
 	struct delayed_work fail_work;
 	struct delayed_work keepalive_work;
 	struct work_struct rescan_work;
+	struct work_struct abort_work;
 	struct wss_stats __percpu *stats;
+	struct wss_stage_table __percpu *stages;
+	struct dentry *debugfs;
 };
 
 /**
@@ -496,7 +639,10 @@ struct wss_volume {
 	struct wss_lun_id id;		/* id.lun may change over a reconnect, under quiesce */
 	struct wss_limits limits;	/* hot: block_shift below */
 	u8 block_shift;
+	bool added;			/* mapped: may be unmapped */
 	bool dead;			/* requests fail: removed, or no longer on the target */
+	bool unflushed;			/* a write ended that no flush has covered */
+	bool lost;			/* such a write may be lost: the next flush must say so */
 	bool quiesced;			/* under sess->mutex */
 	spinlock_t open_lock;		/* protects the next two */
 	unsigned int openers;
@@ -506,11 +652,15 @@ struct wss_volume {
 /**
  * struct wss_pdu - what a request carries besides its slot
  * @retries: how often it was sent again
+ * @aborts: how often because the target did not answer
+ * @timed_out: not answered in time; abort.c sees to it
  * @error: why it ends, where @sense has nothing to say
  * @sense: how the target ended it
  */
 struct wss_pdu {
 	u8 retries;
+	u8 aborts;
+	bool timed_out;
 	blk_status_t error;
 	struct wss_sense sense;
 };
@@ -521,15 +671,27 @@ extern const struct blk_mq_ops wss_mq_ops;
 #define wss_stat_add(sess, name, n) this_cpu_add((sess)->stats->count[WSS_STAT_##name], (n))
 #define wss_stat_inc(sess, name) wss_stat_add(sess, name, 1)
 
-static inline struct wss_slot *wss_admin_slot(struct wss_chan *chan)
+static inline struct wss_slot *wss_control_slot(struct wss_chan *chan, enum wss_control_slot which)
 {
-	return &chan->slots[chan->depth];
+	return &chan->slots[chan->nr_slots + which];
+}
+
+static inline u32 wss_nr_chans(const struct wss_session *sess)
+{
+	return sess->up_default + sess->up_polled;
+}
+
+/* The n-th channel that is up: polled ones have numbers behind all others that could be. */
+static inline struct wss_chan *wss_up_chan(struct wss_session *sess, u32 n)
+{
+	return &sess->chans[n < sess->up_default ? n : sess->nr_default + n - sess->up_default];
 }
 
 /* state.c */
 const char *wss_state_name(enum wss_state state);
 bool wss_state_allowed(enum wss_state from, enum wss_state to);
 bool wss_set_state(struct wss_session *sess, enum wss_state to);
+u32 wss_keepalive_period_ms(u32 limit_ms);
 const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo);
 
 /* options.c */
@@ -571,12 +733,35 @@ int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob);
 int wss_irq_poll(struct irq_poll *iop, int budget);
 void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending);
 void wss_slot_send(struct wss_slot *slot);
+bool wss_slot_reclaim(struct wss_slot *slot, u64 tag);
+void wss_chan_poll_now(struct wss_chan *chan);
 void wss_cancel_slots(struct wss_chan *chan);
 void wss_chan_protocol_error(struct wss_chan *chan, const char *what);
 
+/* auth.c */
+int wss_auth_find_key(struct wss_options *opts, struct wss_error *err);
+void wss_auth_get_key(struct wss_options *opts);
+void wss_auth_put_key(struct wss_options *opts);
+int wss_auth_channel(struct wss_chan *chan, struct wss_error *err);
+void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes);
+
 /* response.c */
+int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes);
 void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
 void wss_slot_responded(struct wss_slot *slot, struct io_comp_batch *iob);
+void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob);
+
+/* cache_engine.c */
+void wss_engine_work(struct work_struct *work);
+void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_engine *msg, u32 bytes);
+void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg, u32 bytes);
+void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
+void wss_engines_stop(struct wss_chan *chan);
+void wss_late_work(struct work_struct *work);
+
+/* abort.c */
+enum blk_eh_timer_return wss_mq_timeout(struct request *rq);
+void wss_abort_work(struct work_struct *work);
 
 /* scsi.c */
 blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
@@ -589,7 +774,8 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 /* admin.c */
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err);
-int wss_admin_keepalive(struct wss_session *sess);
+int wss_admin_keepalive(struct wss_session *sess, u32 timeout_ms);
+void wss_log_out(struct wss_session *sess);
 
 /* discover.c */
 int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
@@ -608,13 +794,38 @@ void wss_session_unquiesce(struct wss_session *sess);
 void wss_session_quiesce(struct wss_session *sess);
 
 /* session.c */
-int wss_map(struct wss_options *opts, struct wss_error *err);
-int wss_unmap(const char *disk_name, bool force, struct wss_error *err);
-void wss_unmap_all(void);
+struct wss_session *wss_session_alloc(const struct wss_options *opts);
+int wss_session_connect(struct wss_session *sess, struct wss_error *err);
+void wss_session_cancel(struct wss_session *sess);
+void wss_session_stop(struct wss_session *sess);
+void wss_session_destroy(struct wss_session *sess);
 void wss_sessions_lose_device(struct wss_device *wdev);
 void wss_session_free(struct wss_session *sess);
 
+/* attach.c */
+int wss_map(struct wss_options *opts, struct wss_error *err);
+int wss_unmap(const char *name, bool force, struct wss_error *err);
+void wss_unmap_all(void);
+ssize_t wss_pending_show(char *page);
+void wss_for_each_session(void (*what)(struct wss_session *sess));
+
+/* power.c */
+int wss_power_init(void);
+void wss_power_exit(void);
+
+/*
+ * A write that has ended is stable when a flush that began later has ended. Whether there are others
+ * is noted in one bit, which is written when it changes only. @rq has ended well.
+ */
+static inline void wss_note_written(struct wss_volume *vol, const struct request *rq)
+{
+	if (op_is_write(req_op(rq)) && !(rq->cmd_flags & REQ_FUA) && vol->limits.write_cache &&
+	    !READ_ONCE(vol->unflushed))
+		WRITE_ONCE(vol->unflushed, true);
+}
+
 /* volume.c */
+void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     struct wss_error *err);
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);

@@ -45,6 +45,12 @@ enum wss_srp_opcode {
 	WSS_SRP_KEEPALIVE_REQ = 0x70, /* initiator to target, WSS_CAP_KEEPALIVE */
 	WSS_SRP_KEEPALIVE_RSP = 0xf0, /* target to initiator */
 	WSS_SRP_NOTIFY = 0xf1,	      /* target to initiator, WSS_CAP_NOTIFY */
+	WSS_SRP_AUTH_START = 0x71,     /* initiator to target, WSS_CAP_AUTHENTICATE: all four */
+	WSS_SRP_AUTH_PROOF = 0x72,     /* initiator to target */
+	WSS_SRP_AUTH_CHALLENGE = 0xf2, /* target to initiator */
+	WSS_SRP_AUTH_RESULT = 0xf3,    /* target to initiator */
+	WSS_SRP_CACHE_ENGINE = 0xf4,  /* target to initiator, WSS_CAP_CACHE: an engine came or went */
+	WSS_SRP_DO_AGAIN = 0xf5,      /* target to initiator, WSS_CAP_CACHE: an engine will not answer a command */
 };
 
 /* Data buffer formats: bits of the login's buf_fmt words, and the nibbles of srp_cmd.buf_fmt. */
@@ -98,8 +104,19 @@ enum wss_cap {
 	WSS_CAP_KEEPALIVE = 1 << 2,
 	/* The target announces volumes that were resized, created or deleted. */
 	WSS_CAP_NOTIFY = 1 << 3,
+	/*
+	 * Both ends prove that they know the initiator's secret before anything else is said. Wished by an
+	 * initiator that was given a secret, granted by a target that wants one; see WSS_SRP_AUTH_START.
+	 */
+	WSS_CAP_AUTHENTICATE = 1 << 4,
+	/* Cache engines move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_DO_AGAIN. Needs FUSED_COMPLETION. */
+	WSS_CAP_CACHE = 1 << 6,
 };
 
+/*
+ * What may be wished and granted without further ado: all but WSS_CAP_AUTHENTICATE, which needs
+ * a secret, and WSS_CAP_CACHE, which needs cache engines.
+ */
 #define WSS_CAP_ALL \
 	(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY)
 
@@ -144,7 +161,7 @@ struct wss_srp_login_rsp {
 	__be32 ext_caps;       /* enum wss_cap: granted; a subset of what was asked */
 	__be32 keepalive_ms;   /* the target closes a session silent for longer; 0: never */
 	__be64 session_epoch;  /* grows with every login of this initiator port */
-	__u8 reserved4[4];
+	__be32 boot_id; /* another one: what the target acknowledged and did not flush may be lost; 0: not told */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rsp, 52, "a stock initiator reads 52 bytes");
 WSS_SRP_ASSERT_AT(wss_srp_login_rsp, rsp_flags, 26, "as Linux lays it out");
@@ -317,5 +334,111 @@ struct wss_srp_notify {
 	__u8 lun[8];
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
+
+/*
+ * Authentication of a channel, WSS_CAP_AUTHENTICATE: initiator START, target CHALLENGE, initiator PROOF, target
+ * RESULT. A proof is HMAC-SHA-256, keyed by the secret, over a label that names who proves, then the bytes
+ * of the LOGIN_REQ (56), the LOGIN_RSP (52), the START and the CHALLENGE: ports, granted extensions, session
+ * epoch, names and both nonces are bound by it. Every channel authenticates by itself.
+ */
+#define WSS_AUTH_VERSION 1
+#define WSS_AUTH_NONCE_BYTES 32
+#define WSS_AUTH_PROOF_BYTES 32
+/* A name has 1 to 63 characters and is zero-padded: A-Z a-z 0-9 . _ -, not starting with . or -. */
+#define WSS_AUTH_NAME_BYTES 64
+/* Shorter secrets can be guessed from one overheard exchange. */
+#define WSS_AUTH_SECRET_MIN 16
+#define WSS_AUTH_SECRET_MAX 256
+/* What the HMAC covers begins with one of these, 16 bytes with its zeroes. */
+#define WSS_AUTH_LABEL_BYTES 16
+#define WSS_AUTH_LABEL_INITIATOR "wss1 initiator"
+#define WSS_AUTH_LABEL_TARGET "wss1 target"
+
+struct wss_srp_auth_start {
+	__u8 opcode;
+	__u8 version; /* WSS_AUTH_VERSION */
+	__u8 reserved[6];
+	__u8 nonce[WSS_AUTH_NONCE_BYTES];
+	char name[WSS_AUTH_NAME_BYTES]; /* of the initiator: says whose secret is meant */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_auth_start, 104, "covered by the proof as a whole");
+
+struct wss_srp_auth_challenge {
+	__u8 opcode;
+	__u8 reserved[7];
+	__u8 nonce[WSS_AUTH_NONCE_BYTES];
+	char name[WSS_AUTH_NAME_BYTES]; /* of the target, for people */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_auth_challenge, 104, "covered by the proof as a whole");
+
+struct wss_srp_auth_proof {
+	__u8 opcode;
+	__u8 reserved[7];
+	__u8 proof[WSS_AUTH_PROOF_BYTES];
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_auth_proof, 40, "header and one digest");
+
+enum wss_auth_status {
+	WSS_AUTH_GRANTED = 0,
+	WSS_AUTH_REFUSED = 1,
+};
+
+struct wss_srp_auth_result {
+	__u8 opcode;
+	__u8 status; /* enum wss_auth_status */
+	__u8 reserved[6];
+	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* the target's; zero when refused */
+	char text[WSS_SRP_REJ_TEXT_MAX];   /* when refused: why, as in a LOGIN_REJ */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_auth_result, 156, "fits WSS_SRP_MAX_TI_IU_LEN");
+
+enum wss_srp_cache_event {
+	WSS_SRP_CACHE_ENGINE_ADDED = 1, /* connect to it with handle and token; an older entry of this index is over */
+	WSS_SRP_CACHE_ENGINE_REMOVED = 2,
+};
+
+#define WSS_CACHE_TOKEN_BYTES 16
+#define WSS_CACHE_URI_MAX 192
+#define WSS_CACHE_ENGINES_MAX 64
+
+/* Tells an initiator of a cache engine that may move the data of this channel. */
+struct wss_srp_cache_engine {
+	__u8 opcode;
+	__u8 event; /* enum wss_srp_cache_event */
+	__be16 index; /* the target's number of the engine, below WSS_CACHE_ENGINES_MAX */
+	__u8 reserved[4];
+	__be64 handle;
+	__u8 token[WSS_CACHE_TOKEN_BYTES];
+	char uri[WSS_CACHE_URI_MAX]; /* zero-padded; of the kind by which the channel is connected */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_cache_engine, 224, "fits the receives of an initiator");
+
+/* Close the connection to the engine, then do the command again if it is still outstanding. Returns its credit. */
+struct wss_srp_do_again {
+	__u8 opcode;
+	__u8 reserved[3];
+	__be32 engine; /* index; WSS_CACHE_ENGINES_MAX: all of them */
+	__u64 tag;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_do_again, 16, "as large as the other short messages");
+
+#define WSS_CACHE_MAGIC 0x57534345 /* "WSCE" */
+#define WSS_CACHE_VERSION 1
+
+enum wss_cache_login_kind {
+	WSS_CACHE_LOGIN_JOIN = 1,   /* an engine to its storage engine */
+	WSS_CACHE_LOGIN_CLIENT = 2, /* an initiator to an engine */
+};
+
+/* Private data of an initiator's connect to a cache engine. The accept carries none. */
+struct wss_cache_login {
+	__be32 magic;
+	__u8 version;
+	__u8 kind; /* WSS_CACHE_LOGIN_CLIENT */
+	__u8 reserved[2];
+	__be64 handle;
+	__u8 token[WSS_CACHE_TOKEN_BYTES];
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_cache_login, 32, "leaves room in RDMA/CM's 56 bytes");
 
 #endif /* WSS_UAPI_SRP_H */

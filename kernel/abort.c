@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Commands that are not answered in time.
+ *
+ *   blk-mq's timer (queue/io_timeout, 30 s)
+ *     -> ABORT TASK, on the channel of the command
+ *     -> LOGICAL UNIT RESET, on every channel, with the disk's queue stopped
+ *     -> the connection is given up, and recovery sends everything again (recovery.c)
+ *
+ * The next step is taken when the target says no, or nothing for WSS_TMF_TIMEOUT_MS. After a yes the
+ * target will neither answer the command nor touch its memory any more (T10 SRP 6.7, and the target's
+ * Q3), so that the driver ends it and sends it again, WSS_MAX_ABORTS times at most.
+ *
+ * Order. An answer that was under way when the abort was asked for must be seen before the command is
+ * reclaimed: else it would arrive as an answer to nothing. On one channel, messages and their
+ * completions stay in order; that is why each channel is asked by itself.
+ *
+ * Requests for task management have slots and credits of their own: a target whose credits are all
+ * with stuck commands can still be told to drop them.
+ */
+#include <linux/delay.h>
+
+#include "log.h"
+#include "trace.h"
+#include "wss.h"
+
+/* More commands than this at once are a matter for a reset. */
+#define WSS_VICTIMS_MAX 8
+
+struct wss_victim {
+	struct wss_volume *vol;
+	struct wss_slot *slot;
+	u64 tag;
+};
+
+struct wss_victims {
+	struct wss_victim of[WSS_VICTIMS_MAX];
+	unsigned int count;
+	unsigned int all;
+};
+
+/**
+ * wss_mq_timeout - blk-mq: a request has been out for too long
+ * @rq: the request, started
+ * Return: that its timer runs anew; what happens to it is decided in wss_abort_work().
+ */
+enum blk_eh_timer_return wss_mq_timeout(struct request *rq)
+{
+	struct wss_volume *vol = rq->q->queuedata;
+	struct wss_session *sess = vol->sess;
+	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	/* Recovery has it already. */
+	if (smp_load_acquire(&sess->state) != WSS_LIVE)
+		return BLK_EH_RESET_TIMER;
+	wss_stat_inc(sess, timeouts);
+	WRITE_ONCE(pdu->timed_out, true);
+	queue_work(wss_wq, &sess->abort_work);
+	return BLK_EH_RESET_TIMER;
+}
+
+static bool wss_tmf_ended(struct wss_chan *chan)
+{
+	/* Pairs with the release in wss_admin_finish(). */
+	return smp_load_acquire(&chan->tmf_done) || READ_ONCE(chan->sess->broken) ||
+	       READ_ONCE(chan->sess->state) != WSS_LIVE;
+}
+
+static bool wss_tmf_wait(struct wss_chan *chan)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(WSS_TMF_TIMEOUT_MS);
+
+	if (!chan->polled) {
+		wait_event_timeout(chan->sess->wait, wss_tmf_ended(chan),
+				   msecs_to_jiffies(WSS_TMF_TIMEOUT_MS));
+		return chan->tmf_done;
+	}
+	while (!wss_tmf_ended(chan) && time_before(jiffies, deadline)) {
+		wss_chan_poll_now(chan);
+		usleep_range(500, 1000);
+	}
+	return chan->tmf_done;
+}
+
+/* Asks for one thing and waits for the answer. True: the target did it. */
+static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 function,
+		    const u8 lun[8], u64 task_tag)
+{
+	struct wss_slot *slot = wss_control_slot(chan, which);
+	struct wss_srp_tsk_mgmt *msg = slot->cmd.data;
+	bool done;
+
+	/* An earlier one was not answered; or the target gave too few credits to keep some back. */
+	if (READ_ONCE(slot->live) || atomic_read(&chan->credits) <= -(int)chan->reserved)
+		return false;
+	BUILD_BUG_ON(offsetof(struct wss_srp_tsk_mgmt, tag) != offsetof(struct wss_srp_cmd, tag));
+	memset(msg, 0, sizeof(*msg));
+	msg->opcode = WSS_SRP_TSK_MGMT;
+	memcpy(msg->lun, lun, sizeof(msg->lun));
+	msg->tsk_mgmt_func = function;
+	msg->task_tag = task_tag;
+	slot->nents = 0;
+	slot->first_wr = &slot->send_wr;
+	slot->sge[0].length = sizeof(*msg);
+	chan->tmf_done = false;
+	chan->tmf_status = WSS_SRP_TSK_MGMT_FAILED;
+	wss_slot_start(slot, NULL, 0);
+	wss_slot_send(slot);
+	done = wss_tmf_wait(chan) && chan->tmf_status == WSS_SRP_TSK_MGMT_SUCCESS;
+	trace_wss_task_management(chan, function, task_tag, done);
+	return done;
+}
+
+/* Context: blk-mq holds a reference to the request. */
+static bool wss_find_victim(struct request *rq, void *data)
+{
+	struct wss_victims *victims = data;
+	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	struct wss_queue *queue = rq->mq_hctx->driver_data;
+	struct wss_slot *slot = queue->slots + rq->tag;
+	u64 tag = smp_load_acquire(&slot->live); /* pairs with wss_slot_start() */
+
+	if (!READ_ONCE(pdu->timed_out) || !tag)
+		return true;
+	if (victims->count < WSS_VICTIMS_MAX)
+		victims->of[victims->count++] =
+			(struct wss_victim){ .vol = rq->q->queuedata, .slot = slot, .tag = tag };
+	victims->all++;
+	return true;
+}
+
+static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *victim)
+{
+	struct wss_chan *chan = victim->slot->chan;
+
+	if (chan->polled)
+		wss_chan_poll_now(chan);
+	if (READ_ONCE(victim->slot->live) != victim->tag)
+		return true; /* answered after all */
+	wss_warn_rl(sess, "/dev/%s: a command was not answered in time: aborting it",
+		    victim->vol->disk->disk_name);
+	if (!wss_tmf(chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, victim->vol->id.lun, victim->tag))
+		return false;
+	if (wss_slot_reclaim(victim->slot, victim->tag))
+		wss_stat_inc(sess, aborts);
+	return true;
+}
+
+/* All that is still out for a logical unit on a channel that has answered the reset. */
+static void wss_reclaim_unit(struct wss_chan *chan, const u8 lun[8])
+{
+	u32 i;
+
+	for (i = 0; i < chan->nr_slots; i++) {
+		struct wss_slot *slot = &chan->slots[i];
+		const struct wss_srp_cmd *cmd = slot->cmd.data;
+		u64 tag = smp_load_acquire(&slot->live); /* pairs with wss_slot_start() */
+
+		if (tag && !memcmp(cmd->lun, lun, sizeof(cmd->lun)))
+			wss_slot_reclaim(slot, tag);
+	}
+}
+
+static bool wss_reset_channels(struct wss_session *sess, struct wss_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < wss_nr_chans(sess); i++) {
+		struct wss_chan *chan = wss_up_chan(sess, i);
+
+		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, vol->id.lun, 0))
+			return false;
+		wss_reclaim_unit(chan, vol->id.lun);
+	}
+	return true;
+}
+
+/* Context: sess->mutex and sess->admin_mutex held. */
+static bool wss_reset_unit(struct wss_session *sess, struct wss_volume *vol)
+{
+	bool stopped = !vol->quiesced;
+	bool ok;
+
+	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
+		    vol->disk->disk_name);
+	wss_stat_inc(sess, resets);
+	/* What were sent between two of the resets would be reclaimed although it lives. */
+	if (stopped)
+		blk_mq_quiesce_queue(vol->disk->queue);
+	ok = wss_reset_channels(sess, vol);
+	if (stopped)
+		blk_mq_unquiesce_queue(vol->disk->queue);
+	return ok;
+}
+
+/* True: no command of these is with the target any more. */
+static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *victims)
+{
+	unsigned int i;
+
+	for (i = 0; i < victims->count; i++) {
+		const struct wss_victim *victim = &victims->of[i];
+
+		if (victims->all <= WSS_VICTIMS_MAX && wss_abort_task(sess, victim))
+			continue;
+		/* Reset for one of the unit's commands, and all of them are gone. */
+		if (READ_ONCE(victim->slot->live) == victim->tag && !wss_reset_unit(sess, victim->vol))
+			return false;
+	}
+	return true;
+}
+
+static bool wss_abort_locked(struct wss_session *sess)
+{
+	struct wss_victims victims = {};
+
+	/* Channels are not taken down while admin_mutex is held (wss_chans_stop()). */
+	if (READ_ONCE(sess->state) != WSS_LIVE || READ_ONCE(sess->broken))
+		return true;
+	blk_mq_tagset_busy_iter(&sess->tags, wss_find_victim, &victims);
+	return wss_end_victims(sess, &victims);
+}
+
+/**
+ * wss_abort_work - see to requests that timed out
+ * @work: sess->abort_work
+ */
+void wss_abort_work(struct work_struct *work)
+{
+	struct wss_session *sess = container_of(work, struct wss_session, abort_work);
+	bool ok;
+
+	mutex_lock(&sess->mutex);
+	mutex_lock(&sess->admin_mutex);
+	ok = wss_abort_locked(sess);
+	mutex_unlock(&sess->admin_mutex);
+	mutex_unlock(&sess->mutex);
+	if (!ok)
+		wss_session_error(sess, "the target neither answers commands nor ends them");
+}

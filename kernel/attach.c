@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Mapping and unmapping: what /sys/class/wss/map and unmap ask for.
+ *
+ * A map may take long - it connects, asks, reads a partition table - and an unmap may not wait for
+ * it. So maps exclude each other by one mutex, and the lists are guarded by another that nobody
+ * holds while he waits for a target. A map in progress counts in sess->mappers: whoever takes the
+ * last volume or the last mapper away destroys the session.
+ *
+ * With `retry=on` a map whose target is not there is kept in mind: a *pending* map, tried again
+ * every reconnect_delay seconds until it works or is taken away.
+ */
+#include <linux/idr.h>
+#include <linux/nsproxy.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "log.h"
+#include "wss.h"
+
+/**
+ * struct wss_pending - a map that is to happen as soon as it can
+ * @node: in wss_pendings
+ * @id: its number; the user's name for it is pendingN
+ * @opts: what was asked for; holds a reference to the network namespace
+ * @work: the next try
+ * @tries: how many there were
+ * @err: why the last one failed; written by the work under wss_map_mutex
+ */
+struct wss_pending {
+	struct list_head node;
+	int id;
+	struct wss_options opts;
+	struct delayed_work work;
+	unsigned int tries;
+	struct wss_error err;
+};
+
+/* Maps, one at a time. */
+static DEFINE_MUTEX(wss_create_mutex);
+/* Protects what follows. Held for a bounded time only, whatever targets do. */
+static DEFINE_MUTEX(wss_map_mutex);
+static LIST_HEAD(wss_sessions);
+static LIST_HEAD(wss_pendings);
+static bool wss_closing; /* the module is on its way out */
+static DEFINE_IDA(wss_pending_ida);
+
+static struct wss_session *wss_session_find(const struct wss_options *opts)
+{
+	struct wss_session *sess;
+
+	list_for_each_entry(sess, &wss_sessions, node) {
+		if (!memcmp(&sess->opts.target, &opts->target, sizeof(opts->target)) &&
+		    net_eq(sess->net, opts->net) && sess->opts.id_ext == opts->id_ext &&
+		    sess->opts.ioc_guid == opts->ioc_guid &&
+		    !strcmp(sess->opts.initiator, opts->initiator) && READ_ONCE(sess->state) != WSS_FAILED)
+			return sess;
+	}
+	return NULL;
+}
+
+static int wss_check_unmapped(struct wss_session *sess, const struct wss_lun_id *id,
+			      struct wss_error *err)
+{
+	struct wss_volume *vol;
+	int ret = 0;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (!strcmp(vol->id.wwid, id->wwid)) {
+			ret = wss_fail(err, -EEXIST, "volume '%s' is mapped already, as /dev/%s",
+				       id->name, vol->disk->disk_name);
+			break;
+		}
+	}
+	mutex_unlock(&sess->mutex);
+	return ret;
+}
+
+static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss_error *err)
+{
+	struct wss_lun_id id;
+	struct wss_volume *vol;
+	int ret;
+
+	ret = wss_find_volume(sess, spec, &id, err);
+	if (ret)
+		return ret;
+	ret = wss_check_unmapped(sess, &id, err);
+	if (ret)
+		return ret;
+	vol = wss_volume_create(sess, &id, err);
+	if (IS_ERR(vol))
+		return PTR_ERR(vol);
+	wss_info(sess, "volume '%s' is /dev/%s, %llu blocks of %u bytes%s", id.name,
+		 vol->disk->disk_name, vol->limits.blocks, vol->limits.block_bytes,
+		 vol->limits.read_only ? ", read-only" : "");
+	/* From here it may be unmapped. */
+	WRITE_ONCE(vol->added, true);
+	return 0;
+}
+
+/* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. */
+static struct wss_session *wss_session_join(struct wss_options *opts, bool *made,
+					    struct wss_error *err)
+{
+	struct wss_session *sess;
+	int ret = 0;
+
+	*made = false;
+	mutex_lock(&wss_map_mutex);
+	sess = wss_session_find(opts);
+	if (wss_closing) {
+		ret = wss_fail(err, -ESHUTDOWN, "the module is being unloaded");
+	} else if (sess && READ_ONCE(sess->state) != WSS_LIVE) {
+		ret = wss_fail(err, -EAGAIN, "the connection to it is %s: try again later",
+			       wss_state_name(READ_ONCE(sess->state)));
+	} else if (!sess) {
+		sess = wss_session_alloc(opts);
+		*made = sess;
+		if (sess)
+			list_add_tail(&sess->node, &wss_sessions);
+		else
+			ret = wss_fail(err, -ENOMEM, "no memory for a session");
+	}
+	if (!ret)
+		sess->mappers++;
+	mutex_unlock(&wss_map_mutex);
+	return ret ? ERR_PTR(ret) : sess;
+}
+
+/* Context: wss_map_mutex held. */
+static void wss_session_drop_unused(struct wss_session *sess)
+{
+	lockdep_assert_held(&wss_map_mutex);
+	if (sess->mappers || !list_empty(&sess->volumes))
+		return;
+	list_del_init(&sess->node);
+	wss_session_destroy(sess);
+}
+
+static void wss_session_leave(struct wss_session *sess)
+{
+	mutex_lock(&wss_map_mutex);
+	sess->mappers--;
+	wss_session_drop_unused(sess);
+	mutex_unlock(&wss_map_mutex);
+}
+
+static int wss_map_once(struct wss_options *opts, struct wss_error *err)
+{
+	struct wss_session *sess;
+	bool made;
+	int ret = mutex_lock_interruptible(&wss_create_mutex);
+
+	if (ret)
+		return wss_fail(err, ret, "interrupted");
+	sess = wss_session_join(opts, &made, err);
+	if (IS_ERR(sess)) {
+		ret = PTR_ERR(sess);
+		goto unlock;
+	}
+	if (made)
+		ret = wss_session_connect(sess, err);
+	if (!ret)
+		ret = wss_map_volume(sess, opts->volume, err);
+	wss_session_leave(sess);
+unlock:
+	mutex_unlock(&wss_create_mutex);
+	return ret;
+}
+
+/*
+ * Pending maps
+ */
+
+/* Might the same map work later, with nobody changing it? */
+static bool wss_worth_retrying(int error)
+{
+	switch (error) {
+	case -EINVAL:
+	case -EEXIST:
+	case -ESHUTDOWN:
+	case -EINTR:
+	case -ERESTARTSYS:
+	case -EOPNOTSUPP:
+	case -ENOKEY:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Context: wss_map_mutex held; the work does not run. */
+static void wss_pending_free(struct wss_pending *pending)
+{
+	list_del(&pending->node);
+	ida_free(&wss_pending_ida, pending->id);
+	wss_auth_put_key(&pending->opts);
+	put_net(pending->opts.net);
+	kfree(pending);
+}
+
+static unsigned long wss_pending_delay(const struct wss_pending *pending)
+{
+	return (unsigned long)max(pending->opts.reconnect_delay, 1) * HZ;
+}
+
+static void wss_pending_work(struct work_struct *work)
+{
+	struct wss_pending *pending =
+		container_of(to_delayed_work(work), struct wss_pending, work);
+	struct wss_error err = {};
+	int ret = wss_map_once(&pending->opts, &err);
+
+	if (ret && !wss_worth_retrying(ret))
+		pr_err("wss: pending%d is given up: %s\n", pending->id, err.text);
+	mutex_lock(&wss_map_mutex);
+	pending->tries++;
+	pending->err = err;
+	if (list_empty(&pending->node)) {
+		/* Taken away meanwhile: who did that waits for us, and frees it. */
+	} else if (ret && wss_worth_retrying(ret)) {
+		queue_delayed_work(wss_wq, &pending->work, wss_pending_delay(pending));
+	} else {
+		wss_pending_free(pending);
+	}
+	mutex_unlock(&wss_map_mutex);
+}
+
+static int wss_pending_add(const struct wss_options *opts, const struct wss_error *why)
+{
+	struct wss_pending *pending = kzalloc(sizeof(*pending), GFP_KERNEL);
+
+	if (!pending)
+		return -ENOMEM;
+	pending->id = ida_alloc(&wss_pending_ida, GFP_KERNEL);
+	if (pending->id < 0) {
+		kfree(pending);
+		return -ENOMEM;
+	}
+	pending->opts = *opts;
+	wss_auth_get_key(&pending->opts);
+	get_net(pending->opts.net);
+	pending->err = *why;
+	pending->tries = 1;
+	INIT_DELAYED_WORK(&pending->work, wss_pending_work);
+	mutex_lock(&wss_map_mutex);
+	list_add_tail(&pending->node, &wss_pendings);
+	if (wss_closing) {
+		wss_pending_free(pending);
+		mutex_unlock(&wss_map_mutex);
+		return -ESHUTDOWN;
+	}
+	queue_delayed_work(wss_wq, &pending->work, wss_pending_delay(pending));
+	mutex_unlock(&wss_map_mutex);
+	pr_info("wss: volume '%s' of target %s cannot be mapped yet (%s): pending%d goes on trying\n",
+		opts->volume, opts->target_text, why->text, pending->id);
+	return 0;
+}
+
+/* Cuts a try short that is under way, and waits for its end. Context: no lock held. */
+static void wss_pending_remove(struct wss_pending *pending)
+{
+	struct wss_session *sess;
+
+	mutex_lock(&wss_map_mutex);
+	list_for_each_entry(sess, &wss_sessions, node) {
+		if (!memcmp(&sess->opts.target, &pending->opts.target, sizeof(sess->opts.target)))
+			wss_session_cancel(sess);
+	}
+	mutex_unlock(&wss_map_mutex);
+	cancel_delayed_work_sync(&pending->work);
+	mutex_lock(&wss_map_mutex);
+	INIT_LIST_HEAD(&pending->node);
+	wss_pending_free(pending);
+	mutex_unlock(&wss_map_mutex);
+}
+
+/* Takes one out of the list, so that only the caller has it; @id -1: any. */
+static struct wss_pending *wss_pending_take(int id)
+{
+	struct wss_pending *pending;
+	struct wss_pending *found = NULL;
+
+	mutex_lock(&wss_map_mutex);
+	list_for_each_entry(pending, &wss_pendings, node) {
+		if (id < 0 || pending->id == id) {
+			found = pending;
+			list_del_init(&pending->node);
+			break;
+		}
+	}
+	mutex_unlock(&wss_map_mutex);
+	return found;
+}
+
+/**
+ * wss_pending_show - the maps that wait for their target
+ * @page: a page for the text; one line each
+ * Return: its length.
+ */
+ssize_t wss_pending_show(char *page)
+{
+	struct wss_pending *pending;
+	int at = 0;
+
+	mutex_lock(&wss_map_mutex);
+	list_for_each_entry(pending, &wss_pendings, node)
+		at += sysfs_emit_at(page, at, "pending%d %s %s tries=%u %s\n", pending->id,
+				    pending->opts.target_text, pending->opts.volume,
+				    pending->tries, pending->err.text);
+	mutex_unlock(&wss_map_mutex);
+	return at;
+}
+
+/**
+ * wss_map - make a disk of a volume
+ * @opts: which and how
+ * @err: says why not, in a complete sentence
+ *
+ * Context: sleeps, bounded and interruptible while connecting.
+ * Return: 0, the disk exists, or is pending where opts->retry allows; or -errno.
+ */
+int wss_map(struct wss_options *opts, struct wss_error *err)
+{
+	struct wss_error why = {};
+	int ret;
+
+	opts->net = current->nsproxy->net_ns;
+	ret = wss_auth_find_key(opts, &why);
+	if (!ret)
+		ret = wss_map_once(opts, &why);
+	if (ret && opts->retry && wss_worth_retrying(ret)) {
+		ret = wss_pending_add(opts, &why);
+		if (ret)
+			wss_fail(&why, ret, "it cannot be tried again either: %s", wss_reason(ret));
+	}
+	if (ret) {
+		wss_fail(err, ret, "cannot map volume '%s' of target %s: %s", opts->volume,
+			 opts->target_text, why.text[0] ? why.text : wss_reason(ret));
+		pr_err("wss: %s\n", err->text);
+	}
+	wss_auth_put_key(opts);
+	return ret;
+}
+
+/*
+ * Unmapping
+ */
+
+static struct wss_volume *wss_volume_find(const char *disk_name)
+{
+	struct wss_session *sess;
+	struct wss_volume *vol;
+	struct wss_volume *found = NULL;
+
+	list_for_each_entry(sess, &wss_sessions, node) {
+		mutex_lock(&sess->mutex);
+		list_for_each_entry(vol, &sess->volumes, node) {
+			/* One that is just being mapped cannot be taken away yet. */
+			if (READ_ONCE(vol->added) && !strcmp(vol->disk->disk_name, disk_name))
+				found = vol;
+		}
+		mutex_unlock(&sess->mutex);
+	}
+	return found;
+}
+
+static int wss_unmap_locked(const char *disk_name, bool force, struct wss_error *err)
+{
+	struct wss_volume *vol = wss_volume_find(disk_name);
+	struct wss_session *sess;
+	int ret;
+
+	if (!vol)
+		return wss_fail(err, -ENODEV, "'%s' is not a mapped disk", disk_name);
+	sess = vol->sess;
+	ret = wss_volume_remove(vol, force, err);
+	if (ret)
+		return ret;
+	wss_session_drop_unused(sess);
+	return 0;
+}
+
+/**
+ * wss_unmap - take a disk, or a pending map, away
+ * @name: `wssN` or `pendingN`
+ * @force: also while it is open; what is in flight fails
+ * @err: says why not
+ *
+ * Context: sleeps, bounded, whatever became of the target.
+ * Return: 0, -ENODEV, or -EBUSY while it is open.
+ */
+int wss_unmap(const char *name, bool force, struct wss_error *err)
+{
+	struct wss_pending *pending;
+	unsigned int id;
+	int ret;
+
+	if (!strncmp(name, "pending", 7) && !kstrtouint(name + 7, 10, &id)) {
+		pending = wss_pending_take(id);
+		if (!pending)
+			return wss_fail(err, -ENODEV, "'%s' is not pending", name);
+		wss_pending_remove(pending);
+		return 0;
+	}
+	ret = mutex_lock_interruptible(&wss_map_mutex);
+	if (ret)
+		return wss_fail(err, ret, "interrupted");
+	ret = wss_unmap_locked(name, force, err);
+	mutex_unlock(&wss_map_mutex);
+	return ret;
+}
+
+/* No map begins any more; those in progress end. */
+static void wss_end_maps(void)
+{
+	struct wss_pending *pending;
+	struct wss_session *sess;
+
+	mutex_lock(&wss_map_mutex);
+	wss_closing = true;
+	list_for_each_entry(sess, &wss_sessions, node)
+		wss_session_cancel(sess);
+	mutex_unlock(&wss_map_mutex);
+	while ((pending = wss_pending_take(-1)))
+		wss_pending_remove(pending);
+	mutex_lock(&wss_create_mutex);
+	mutex_unlock(&wss_create_mutex);
+}
+
+/** wss_unmap_all - module exit: no disk is open */
+void wss_unmap_all(void)
+{
+	struct wss_session *sess, *next_sess;
+	struct wss_volume *vol, *next_vol;
+	struct wss_error err;
+
+	wss_end_maps();
+	mutex_lock(&wss_map_mutex);
+	list_for_each_entry_safe(sess, next_sess, &wss_sessions, node) {
+		list_for_each_entry_safe(vol, next_vol, &sess->volumes, node) {
+			if (wss_volume_remove(vol, false, &err))
+				wss_volume_remove(vol, true, &err);
+		}
+		wss_session_drop_unused(sess);
+	}
+	mutex_unlock(&wss_map_mutex);
+}
+
+/**
+ * wss_for_each_session - do something with every session
+ * @what: called under wss_map_mutex; its time is bounded
+ */
+void wss_for_each_session(void (*what)(struct wss_session *sess))
+{
+	struct wss_session *sess;
+
+	mutex_lock(&wss_map_mutex);
+	list_for_each_entry(sess, &wss_sessions, node)
+		what(sess);
+	mutex_unlock(&wss_map_mutex);
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cache engines: other machines that answer our reads for the target (Documentation/protocol.md, 5.6).
+ *
+ * A channel has a queue pair to each engine that the target names, on the channel's protection domain, so that an
+ * engine reaches the regions that commands name, and on its completion queue, so that one context polls all.
+ * An engine WRITEs parts of a read's data with the command's tag as immediate value; the read is over when all its
+ * bytes have come.
+ *
+ * When the target says that an engine will not answer a command, the queue pair to it is flushed first: every part
+ * that was placed has been counted then, and no other can come. Only after that the command is done again. The
+ * same fence stands before the end of a channel.
+ *
+ * Making and closing queue pairs sleeps and is left to a work; one of them runs for a channel at a time.
+ */
+#include <linux/inet.h>
+
+#include "log.h"
+#include "trace.h"
+#include "wss.h"
+
+#define WSS_ENGINE_DRAIN_MS 2000
+
+static int wss_engine_post_recv(struct wss_engine *engine)
+{
+	struct ib_recv_wr wr = {
+		.wr_id = WSS_WR_ID(WSS_WR_ENGINE, engine - engine->chan->engines),
+	};
+	int ret;
+
+	atomic_inc(&engine->posted);
+	ret = ib_post_recv(engine->qp, &wr, NULL);
+	if (ret && atomic_dec_and_test(&engine->posted))
+		complete(&engine->drained);
+	return ret;
+}
+
+static void wss_engine_failed(struct wss_engine *engine)
+{
+	WRITE_ONCE(engine->dead, true);
+	if (!READ_ONCE(engine->chan->stopping))
+		queue_work(wss_wq, &engine->chan->engine_work);
+}
+
+static int wss_engine_connect(struct wss_engine *engine)
+{
+	struct wss_chan *chan = engine->chan;
+	struct ib_qp_init_attr attr = {
+		.send_cq = chan->cq,
+		.recv_cq = chan->cq,
+		.cap = {
+			.max_send_wr = 1,
+			.max_recv_wr = WSS_ENGINE_RECVS,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+		},
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	struct rdma_conn_param param = {
+		.private_data = &engine->login,
+		.private_data_len = sizeof(engine->login),
+		/* Engines READ what is written back. */
+		.responder_resources = clamp(chan->ibdev->attrs.max_qp_rd_atom, 1, 16),
+		.retry_count = 6,
+		.rnr_retry_count = 7,
+	};
+	int ret;
+	int i;
+
+	ret = rdma_create_qp(engine->cm_id, chan->sess->pd, &attr);
+	if (ret)
+		return ret;
+	engine->qp = engine->cm_id->qp;
+	for (i = 0; i < WSS_ENGINE_RECVS; i++) {
+		ret = wss_engine_post_recv(engine);
+		if (ret)
+			return ret;
+	}
+	return rdma_connect_locked(engine->cm_id, &param);
+}
+
+/* Context: the CM's worker; sleeps. Never non-zero: the id is destroyed by the work. */
+static int wss_engine_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
+{
+	struct wss_engine *engine = cm_id->context;
+	int ret = 0;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		/* Regions are of one device: an engine that another one leads to is of no use. */
+		ret = cm_id->device == engine->chan->ibdev ?
+			      rdma_resolve_route(cm_id, WSS_CM_TIMEOUT_MS) : -EXDEV;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		ret = wss_engine_connect(engine);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		wss_stat_inc(engine->chan->sess, engines_connected);
+		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	default:
+		ret = -ENOTCONN;
+	}
+	if (ret)
+		wss_engine_failed(engine);
+	return 0;
+}
+
+/* After it nothing of the engine reaches us, and every part that did was counted. */
+static void wss_engine_stop(struct wss_engine *engine)
+{
+	if (!engine->cm_id)
+		return;
+	rdma_disconnect(engine->cm_id);
+	if (engine->qp) {
+		struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+		ib_modify_qp(engine->qp, &attr, IB_QP_STATE);
+		/* A queue pair that does not flush is destroyed all the same; its commands run into their time-outs. */
+		if (atomic_read(&engine->posted))
+			wait_for_completion_timeout(&engine->drained,
+						    msecs_to_jiffies(WSS_ENGINE_DRAIN_MS));
+	}
+	rdma_destroy_id(engine->cm_id);
+	if (engine->qp)
+		ib_destroy_qp(engine->qp);
+	engine->qp = NULL;
+	engine->cm_id = NULL;
+}
+
+/* rdma://HOST:PORT with a numeric host. */
+static int wss_engine_address(struct wss_session *sess, const char *uri, struct sockaddr_storage *addr)
+{
+	char text[WSS_CACHE_URI_MAX];
+	char *host = text;
+	char *port;
+
+	if (strncmp(uri, "rdma://", 7))
+		return -EAFNOSUPPORT;
+	strscpy(text, uri + 7, sizeof(text));
+	port = strrchr(text, ':');
+	if (!port)
+		return -EINVAL;
+	*port++ = '\0';
+	if (*host == '[') {
+		host++;
+		host[strcspn(host, "]")] = '\0';
+	}
+	return inet_pton_with_scope(sess->net, AF_UNSPEC, host, port, addr);
+}
+
+static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_engine *news)
+{
+	struct sockaddr_storage addr = {};
+	struct wss_engine *engine = NULL;
+	struct rdma_cm_id *cm_id;
+	int i;
+
+	for (i = 0; i < WSS_ENGINES && !engine; i++) {
+		if (!chan->engines[i].cm_id)
+			engine = &chan->engines[i];
+	}
+	/* An engine that cannot be reached costs nothing: the target answers itself. */
+	if (!engine || wss_engine_address(chan->sess, news->uri, &addr))
+		return;
+	engine->chan = chan;
+	engine->index = be16_to_cpu(news->index);
+	engine->dead = false;
+	atomic_set(&engine->posted, 0);
+	init_completion(&engine->drained);
+	engine->login = (struct wss_cache_login){
+		.magic = cpu_to_be32(WSS_CACHE_MAGIC),
+		.version = WSS_CACHE_VERSION,
+		.kind = WSS_CACHE_LOGIN_CLIENT,
+		.handle = news->handle,
+	};
+	memcpy(engine->login.token, news->token, sizeof(engine->login.token));
+	cm_id = rdma_create_id(chan->sess->net, wss_engine_event, engine, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(cm_id))
+		return;
+	engine->cm_id = cm_id;
+	if (rdma_resolve_addr(cm_id, NULL, (struct sockaddr *)&addr, WSS_CM_TIMEOUT_MS))
+		wss_engine_stop(engine);
+}
+
+static void wss_engines_retire(struct wss_chan *chan, u32 index)
+{
+	int i;
+
+	for (i = 0; i < WSS_ENGINES; i++) {
+		struct wss_engine *engine = &chan->engines[i];
+
+		if (engine->cm_id && (index == WSS_CACHE_ENGINES_MAX || engine->index == index))
+			wss_engine_stop(engine);
+	}
+}
+
+/* Commands that an engine will not answer. */
+static void wss_engines_do_again(struct wss_chan *chan)
+{
+	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
+	u32 i;
+
+	for (i = 0; i < nr_slots; i++) {
+		struct wss_slot *slot = &chan->slots[i];
+		u64 tag = smp_load_acquire(&slot->again); /* pairs with wss_recv_do_again() */
+
+		if (!tag)
+			continue;
+		wss_engines_retire(chan, slot->again_engine);
+		WRITE_ONCE(slot->again, 0);
+		/* Not there any more: the engine had answered. */
+		if (cmpxchg(&slot->live, tag, 0) != tag)
+			continue;
+		/* ABORTED COMMAND: the block layer does it again. */
+		slot->sense = (struct wss_sense){ .status = 0x02, .key = 0x0b };
+		atomic_inc(&chan->credits);
+		wss_stat_inc(chan->sess, engine_retries);
+		wss_slot_responded(slot, NULL);
+	}
+}
+
+/**
+ * wss_engine_work - makes and closes connections to engines
+ * @work: of their channel
+ */
+void wss_engine_work(struct work_struct *work)
+{
+	struct wss_chan *chan = container_of(work, struct wss_chan, engine_work);
+	struct wss_srp_cache_engine news;
+	int i;
+
+	for (i = 0; i < WSS_ENGINES; i++) {
+		if (chan->engines[i].cm_id && READ_ONCE(chan->engines[i].dead))
+			wss_engine_stop(&chan->engines[i]);
+	}
+	while (!READ_ONCE(chan->stopping)) {
+		spin_lock_bh(&chan->engine_lock);
+		if (!chan->nr_news) {
+			spin_unlock_bh(&chan->engine_lock);
+			break;
+		}
+		news = chan->news[0];
+		chan->nr_news--;
+		memmove(&chan->news[0], &chan->news[1], chan->nr_news * sizeof(news));
+		spin_unlock_bh(&chan->engine_lock);
+		wss_engines_retire(chan, be16_to_cpu(news.index));
+		if (news.event == WSS_SRP_CACHE_ENGINE_ADDED)
+			wss_engine_start(chan, &news);
+	}
+	if (!READ_ONCE(chan->stopping))
+		wss_engines_do_again(chan);
+}
+
+/**
+ * wss_recv_cache_engine - the target names an engine, or takes it back
+ * @chan: the channel
+ * @msg: its message
+ * @bytes: of it
+ *
+ * Context: the poller.
+ */
+void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_engine *msg, u32 bytes)
+{
+	if (!(chan->caps & WSS_CAP_CACHE) || bytes < sizeof(*msg) ||
+	    be16_to_cpu(msg->index) >= WSS_CACHE_ENGINES_MAX) {
+		wss_chan_protocol_error(chan, "news of a cache engine that make no sense");
+		return;
+	}
+	spin_lock_bh(&chan->engine_lock);
+	/* Full: this engine is not used. One that is taken back closes its connection itself. */
+	if (chan->nr_news < WSS_ENGINE_NEWS) {
+		chan->news[chan->nr_news] = *msg;
+		chan->news[chan->nr_news++].uri[WSS_CACHE_URI_MAX - 1] = '\0';
+	}
+	spin_unlock_bh(&chan->engine_lock);
+	if (!READ_ONCE(chan->stopping))
+		queue_work(wss_wq, &chan->engine_work);
+}
+
+/**
+ * wss_recv_do_again - an engine will not answer a command
+ * @chan: the channel
+ * @msg: the target's message
+ * @bytes: of it
+ *
+ * Context: the poller.
+ */
+void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg, u32 bytes)
+{
+	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
+	u32 index = msg->tag & WSS_FUSED_TAG_MASK;
+	struct wss_slot *slot;
+
+	if (!(chan->caps & WSS_CAP_CACHE) || bytes < sizeof(*msg) || index >= nr_slots) {
+		wss_chan_protocol_error(chan, "a command to be done again that does not exist");
+		return;
+	}
+	slot = &chan->slots[index];
+	if (READ_ONCE(slot->live) != msg->tag)
+		return; /* the engine had answered */
+	slot->again_engine = min_t(u32, be32_to_cpu(msg->engine), WSS_CACHE_ENGINES_MAX);
+	smp_store_release(&slot->again, msg->tag); /* pairs with wss_engines_do_again() */
+	if (!READ_ONCE(chan->stopping))
+		queue_work(wss_wq, &chan->engine_work);
+}
+
+/* A part of a read's data has come. False: of no read that is under way. */
+static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
+{
+	u32 imm = be32_to_cpu(wc->ex.imm_data);
+	u32 index = (imm >> WSS_FUSED_TAG_SHIFT) & WSS_FUSED_TAG_MASK;
+	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
+	struct wss_slot *slot;
+	u64 tag;
+
+	if (wc->opcode != IB_WC_RECV_RDMA_WITH_IMM || index >= nr_slots || (imm & 0xffff))
+		return false;
+	slot = &chan->slots[index];
+	tag = READ_ONCE(slot->live);
+	if (!tag || wc->byte_len > slot->expected - slot->arrived)
+		return false;
+	slot->arrived += wc->byte_len;
+	wss_stat_add(chan->sess, engine_bytes, wc->byte_len);
+	if (slot->arrived < slot->expected)
+		return true;
+	if (cmpxchg(&slot->live, tag, 0) != tag)
+		return true; /* aborted meanwhile */
+	slot->sense = (struct wss_sense){};
+	atomic_inc(&chan->credits);
+	wss_stat_inc(chan->sess, engine_completions);
+	wss_slot_answered(slot, iob);
+	return true;
+}
+
+/**
+ * wss_engine_completion - a receive of an engine's queue pair has completed
+ * @chan: the channel
+ * @wc: its completion, of whatever status
+ * @iob: batch of the poller
+ */
+void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
+{
+	struct wss_engine *engine = &chan->engines[(u32)wc->wr_id];
+	bool good = wc->status == IB_WC_SUCCESS && wss_engine_part(chan, wc, iob);
+
+	/* Posted again before this one is given up, so that the count does not pass zero by accident. */
+	if (good && !READ_ONCE(engine->dead) && wss_engine_post_recv(engine))
+		good = false;
+	if (!good && !READ_ONCE(engine->dead))
+		wss_engine_failed(engine);
+	if (atomic_dec_and_test(&engine->posted))
+		complete(&engine->drained);
+}
+
+/**
+ * wss_engines_stop - closes all, at the end of a channel
+ * @chan: stopping; its completion queue is still polled
+ *
+ * Context: sleeps.
+ */
+void wss_engines_stop(struct wss_chan *chan)
+{
+	cancel_work_sync(&chan->engine_work);
+	wss_engines_retire(chan, WSS_CACHE_ENGINES_MAX);
+	spin_lock_bh(&chan->engine_lock);
+	chan->nr_news = 0;
+	spin_unlock_bh(&chan->engine_lock);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reasons in words. What reaches a user - last_error, the kernel log, the terminal - says what happened, not which
+ * number the kernel has for it.
+ */
+#include <linux/errno.h>
+
+#include "wss.h"
+
+static const struct {
+	int value;
+	const char *text;
+} wss_reasons[] = {
+	{ EPERM, "not permitted" },
+	{ EIO, "input/output error" },
+	{ ENXIO, "no such device or address" },
+	{ EINTR, "interrupted" },
+	{ EAGAIN, "not possible at the moment" },
+	{ ENOMEM, "out of memory" },
+	{ EACCES, "access denied" },
+	{ EBUSY, "busy" },
+	{ EEXIST, "it exists already" },
+	{ EXDEV, "it belongs to another RDMA device than the session's first channel" },
+	{ ENODEV, "no such device" },
+	{ EINVAL, "the device takes no such parameters" },
+	{ ENOSPC, "no room" },
+	{ EPROTO, "a protocol error" },
+	{ EOPNOTSUPP, "the device cannot do it" },
+	{ EADDRNOTAVAIL, "no device has such an address" },
+	{ ENETDOWN, "the network is down" },
+	{ ENETUNREACH, "no route to the network" },
+	{ ECONNABORTED, "the connection was aborted" },
+	{ ECONNRESET, "the connection was reset" },
+	{ ENOTCONN, "not connected" },
+	{ ETIMEDOUT, "no answer in time" },
+	{ ECONNREFUSED, "refused" },
+	{ EHOSTUNREACH, "no route to the host" },
+	{ ECANCELED, "cancelled" },
+};
+
+/**
+ * wss_reason - a kernel error in words
+ * @error: errno value, of either sign
+ * Return: a constant string.
+ */
+const char *wss_reason(int error)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(wss_reasons); i++) {
+		if (wss_reasons[i].value == abs(error))
+			return wss_reasons[i].text;
+	}
+	return "for a reason unknown";
+}
+
+/**
+ * wss_fail - note why something failed
+ * @err: filled
+ * @errno_value: returned
+ * @fmt: text for people
+ * Return: @errno_value.
+ */
+int wss_fail(struct wss_error *err, int errno_value, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, args);
+	va_end(args);
+	return errno_value;
+}

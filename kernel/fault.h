@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Faults to order, so that every rare path can be taken in a test.
+ *
+ * Each exists in every build as a module parameter, wss.force_NAME=N: every N-th time it happens; 0:
+ * never. Kernels with CONFIG_FAULT_INJECTION_DEBUG_FS have each as a fault attribute as well
+ * (/sys/kernel/debug/wss/fail_NAME, see Documentation/fault-injection/ of the kernel). While all are off
+ * the cost is a patched-out jump.
+ */
+#ifndef WSS_FAULT_H
+#define WSS_FAULT_H
+
+#include <linux/jump_label.h>
+#include <linux/types.h>
+
+/* X(name, help) */
+#define WSS_FAULTS(X)                                                                       \
+	X(map, "a scatterlist cannot be mapped: the request waits")                         \
+	X(post, "the send queue is full: the request waits")                                \
+	X(error, "a command ends as force_sense says, ABORTED COMMAND if it is not set")    \
+	X(drop, "an answer is lost: the command times out")                                 \
+	X(delay, "an answer comes late, by force_delay_ms")                                 \
+	X(reject, "the target refuses a channel")                                           \
+	X(stale, "the peer shows an epoch that it has shown before: the login is refused")
+
+#define WSS_FAULT_ENUM(name, help) WSS_FAULT_##name,
+enum wss_fault { WSS_FAULTS(WSS_FAULT_ENUM) WSS_FAULT_KINDS };
+
+DECLARE_STATIC_KEY_FALSE(wss_faults_on);
+extern unsigned int wss_force_delay_ms;
+extern unsigned int wss_force_sense;
+extern unsigned int wss_force_channels;
+extern bool wss_force_no_inline;
+
+bool wss_fault_fires(enum wss_fault fault);
+
+#define wss_fault(name) \
+	(static_branch_unlikely(&wss_faults_on) && wss_fault_fires(WSS_FAULT_##name))
+
+struct dentry;
+void wss_faults_init(struct dentry *folder);
+
+#endif /* WSS_FAULT_H */
