@@ -11,6 +11,8 @@
 #include <cstdlib>
 
 #include "lib/base/log.h"
+#include "lib/base/size.h"
+#include "lib/kv/placement.h"
 #include "target/daemon/daemon.h"
 
 namespace wss {
@@ -19,12 +21,64 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
+// The partition of a key-value store; what is not given is left as the file says.
+struct KvWords {
+    std::string role, partitions, memory, durability, directory;
+    std::vector<std::string> listen;
+    uint32_t partition = UINT32_MAX, window_ms = 0, terminate_ms = 0;
+};
+
+void describe_kv(CLI::App& app, KvWords& kv) {
+    app.add_option("--role", kv.role, "kv: what --listen says is where the key-value store's clients connect")
+        ->check(CLI::IsMember({"kv", "block"}));
+    app.add_option("--kv-listen", kv.listen, "Where clients of the key-value store connect; repeatable")
+        ->type_name("URI");
+    app.add_option("--kv-map", kv.partitions, "All partitions of the store, in order: URI,URI,...")
+        ->type_name("URIS");
+    app.add_option("--kv-partition", kv.partition, "Which of them this is (default: 0)")
+        ->check(CLI::Range(0u, 255u));
+    app.add_option("--kv-memory", kv.memory, "Memory for keys and values (default: 256M)")->type_name("SIZE");
+    app.add_option("--kv-durability", kv.durability, "memory, async or sync (default: memory)");
+    app.add_option("--kv-directory", kv.directory, "Where the log is, and values that do not fit in memory")
+        ->type_name("DIR");
+    app.add_option("--kv-window-ms", kv.window_ms, "How long superseded versions are kept (default: 5000)");
+    app.add_option(
+        "--kv-terminate-ms", kv.terminate_ms,
+        "How long a prepared write waits for its client before the partitions decide (default: 1000)");
+}
+
+Status configure_kv(const KvWords& words, control::TargetConfig& config) {
+    kvpart::KvOptions& kv = config.kv;
+    kv.listen.insert(kv.listen.end(), words.listen.begin(), words.listen.end());
+    if (words.role == "kv") {
+        kv.listen.insert(kv.listen.end(), config.listen.begin(), config.listen.end());
+        config.listen.clear();
+    }
+    if (!words.partitions.empty()) kv.map = kv::split_map(words.partitions);
+    if (words.partition != UINT32_MAX) kv.partition = words.partition;
+    if (!words.memory.empty()) {
+        auto bytes = parse_size(words.memory);
+        if (!bytes) return bytes.status().within("--kv-memory");
+        kv.memory = *bytes;
+    }
+    if (!words.durability.empty()) kv.durability = words.durability;
+    if (!words.directory.empty()) kv.directory = words.directory;
+    if (words.window_ms > 0) kv.window_ms = words.window_ms;
+    if (words.terminate_ms > 0) kv.terminate_ms = words.terminate_ms;
+    return Status::ok();
+}
+
 struct Options {
     std::string config;
-    std::vector<std::string> listen, volumes;
-    std::string state, control, log_level;
+    std::vector<std::string> listen, volumes, access;
+    std::string state, control, log_level, name, secrets;
+    std::vector<std::string> cache_listen;
+    std::string cache_line, cache_policy, metrics;
+    bool auth_off = false;
+    uint32_t drain_seconds = 0;
     uint32_t reactors = 0;
     bool control_set = false;
+    KvWords kv;
 };
 
 void describe(CLI::App& app, Options& options) {
@@ -40,10 +94,38 @@ void describe(CLI::App& app, Options& options) {
            "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]; BACKEND is aio:PATH or "
            "ram:SIZE; repeatable")
         ->type_name("VOLUME");
+    app.add_option(
+           "--access", options.access,
+           "VOLUME:INITIATOR=rw|ro|none, who may use a volume; INITIATOR * is all others; without any, "
+           "everyone may; repeatable")
+        ->type_name("RULE");
     app.add_option("--config", options.config, "TOML file; options given here come on top of it")
         ->type_name("FILE");
     app.add_option("--state", options.state, "Where volumes made at run time are remembered")
         ->type_name("FILE");
+    app.add_option("--secrets", options.secrets,
+                   "File of NAME:SECRET lines, one for each initiator (mode 600; wssctl secret makes them); "
+                   "who cannot prove his is refused")
+        ->type_name("FILE");
+    app.add_flag(
+        "--auth-off", options.auth_off,
+        "Serve whoever reaches a listening address; without --secrets it is so anyway, and warned of");
+    describe_kv(app, options.kv);
+    app.add_option("--name", options.name, "What initiators that authenticate are told (default: the host's)")
+        ->type_name("NAME");
+    app.add_option("--metrics", options.metrics, "Where Prometheus asks for counters (default: nowhere)")
+        ->type_name("HOST:PORT");
+    app.add_option("--cache-listen", options.cache_listen,
+                   "Where cache engines (wss-cache --join) join; switches the cache on; repeatable")
+        ->type_name("URI");
+    app.add_option("--cache-line", options.cache_line, "Line of the cache, 4K to 256K (default: 64K)")
+        ->type_name("SIZE");
+    app.add_option("--cache-policy", options.cache_policy,
+                   "Of volumes for which wssctl set none: write-through (default), write-around or none")
+        ->type_name("POLICY");
+    app.add_option("--drain-seconds", options.drain_seconds,
+                   "How long a shutdown waits for I/O in flight (default: 30)")
+        ->check(CLI::Range(1u, control::kDrainSecondsMax));
     app.add_option("--control", options.control,
                    "Socket for wssctl (default: " + default_control_path() + "; empty: none)")
         ->type_name("SOCKET");
@@ -63,10 +145,25 @@ Status configure(const Options& options, control::TargetConfig& config) {
         if (!volume) return volume.status().within("--volume " + text);
         config.volumes.push_back(std::move(*volume));
     }
+    for (const std::string& rule : options.access) WSS_TRY(control::apply_access_rule(rule, config));
+    config.cache_listen.insert(config.cache_listen.end(), options.cache_listen.begin(),
+                               options.cache_listen.end());
+    if (!options.metrics.empty()) config.metrics = options.metrics;
+    if (!options.cache_policy.empty()) config.cache_policy = options.cache_policy;
+    if (!options.cache_line.empty()) {
+        auto line = parse_size(options.cache_line);
+        if (!line) return line.status().within("--cache-line");
+        config.cache_line = *line;
+    }
     if (!options.state.empty()) config.state = options.state;
+    if (!options.secrets.empty()) config.secrets = options.secrets;
+    if (options.auth_off) config.auth_off = true;
+    if (!options.name.empty()) config.name = options.name;
+    if (options.drain_seconds > 0) config.drain_seconds = options.drain_seconds;
     if (options.control_set) config.control = options.control;
     if (options.reactors > 0) config.reactors = options.reactors;
     if (!options.log_level.empty()) config.log_level = options.log_level;
+    WSS_TRY(configure_kv(options.kv, config));
     return log::set_level(config.log_level);
 }
 

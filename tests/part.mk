@@ -7,7 +7,7 @@ define test_kind
 $(1)_OBJECTS := $$(patsubst %.cc,$$(BUILD)/%.o,$$(sort $$(shell find tests/$(1) -name '*.cc' 2>/dev/null)))
 $$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(BUILD)/libtarget.a $$(BUILD)/libwss.a
 	@echo "  LD      $$@"
-	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(LDLIBS)
+	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(TARGET_LIBS) $$(LDLIBS)
 -include $$($(1)_OBJECTS:.o=.d)
 endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
@@ -19,7 +19,7 @@ FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 unit: $(BUILD)/unit_tests ## build and run the unit tests (FILTER=pattern)
 	$(BUILD)/unit_tests --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)')
 
--include tests/lab/part.mk tests/native/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk tests/hostile/part.mk
+-include tests/lab/part.mk tests/native/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk tests/hostile/part.mk tests/mutation/part.mk
 
 CXX_FILES := $(shell git ls-files -co --exclude-standard '*.cc' '*.h' | grep -v '^kernel/')
 

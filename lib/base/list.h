@@ -53,6 +53,8 @@ class List {
     T* front() { return empty() ? nullptr : element(head_.next_); }
     void push_back(T& item) { insert_before(&head_, &static_cast<Node&>(item)); }
     void push_front(T& item) { insert_before(head_.next_, &static_cast<Node&>(item)); }
+    // `before`: an element of this list.
+    void insert(T& before, T& item) { insert_before(&static_cast<Node&>(before), &static_cast<Node&>(item)); }
     T* pop_front() {
         if (empty()) return nullptr;
         Node* node = head_.next_;
@@ -72,6 +74,14 @@ class List {
             visit(*element(node));
             node = next;
         }
+    }
+
+    // The first element that `accept` accepts; nullptr if there is none.
+    template <typename Accept>
+    T* find_if(Accept&& accept) {
+        for (Node* node = head_.next_; node != &head_; node = node->next_)
+            if (accept(*element(node))) return element(node);
+        return nullptr;
     }
 
   private:

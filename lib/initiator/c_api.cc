@@ -7,47 +7,13 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/errno.h"
+
 namespace wss::initiator {
 
 namespace {
 
 thread_local std::string last_error;
-
-int errno_of(const Status& status) {
-    if (status.sys_errno() != 0) return status.sys_errno();
-    switch (status.code()) {
-        case Code::kOk:
-            return 0;
-        case Code::kInvalid:
-            return EINVAL;
-        case Code::kNotFound:
-            return ENOENT;
-        case Code::kExists:
-            return EEXIST;
-        case Code::kBusy:
-            return EBUSY;
-        case Code::kExhausted:
-            return ENOMEM;
-        case Code::kUnavailable:
-            return EHOSTUNREACH;
-        case Code::kTimedOut:
-            return ETIMEDOUT;
-        case Code::kClosed:
-            return ESHUTDOWN;
-        case Code::kRefused:
-            return ECONNREFUSED;
-        case Code::kPermission:
-            return EACCES;
-        case Code::kUnsupported:
-            return EOPNOTSUPP;
-        case Code::kNoSpace:
-            return ENOSPC;
-        case Code::kIo:
-        case Code::kInternal:
-            return EIO;
-    }
-    return EIO;
-}
 
 // Members that an older caller's structure has not are as if zero.
 Options options_of(const wss_options* given) {
@@ -63,6 +29,17 @@ Options options_of(const wss_options* given) {
     if (all.bounce_bytes != 0) options.bounce_bytes = all.bounce_bytes;
     options.pin_at_least = all.pin_at_least;
     return options;
+}
+
+// Where it has room for one, the structure may name a file with our secret.
+Status take_secret(const wss_options* given, Options& options) {
+    wss_options all{};
+    if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
+    if (all.secret_file == nullptr) return Status::ok();
+    auto identity = read_own_secret(all.secret_file);
+    if (!identity) return identity.status();
+    options.identity = std::move(*identity);
+    return Status::ok();
 }
 
 Client& client_of(wss_client* handle) {
@@ -132,7 +109,9 @@ const char* wss_error(void) {
 int wss_connect(const char* uri, const wss_options* options, wss_client** client) {
     if (uri == nullptr || client == nullptr)
         return c_fail(EINVAL, "wss_connect: uri and client must not be NULL");
-    auto connected = Client::connect(uri, options_of(options));
+    wss::initiator::Options all = options_of(options);
+    if (Status taken = take_secret(options, all); !taken) return c_fail(taken);
+    auto connected = Client::connect(uri, std::move(all));
     if (!connected) return c_fail(connected.status());
     *client = new wss_client{std::move(*connected)};
     return 0;

@@ -26,7 +26,8 @@ Status Channel::prepare(fabric::Fabric& fabric) {
     send_depth_ = depth + kSignalEvery + 2 * kShortSlots;
     inline_max_ = std::min<uint32_t>(caps_.inline_max, 64);
 
-    size_t send_bytes = size_t{depth} * slot_bytes_ + size_t{kShortSlots} * kShortBytes;
+    size_t send_bytes =
+        size_t{depth} * slot_bytes_ + size_t{kShortSlots} * kShortBytes + size_t{kAuthSlots} * kAuthBytes;
     auto sends = fabric.allocate(send_bytes, fabric::Access::kLocal);
     if (!sends) return sends.status().within("memory for commands");
     sends_ = std::move(*sends);
@@ -59,9 +60,14 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
     login.extended = true;
     login.caps = options_.caps & ~uint32_t{WSS_CAP_REMOTE_INVALIDATE};
     if (!caps_.write_immediate) login.caps &= ~uint32_t{WSS_CAP_FUSED_COMPLETION};
+    if ((login.caps & WSS_CAP_FUSED_COMPLETION) == 0) login.caps &= ~uint32_t{WSS_CAP_CACHE};
+    poller_ = &poller;
+    login.caps &= ~uint32_t{WSS_CAP_AUTHENTICATE};
+    if (!options_.identity.secret.empty()) login.caps |= WSS_CAP_AUTHENTICATE;
     std::array<std::byte, sizeof(wss_srp_login_req)> data;
     size_t length = wire::encode_login_request(login, data);
     WSS_ASSERT(length == data.size(), "a login request has one length");
+    login_request_ = data;
 
     fabric::ConnectionOptions options;
     options.send_depth = send_depth_;
@@ -85,6 +91,11 @@ void Channel::on_established(fabric::Connection&, std::span<const std::byte> dat
     Status status = take_login(data);
     if (status.is_ok()) status = post_all_receives();
     if (!status) return close(status);
+    if (options_.identity.secret.empty()) return set_up();
+    begin_proving(data);
+}
+
+void Channel::set_up() noexcept {
     state_ = State::kUp;
     was_up_ = true;
     owner_.channel_up(*this);
@@ -106,6 +117,11 @@ Status Channel::take_login(std::span<const std::byte> data) {
                        options_.address.to_string(), login_.max_it_iu, kLeastIu);
     credits_ = std::min(login_.credits, kQueueDepthMax);
     if (!login_.extended) login_.caps = 0;
+    if (!options_.identity.secret.empty() && (login_.caps & WSS_CAP_AUTHENTICATE) == 0)
+        return failure(Code::kPermission,
+                       "{}: the target does not authenticate, so it may be anyone; connect without a secret "
+                       "if that is meant",
+                       options_.address.to_string());
     if ((login_.caps & WSS_CAP_KEEPALIVE) != 0) keepalive_ = from_ms(login_.keepalive_ms);
     uint32_t iu = std::min(login_.max_it_iu, iu_bytes_);
     if (login_.immediate && iu > WSS_SRP_IMM_DATA_OFFSET)
@@ -131,7 +147,7 @@ void Channel::on_refused(fabric::Connection&, const Status& why, std::span<const
 }
 
 void Channel::close(Status why) noexcept {
-    if (state_ != State::kConnecting && state_ != State::kUp) return;
+    if (state_ != State::kConnecting && !talking()) return;
     state_ = State::kClosing;
     why_ = std::move(why);
     connection_->close();
@@ -144,6 +160,15 @@ void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
 }
 
 void Channel::finish(const Status& why) {
+    // No engine may write to the buffers that are given back here.
+    if (!engines_quiet()) {
+        finishing_ = true;
+        state_ = State::kClosing;
+        why_ = why;
+        for (const auto& link : engines_) link->close();
+        return;
+    }
+    finishing_ = false;
     state_ = State::kOver;
     batched_ = reposted_ = 0;
     for (Command& command : commands_) {

@@ -4,7 +4,10 @@
 // A channel lives once: connect(), up, over; a session that reconnects makes a new one.
 //
 //   idle ──connect()──▶ connecting ──login granted──▶ up ──close() or loss──▶ closing ──▶ over
+//                            │           └▶ proving ─▶ ┘
 //                            └──────── refused, wrong answer ───────────────▶ closing ──▶ over
+//
+// With a secret both ends prove that they know it, in `proving` (channel_auth.cc), before the channel is up.
 //
 // Invariants
 //  C1  At most `credits` commands are outstanding, never more than the target granted.
@@ -26,8 +29,10 @@
 
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
+#include "lib/initiator/engine_link.h"
 #include "lib/initiator/options.h"
 #include "lib/initiator/payload.h"
+#include "lib/wire/auth.h"
 #include "lib/wire/srp.h"
 
 namespace wss::initiator {
@@ -46,6 +51,9 @@ struct Command : ListNode<> {
     bool send_pending = false;  // the fabric still reads the slot's memory
     // The owner's.
     Request* request = nullptr;
+    uint32_t arrived = 0;       // bytes that cache engines have written
+    bool again = false;         // the target says that an engine will not answer it
+    uint32_t again_engine = 0;  // … which one
     uint64_t piece_length = 0;  // bytes of the request that it stands for
     Payload payload;
 };
@@ -65,7 +73,7 @@ class ChannelOwner {
     ~ChannelOwner() = default;
 };
 
-class Channel final : private fabric::ConnectionHandler {
+class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner {
   public:
     static Result<std::unique_ptr<Channel>> create(fabric::Fabric& fabric, const Options& options,
                                                    ChannelOwner& owner);
@@ -97,14 +105,21 @@ class Channel final : private fabric::ConnectionHandler {
     Nanoseconds keepalive() const noexcept { return keepalive_; }
     const wire::LoginResponse& login() const noexcept { return login_; }
     uint32_t outstanding() const noexcept { return outstanding_; }
+    // Commands that cache engines have answered.
+    uint64_t engine_answers() const noexcept { return engine_answers_; }
 
   private:
-    enum class State : uint8_t { kIdle, kConnecting, kUp, kClosing, kOver };
+    enum class State : uint8_t { kIdle, kConnecting, kProving, kUp, kClosing, kOver };
     static constexpr uint32_t kShortSlots = 4;
     static constexpr uint32_t kShortBytes = 16;
+    // START and PROOF, behind the short messages.
+    static constexpr uint32_t kAuthSlots = 2;
+    static constexpr uint32_t kAuthBytes = 128;
+    static_assert(sizeof(wss_srp_auth_start) <= kAuthBytes && sizeof(wss_srp_auth_proof) <= kAuthBytes);
     static constexpr uint32_t kSpareReceives = 16;  // unasked messages: keep-alive answers, notifications
     static constexpr uint32_t kSignalEvery = 16;
     static constexpr uint32_t kBatch = 32;
+    static constexpr size_t kEnginesMax = 16;  // more are not used
 
     Channel(const Options& options, ChannelOwner& owner, const fabric::Caps& caps)
         : options_(options), owner_(owner), caps_(caps) {}
@@ -118,6 +133,22 @@ class Channel final : private fabric::ConnectionHandler {
 
     Status take_login(std::span<const std::byte> data);
     Status post_all_receives();
+    // channel_engines.cc
+    void engine_named(const wire::CacheEngineNotice& notice) noexcept;
+    void retire_engine(uint32_t index) noexcept;
+    void do_again(const wire::DoAgain& again) noexcept;
+    void do_again_when_fenced() noexcept;
+    bool engines_quiet() const noexcept;
+    bool part_arrived(EngineLink& link, uint32_t immediate, uint32_t bytes) noexcept override;
+    void link_over(EngineLink& link, const Status& why) noexcept override;
+    // channel_auth.cc
+    void begin_proving(std::span<const std::byte> login_response);
+    void auth_message(wire::Bytes bytes) noexcept;
+    void take_challenge(wire::Bytes bytes);
+    void take_result(wire::Bytes bytes);
+    std::byte* auth_memory(uint32_t index) const noexcept;
+    void set_up() noexcept;
+    bool talking() const noexcept { return state_ == State::kUp || state_ == State::kProving; }
     void finish(const Status& why);
     void completed(const fabric::Completion& completion) noexcept;
     void send_completed(uint64_t cookie) noexcept;
@@ -171,7 +202,19 @@ class Channel final : private fabric::ConnectionHandler {
     uint32_t batched_ = 0;
     std::array<uint32_t, kBatch> reposts_;
     uint32_t reposted_ = 0;
-    std::array<bool, kShortSlots> short_busy_{};
+    std::array<bool, kShortSlots + kAuthSlots> short_busy_{};
+
+    // While proving.
+    std::array<std::byte, sizeof(wss_srp_login_req)> login_request_{};
+    wire::AuthTranscript transcript_;
+    bool challenged_ = false;
+    Nanoseconds proving_since_ = kNever;
+
+    fabric::Poller* poller_ = nullptr;
+    std::vector<std::unique_ptr<EngineLink>> engines_;  // in use, or becoming so
+    std::vector<std::unique_ptr<EngineLink>> retired_;  // closing
+    bool finishing_ = false;                            // our own connection is over; theirs are not yet
+    uint64_t engine_answers_ = 0;
 
     bool heard_ = false;  // since the last tick
     bool sent_ = false;

@@ -42,6 +42,8 @@ void Channel::free_command(Command& command) noexcept {
 }
 
 bool Channel::send(Command& command, wire::CommandRequest& words) noexcept {
+    command.arrived = 0;
+    command.again = false;
     command.tag = ++uses_ * kQueueDepthMax | command.slot;
     words.tag = command.tag;
     std::byte* iu = slot_memory(command.slot);
@@ -82,7 +84,7 @@ void Channel::queue_send(std::byte* address, size_t length, uint32_t slot) noexc
 }
 
 void Channel::flush() noexcept {
-    if (batched_ == 0 || state_ != State::kUp) return;
+    if (batched_ == 0 || !talking()) return;
     Code code = connection_->post({batch_.data(), batched_});
     if (code == Code::kOk) {
         batched_ = 0;
@@ -94,7 +96,7 @@ void Channel::flush() noexcept {
 
 void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
     for (const fabric::Completion& completion : completions) {
-        if (state_ != State::kUp) return;
+        if (!talking()) return;
         // A failure is followed by on_closed(), which abandons what was on the wire.
         if (completion.status == fabric::CompletionStatus::kOk) completed(completion);
     }
@@ -141,7 +143,10 @@ void Channel::message(wire::Bytes bytes) noexcept {
     wire::CreditRequest credit_request;
     wire::AsyncEvent event;
     wire::Notify notify;
+    wire::CacheEngineNotice engine;
+    wire::DoAgain again;
     wire::TargetLogout logout;
+    if (state_ == State::kProving) return auth_message(bytes);
     auto bad = [](wire::ParseError error) { return error != wire::ParseError::kNone; };
     switch (wire::opcode_of(bytes)) {
         case WSS_SRP_RSP:
@@ -152,6 +157,12 @@ void Channel::message(wire::Bytes bytes) noexcept {
         case WSS_SRP_NOTIFY:
             if (bad(wire::parse_notify(bytes, notify))) return violation("a malformed notification");
             return owner_.notified(notify);
+        case WSS_SRP_CACHE_ENGINE:
+            if (bad(wire::parse_cache_engine(bytes, engine))) return violation("malformed news of an engine");
+            return engine_named(engine);
+        case WSS_SRP_DO_AGAIN:
+            if (bad(wire::parse_do_again(bytes, again))) return violation("a malformed word to do again");
+            return do_again(again);
         case WSS_SRP_CRED_REQ:
             if (bad(wire::parse_credit_request(bytes, credit_request)))
                 return violation("a malformed credit request");
@@ -229,7 +240,7 @@ void Channel::repost(uint32_t receive) noexcept {
 }
 
 void Channel::flush_receives() noexcept {
-    if (reposted_ == 0 || (state_ != State::kUp && state_ != State::kConnecting)) return;
+    if (reposted_ == 0 || (!talking() && state_ != State::kConnecting)) return;
     std::array<fabric::Receive, kBatch> receives;
     std::array<fabric::Segment, kBatch> segments;
     for (uint32_t i = 0; i < reposted_; ++i) {
@@ -247,6 +258,12 @@ void Channel::violation(const char* what) noexcept {
 }
 
 void Channel::tick(Nanoseconds now) noexcept {
+    if (state_ == State::kProving) {
+        if (proving_since_ == kNever) proving_since_ = now;
+        if (now - proving_since_ > options_.connect_timeout)
+            close(Status(Code::kTimedOut, "the target did not finish the authentication"));
+        return;
+    }
     if (state_ != State::kUp || keepalive_.count == 0) return;
     if (heard_) unanswered_since_ = kNever;
     if (sent_) last_sent_ = now;

@@ -173,7 +173,8 @@ bool Discovery::take_identification(wire::Bytes answer) {
     if (!wire::parse_identification(answer, identification)) return false;
     info_.naa = identification.naa;
     if (ours_ && !identification.name.empty())
-        info_.name = identification.name;
+        // The name has no colon; what follows one is the identity again.
+        info_.name = identification.name.substr(0, identification.name.rfind(':'));
     else
         info_.name =
             identification.has_naa ? fmt::format("naa.{:016x}", info_.naa) : fmt::format("lun-{}", info_.lun);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "lib/base/clock.h"
+#include "lib/base/secrets.h"
 #include "lib/fabric/address.h"
 #include "lib/wire/srp.h"
 
@@ -38,7 +39,12 @@ struct Options {
     wire::PortId initiator_port{};  // zero: drawn by chance
     uint32_t channels = 1;
     uint32_t queue_depth = 128;  // commands on the wire of one channel, if the target grants as many
-    uint32_t caps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY;  // wished for
+    uint32_t caps =
+        WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // wished for
+
+    // Who we are, and the secret that proves it. With one, a target that does not prove to know it as well is
+    // refused; without (empty), a target that wants one refuses us.
+    NamedSecret identity;
 
     Nanoseconds connect_timeout = from_s(5);
     // From submission to completion, whatever happens in between. A request may set its own.

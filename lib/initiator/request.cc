@@ -54,6 +54,8 @@ constexpr Words kWords[] = {
     {Outcome::kShort, EIO, "the target moved less data than asked for"},
     {Outcome::kTimedOut, ETIMEDOUT, "no answer in time"},
     {Outcome::kConnectionLost, ENOTCONN, "the connection to the target is lost"},
+    {Outcome::kWritesLost, EIO,
+     "the target's machine was started anew; what was written and not flushed before may be lost"},
     {Outcome::kVolumeGone, ENODEV, "the volume does not exist any more"},
     {Outcome::kClosed, ESHUTDOWN, "the session is closed"},
 };

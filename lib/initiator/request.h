@@ -69,6 +69,7 @@ enum class Outcome : uint8_t {
     kShort,        // the target moved less data than asked for, and called it good
     kTimedOut,
     kConnectionLost,  // and not back in time
+    kWritesLost,      // kFlush: the target's machine was started anew, and earlier writes may be lost
     kVolumeGone,      // deleted, or replaced by another of that name
     kClosed,          // the session is closing
 };
@@ -102,6 +103,7 @@ class Request : public ListNode<> {
 
   private:
     friend class Session;
+    friend class Volume;
     enum class State : uint8_t { kIdle, kQueued, kIssued };
     // A write with FUA at a target that has no such bit is a write, then a flush.
     enum class Stage : uint8_t { kMain, kFlushAfter };
@@ -123,7 +125,8 @@ class Request : public ListNode<> {
     uint32_t outstanding_ = 0;  // commands on the wire
     uint64_t issued_ = 0;       // bytes of `total_` that commands were made for
     uint64_t total_ = 0;
-    Cursor cursor_;  // where in `buffers` the next piece begins
+    uint64_t covers_ = 0;  // kFlush: so many writes of the volume had ended before
+    Cursor cursor_;        // where in `buffers` the next piece begins
     Nanoseconds deadline_{};
 };
 

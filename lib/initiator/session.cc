@@ -124,8 +124,16 @@ void Session::channels_settled() {
     if (state_ != State::kConnecting) return;
     for (const auto& channel : channels_)
         if (!channel->is_up() && !channel->is_over()) return;
+    check_boot(channels_.front()->login().boot_id);
     set_state(State::kDiscovering);
     run_control();
+}
+
+void Session::check_boot(uint32_t boot_id) {
+    if (boot_id == 0) return;
+    const uint32_t before = std::exchange(boot_id_, boot_id);
+    if (before == 0 || before == boot_id) return;
+    for (const auto& volume : volumes_) volume->cache_lost();
 }
 
 void Session::channel_over(Channel& channel, const Status& why, bool was_up) noexcept {

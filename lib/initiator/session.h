@@ -121,6 +121,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     void connect();
     Status add_channel(bool multi);
     void channels_settled();
+    void check_boot(uint32_t boot_id);
     void lose(const Status& why);
     void settle();
     void reconnect_later();
@@ -138,6 +139,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     void survey();
     void survey_next();
     void survey_done(const Status& status);
+    void fail_for_gone_volumes();
     void survey_probed(Volume& volume, const Status& status, VolumeInfo info);
     void open_next();
     void open_probed(const VolumeName& wanted, const Status& status, VolumeInfo info);
@@ -177,6 +179,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     State state_ = State::kIdle;
     bool ever_live_ = false;
+    uint32_t boot_id_ = 0;  // of the target's machine, as of the last login; 0: not told
     bool wants_turn_ = false;
     std::vector<std::unique_ptr<Channel>> channels_;
     size_t next_channel_ = 0;

@@ -40,6 +40,7 @@ bool Session::admit(Request& request, List<Request>& list) noexcept {
     request.retries_ = 0;
     request.outstanding_ = 0;
     request.state_ = Request::State::kQueued;
+    if (request.volume != nullptr) request.covers_ = request.volume->written_;
     begin(request, Stage::kMain);
     list.push_back(request);
     ++active_;
@@ -250,6 +251,7 @@ void Session::finish(Request& request) noexcept {
     request.unlink();
     request.state_ = Request::State::kIdle;
     --active_;
+    if (request.volume != nullptr) request.volume->note_end(request);
     request.done(request, request.context);
 }
 

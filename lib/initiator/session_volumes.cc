@@ -55,7 +55,21 @@ void Session::survey_probed(Volume& volume, const Status& status, VolumeInfo inf
     survey_next();
 }
 
+// What waited while its volume went must not reach the one that has its LUN now.
+void Session::fail_for_gone_volumes() {
+    List<Request> over;
+    for (List<Request>* list : {&queue_, &delayed_})
+        list->for_each([&](Request& request) {
+            if (request.volume == nullptr || !request.volume->gone() || request.outstanding_ > 0) return;
+            request.outcome = Outcome::kVolumeGone;
+            request.unlink();
+            over.push_back(request);
+        });
+    while (Request* request = over.front()) finish(*request);
+}
+
 void Session::survey_done(const Status& status) {
+    if (status.is_ok()) fail_for_gone_volumes();
     if (state_ == State::kDiscovering) {
         if (!status) return lose(status.within("looking for volumes"));
         set_state(State::kLive);

@@ -2,6 +2,7 @@
 #include "lib/initiator/volume.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace wss::initiator {
 
@@ -93,6 +94,23 @@ wire::Cdb Volume::make_cdb(const Request& request, uint64_t offset, uint64_t len
             break;
     }
     return request.cdb;
+}
+
+void Volume::note_end(Request& request) noexcept {
+    if (request.outcome != Outcome::kOk) return;
+    const bool flush = request.operation == Operation::kFlush;
+    if (!flush && request.operation != Operation::kRead && !request.fua) ++written_;
+    if (!flush) return;
+    if (std::exchange(lost_, false))
+        request.outcome = Outcome::kWritesLost;
+    else
+        flushed_ = std::max(flushed_, request.covers_);
+}
+
+void Volume::cache_lost() noexcept {
+    if (!info_.write_cache || written_ == flushed_) return;
+    flushed_ = written_;
+    lost_ = true;
 }
 
 }  // namespace wss::initiator

@@ -61,7 +61,14 @@ class Volume {
     Outcome check_support(const Request& request) const noexcept;
 
     VolumeInfo info_;
+    // What a restart of the target's machine may lose: writes that ended and that no flush has covered.
+    void note_end(Request& request) noexcept;
+    void cache_lost() noexcept;
+
     bool gone_ = false;
+    uint64_t written_ = 0;  // writes that have ended
+    uint64_t flushed_ = 0;  // of these, the first so many are stable
+    bool lost_ = false;     // the next flush must say so
     uint32_t users_ = 0;
 };
 

@@ -61,11 +61,17 @@ struct wss_options {
      */
     uint32_t pin_at_least;
     size_t bounce_bytes; /* registered memory for those copies; 16 MiB, at least 2 MiB */
+    /*
+     * File with the line NAME:SECRET that the target has of us, readable by nobody else; `wssctl secret`
+     * makes one. With it both ends prove who they are, and one that cannot is refused. NULL: none.
+     */
+    const char* secret_file;
 };
 
 /*
  * Connects to rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH. `options` may be NULL. -EINVAL: the address
- * is malformed; -ECONNREFUSED: nobody listens there, or the target said no; -ETIMEDOUT; -ENODEV: no such
+ * is malformed; -EACCES: a secret file that others can read, or a target that cannot prove who it is;
+ * -ECONNREFUSED: nobody listens there, or the target said no; -ETIMEDOUT; -ENODEV: no such
  * device.
  */
 int wss_connect(const char* uri, const struct wss_options* options, struct wss_client** client);

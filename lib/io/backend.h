@@ -87,6 +87,7 @@ struct OpenOptions {
     uint64_t size = 0;  // file to be created or grown to this; 0: as it is
     bool create = false;
     bool read_only = false;
+    bool grow = true;  // false: a file shorter than `size` has lost something, and is an error
 };
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
 

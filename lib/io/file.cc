@@ -96,7 +96,7 @@ Result<std::unique_ptr<File>> File::open(const std::string& path, const OpenOpti
     std::unique_ptr<File> file(new File(path, fd, options.read_only, plan.block_device));
     WSS_TRY(file->lock());
     WSS_TRY(file->measure());
-    WSS_TRY(file->prepare_size(options.size));
+    WSS_TRY(file->prepare_size(options.size, options.grow));
     if (plan.flags & O_CREAT) WSS_TRY(sync_directory(path));
     if (!options.read_only) file->probe_discard();
     return file;
@@ -201,7 +201,7 @@ Status File::set_length(uint64_t bytes) {
     return Status::ok();
 }
 
-Status File::prepare_size(uint64_t wanted) {
+Status File::prepare_size(uint64_t wanted, bool grow) {
     auto current = current_size();
     if (!current) return current.status();
     if (wanted % limits_.logical_block != 0)
@@ -211,6 +211,13 @@ Status File::prepare_size(uint64_t wanted) {
         if (block_device_)
             return failure(Code::kNoSpace, "{} has only {}, less than the {} wanted", path_,
                            readable_size(*current), readable_size(wanted));
+        if (!grow)
+            return failure(
+                Code::kIo,
+                "{} has only {}, and had {} when it was last used: bring back what is missing, make "
+                "the file as long again (truncate -s {}) if zeroes there are right, or delete the "
+                "volume",
+                path_, readable_size(*current), readable_size(wanted), wanted);
         if (read_only_)
             return failure(Code::kPermission, "{} has only {} and is opened read-only: it cannot grow to {}",
                            path_, readable_size(*current), readable_size(wanted));

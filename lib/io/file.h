@@ -53,7 +53,7 @@ class File {
     void probe_discard();
     Result<uint64_t> current_size() const;
     Status set_length(uint64_t bytes);
-    Status prepare_size(uint64_t wanted);
+    Status prepare_size(uint64_t wanted, bool grow);
     int write_zero_blocks(uint64_t offset, uint64_t length) noexcept;
 
     // Immutable after open().

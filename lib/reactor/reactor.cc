@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/reactor/spin.h"
+
 namespace wss::reactor {
 
 Timer::~Timer() {
@@ -16,10 +18,13 @@ Timer::~Timer() {
 }
 
 Nanoseconds Reactor::default_spin() noexcept {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < 2) return {0};
-    return from_us(50);
+    // Asked once: it is a system call, and some ask before every request.
+    static const bool alone = [] {
+        cpu_set_t cpus;
+        CPU_ZERO(&cpus);
+        return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < 2;
+    }();
+    return alone ? Nanoseconds{0} : from_us(50);
 }
 
 Reactor::Reactor(Clock& clock, Options options) : clock_(clock), options_(options), now_(clock.now()) {
@@ -140,7 +145,7 @@ void Reactor::run() noexcept {
         }
         if (options_.spin.count > 0) {
             if (idle_since == kNever) idle_since = now_;
-            if (now_ - idle_since < options_.spin) continue;
+            if (now_ - idle_since < options_.spin && may_spin(clock_)) continue;
         }
         if (arm_sources()) sleep();
         idle_since = kNever;

@@ -98,6 +98,7 @@ struct LoginResponse {
     uint32_t caps = 0;  // granted
     uint32_t keepalive_ms = 0;
     uint64_t session_epoch = 0;
+    uint32_t boot_id = 0;  // of the target's machine; 0: not told
 };
 ParseError parse_login_response(Bytes data, LoginResponse& out);
 size_t encode_login_response(const LoginResponse& response, MutableBytes out);

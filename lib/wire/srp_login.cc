@@ -76,6 +76,7 @@ ParseError parse_login_response(Bytes data, LoginResponse& out) {
     out.extended = swap(raw.ext_magic) == WSS_EXT_MAGIC;
     out.caps = out.extended ? swap(raw.ext_caps) : 0;
     out.keepalive_ms = out.extended ? swap(raw.keepalive_ms) : 0;
+    out.boot_id = out.extended ? swap(uint32_t{raw.boot_id}) : 0;
     out.session_epoch = out.extended ? swap(uint64_t{raw.session_epoch}) : 0;
     // With no credit nothing could ever be sent; a response needs its 36 bytes.
     if (out.credits == 0 || out.credits > detail::kCreditsMax) return ParseError::kContradiction;
@@ -98,6 +99,7 @@ size_t encode_login_response(const LoginResponse& response, MutableBytes out) {
         raw.ext_caps = swap(response.caps);
         raw.keepalive_ms = swap(response.keepalive_ms);
         raw.session_epoch = swap(response.session_epoch);
+        raw.boot_id = swap(response.boot_id);
     }
     return store(raw, out);
 }

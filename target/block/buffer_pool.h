@@ -33,6 +33,7 @@ class BufferPool {
     void give(std::byte* block, size_t bytes) noexcept;
 
     uint32_t lkey() const noexcept { return region_->lkey(); }
+    std::span<std::byte> memory() const noexcept { return region_->bytes(); }
     size_t size() const noexcept { return region_->bytes().size(); }
     size_t free_bytes() const noexcept { return free_pages_ * kPageBytes; }
 

@@ -52,11 +52,14 @@ Status Channel::make_slots(uint32_t count) {
         terms_.max_it_iu > WSS_SRP_IMM_DATA_OFFSET ? terms_.max_it_iu - WSS_SRP_IMM_DATA_OFFSET : 0;
     size_t stride = kSlotImmediate + (immediate + kPage - 1) / kPage * kPage;
     const size_t slots_bytes = stride * count;
-    auto arena = lane_.fabric().allocate(slots_bytes + kBatch * sizeof(ShortBytes), fabric::Access::kLocal);
+    const size_t short_bytes = kBatch * sizeof(ShortBytes);
+    auto arena = lane_.fabric().allocate(slots_bytes + short_bytes + sizeof(wss_srp_cache_engine),
+                                         fabric::Access::kLocal);
     if (!arena) return arena.status().within("receive buffers");
     arena_ = std::move(*arena);
     slots_ = count;
     short_posting_ = {reinterpret_cast<ShortBytes*>(arena_->bytes().data() + slots_bytes), kBatch};
+    notice_memory_ = arena_->bytes().subspan(slots_bytes + short_bytes, sizeof(wss_srp_cache_engine));
     requests_ = std::make_unique<Request[]>(count);
     reposts_.reserve(count);
     receive_segments_.resize(count);
@@ -75,6 +78,8 @@ Status Channel::make_slots(uint32_t count) {
 
 Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data) {
     WSS_TRY(make_slots(slots_for(terms_)));
+    if (terms_.authenticate())
+        auth_ = std::make_unique<Authenticator>(record_->secrets, record_->login_request, accept_data);
     fabric::ConnectionOptions options;
     options.send_depth = send_depth_;
     options.receive_depth = slots_;
@@ -154,6 +159,7 @@ bool Channel::take_credit() noexcept {
 
 void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
     if (life_ == Life::kConnecting) set_life(Life::kLive);
+    join_cache();
     record_->established.store(true, std::memory_order_relaxed);
 }
 
@@ -165,6 +171,8 @@ void Channel::on_refused(fabric::Connection& connection, const Status& why,
 void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
     if (running() && peer_log().allow()) log::info("{}: connection lost: {}", record_->peer, why.to_string());
     set_life(Life::kClosed);
+    if (cache_client_ != nullptr) worker_.service().cache()->remove_client(cache_client_);
+    cache_client_ = nullptr;
     batch_count_ = 0;
     fence_passed();
     for (uint32_t i = 0; i < slots_; ++i) {
@@ -206,6 +214,7 @@ void Channel::received(Request& request, uint32_t length) noexcept {
     if (life_ == Life::kConnecting) set_life(Life::kLive);
     if (!running()) return;
     request.iu_length = length;
+    if (auth_ != nullptr) return received_auth(request);
     switch (wire::opcode_of({request.iu(), length})) {
         case WSS_SRP_CMD:
             // While draining commands are no longer begun: the peer will see the connection close and knows
@@ -239,12 +248,13 @@ void Channel::received_short(Request& request) noexcept {
 void Channel::sent(uint64_t cookie) noexcept {
     sends_outstanding_ -= signalled_[signalled_head_];
     signalled_head_ = (signalled_head_ + 1) % signalled_.size();
-    if (!answers_.empty() || !fetches_.empty() || short_count_ > 0 || batch_count_ > 0 || fence_wanted_ ||
-        life_ == Life::kDraining)
+    if (!answers_.empty() || !fetches_.empty() || short_count_ > 0 || !notices_.empty() || batch_count_ > 0 ||
+        fence_wanted_ || life_ == Life::kDraining)
         mark_dirty();
     if (cookie == kShortCookie) short_busy_ = false;
+    if (cookie == kNoticeCookie) notice_busy_ = false;
     if (cookie == kFenceCookie) fence_passed();
-    if (cookie <= kFenceCookie || !running()) return;
+    if (cookie <= kNoticeCookie || !running()) return;
     Request& request = *reinterpret_cast<Request*>(cookie);
     if (request.state == State::kSending) return recycle(request);
     --reads_outstanding_;
@@ -265,19 +275,29 @@ void Channel::send_notify(uint8_t event, uint64_t lun) noexcept {
     send_short(message);
 }
 
+void Channel::notify_everything() noexcept {
+    if (running() && auth_ == nullptr && terms_.notify()) send_notify(0, 0);
+}
+
 void Channel::volume_changed(volume::Change change, uint64_t lun) noexcept {
-    if (!running()) return;
+    using Change = volume::Change;
+    if (lun < permissions_.size() && (change == Change::kAccess || change == Change::kRemoved))
+        permissions_[lun].reset();
+    if (!running() || auth_ != nullptr) return;
     if (terms_.notify()) {
-        // One channel of the session speaks for all.
+        // By Change. What an access list has become for this initiator it finds out by looking again.
         constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
-                                       WSS_SRP_NOTIFY_READ_ONLY};
-        if (record_->number == 0) send_notify(kEvents[static_cast<size_t>(change)], lun);
+                                       WSS_SRP_NOTIFY_READ_ONLY, 0};
+        // One channel of the session speaks for all.
+        if (record_->speaks.load(std::memory_order_relaxed))
+            send_notify(kEvents[static_cast<size_t>(change)], lun);
         return;
     }
     if (attentions_.size() <= lun) attentions_.resize(lun + 1);
-    if (change == volume::Change::kResized) attentions_[lun].add(scsi::Attention::kCapacityChanged);
-    if (change == volume::Change::kReadOnly) attentions_[lun].add(scsi::Attention::kModeChanged);
-    if (change == volume::Change::kAdded || change == volume::Change::kRemoved)
+    if (change == Change::kResized) attentions_[lun].add(scsi::Attention::kCapacityChanged);
+    if (change == Change::kReadOnly || change == Change::kAccess)
+        attentions_[lun].add(scsi::Attention::kModeChanged);
+    if (change == Change::kAdded || change == Change::kRemoved || change == Change::kAccess)
         for (uint64_t each : worker_.units().luns())
             if (each < attentions_.size()) attentions_[each].add(scsi::Attention::kLunsChanged);
 }
@@ -287,6 +307,7 @@ void Channel::release(Request& request) noexcept {
     if (request.state == State::kReceiving) return;
     static_cast<ListNode<>&>(request).unlink();
     end_change(request);
+    leave_cache(request);
     if (request.buffer_bytes > 0) lane_.buffers().give(request.data, request.buffer_bytes);
     if (request.admin_bytes > 0) lane_.admin_buffers().give(request.admin, request.admin_bytes);
     request.buffer_bytes = request.admin_bytes = 0;

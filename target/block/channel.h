@@ -9,6 +9,7 @@
 //   storage.cc           its storage operations
 //   transfer.cc          which work requests move its data and answer it
 //   task_management.cc   aborts
+//   channel_auth.cc      authentication, before all of these
 //
 // Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
 // commands in flight are finished and answered, new ones are not begun. kClosing: the connection is going
@@ -22,7 +23,9 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/fabric/fabric.h"
@@ -30,13 +33,18 @@
 #include "target/block/request.h"
 #include "target/block/session.h"
 #include "target/block/unit.h"
+#include "target/cache/cache.h"
 
 namespace wss::block {
 
 class Lane;
 class Worker;
 
-class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>, public ListNode<Lane> {
+class Channel final : public fabric::ConnectionHandler,
+                      public ListNode<Channel>,
+                      public ListNode<Lane>,
+                      private se::WorkOwner,
+                      private se::ClientSink {
   public:
     Channel(Lane& lane, std::shared_ptr<ChannelRecord> record);
     ~Channel() override;
@@ -55,10 +63,15 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     // What `request` waited for in the lane's FIFO.
     void buffer_offered(Request& request, std::byte* block) noexcept;
     void volume_changed(volume::Change change, uint64_t lun) noexcept;
+    void notify_everything() noexcept;
 
     // Task management: `job` waits for the commands here that it means; then tells its requester.
     void abort_tasks(AbortJob& job) noexcept;
     void tasks_aborted(uint16_t slot, bool failed) noexcept;
+
+    // Authentication: the session table has taken the channel into a session, or will not.
+    void admit() noexcept;
+    void refuse_authentication(std::string_view why) noexcept;
 
     bool dead() const noexcept { return life_ == Life::kClosed && busy_ == 0; }
     const ChannelRecord& record() const noexcept { return *record_; }
@@ -97,6 +110,9 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
 
     // request_datapath.cc
     void start_command(Request& request) noexcept;
+    Unit* find_unit(uint64_t lun) noexcept;
+    volume::Permission permission(const Unit& unit) noexcept;
+    std::span<const uint64_t> visible_luns(const wire::Command& command) noexcept;
     void interpret(Request& request) noexcept;
     void dispatch(Request& request) noexcept;
     void prepare(Request& request) noexcept;
@@ -124,6 +140,24 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     void verify_read(Request& request) noexcept;
     void compare_and_write(Request& request) noexcept;
 
+    // cached.cc
+    bool is_cached(const Request& request) const noexcept;
+    void cached_flush(Request& request) noexcept;
+    bool freeze_first(Request& request) noexcept;
+    void cached_io(Request& request) noexcept;
+    void need_buffer(se::Work& work) noexcept override;
+    void cached_buffer(Request& request) noexcept;
+    void cached_data_here(Request& request) noexcept;
+    void delegated(se::Work& work) noexcept override;
+    void answered(se::Work& work) noexcept override;
+    void ended(se::Work& work, const se::Ending& ending) noexcept override;
+    void tell(const wire::CacheEngineNotice& notice) noexcept override;
+    void leave_cache(Request& request) noexcept;
+    void join_cache() noexcept;
+    void build_notice() noexcept;
+    // From storage's or the cache's hands; false: the connection is gone, and so is the request.
+    bool take_back(Request& request) noexcept;
+
     // transfer.cc
     void begin_fetch(Request& request, std::byte* to, uint32_t lkey, uint32_t length) noexcept;
     void begin_table_fetch(Request& request) noexcept;
@@ -134,6 +168,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     bool build_answer(Request& request) noexcept;
     bool build_data_writes(Request& request, bool fused) noexcept;
     void build_message(Request& request) noexcept;
+    void build_ready(Request& request) noexcept;
     void build_fused(fabric::WorkRequest& work, Request& request) noexcept;
     bool build_reads(Request& request) noexcept;
     void build_short() noexcept;
@@ -146,6 +181,11 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     uint32_t take_credits_to_return() noexcept;
     void release(Request& request) noexcept;
     void recycle(Request& request) noexcept;
+
+    // channel_auth.cc
+    void received_auth(Request& request) noexcept;
+    void begin_auth_answer(Request& request) noexcept;
+    void send_ready(Request& request, size_t length) noexcept;
 
     // task_management.cc
     void start_task_management(Request& request) noexcept;
@@ -166,14 +206,19 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
 
     std::unique_ptr<fabric::Region> arena_;
     std::unique_ptr<Request[]> requests_;
+    std::unique_ptr<Authenticator> auth_;  // until the session admits us; nullptr: nothing (more) to prove
+    Request* auth_request_ = nullptr;      // carries the result
     std::unique_ptr<fabric::Connection> connection_;  // dies first: it refers to the memory above
     uint32_t slots_ = 0;
 
     Life life_ = Life::kConnecting;
-    uint32_t busy_ = 0;                             // requests that storage or range locks hold
-    uint32_t in_flight_ = 0;                        // requests that are not kReceiving
-    uint32_t credits_;                              // commands the peer may send now
-    uint32_t owed_ = 0;                             // credits of requests that got no answer
+    uint32_t busy_ = 0;       // requests that storage or range locks hold
+    uint32_t in_flight_ = 0;  // requests that are not kReceiving
+    uint32_t credits_;        // commands the peer may send now
+    uint32_t owed_ = 0;       // credits of requests that got no answer
+    // By LUN: what an access list grants us, once it was looked up.
+    std::vector<std::optional<volume::Permission>> permissions_;
+    std::vector<uint64_t> visible_luns_;            // scratch of REPORT LUNS
     std::vector<scsi::UnitAttentions> attentions_;  // by LUN; of a peer that is not notified
 
     // The send queue.
@@ -196,6 +241,10 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Channel>
     std::span<ShortBytes> short_posting_;  // registered: payloads of the batch
     bool short_busy_ = false;  // one that could not be inlined is being sent from short_posting_[0]
     uint32_t short_head_ = 0, short_count_ = 0;
+    se::Client* cache_client_ = nullptr;
+    std::deque<wire::CacheEngineNotice> notices_;  // to be sent; no more than there are engines
+    std::span<std::byte> notice_memory_;           // of the one that is being sent
+    bool notice_busy_ = false;
     bool say_goodbye_ = false;  // kDraining: the peer is told by a T_LOGOUT
     std::string_view drain_reason_;
 };

@@ -36,6 +36,7 @@ class Counter {
     X(invalidates, "responses that revoked the initiator's region") \
     X(immediate, "writes whose data came inside the command")       \
     X(waited_for_buffer, "commands that had to wait for a buffer")  \
+    X(delegated, "reads answered by cache engines")                 \
     X(task_management, "task management requests")                  \
     X(aborted, "commands aborted")                                  \
     X(check_conditions, "commands that ended in CHECK CONDITION")   \
@@ -43,6 +44,7 @@ class Counter {
     X(illegal_requests, "of these, the command was wrong")          \
     X(other_errors, "of these, all others")                         \
     X(posts, "batches of work requests posted")                     \
+    X(refused_logins, "initiators that authentication refused")     \
     X(violations, "messages that broke the protocol")
 
 struct Counters {

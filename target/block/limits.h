@@ -69,6 +69,10 @@ constexpr Nanoseconds kFenceTimeout = from_ms(4000);
 constexpr Nanoseconds kStopGently = from_s(2);
 // A channel whose peer never finishes connecting is given up.
 constexpr Nanoseconds kEstablishTimeout = from_s(10);
+// An initiator that wants to prove who it is has this long for it; less than the time it gives a connect.
+constexpr Nanoseconds kAuthTimeout = from_s(4);
+// Connections that have not proven yet who they are. Each holds a channel's memory: strangers get no more.
+constexpr uint32_t kLobbyMax = 32;
 // How often the session table looks for all of these.
 constexpr Nanoseconds kSessionTick = from_ms(250);
 constexpr uint32_t kKeepaliveDefault_ms = 5000;

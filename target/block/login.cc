@@ -6,9 +6,10 @@
 namespace wss::block {
 
 static uint32_t grantable(const LoginLimits& limits, const fabric::Caps& fabric) {
-    uint32_t caps = limits.caps & WSS_CAP_ALL;
+    uint32_t caps = limits.caps & (WSS_CAP_ALL | WSS_CAP_CACHE);
     if (!fabric.write_immediate) caps &= ~uint32_t{WSS_CAP_FUSED_COMPLETION};
     if (!fabric.send_invalidate) caps &= ~uint32_t{WSS_CAP_REMOTE_INVALIDATE};
+    if (limits.authenticate) caps |= WSS_CAP_AUTHENTICATE;
     if (limits.keepalive_ms == 0) caps &= ~uint32_t{WSS_CAP_KEEPALIVE};
     return caps;
 }
@@ -27,12 +28,21 @@ std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginReque
                                    std::min(kIuMax, caps.message_max))};
     if ((request.buffer_formats & WSS_SRP_BUF_FORMAT_DIRECT) == 0)
         return Refusal{WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT, "direct data buffers are required"};
+    if (limits.authenticate && (!request.extended || (request.caps & WSS_CAP_AUTHENTICATE) == 0))
+        return Refusal{WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
+                       "this target serves those only who give a secret (wssctl map --secret-file)"};
+    if (limits.authenticate && request.max_it_iu < sizeof(wss_srp_auth_start))
+        return Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
+                       fmt::format("IU length {} is too small; authentication needs {}", request.max_it_iu,
+                                   sizeof(wss_srp_auth_start))};
     bool immediate = request.immediate && request.imm_data_offset == WSS_SRP_IMM_DATA_OFFSET;
     terms = {.credits = std::clamp(limits.credits, kCreditsMin, kCreditsMax),
              .max_it_iu = request.max_it_iu,
              .imm_data_offset = immediate ? request.imm_data_offset : uint16_t{0},
              .caps = request.extended ? request.caps & grantable(limits, caps) : 0,
              .extended = request.extended};
+    // Engines answer by fused completions.
+    if (!terms.fused()) terms.caps &= ~uint32_t{WSS_CAP_CACHE};
     if (terms.caps & WSS_CAP_KEEPALIVE) terms.keepalive_ms = limits.keepalive_ms;
     return std::nullopt;
 }

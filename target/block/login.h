@@ -18,6 +18,7 @@ struct LoginLimits {
     uint32_t credits = kCreditsDefault;
     uint32_t keepalive_ms = kKeepaliveDefault_ms;
     uint32_t caps = WSS_CAP_ALL;  // what may be granted
+    bool authenticate = false;    // who does not is refused
 };
 
 // What a channel works by. Immutable once granted.
@@ -31,7 +32,9 @@ struct ChannelTerms {
 
     bool fused() const { return caps & WSS_CAP_FUSED_COMPLETION; }
     bool remote_invalidate() const { return caps & WSS_CAP_REMOTE_INVALIDATE; }
+    bool cache() const { return caps & WSS_CAP_CACHE; }
     bool notify() const { return caps & WSS_CAP_NOTIFY; }
+    bool authenticate() const { return caps & WSS_CAP_AUTHENTICATE; }
 };
 
 struct Refusal {

@@ -22,7 +22,9 @@
 //   kLocking        the range locks: a COMPARE AND WRITE that waits for its turn
 //   kStorage        the volume's queue
 //   kSending        the channel: its answer waits for room in the send queue; then the fabric: posted
-//   kAborting       nobody: task management, waiting for the tasks it aborts to end
+//   kAborting       nobody: task management, waiting for the tasks it aborts to end; authentication, waiting
+//   to
+//                   be admitted
 //
 //   read   kReceiving → [kWaiting] → kStorage → kSending → kReceiving
 //          RAM volume: kReceiving → kSending → kReceiving
@@ -48,6 +50,10 @@
 #include "lib/wire/srp.h"
 #include "target/scsi/scsi.h"
 
+namespace wss::se {
+struct Work;
+}
+
 namespace wss::block {
 
 class Channel;
@@ -69,6 +75,8 @@ std::string_view to_string(State state);
 
 // Cookie of a short message that was not inlined (a Request's address is a multiple of 64).
 constexpr uint64_t kShortCookie = 2;
+// ... of the notice of a cache engine.
+constexpr uint64_t kNoticeCookie = 6;
 // ... and of the empty WRITE whose completion says that all before it is complete.
 constexpr uint64_t kFenceCookie = 4;
 
@@ -95,7 +103,8 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     uint16_t index = 0;
 
     State state = State::kReceiving;
-    bool aborted = false;  // Q3
+    bool aborted = false;       // Q3
+    bool tell_aborted = false;  // ... by another initiator: ends in TASK ABORTED
     bool is_task_management = false;
     bool locked = false;            // holds a range lock
     uint8_t phase = 0;              // of a command of several storage operations
@@ -129,6 +138,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     // The answer.
     uint8_t status = 0;
     uint8_t task_status = 0;
+    uint16_t ready_bytes = 0;  // the answer is in the slot, so long, and is no SRP_RSP (authentication)
     bool has_sense = false;
     bool answer_waits = false;  // its text was not inlined: the slot is needed until it completed
     uint32_t in_given = 0;      // bytes that the command gives, whether they fit or not
@@ -137,7 +147,9 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
 
     uint64_t progress = 0;  // bytes (or ranges, for UNMAP) done of a command of several operations
     uint64_t lock_id = 0;
-    ByteRange range;  // of the volume, that it changes
+    ByteRange range;           // of the volume, that it changes
+    se::Work* work = nullptr;  // in the cache
+    bool froze = false;        // the cache's part of the volume, until the end of the command
     io::Request io;
 
     std::byte* iu() const { return slot + kSlotIu; }

@@ -25,7 +25,7 @@ std::string_view to_string(State state) {
 
 static void reset(Request& request) {
     request.state = State::kWaiting;
-    request.aborted = request.is_task_management = request.locked = false;
+    request.tell_aborted = request.aborted = request.is_task_management = request.locked = false;
     request.phase = 0;
     request.action = {};
     request.unit = nullptr;
@@ -36,6 +36,7 @@ static void reset(Request& request) {
     request.status = wire::kGood;
     request.has_sense = request.answer_waits = false;
     request.in_given = request.out_taken = 0;
+    request.ready_bytes = 0;
     request.progress = 0;
 }
 
@@ -51,11 +52,8 @@ void Channel::start_command(Request& request) noexcept {
         request.command.in = request.command.out = {};
         return respond_sense(request, scsi::sense::data_buffer_too_short());
     }
-    request.unit = worker_.units().find(request.command.lun);
-    if (request.unit != nullptr) {
-        worker_.units().hold(*request.unit);
-        request.unit->refresh();
-    }
+    request.unit = find_unit(request.command.lun);
+    if (request.unit != nullptr) worker_.units().hold(*request.unit);
     interpret(request);
 }
 
@@ -66,9 +64,34 @@ static uint32_t long_answer(const wire::Command& command, size_t luns) {
     return bytes > kSlotAdminBytes ? static_cast<uint32_t>(std::min<size_t>(bytes, scsi::kAnswerMax)) : 0;
 }
 
+// The unit, if this initiator may see it.
+Unit* Channel::find_unit(uint64_t lun) noexcept {
+    Unit* unit = worker_.units().find(lun);
+    return unit == nullptr || permission(*unit) == volume::Permission::kNone ? nullptr : unit;
+}
+
+volume::Permission Channel::permission(const Unit& unit) noexcept {
+    const volume::AccessList& list = unit.open->access();
+    if (list.open_to_all()) return volume::Permission::kWrite;
+    const uint64_t lun = unit.lun();
+    if (permissions_.size() <= lun) permissions_.resize(lun + 1);
+    if (!permissions_[lun]) permissions_[lun] = list.of(record_->name);
+    return *permissions_[lun];
+}
+
+// What REPORT LUNS may show. Nothing else looks at it.
+std::span<const uint64_t> Channel::visible_luns(const wire::Command& command) noexcept {
+    auto all = worker_.units().luns();
+    if (wire::get8(command.cdb.data()) != wire::kReportLuns) return all;
+    visible_luns_.clear();
+    for (uint64_t lun : all)
+        if (find_unit(lun) != nullptr) visible_luns_.push_back(lun);
+    return visible_luns_;
+}
+
 void Channel::interpret(Request& request) noexcept {
     static const scsi::Device kAbsent{.present = false};
-    auto luns = worker_.units().luns();
+    auto luns = visible_luns(request.command);
     uint32_t room = long_answer(request.command, luns.size());
     if (room > 0 && request.admin_bytes == 0 && !obtain(request, room, true)) return;
     wire::MutableBytes answer{request.slot + kSlotAdmin, kSlotAdminBytes};
@@ -80,6 +103,8 @@ void Channel::interpret(Request& request) noexcept {
     uint64_t lun = request.command.lun;
     scsi::UnitAttentions* attentions =
         request.unit != nullptr && lun < attentions_.size() ? &attentions_[lun] : nullptr;
+    if (request.unit != nullptr)
+        request.unit->refresh(permission(*request.unit) == volume::Permission::kWrite);
     const scsi::Device& device = request.unit != nullptr ? request.unit->device : kAbsent;
     request.action = scsi::interpret(request.command.cdb, device, luns, attentions, answer);
     request.data = answer.data();
@@ -100,6 +125,7 @@ void Channel::dispatch(Request& request) noexcept {
             return action.status == wire::kCheckCondition ? respond_sense(request, action.sense)
                                                           : respond(request);
         case Kind::kFlush:
+            if (is_cached(request)) return cached_flush(request);
             if (!request.unit->device.volatile_cache) return respond_good(request);
             return submit(request, io::Op::kFlush, 0, 0, nullptr);
         case Kind::kRead:
@@ -141,12 +167,13 @@ static uint32_t buffer_needed(const Request& request) {
     const uint32_t chunk = static_cast<uint32_t>(std::min<uint64_t>(bytes, kCompareChunk));
     switch (action.kind) {
         case Kind::kRead: {
-            if (request.unit->memory != nullptr) return 0;
+            if (request.unit->memory != nullptr || request.unit->cached != nullptr) return 0;
             uint32_t wanted = std::min(action.data_in_length, request.command.in.length);
             return (wanted + block - 1) / block * block;
         }
         case Kind::kWrite:
-            return immediate || request.unit->memory != nullptr ? 0 : action.data_out_length;
+            if (request.unit->memory != nullptr || request.unit->cached != nullptr) return 0;
+            return immediate ? 0 : action.data_out_length;
         case Kind::kUnmap:
             return immediate ? 0 : action.data_out_length;
         case Kind::kWriteSame:
@@ -197,6 +224,7 @@ void Channel::use_block(Request& request, std::byte* block) noexcept {
 void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
     use_block(request, block);
     if (!running()) return release(request);
+    if (request.work != nullptr) return cached_buffer(request);
     if (!request.wants_admin) return with_buffer(request);
     // Before interpret() the action is still the one that reset() left.
     if (request.action.kind == Kind::kFail) return interpret(request);
@@ -204,7 +232,8 @@ void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
 }
 
 void Channel::with_buffer(Request& request) noexcept {
-    if (request.action.kind == Kind::kWrite && request.unit->memory != nullptr) return begin_change(request);
+    if (request.action.kind == Kind::kWrite && (request.unit->memory != nullptr || is_cached(request)))
+        return begin_change(request);
     if (fetches_data(request))
         return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
     // Immediate data: a write takes it from where it is; who needs room behind it has a buffer to copy it to.
@@ -224,6 +253,7 @@ void Channel::with_buffer(Request& request) noexcept {
 void Channel::data_ready(Request& request) noexcept {
     const scsi::Action& action = request.action;
     const uint64_t offset = action.lba * request.unit_block();
+    if (is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
         case Kind::kRespond:
             request.in_given = action.data_in_length;
@@ -233,6 +263,7 @@ void Channel::data_ready(Request& request) noexcept {
                 request.in_given = action.data_in_length;
                 return respond_good(request);
             }
+            if (is_cached(request)) return cached_io(request);
             if (request.unit->memory == nullptr)
                 return submit(request, io::Op::kRead, offset, request.buffer_bytes, request.data);
             request.data = request.unit->memory + offset;
@@ -315,6 +346,7 @@ void Channel::change(Request& request) noexcept {
         default:
             break;
     }
+    if (is_cached(request)) return cached_io(request);
     const uint64_t offset = action.lba * request.unit_block();
     if (request.unit->memory == nullptr)
         return submit(request, io::Op::kWrite, offset, action.data_out_length, request.data);
@@ -382,7 +414,12 @@ void Channel::count_error(const wire::Sense& sense) noexcept {
 
 void Channel::respond(Request& request) noexcept {
     end_change(request);
-    if (request.aborted) {  // Q3
+    if (request.aborted && request.tell_aborted) {
+        counters_.aborted.add();
+        request.status = wire::kTaskAborted;
+        request.has_sense = false;
+        request.to_move = request.moved = request.in_given = request.out_taken = 0;
+    } else if (request.aborted) {  // Q3
         ++owed_;
         counters_.aborted.add();
         return recycle(request);

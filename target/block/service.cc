@@ -29,11 +29,14 @@ class Service::Port final : public fabric::ListenHandler {
 Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& volumes, const Options& options)
     : reactors_(std::move(reactors)),
       volumes_(volumes),
+      cache_(options.cache),
       range_locks_(*this),
       sessions_(*this, *reactors_.at(0),
                 {.limits = options.limits,
                  .epoch_base = options.epoch_base,
-                 .fence_timeout = options.fence_timeout}) {}
+                 .fence_timeout = options.fence_timeout,
+                 .secrets = options.secrets,
+                 .boot_id = options.boot_id}) {}
 
 Service::~Service() = default;
 
@@ -44,6 +47,8 @@ Result<std::unique_ptr<Service>> Service::create(std::vector<reactor::Reactor*> 
     if (reactors.empty() || reactors.size() > kReactorsMax)
         return failure(Code::kInvalid, "{} reactors: between 1 and {} are possible", reactors.size(),
                        kReactorsMax);
+    if (options.cache != nullptr && reactors.size() > 1)
+        return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", reactors.size());
     if (fabrics.empty() || fabrics.size() > kFabricsMax)
         return failure(Code::kInvalid, "{} fabrics: between 1 and {} are possible", fabrics.size(),
                        kFabricsMax);
@@ -73,6 +78,10 @@ void Service::stop(std::function<void()> done) {
 
 void Service::list_sessions(std::function<void(std::vector<SessionInfo>)> take) {
     control_reactor().post([this, take = std::move(take)] { take(sessions_.list()); });
+}
+
+void Service::set_secrets(std::shared_ptr<const SecretBook> secrets) {
+    control_reactor().post([this, secrets = std::move(secrets)] { sessions_.set_secrets(secrets); });
 }
 
 void Service::total(std::function<void(CounterTotals)> take) {

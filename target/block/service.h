@@ -19,6 +19,7 @@
 #include "target/block/range_locks.h"
 #include "target/block/session.h"
 #include "target/block/worker.h"
+#include "target/cache/cache.h"
 #include "target/volume/volume_set.h"
 
 namespace wss::block {
@@ -31,6 +32,13 @@ class Service {
         // Where session epochs begin: must grow over restarts (the daemon takes the time of day).
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
+        // What volumes are cached by; nullptr: nothing. On the reactor, which is the only one then; outlives
+        // the service.
+        se::Cache* cache = nullptr;
+        std::shared_ptr<const SecretBook> secrets;  // nullptr: whoever connects is served
+        // Changes when caches of the storage may have lost what was written and not flushed, which a restart
+        // of the process alone does not do: it is the machine's boot. 0: not known.
+        uint32_t boot_id = 0;
     };
     static Result<std::unique_ptr<Service>> create(std::vector<reactor::Reactor*> reactors,
                                                    volume::VolumeSet& volumes,
@@ -46,9 +54,12 @@ class Service {
     void stop(std::function<void()> done);
     // Any thread; `take` is called on reactor 0.
     void list_sessions(std::function<void(std::vector<SessionInfo>)> take);
+    // Any thread. See SessionTable::set_secrets().
+    void set_secrets(std::shared_ptr<const SecretBook> secrets);
     void total(std::function<void(CounterTotals)> take);
 
     // For the parts of the service.
+    se::Cache* cache() noexcept { return cache_; }
     SessionTable& sessions() noexcept { return sessions_; }
     RangeLocks& range_locks() noexcept { return range_locks_; }
     reactor::Reactor& control_reactor() noexcept { return *reactors_[0]; }
@@ -61,6 +72,7 @@ class Service {
 
     const std::vector<reactor::Reactor*> reactors_;
     volume::VolumeSet& volumes_;
+    se::Cache* const cache_;
     RangeLocks range_locks_;
     SessionTable sessions_;
     std::vector<std::unique_ptr<Worker>> workers_;

@@ -18,12 +18,13 @@ SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options 
     : service_(service),
       reactor_(reactor),
       options_(options),
+      secrets_(options.secrets),
       next_epoch_(options.epoch_base + 1),
       timer_(&SessionTable::tick, this) {}
 
 SessionTable::~SessionTable() {
     reactor_.cancel(timer_);
-    WSS_ASSERT(sessions_.empty(), "stop() has ended before the service dies");
+    WSS_ASSERT(sessions_.empty() && lobby_.empty(), "stop() has ended before the service dies");
 }
 
 // ---- Logging in ------------------------------------------------------------------------------------------
@@ -32,17 +33,25 @@ void SessionTable::connect_requested(size_t fabric_index, std::unique_ptr<fabric
     Pending pending{.request = std::move(request), .fabric_index = fabric_index};
     auto parsed = wire::parse_login_request(pending.request->data(), pending.login);
     const fabric::Caps& caps = service_.worker(0).lane(fabric_index).fabric().caps();
-    auto refusal = negotiate(parsed, pending.login, options_.limits, caps, pending.terms);
+    LoginLimits limits = options_.limits;
+    limits.authenticate = secrets_ != nullptr;
+    auto refusal = negotiate(parsed, pending.login, limits, caps, pending.terms);
     if (stopping_) refusal = Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
     if (refusal) return refuse(pending, *refusal);
+    if (pending.terms.authenticate()) return enter_lobby(std::move(pending));
     if (pending.login.multi_channel) return join(std::move(pending));
     log_in(std::move(pending));
 }
 
 void SessionTable::refuse(Pending& pending, const Refusal& why) {
     if (login_log().allow())
-        log::warning("{}: login of {} refused: {}", pending.request->peer(),
+        log::warning("{}: login of {} refused: {}",
+                     pending.record ? pending.record->peer : pending.request->peer(),
                      to_string(pending.login.initiator_port), why.text);
+    if (pending.record)
+        return service_.worker(pending.record->worker).reactor().post([record = pending.record, why] {
+            if (record->channel != nullptr) record->channel->refuse_authentication(why.text);
+        });
     wire::LoginReject reject;
     reject.tag = pending.login.tag;
     reject.reason = why.reason;
@@ -59,8 +68,65 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
     });
 }
 
+// ---- The lobby (N4) --------------------------------------------------------------------------------------
+
+void SessionTable::enter_lobby(Pending pending) {
+    if (lobby_.size() >= kLobbyMax)
+        return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
+                                "too many initiators are authenticating at this moment; try again"});
+    auto session = find(pending.login);
+    // What it joins may be gone, or new, when it has proven who it is: then the epochs differ.
+    const bool joins = pending.login.multi_channel && session != sessions_.end();
+    auto record = make_record(pending, joins ? session->epoch : next_epoch_++);
+    std::copy_n(pending.request->data().begin(), record->login_request.size(), record->login_request.begin());
+    record->secrets = secrets_;
+    accept(pending, record,
+           pending.login.multi_channel ? wire::MultiChannelResult::kMaintained
+                                       : wire::MultiChannelResult::kNoChannels);
+    pending.record = std::move(record);
+    pending.deadline = reactor_.now() + kAuthTimeout;
+    lobby_.push_back(std::move(pending));
+    set_timer();
+}
+
+void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name) {
+    auto found = std::find_if(lobby_.begin(), lobby_.end(),
+                              [&](const Pending& each) { return each.record == record; });
+    if (found == lobby_.end()) return;
+    Pending pending = std::move(*found);
+    lobby_.erase(found);
+    record->name = name;
+    if (stopping_) return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"});
+    if (pending.login.multi_channel) return join(std::move(pending));
+    log_in(std::move(pending));
+}
+
+// Its channel is gone before it had a session.
+void SessionTable::leave_lobby(const std::shared_ptr<ChannelRecord>& record) {
+    past_.add(record->counters);
+    lobby_.remove_if([&](const Pending& each) { return each.record == record; });
+    for (Session& session : sessions_)
+        if (session.successor && session.successor->record == record) session.successor.reset();
+    finish_stop();
+}
+
+void SessionTable::check_lobby(Nanoseconds now, bool close_all) {
+    for (const Pending& pending : lobby_) {
+        if (!close_all && now < pending.deadline) continue;
+        service_.worker(pending.record->worker).reactor().post([record = pending.record] {
+            if (record->channel != nullptr) record->channel->close("the initiator did not authenticate");
+        });
+    }
+}
+
+// ---- Logging in, by whoever may ---------------------------------------------------------------------------
+
 void SessionTable::log_in(Pending pending) {
     auto old = find(pending.login);
+    const std::string name = pending.record ? pending.record->name : std::string();
+    if (old != sessions_.end() && old->name != name)
+        return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
+                                "another initiator is logged in with this port id"});
     if (old != sessions_.end()) return fence(*old, std::move(pending));
     if (sessions_.size() >= kSessionsMax)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
@@ -73,6 +139,9 @@ void SessionTable::join(Pending pending) {
     if (session == sessions_.end() || session->closing)
         return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
                                 "no session of this initiator to join: log in as the only channel first"});
+    if (pending.record && (session->name != pending.record->name || session->epoch != pending.record->epoch))
+        return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
+                                "the session to join is not this initiator's, or has been replaced"});
     if (session->channels.size() >= kChannelsPerSession)
         return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
                                 fmt::format("a session has no more than {} channels", kChannelsPerSession)});
@@ -81,6 +150,9 @@ void SessionTable::join(Pending pending) {
 
 // N1.
 void SessionTable::fence(Session& session, Pending pending) {
+    if (pending.record && pending.record->epoch < session.epoch)
+        return refuse(
+            pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
     if (session.successor)
         refuse(*session.successor,
                {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
@@ -95,27 +167,45 @@ void SessionTable::start_session(Pending pending, wire::MultiChannelResult resul
     session.id = next_session_id_++;
     session.initiator = pending.login.initiator_port;
     session.target = pending.login.target_port;
-    session.epoch = next_epoch_++;
+    session.epoch = pending.record ? pending.record->epoch : next_epoch_++;
+    if (pending.record) session.name = pending.record->name;
     session.terms = pending.terms;
     session.fabric = service_.worker(0).lane(pending.fabric_index).fabric().caps().name;
     session.since = reactor_.now();
-    log::info("{}: {} initiator {} logged in over {}", pending.request->peer(),
-              pending.terms.extended ? "WSS" : "stock", to_string(session.initiator), session.fabric);
+    log::info("{}: {} initiator {}{}{} logged in over {}",
+              pending.record ? pending.record->peer : pending.request->peer(),
+              pending.terms.extended ? "WSS" : "stock", session.name, session.name.empty() ? "" : " ",
+              to_string(session.initiator), session.fabric);
     add_channel(session, std::move(pending), result);
     set_timer();
 }
 
 void SessionTable::add_channel(Session& session, Pending pending, wire::MultiChannelResult result) {
+    const bool accepted = pending.record != nullptr;
+    auto record = accepted ? pending.record : make_record(pending, session.epoch);
+    if (!accepted) record->name = to_string(session.initiator);
+    record->speaks = session.channels.empty();
+    record->session_id = session.id;
+    session.channels.push_back(record);
+    if (!accepted) return accept(pending, record, result);
+    service_.worker(record->worker).reactor().post([record] {
+        if (record->channel != nullptr) record->channel->admit();
+    });
+}
+
+std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending, uint64_t epoch) {
     auto record = std::make_shared<ChannelRecord>();
-    record->epoch = session.epoch;
+    record->epoch = epoch;
     record->worker = next_worker_++ % service_.workers();
     record->lane = pending.fabric_index;
     record->peer = pending.request->peer();
-    record->number = session.channels_made++;
-    record->session_id = session.id;
     record->terms = pending.terms;
     record->last_heard_ns = reactor_.now().count;
-    session.channels.push_back(record);
+    return record;
+}
+
+void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
+                          wire::MultiChannelResult result) {
     wire::LoginResponse response{.tag = pending.login.tag,
                                  .credits = record->terms.credits,
                                  .max_it_iu = record->terms.max_it_iu,
@@ -125,7 +215,8 @@ void SessionTable::add_channel(Session& session, Pending pending, wire::MultiCha
                                  .extended = record->terms.extended,
                                  .caps = record->terms.caps,
                                  .keepalive_ms = record->terms.keepalive_ms,
-                                 .session_epoch = record->terms.extended ? session.epoch : 0};
+                                 .session_epoch = record->terms.extended ? record->epoch : 0,
+                                 .boot_id = options_.boot_id};
     std::array<std::byte, sizeof(wss_srp_login_rsp)> accept_data;
     size_t length = wire::encode_login_response(response, accept_data);
     WSS_ASSERT(length == accept_data.size(), "a login response has one length");
@@ -149,12 +240,20 @@ void SessionTable::close_channels(Session& session, const char* why, bool gently
 }
 
 void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
+    if (record->session_id == 0) return leave_lobby(record);
     auto session = std::find_if(sessions_.begin(), sessions_.end(),
                                 [&](const Session& s) { return s.id == record->session_id; });
     WSS_ASSERT(session != sessions_.end(), "a session outlives its channels");
     std::erase(session->channels, record);
     session->past.add(record->counters);
-    if (session->channels.empty()) session_gone(session);
+    if (session->channels.empty()) return session_gone(session);
+    if (!record->speaks.exchange(false)) return;
+    // What changed since the old speaker fell silent was told to nobody: the new one says "look again".
+    const auto& heir = session->channels.front();
+    heir->speaks = true;
+    service_.worker(heir->worker).reactor().post([heir] {
+        if (heir->channel != nullptr) heir->channel->notify_everything();
+    });
 }
 
 void SessionTable::session_gone(Sessions::iterator session) {
@@ -168,14 +267,19 @@ void SessionTable::session_gone(Sessions::iterator session) {
         else
             start_session(std::move(*successor), wire::MultiChannelResult::kTerminated);
     }
-    if (stopping_ && sessions_.empty() && stopped_) std::exchange(stopped_, nullptr)();
+    finish_stop();
+}
+
+void SessionTable::finish_stop() {
+    if (stopping_ && sessions_.empty() && lobby_.empty() && stopped_) std::exchange(stopped_, nullptr)();
 }
 
 void SessionTable::stop(std::function<void()> done) {
     WSS_ASSERT(!stopping_, "stop() is called once");
     stopping_ = true;
-    if (sessions_.empty()) return done();
+    if (sessions_.empty() && lobby_.empty()) return done();
     stopped_ = std::move(done);
+    check_lobby(reactor_.now(), true);
     stop_gently_until_ = reactor_.now() + kStopGently;
     for (Session& session : sessions_) close_channels(session, "the target is shutting down", true);
     set_timer();
@@ -184,7 +288,8 @@ void SessionTable::stop(std::function<void()> done) {
 // ---- Time ------------------------------------------------------------------------------------------------
 
 void SessionTable::set_timer() {
-    if (!timer_.is_set() && !sessions_.empty()) reactor_.set(timer_, reactor_.now() + kSessionTick);
+    if (!timer_.is_set() && !(sessions_.empty() && lobby_.empty()))
+        reactor_.set(timer_, reactor_.now() + kSessionTick);
 }
 
 void SessionTable::tick(void* self) noexcept {
@@ -192,6 +297,7 @@ void SessionTable::tick(void* self) noexcept {
     const Nanoseconds now = table.reactor_.now();
     const bool gentle_is_over = table.stopping_ && now >= table.stop_gently_until_;
     if (gentle_is_over) table.stop_gently_until_ = now + kStopGently;
+    table.check_lobby(now, table.stopping_);
     for (Session& session : table.sessions_) {
         if (gentle_is_over) table.close_channels(session, "the target is shutting down", false);
         table.check_timeouts(session, now);
@@ -231,6 +337,8 @@ std::vector<SessionInfo> SessionTable::list() const {
     for (const Session& session : sessions_) {
         SessionInfo& info = sessions.emplace_back();
         info.initiator = to_string(session.initiator);
+        info.name = session.name.empty() ? info.initiator : session.name;
+        info.authenticated = !session.name.empty();
         info.target = to_string(session.target);
         info.fabric = session.fabric;
         info.epoch = session.epoch;

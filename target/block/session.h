@@ -12,6 +12,10 @@
 //      refused with a reason, and the next try finds the old session still closing.
 //  N2  The epoch grows with every login; a MULTI login joins the session of its nexus, whatever its epoch.
 //  N3  A WSS session whose channels were all silent for keepalive_ms is closed, when keep-alive was granted.
+//  N4  Where secrets are wanted, a connection is a stranger in the *lobby* until it has proven who it is: it
+//  has
+//      a channel, which takes nothing but authentication, and no session. Only then is it a login as in N1
+//      and N2. A nexus belongs to the name that opened it: others can neither end its session nor join it.
 #pragma once
 
 #include <array>
@@ -26,6 +30,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/reactor/reactor.h"
 #include "lib/wire/srp.h"
+#include "target/block/auth.h"
 #include "target/block/counters.h"
 #include "target/block/limits.h"
 #include "target/block/login.h"
@@ -43,20 +48,26 @@ struct ChannelRecord {
     size_t worker = 0;
     size_t lane = 0;
     std::string peer;
-    std::string initiator;
-    uint32_t number = 0;  // within the session
-    uint64_t session_id = 0;
     ChannelTerms terms;
+    // Of a channel that has to authenticate: the login as it came, and what is known.
+    std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
+    std::shared_ptr<const SecretBook> secrets;
+    // Set before the session admits the channel, which is at once where nobody authenticates.
+    std::string name;                     // that the initiator has proven; else its port id
+    std::atomic<uint64_t> session_id{0};  // 0: in the lobby
     // Written by the channel's reactor, read by anyone.
     Counters counters;
     std::atomic<int64_t> last_heard_ns{0};
     std::atomic<bool> established{false};
+    std::atomic<bool> speaks{false};  // notifies the initiator, for all channels of the session
     // The channel's reactor only; nullptr before it is made and after it died.
     Channel* channel = nullptr;
 };
 
 struct SessionInfo {
     std::string initiator;  // port id, hexadecimal
+    std::string name;       // proven, or the port id again
+    bool authenticated = false;
     std::string target;
     std::vector<std::string> peers;  // one per channel
     std::string fabric;
@@ -72,6 +83,8 @@ class SessionTable {
         LoginLimits limits;
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
+        std::shared_ptr<const SecretBook> secrets;  // nullptr: nobody authenticates
+        uint32_t boot_id = 0;                       // told to initiators; see Service::Options
     };
     SessionTable(Service& service, reactor::Reactor& reactor, Options options);
     ~SessionTable();
@@ -80,6 +93,10 @@ class SessionTable {
 
     // All of these on reactor 0.
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
+    // A channel of the lobby has proven to be `name`'s.
+    void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name);
+    // For logins from now on; sessions that exist stay. Not between nullptr and something.
+    void set_secrets(std::shared_ptr<const SecretBook> secrets) { secrets_ = std::move(secrets); }
     void channel_gone(const std::shared_ptr<ChannelRecord>& record);
     // Refuses new logins, lets commands in flight end, closes all. `done` on reactor 0, once.
     void stop(std::function<void()> done);
@@ -88,9 +105,10 @@ class SessionTable {
     size_t count() const noexcept { return sessions_.size(); }
 
   private:
-    // A connect request that is not answered yet.
+    // A login that is not granted yet: a connect request, or (N4) a channel that authenticates.
     struct Pending {
         std::unique_ptr<fabric::ConnectRequest> request;
+        std::shared_ptr<ChannelRecord> record;
         wire::LoginRequest login;
         ChannelTerms terms;
         size_t fabric_index = 0;
@@ -99,10 +117,10 @@ class SessionTable {
     struct Session {
         uint64_t id = 0;
         wire::PortId initiator{}, target{};
+        std::string name;  // proven; empty where nobody authenticates
         uint64_t epoch = 0;
         ChannelTerms terms;  // of its first channel
         std::string fabric;
-        uint32_t channels_made = 0;
         std::vector<std::shared_ptr<ChannelRecord>> channels;
         CounterTotals past;  // of channels that are gone
         Nanoseconds since;
@@ -112,6 +130,13 @@ class SessionTable {
     using Sessions = std::list<Session>;
 
     void refuse(Pending& pending, const Refusal& why);
+    void enter_lobby(Pending pending);
+    void leave_lobby(const std::shared_ptr<ChannelRecord>& record);
+    std::shared_ptr<ChannelRecord> make_record(const Pending& pending, uint64_t epoch);
+    void accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
+                wire::MultiChannelResult result);
+    void check_lobby(Nanoseconds now, bool close_all);
+    void finish_stop();
     Sessions::iterator find(const wire::LoginRequest& login);
     void log_in(Pending pending);
     void join(Pending pending);
@@ -130,6 +155,8 @@ class SessionTable {
     const Options options_;
 
     Sessions sessions_;
+    std::list<Pending> lobby_;  // N4; the deadline counts
+    std::shared_ptr<const SecretBook> secrets_;
     CounterTotals past_;  // of sessions that are gone
     uint64_t next_epoch_;
     uint64_t next_session_id_ = 1;

@@ -51,12 +51,7 @@ void Channel::submit(Request& request, io::Op op, uint64_t offset, uint64_t leng
 void Channel::storage_done(io::Request& io) noexcept {
     Request& request = *static_cast<Request*>(io.context);
     Channel& channel = *request.channel;
-    --channel.busy_;
-    if (!channel.running()) {
-        channel.release(request);
-        if (channel.dead()) channel.lane_.channel_died();
-        return;
-    }
+    if (!channel.take_back(request)) return;
     if (request.aborted) return channel.respond(request);
     if (io.error != 0) return channel.storage_failed(request);
     channel.storage_finished(request);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task management. Each initiator (nexus) has a task set of its own: ABORT TASK SET, CLEAR TASK SET and
-// LOGICAL UNIT RESET end the commands of the initiator that asks, on all of its channels, and nobody else's.
+// Task management. Each initiator (nexus) has a task set of its own (mode page 0A, TST = 001b): ABORT TASK
+// SET and CLEAR TASK SET end the commands of the initiator that asks, on all of its channels, and nobody
+// else's. LOGICAL UNIT RESET ends everybody's: others are told by TASK ABORTED (TAS = 1) and, where they take
+// them, by a unit attention.
 //
 // A request is answered when every command that it means is out of harm's way: neither the storage nor an
 // RDMA operation of it can still touch anything. Commands that are answered already (kSending) are not
@@ -20,11 +22,13 @@ void Channel::start_task_management(Request& request) noexcept {
     ++in_flight_;
     request.state = State::kAborting;
     request.is_task_management = true;
-    request.aborted = request.has_sense = request.answer_waits = request.locked = false;
+    request.tell_aborted = request.aborted = request.has_sense = request.answer_waits = request.locked =
+        false;
     request.unit = nullptr;
     request.status = wire::kGood;
     request.to_move = request.moved = request.in_given = request.out_taken = 0;
     request.data_is_volume = false;
+    request.ready_bytes = 0;
     request.command = {.tag = task.tag, .lun = task.lun};
     switch (task.function) {
         case WSS_SRP_TSK_ABORT_TASK:
@@ -35,7 +39,7 @@ void Channel::start_task_management(Request& request) noexcept {
         default:
             return respond_task(request, WSS_SRP_TSK_MGMT_NOT_SUPPORTED);
     }
-    if (worker_.units().find(task.lun) == nullptr) return respond_task(request, WSS_SRP_TSK_MGMT_FAILED);
+    if (find_unit(task.lun) == nullptr) return respond_task(request, WSS_SRP_TSK_MGMT_FAILED);
     Service& service = worker_.service();
     auto* job = new AbortJob{.left = static_cast<uint32_t>(service.workers()),
                              .home = worker_,
@@ -57,6 +61,10 @@ static bool means(const wire::TaskManagement& task, const Request& request) {
 void Channel::abort_tasks(AbortJob& job) noexcept {
     for (uint32_t i = 0; i < slots_; ++i)
         if (means(job.task, requests_[i])) abort(requests_[i], job);
+    if (record_->session_id != job.requester->session_id && !terms_.notify()) {
+        if (attentions_.size() <= job.task.lun) attentions_.resize(job.task.lun + 1);
+        attentions_[job.task.lun].add(scsi::Attention::kReset);
+    }
     // On its own channel the answer stands behind all that was posted before.
     if (job.requester != record_ && life_ != Life::kClosed && sends_outstanding_ > 0) fence_for(job);
 }
@@ -85,6 +93,7 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     }
     job.left.fetch_add(1, std::memory_order_relaxed);
     victim.abort_job = &job;
+    victim.tell_aborted = record_->session_id != job.requester->session_id;
     if (victim.state == State::kSending) return;
     victim.aborted = true;
     // Who waits for a buffer or a range has begun nothing. Others find out at their next step.

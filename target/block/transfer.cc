@@ -45,6 +45,7 @@ void Channel::fetched(Request& request) noexcept {
     if (request.state == State::kFetchingTable) return table_fetched(request);
     request.out_taken = request.to_move;
     counters_.written_bytes.add(request.to_move);
+    if (request.work != nullptr) return cached_data_here(request);
     if (request.data_is_volume) return respond_good(request);
     data_ready(request);
 }
@@ -105,9 +106,9 @@ static wire::Residual residual(uint32_t room, uint32_t used) {
 }
 
 bool Channel::can_fuse(const Request& request) const noexcept {
-    return terms_.fused() && request.status == wire::kGood && !request.is_task_management &&
-           request.in_given == request.command.in.length && request.out_taken == request.command.out.length &&
-           owed_ < WSS_FUSED_CREDIT_MASK;
+    return terms_.fused() && request.ready_bytes == 0 && request.status == wire::kGood &&
+           !request.is_task_management && request.in_given == request.command.in.length &&
+           request.out_taken == request.command.out.length && owed_ < WSS_FUSED_CREDIT_MASK;
 }
 
 uint32_t Channel::take_credits_to_return() noexcept {
@@ -123,7 +124,9 @@ bool Channel::build_answer(Request& request) noexcept {
     if (!build_data_writes(request, fused)) return false;
     if (!fused_into_data) {
         if (!has_room()) return false;
-        if (fused)
+        if (request.ready_bytes > 0)
+            build_ready(request);
+        else if (fused)
             build_fused(add(fabric::Op::kWriteImmediate, nullptr, 0, 0), request);
         else
             build_message(request);
@@ -197,6 +200,14 @@ void Channel::build_message(Request& request) noexcept {
         signal(work, 0);
 }
 
+// A message that stands in the slot as it shall go out. Returns no credit, as it cost none.
+void Channel::build_ready(Request& request) noexcept {
+    signal(add(fabric::Op::kSend, request.slot + kSlotAnswer, request.ready_bytes, arena_->lkey()),
+           reinterpret_cast<uint64_t>(&request));
+    request.answer_waits = true;
+    counters_.sends.add();
+}
+
 void Channel::build_short() noexcept {
     const bool inlined = sizeof(ShortBytes) <= inline_max_;
     while (short_count_ > 0 && has_room() && !short_busy_) {
@@ -244,6 +255,7 @@ void Channel::build() noexcept {
     build_short();
     while (Request* request = answers_.front())
         if (!build_answer(*request)) return;
+    build_notice();
     while (Request* request = fetches_.front())
         if (!build_reads(*request)) return;
 }

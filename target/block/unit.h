@@ -18,6 +18,10 @@
 #include "target/block/volume_regions.h"
 #include "target/volume/volume.h"
 
+namespace wss::se {
+struct CachedVolume;
+}
+
 namespace wss::block {
 
 // A range that is locked: writes that overlap it and have not begun wait in `Unit::held`.
@@ -30,7 +34,8 @@ struct Hold : ListNode<> {
 struct Unit {
     volume::OpenVolume* open = nullptr;
     const VolumeRegions* regions = nullptr;
-    std::byte* memory = nullptr;  // of a RAM volume
+    std::byte* memory = nullptr;         // of a RAM volume
+    se::CachedVolume* cached = nullptr;  // in the cache; nullptr: not, for all its life
     scsi::Device device;
     uint32_t users = 0;
     bool removed = false;
@@ -41,9 +46,10 @@ struct Unit {
 
     uint64_t lun() const { return open->volume().lun(); }
     // What may change at any time (V2), read once per command.
-    void refresh() noexcept {
+    // `may_write`: he who asks.
+    void refresh(bool may_write) noexcept {
         device.blocks = open->volume().blocks();
-        device.read_only = open->volume().read_only();
+        device.read_only = !may_write || open->volume().read_only();
     }
 };
 

@@ -28,6 +28,11 @@ Result<std::unique_ptr<Lane>> Lane::create(Worker& worker, fabric::Fabric& fabri
     auto admin = BufferPool::create(fabric, kAdminArena);
     if (!admin) return admin.status();
     lane->admin_buffers_ = std::move(*admin);
+    if (se::Cache* cache = worker.service().cache()) {
+        auto regions = cache->register_buffers(lane->buffers_->memory());
+        if (!regions) return regions.status();
+        lane->cache_regions_ = std::move(*regions);
+    }
     return lane;
 }
 
@@ -122,6 +127,10 @@ Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, r
     // The table moves behind the pollers: commands that arrive reach the storage in the same turn.
     reactor.remove(table);
     reactor.add(table);
+    if (se::Cache* cache = service.cache()) {
+        reactor.remove(*cache);
+        reactor.add(*cache);
+    }
     reactor.add(*worker);
     table.add_observer(*worker);
     table.for_each([&](volume::OpenVolume& volume) { worker->units_.add(volume); });
@@ -141,17 +150,31 @@ size_t Worker::poll() noexcept {
 }
 
 void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
-    if (change == volume::Change::kAdded) units_.add(volume);
+    if (se::Cache* cache = service_.cache()) tell_cache(*cache, change, volume);
+    if (change == volume::Change::kAdded && service_.cache() == nullptr) units_.add(volume);
     uint64_t lun = volume.volume().lun();
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, lun); });
     if (change == volume::Change::kRemoved) units_.remove(volume);
 }
 
+void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume) {
+    if (change == volume::Change::kAdded) {
+        Unit& unit = units_.add(volume);
+        unit.cached = cache.add_volume(volume);
+        // The memory of engines forgets.
+        if (unit.cached != nullptr) unit.device.volatile_cache = true;
+    }
+    Unit* unit = change == volume::Change::kRemoved ? units_.find(volume.volume().lun()) : nullptr;
+    if (unit != nullptr && unit->cached != nullptr) cache.remove_volume(*unit->cached);
+}
+
 void Worker::abort_tasks(AbortJob& job) noexcept {
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) {
-            if (channel.record().session_id == job.requester->session_id) channel.abort_tasks(job);
+            if (job.task.function == WSS_SRP_TSK_LUN_RESET ||
+                channel.record().session_id == job.requester->session_id)
+                channel.abort_tasks(job);
         });
     job.drop();
 }

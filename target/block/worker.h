@@ -40,7 +40,7 @@ struct AbortJob {
     void drop() noexcept;
 };
 
-class Lane {
+class Lane final : public se::BufferHome {
   public:
     static Result<std::unique_ptr<Lane>> create(Worker& worker, fabric::Fabric& fabric, size_t index,
                                                 size_t arena_bytes);
@@ -54,6 +54,9 @@ class Lane {
     fabric::Poller& poller() noexcept { return *poller_; }
     BufferPool& buffers() noexcept { return *buffers_; }
     BufferPool& admin_buffers() noexcept { return *admin_buffers_; }
+    // What the cache knows of buffers(); nullptr without a cache.
+    const se::BufferRegions* cache_regions() const noexcept { return cache_regions_.get(); }
+    void give_back(std::byte* buffer, uint32_t bytes) noexcept override { buffers_->give(buffer, bytes); }
 
     // Makes a channel; when that fails, rejects the peer and reports the channel gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
@@ -87,6 +90,7 @@ class Lane {
     std::unique_ptr<fabric::Poller> poller_;
     std::unique_ptr<BufferPool> buffers_;
     std::unique_ptr<BufferPool> admin_buffers_;
+    std::unique_ptr<se::BufferRegions> cache_regions_;
     List<Request> waiting_;
     List<Request> admin_waiting_;
     List<Channel, Channel> channels_;
@@ -129,6 +133,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
         : service_(service), index_(index), reactor_(reactor), table_(table) {}
     void hold_is_quiet(uint64_t lock_id) noexcept;
+    void tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume);
 
     Service& service_;
     const size_t index_;

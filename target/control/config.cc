@@ -7,6 +7,7 @@
 #include "lib/base/config.h"
 #include "lib/base/size.h"
 #include "lib/base/suggest.h"
+#include "target/volume/access.h"
 
 namespace wss::control {
 
@@ -36,6 +37,7 @@ void describe_volume(ConfigSchema& row, VolumeOptions& volume) {
                [&volume] { return check_block_size(volume.block_size); });
     row.flag("read_only", volume.read_only);
     row.flag("create", volume.create);
+    row.texts("access", volume.access);
 }
 
 void describe(ConfigSchema& schema, TargetConfig& config) {
@@ -43,8 +45,23 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.number("reactors", config.reactors, 0, kReactorsMax);
     schema.text("control", config.control);
     schema.text("state", config.state);
+    schema.text("name", config.name, [&config] { return volume::check_name(config.name); });
+    schema.text("secrets", config.secrets);
+    schema.flag("auth_off", config.auth_off);
+    schema.text("metrics", config.metrics);
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
+    schema.texts("cache_listen", config.cache_listen);
+    schema.size("cache_line", config.cache_line);
+    schema.text("cache_policy", config.cache_policy);
     schema.number("drain_seconds", config.drain_seconds, 1, kDrainSecondsMax);
+    schema.texts("kv_listen", config.kv.listen);
+    schema.texts("kv_map", config.kv.map);
+    schema.number("kv_partition", config.kv.partition, 0, 255);
+    schema.size("kv_memory", config.kv.memory);
+    schema.text("kv_durability", config.kv.durability);
+    schema.text("kv_directory", config.kv.directory);
+    schema.number("kv_window_ms", config.kv.window_ms, 10, 3'600'000);
+    schema.number("kv_terminate_ms", config.kv.terminate_ms, 1, 3'600'000);
     schema.tables("volume",
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
 }
@@ -84,9 +101,16 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
 }
 
 Status check_target_config(const TargetConfig& config) {
+    // A target that only holds keys has no volumes and needs no address for them.
+    if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
     if (config.listen.empty())
         return failure(Code::kInvalid,
                        "no address to listen on: give --listen, for example rdma://0.0.0.0:5555");
+    if (!config.cache_listen.empty() && config.reactors > 1)
+        return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", config.reactors);
+    const uint64_t line = config.cache_line;
+    if (line < 4096 || line > 256 * 1024 || (line & (line - 1)) != 0)
+        return failure(Code::kInvalid, "cache_line: {} is no power of two from 4K to 256K", line);
     std::set<std::string_view> addresses, names;
     for (const std::string& address : config.listen)
         if (!addresses.insert(address).second)
@@ -94,14 +118,29 @@ Status check_target_config(const TargetConfig& config) {
     for (const VolumeOptions& volume : config.volumes)
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
+    if (config.auth_off && !config.secrets.empty())
+        return failure(Code::kInvalid, "secrets and auth_off exclude each other: give one of the two");
     if (config.volumes.size() > volume::kVolumesMax)
         return failure(Code::kInvalid, "{} volumes are more than the {} possible", config.volumes.size(),
                        volume::kVolumesMax);
-    if (config.volumes.empty() && config.control.empty() && config.state.empty())
+    if (config.volumes.empty() && config.control.empty() && config.state.empty() && config.kv.listen.empty())
         return failure(
             Code::kInvalid,
             "nothing to serve: give --volume NAME=BACKEND, or a control socket to create volumes by");
     return Status::ok();
+}
+
+Status apply_access_rule(std::string_view text, TargetConfig& config) {
+    const size_t colon = text.find(':');
+    const std::string_view name = text.substr(0, colon);
+    if (colon == std::string_view::npos)
+        return failure(Code::kInvalid, "--access {}: write VOLUME:INITIATOR=rw", text);
+    for (VolumeOptions& volume : config.volumes) {
+        if (volume.name != name) continue;
+        volume.access.emplace_back(text.substr(colon + 1));
+        return volume::AccessList::parse(volume.access).status().within("--access");
+    }
+    return failure(Code::kInvalid, "--access {}: there is no --volume {}", text, name);
 }
 
 Result<VolumeOptions> parse_volume_option(std::string_view text) {

@@ -9,6 +9,7 @@
 
 #include "lib/base/paths.h"
 #include "lib/base/status.h"
+#include "target/kv/options.h"
 #include "target/volume/options.h"
 
 namespace wss::control {
@@ -18,11 +19,20 @@ struct TargetConfig {
     uint32_t reactors = 0;                         // 0: as many as the machine makes sensible
     std::string control = default_control_path();  // "": no control socket
     std::string state;                             // "": nothing is remembered
+    std::string name;       // of the target, told to initiators that authenticate; "": the host's
+    std::string secrets;    // file of NAME:SECRET lines; "": nobody authenticates
+    bool auth_off = false;  // ... and that is meant
+    std::string metrics;    // HOST:PORT where Prometheus asks; "": nowhere
     std::string log_level = "info";
+    std::vector<std::string> cache_listen;       // where cache engines join; empty: no cache
+    uint64_t cache_line = 64 * 1024;             // bytes
+    std::string cache_policy = "write-through";  // of volumes for which wssctl set none
     uint32_t drain_seconds = 30;                 // how long shutdown waits for I/O in flight
+    kvpart::KvOptions kv;
     std::vector<volume::VolumeOptions> volumes;  // all `declared`
 };
 
+constexpr uint16_t kCachePort = 5556;  // where cache engines join
 constexpr uint32_t kReactorsMax = 64;
 constexpr uint32_t kDrainSecondsMax = 3600;
 
@@ -36,5 +46,8 @@ Status check_target_config(const TargetConfig& config);
 
 // "NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]", the form of --volume.
 Result<volume::VolumeOptions> parse_volume_option(std::string_view text);
+
+// "VOLUME:INITIATOR=rw|ro|none", the form of --access, for a volume of `config`.
+Status apply_access_rule(std::string_view text, TargetConfig& config);
 
 }  // namespace wss::control

@@ -55,6 +55,16 @@ class Params {
         value = *parsed;
         return *this;
     }
+    Params& texts(const char* key, std::vector<std::string>& values, Presence presence = kOptional) {
+        const nlohmann::json* found = find(key, presence);
+        if (found == nullptr) return *this;
+        if (!found->is_array()) return fail(fmt::format("{} must be a list of texts", key));
+        for (const nlohmann::json& item : *found) {
+            if (!item.is_string()) return fail(fmt::format("{} must be a list of texts", key));
+            values.push_back(item.get<std::string>());
+        }
+        return *this;
+    }
     // The first thing that was wrong.
     Status finish() {
         if (!params_.is_object()) return status_;

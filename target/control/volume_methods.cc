@@ -35,6 +35,7 @@ json to_json(const VolumeInfo& info) {
             {"block_size", info.block_size},
             {"read_only", info.read_only},
             {"declared", info.declared},
+            {"access", info.access},
             {"state", info.removing ? "removing" : "live"}};
 }
 
@@ -51,6 +52,7 @@ Result<json> create(VolumeSet& volumes, const json& json_params) {
     params.text("name", options.name, Params::kRequired).text("backend", options.backend, Params::kRequired);
     params.size("size", options.size).size("block_size", block_size);
     params.flag("read_only", options.read_only).flag("create", options.create);
+    params.texts("access", options.access);
     WSS_TRY(params.finish());
     if (block_size > UINT32_MAX) return failure(Code::kInvalid, "block_size must be 512 or 4096");
     options.block_size = static_cast<uint32_t>(block_size);
@@ -90,6 +92,16 @@ Result<json> set(VolumeSet& volumes, const json& json_params) {
     return answer_with(volumes, name);
 }
 
+Result<json> access(VolumeSet& volumes, const json& json_params) {
+    std::string name;
+    std::vector<std::string> words;
+    const bool change = json_params.is_object() && json_params.contains("access");
+    Params params(json_params);
+    WSS_TRY(params.text("name", name, Params::kRequired).texts("access", words).finish());
+    if (change) WSS_TRY(volumes.set_access(name, words));
+    return answer_with(volumes, name);
+}
+
 json list(const VolumeSet& volumes) {
     json all = json::array();
     for (const VolumeInfo& info : volumes.list()) all.push_back(to_json(info));
@@ -105,7 +117,8 @@ json statistics(const VolumeSet& volumes) {
 }  // namespace
 
 void add_volume_methods(Methods& methods, VolumeSet& volumes) {
-    methods.add("volume.create", "name, backend, [size], [block_size], [read_only], [create]: a new volume",
+    methods.add("volume.create",
+                "name, backend, [size], [block_size], [read_only], [create], [access]: a new volume",
                 [&](const json& params) { return create(volumes, params); });
     methods.add("volume.resize", "name, size: makes it larger or smaller",
                 [&](const json& params) { return resize(volumes, params); });
@@ -113,6 +126,8 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
                 [&](const json& params) { return remove(volumes, params); });
     methods.add("volume.set", "name, read_only: changes what can be changed while it is served",
                 [&](const json& params) { return set(volumes, params); });
+    methods.add("volume.access", "name, [access]: who may read and write; [] is everyone",
+                [&](const json& params) { return access(volumes, params); });
     methods.add("volume.list", "all volumes, in order of LUN", [&](const json& params) -> Result<json> {
         WSS_TRY(Params(params).finish());
         return list(volumes);

@@ -2,16 +2,19 @@
 #include "target/daemon/daemon.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
 #include "target/block/volume_regions.h"
 #include "target/daemon/session_methods.h"
+#include "target/daemon/target_metrics.h"
 
 namespace wss::daemon {
 
@@ -34,6 +37,14 @@ static std::string machine_id() {
     return id;
 }
 
+// Which boot of this machine it is, never 0; 0 where Linux does not say.
+static uint32_t boot_id() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    if (!std::getline(file, id)) return 0;
+    return static_cast<uint32_t>(std::hash<std::string>{}(id)) | 1;
+}
+
 // Session epochs grow over restarts, as long as the time of day does.
 static uint64_t epoch_base() {
     return static_cast<uint64_t>(std::time(nullptr)) << 24;
@@ -52,12 +63,57 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const control::TargetConfig& confi
 }
 
 Status Daemon::run_start() {
+    WSS_TRY(kvpart::check_options(config_.kv));
+    if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
+    if (!config_.kv.listen.empty()) {
+        auto kv = kvpart::KvPart::start(config_.kv);
+        if (!kv) return kv.status();
+        kv_ = std::move(*kv);
+    }
+    return start_control();
+}
+
+Status Daemon::start_block() {
+    WSS_TRY(load_secrets());
     WSS_TRY(open_fabrics());
     WSS_TRY(create_service());
     start_threads();
     WSS_TRY(open_volumes());
     WSS_TRY(listen());
-    return start_control();
+    warn_if_open();
+    return start_metrics();
+}
+
+static std::string host_name() {
+    char name[256] = {};
+    return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config) {
+    auto secrets = read_secrets(config.secrets);
+    if (!secrets) return secrets.status();
+    std::string name = config.name.empty() ? host_name() : config.name;
+    return std::make_shared<const block::SecretBook>(std::move(name), std::move(*secrets));
+}
+
+Status Daemon::load_secrets() {
+    if (config_.secrets.empty()) return Status::ok();
+    auto book = read_secret_book(config_);
+    if (!book) return book.status().within("secrets");
+    secrets_ = std::move(*book);
+    return Status::ok();
+}
+
+// Loudly, unless it cannot be reached from elsewhere.
+void Daemon::warn_if_open() const {
+    if (secrets_ != nullptr)
+        return log::info("authentication is on: {} initiator{} known", secrets_->size(),
+                         secrets_->size() == 1 ? " is" : "s are");
+    if (config_.auth_off)
+        return log::warning("AUTHENTICATION IS OFF, as configured: whoever reaches this target may use it");
+    log::warning(
+        "AUTHENTICATION IS OFF: whoever reaches this target may read and write its volumes; give --secrets "
+        "FILE, or --auth-off to say that it is meant");
 }
 
 Status Daemon::open_fabrics() {
@@ -76,12 +132,20 @@ Status Daemon::open_fabrics() {
     return Status::ok();
 }
 
+static constexpr uint32_t kCapsWithCache = WSS_CAP_ALL | WSS_CAP_CACHE;
+
 Status Daemon::create_service() {
-    const size_t count = config_.reactors > 0 ? config_.reactors : default_reactors();
+    const bool cached = !config_.cache_listen.empty();
+    const size_t count = cached ? 1 : config_.reactors > 0 ? config_.reactors : default_reactors();
     std::vector<reactor::Reactor*> reactors;
     for (size_t i = 0; i < count; ++i) {
         reactors_.push_back(std::make_unique<reactor::Reactor>(clock_));
         reactors.push_back(reactors_.back().get());
+    }
+    if (cached) {
+        auto cache = CachePart::create(config_, *reactors_[0]);
+        if (!cache) return cache.status();
+        cache_ = std::move(*cache);
     }
     std::vector<fabric::Fabric*> fabrics;
     for (auto& fabric : fabrics_) fabrics.push_back(fabric.get());
@@ -91,7 +155,12 @@ Status Daemon::create_service() {
     options.extend = block::VolumeRegions::factory(fabrics);
     options.wait = from_s(config_.drain_seconds);
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
-    auto service = block::Service::create(reactors, *volumes_, fabrics, {.epoch_base = epoch_base()});
+    auto service = block::Service::create(reactors, *volumes_, fabrics,
+                                          {.limits = {.caps = cached ? kCapsWithCache : WSS_CAP_ALL},
+                                           .epoch_base = epoch_base(),
+                                           .cache = cached ? &cache_->cache() : nullptr,
+                                           .secrets = secrets_,
+                                           .boot_id = boot_id()});
     if (!service) return service.status();
     service_ = std::move(*service);
     return Status::ok();
@@ -110,6 +179,10 @@ Status Daemon::open_volumes() {
     return Status::ok();
 }
 
+static bool is_loopback(const std::string& host) {
+    return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
 Status Daemon::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
         auto promise = std::make_shared<std::promise<Result<fabric::Address>>>();
@@ -119,25 +192,51 @@ Status Daemon::listen() {
         auto bound = future.get();
         if (!bound) return bound.status().within("listen on " + wanted_[i].to_string());
         bound_.push_back(*bound);
+        if (wanted_[i].scheme == fabric::Scheme::kRdma && is_loopback(wanted_[i].host))
+            log::warning(
+                "{}: nobody can reach this over most RDMA devices, this machine neither: listen on the "
+                "address of "
+                "an RDMA interface (rdma link), or on tcp:// or shm://",
+                wanted_[i].to_string());
     }
+    if (cache_ != nullptr) return cache_->listen();
     return Status::ok();
 }
 
 Status Daemon::start_control() {
     if (config_.control.empty()) return Status::ok();
     control::add_basic_methods(methods_, "wss-target", kVersion);
-    control::add_volume_methods(methods_, *volumes_);
-    add_session_methods(methods_, *service_);
+    if (service_ != nullptr) {
+        control::add_volume_methods(methods_, *volumes_);
+        add_session_methods(methods_, *service_);
+        add_auth_methods(methods_, *service_, config_);
+    }
+    if (cache_ != nullptr) cache_->add_methods(methods_);
+    if (kv_ != nullptr)
+        methods_.add_statistics("kv",
+                                [this] { return nlohmann::json::parse(kv_->info_json(), nullptr, false); });
     auto server = control::Server::start(config_.control, methods_);
     if (!server) return server.status();
     control_ = std::move(*server);
     return Status::ok();
 }
 
+Status Daemon::start_metrics() {
+    if (config_.metrics.empty()) return Status::ok();
+    exporter_ = std::make_unique<metrics::Exporter>();
+    add_target_metrics(*exporter_, *service_, *volumes_, cache_.get());
+    return exporter_->start(config_.metrics);
+}
+
 Status Daemon::stop() {
     control_.reset();
+    exporter_.reset();
+    if (kv_ != nullptr) WSS_TRY(kv_->stop(config_.drain_seconds));
     if (threads_.empty()) return Status::ok();
     if (service_ != nullptr) WSS_TRY(stop_service());
+    // Before the volumes close: what is dirty goes there.
+    if (cache_ != nullptr)
+        if (Status home = cache_->stop(config_.drain_seconds); !home) log::error("{}", home.to_string());
     if (volumes_ != nullptr) {
         Status closed = volumes_->close_all();
         if (!closed) return closed.within("closing the volumes");
@@ -166,13 +265,17 @@ Daemon::~Daemon() {
     WSS_ASSERT(threads_.empty(), "stop() comes first");
     service_.reset();
     volumes_.reset();
+    cache_.reset();
 }
 
 std::string Daemon::describe() const {
     std::string text;
     for (const auto& address : bound_) text += (text.empty() ? "" : ", ") + address.to_string();
+    if (kv_ != nullptr) text += (text.empty() ? "" : ", ") + kv_->describe();
+    if (volumes_ == nullptr) return text;
     size_t count = volumes_->count();
-    return text + fmt::format(", {} volume{}", count, count == 1 ? "" : "s");
+    text += fmt::format(", {} volume{}", count, count == 1 ? "" : "s");
+    return cache_ == nullptr ? text : text + cache_->describe();
 }
 
 }  // namespace wss::daemon

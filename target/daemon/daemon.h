@@ -2,9 +2,10 @@
 // Daemon: a target in one process. Owns the reactors and their threads, the fabrics, the volumes, the block
 // service and the control socket; starts them in order and stops them in the opposite one.
 //
-//   start   fabrics → reactors → volume set → block service → threads → volumes → listeners → control socket
-//   stop    control socket → block service (listeners, sessions) → volumes → threads → the rest by
-//   destructors
+//   start   fabrics → reactors → cache → volume set → block service → threads → volumes → listeners → control
+//           socket
+//   stop    control socket → block service (listeners, sessions) → cache → volumes → threads → the rest by
+//           destructors
 //
 // Volumes come before listeners: who can connect finds them. A start that fails undoes what it did.
 //
@@ -22,6 +23,9 @@
 #include "target/block/service.h"
 #include "target/control/config.h"
 #include "target/control/server.h"
+#include "target/daemon/cache_part.h"
+#include "target/kv/kv_part.h"
+#include "target/metrics/exporter.h"
 #include "target/volume/volume_set.h"
 
 namespace wss::daemon {
@@ -47,11 +51,15 @@ class Daemon {
   private:
     explicit Daemon(const control::TargetConfig& config) : config_(config) {}
     Status open_fabrics();
+    Status load_secrets();
+    void warn_if_open() const;
     Status create_service();
     void start_threads();
     Status open_volumes();
     Status listen();
+    Status start_block();
     Status start_control();
+    Status start_metrics();
     Status run_start();
     Status stop_service();
     void stop_threads();
@@ -61,12 +69,16 @@ class Daemon {
     std::vector<fabric::Address> wanted_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;  // one per listen address
     std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
+    std::unique_ptr<CachePart> cache_;  // nullptr: no cache
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::unique_ptr<block::Service> service_;
+    std::shared_ptr<const block::SecretBook> secrets_;  // as of the start
     std::vector<std::thread> threads_;
     std::vector<fabric::Address> bound_;
+    std::unique_ptr<kvpart::KvPart> kv_;  // nullptr: no key-value service
     control::Methods methods_;
     std::unique_ptr<control::Server> control_;
+    std::unique_ptr<metrics::Exporter> exporter_;
 };
 
 }  // namespace wss::daemon

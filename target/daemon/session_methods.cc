@@ -4,6 +4,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/log.h"
 #include "target/control/params.h"
 
 namespace wss::daemon {
@@ -37,11 +38,14 @@ static json capabilities(uint32_t caps) {
     if (caps & WSS_CAP_FUSED_COMPLETION) names.push_back("fused-completion");
     if (caps & WSS_CAP_KEEPALIVE) names.push_back("keepalive");
     if (caps & WSS_CAP_NOTIFY) names.push_back("notify");
+    if (caps & WSS_CAP_AUTHENTICATE) names.push_back("authenticate");
     return names;
 }
 
 static json to_json(const block::SessionInfo& session) {
     return {{"initiator", session.initiator},
+            {"name", session.name},
+            {"authenticated", session.authenticated},
             {"target", session.target},
             {"fabric", session.fabric},
             {"peers", session.peers},
@@ -66,6 +70,32 @@ static json statistics(block::Service& service) {
     auto totals = ask_reactor<block::CounterTotals>([&](auto take) { service.total(std::move(take)); });
     if (!totals) return json{{"error", totals.status().to_string()}};
     return to_json(*totals);
+}
+
+// Secrets can be changed while the target runs, not whether it wants them: that is a decision for a start.
+static Result<json> reload_secrets(block::Service& service, const control::TargetConfig& config,
+                                   const json& params) {
+    WSS_TRY(control::Params(params).finish());
+    if (config.secrets.empty())
+        return failure(Code::kInvalid,
+                       "this target was started without secrets: start it with --secrets FILE");
+    auto book = read_secret_book(config);
+    if (!book) return book.status().within("nothing is changed");
+    const size_t count = (*book)->size();
+    service.set_secrets(std::move(*book));
+    log::info("secrets read again: {} initiators are known; sessions that exist stay", count);
+    return json{{"authentication", "on"}, {"initiators", count}};
+}
+
+void add_auth_methods(control::Methods& methods, block::Service& service,
+                      const control::TargetConfig& config) {
+    methods.add("auth.show", "whether initiators must authenticate",
+                [&config](const json& params) -> Result<json> {
+                    WSS_TRY(control::Params(params).finish());
+                    return json{{"authentication", config.secrets.empty() ? "off" : "on"}};
+                });
+    methods.add("auth.reload", "reads the file of secrets again",
+                [&](const json& params) { return reload_secrets(service, config, params); });
 }
 
 void add_session_methods(control::Methods& methods, block::Service& service) {

@@ -58,19 +58,26 @@ void identification(const Call& call) {
     constexpr uint8_t kUnit = 0, kPort = 1;
     constexpr uint8_t kVendorType = 1, kNaaType = 3, kRelativePortType = 4;
     constexpr size_t kVendorBytes = 8;
-    constexpr size_t kNameMax = 255 - kVendorBytes;
+    constexpr size_t kIdentityBytes = 17;
+    constexpr size_t kNameMax = 255 - kVendorBytes - kIdentityBytes;
     constexpr uint64_t kNaaLocallyAssigned = 3;
     Answer& out = call.answer;
     const Device& device = call.device;
 
     designator(out, kBinary, kUnit, kNaaType, 8);
-    out.u64(kNaaLocallyAssigned << 60 | (device.wwid & kWwidMask));
+    const uint64_t naa = kNaaLocallyAssigned << 60 | (device.wwid & kWwidMask);
+    out.u64(naa);
 
     std::string_view name = device.name.substr(0, kNameMax);
     bool is_ascii = std::ranges::all_of(name, [](char c) { return uint8_t(c) < 0x80; });
-    designator(out, is_ascii ? kAscii : kUtf8, kUnit, kVendorType, kVendorBytes + name.size());
+    designator(out, is_ascii ? kAscii : kUtf8, kUnit, kVendorType,
+               kVendorBytes + name.size() + kIdentityBytes);
     out.ascii(kVendor, kVendorBytes);
     out.ascii(name, name.size());
+    // Stock initiators may prefer this designator to the first: it must tell volumes of one name apart as
+    // well.
+    out.u8(':');
+    for (int shift = 60; shift >= 0; shift -= 4) out.u8(uint8_t("0123456789abcdef"[naa >> shift & 0xf]));
 
     designator(out, kBinary, kPort, kRelativePortType, 4);
     out.u16(0);

@@ -23,10 +23,14 @@ void caching(const Device& device, PageBytes& page) {
 
 void control(const Device& device, PageBytes& page) {
     constexpr uint8_t kDescriptorSense = 0x04;
+    constexpr uint8_t kTaskSetPerNexus = 0x20;    // TST = 001b
+    constexpr uint8_t kTaskAbortedStatus = 0x40;  // TAS
     constexpr uint8_t kUnrestrictedReordering = 0x10;
     constexpr uint16_t kBusyTimeoutUnlimited = 0xffff;
     if (sense_format(device) == wire::SenseFormat::kDescriptor) page[0] |= kDescriptorSense;
+    page[0] |= kTaskSetPerNexus;
     page[1] = kUnrestrictedReordering;
+    page[3] = kTaskAbortedStatus;
     page[6] = kBusyTimeoutUnlimited >> 8;
     page[7] = kBusyTimeoutUnlimited & 0xff;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/status.h"
 
@@ -27,8 +28,9 @@ struct VolumeOptions {
     uint64_t size = 0;        // bytes; 0: as large as the backend is
     uint32_t block_size = 0;  // 512 or 4096; 0: 512, or 4096 where the backend can do no less
     bool read_only = false;
-    bool create = false;    // the file may be created
-    bool declared = false;  // by configuration: its owner re-creates it at each start
+    bool create = false;              // the file may be created
+    std::vector<std::string> access;  // "INITIATOR=rw|ro|none" (access.h); none: everyone may write
+    bool declared = false;            // by configuration: its owner re-creates it at each start
     bool operator==(const VolumeOptions&) const = default;
 };
 

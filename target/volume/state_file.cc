@@ -2,6 +2,7 @@
 #include "target/volume/state_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "target/volume/access.h"
 
 namespace wss::volume {
 
@@ -69,6 +72,16 @@ bool parse_wwid(const std::string& text, uint64_t& wwid) {
     return error == std::errc() && end == text.data() + text.size() && wwid != 0 && wwid <= kWwidMask;
 }
 
+bool take(const Json& object, const char* key, std::vector<std::string>& values) {
+    auto found = object.find(key);
+    if (found == object.end() || !found->is_array()) return false;
+    for (const Json& value : *found) {
+        if (!value.is_string()) return false;
+        values.push_back(value.get<std::string>());
+    }
+    return AccessList::parse(values).is_ok();
+}
+
 Json to_json(const StoredVolume& volume) {
     Json json{{"name", volume.options.name},
               {"lun", volume.identity.lun},
@@ -76,6 +89,7 @@ Json to_json(const StoredVolume& volume) {
               {"declared", volume.options.declared}};
     if (volume.resized != 0) json["resized"] = volume.resized;
     if (volume.write_protected) json["write_protected"] = true;
+    if (volume.access_changed || !volume.options.declared) json["access"] = volume.options.access;
     if (volume.options.declared) return json;
     json["backend"] = volume.options.backend;
     json["size"] = volume.options.size;
@@ -94,6 +108,11 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
         fine = take(json, "backend", options.backend) && take(json, "size", options.size) &&
                take(json, "block_size", block_size) && take(json, "read_only", options.read_only);
     if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
+    // Files of before access lists have none.
+    if (fine && json.contains("access")) {
+        fine = take(json, "access", options.access);
+        volume.access_changed = options.declared;
+    }
     if (fine && json.contains("write_protected"))
         fine = take(json, "write_protected", volume.write_protected);
     if (!fine) return damaged(path, "volume {} has a missing or wrong field", index);
@@ -187,6 +206,32 @@ Result<std::vector<StoredVolume>> read_state_file(const std::string& path) {
     if (!text) return text.status();
     if (text->empty()) return std::vector<StoredVolume>();
     return parse_state(*text, path);
+}
+
+Result<std::unique_ptr<StateLock>> StateLock::take(const std::string& path) {
+    const std::string beside = path + ".lock";
+    int fd = ::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return file_error(beside, "create it");
+    std::unique_ptr<StateLock> lock(new StateLock(fd));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) return file_error(beside, "lock it");
+        char owner[32] = {};
+        ssize_t got = pread(fd, owner, sizeof owner - 1, 0);
+        return failure(
+            Code::kBusy,
+            "state file {} is used by another wss-target{}{}: give each its own --state, or stop that "
+            "one",
+            path, got > 0 ? ", process " : "", owner);
+    }
+    const std::string self = std::to_string(getpid());
+    // For the message above only.
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) < 0)
+        return file_error(beside, "write it");
+    return lock;
+}
+
+StateLock::~StateLock() {
+    ::close(fd_);
 }
 
 Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes) {

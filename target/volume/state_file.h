@@ -6,6 +6,7 @@
 // that cannot be understood is an error that says where; nothing overwrites it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,27 @@ struct StoredVolume {
     Identity identity;
     uint64_t resized = 0;          // size given at run time; 0: never
     bool write_protected = false;  // made read-only at run time
+    bool access_changed = false;  // at run time, to options.access, which counts for declared volumes as well
     bool operator==(const StoredVolume&) const = default;
 };
 
 // A file that does not exist holds no volumes.
 Result<std::vector<StoredVolume>> read_state_file(const std::string& path);
 Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes);
+
+// One process at a time uses a state file: two would each forget what the other made. Lasts as long as the
+// object, or the process; a file beside the state file carries it, because that one is replaced.
+class StateLock {
+  public:
+    static Result<std::unique_ptr<StateLock>> take(const std::string& path);
+    ~StateLock();
+    StateLock(const StateLock&) = delete;
+    StateLock& operator=(const StateLock&) = delete;
+
+  private:
+    explicit StateLock(int fd) : fd_(fd) {}
+    const int fd_;
+};
 
 // The file's text and back, for the two above and for tests.
 std::string format_state(const std::vector<StoredVolume>& volumes);

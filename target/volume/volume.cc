@@ -41,6 +41,8 @@ std::string_view to_string(Change change) {
             return "resized";
         case Change::kReadOnly:
             return "read-only changed";
+        case Change::kAccess:
+            return "access changed";
     }
     return "unknown";
 }

@@ -39,6 +39,7 @@
 #include "lib/base/status.h"
 #include "lib/io/backend.h"
 #include "lib/reactor/reactor.h"
+#include "target/volume/access.h"
 #include "target/volume/extension.h"
 #include "target/volume/options.h"
 
@@ -106,11 +107,14 @@ class Volume {
 // One reactor's way into a volume.
 class OpenVolume : public ListNode<> {
   public:
-    explicit OpenVolume(std::shared_ptr<const Volume> volume) : volume_(std::move(volume)) {}
+    OpenVolume(std::shared_ptr<const Volume> volume, std::shared_ptr<const AccessList> access)
+        : volume_(std::move(volume)), access_(std::move(access)) {}
     ~OpenVolume();
 
     const Volume& volume() const { return *volume_; }
     io::Queue& queue() { return *queue_; }
+    // May change between turns; observers hear kAccess.
+    const AccessList& access() const noexcept { return *access_; }
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
 
@@ -128,6 +132,7 @@ class OpenVolume : public ListNode<> {
     bool idle() const { return users_ == 0 && (queue_ == nullptr || queue_->in_flight() == 0); }
 
     std::shared_ptr<const Volume> volume_;
+    std::shared_ptr<const AccessList> access_;
     std::unique_ptr<io::Queue> queue_;
     Counters counters_;
     uint32_t users_ = 0;
@@ -135,7 +140,7 @@ class OpenVolume : public ListNode<> {
     std::function<void()> gone_;  // set with closing_
 };
 
-enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly };
+enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly, kAccess };
 std::string_view to_string(Change change);
 
 // Hears, on the reactor's thread, what happened to a volume of its table. May not add or remove observers.

@@ -20,7 +20,9 @@ struct VolumeSet::Record {
     // Immutable.
     VolumeOptions options;         // as asked for; `volume` has what came of it
     bool write_protected = false;  // by an earlier set_read_only()
+    bool grow = true;              // a file that is too short is made longer
     Identity identity;
+    std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
     // Set by the thread that creates it, before any reactor sees it.
     std::shared_ptr<Volume> volume;
     std::vector<std::unique_ptr<OpenVolume>> opens;
@@ -113,9 +115,16 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
     auto record = std::make_shared<Record>();
     record->options = options;
     if (auto known = known_.find(options.name); known != known_.end()) {
-        if (known->second.resized != 0) record->options.size = known->second.resized;
+        if (known->second.resized != 0) {
+            record->options.size = known->second.resized;
+            record->grow = false;  // it was that long
+        }
         record->write_protected = known->second.write_protected;
+        if (known->second.access) record->options.access = *known->second.access;
     }
+    auto access = AccessList::parse(record->options.access);
+    if (!access) return access.status().within(fmt::format("volume {}", options.name));
+    record->access = std::make_shared<const AccessList>(std::move(*access));
     record->identity = *identity;
     records_[options.name] = record;
     return record;
@@ -156,7 +165,7 @@ void VolumeSet::bury() {
 
 void VolumeSet::open_on_reactors(const RecordPtr& record, Done done) {
     for (size_t i = 0; i < tables_.size(); ++i)
-        record->opens.push_back(std::make_unique<OpenVolume>(record->volume));
+        record->opens.push_back(std::make_unique<OpenVolume>(record->volume, record->access));
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
@@ -183,14 +192,17 @@ void VolumeSet::close_on_reactors(const RecordPtr& record, Done done) {
         });
 }
 
-void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done) {
+void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done,
+                              std::shared_ptr<const AccessList> access) {
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
-        reactors_[i]->post([this, volume, gathering, change, i] {
+        reactors_[i]->post([this, volume, gathering, change, access, i] {
             // It may have been closed meanwhile: then nobody is interested.
             OpenVolume* open = tables_[i]->find(volume->lun());
-            if (open != nullptr && &open->volume() == volume.get()) tables_[i]->tell(change, *open);
+            const bool there = open != nullptr && &open->volume() == volume.get();
+            if (there && access != nullptr) open->access_ = access;
+            if (there) tables_[i]->tell(change, *open);
             gathering->arrive(Status::ok());
         });
 }
@@ -216,9 +228,13 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
 
 Status VolumeSet::make_volume(Record& record) {
     VolumeOptions options = record.options;
-    auto backend = options_.open(
-        options.backend, {.size = options.size, .create = options.create, .read_only = options.read_only});
+    auto backend = options_.open(options.backend, {.size = options.size,
+                                                   .create = options.create,
+                                                   .read_only = options.read_only,
+                                                   .grow = record.grow});
     if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
+    // What was in memory is gone with the process that had it: whoever used it must not take this for it.
+    if (!(*backend)->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     WSS_TRY(fit_size(options, (*backend)->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
@@ -229,11 +245,12 @@ Status VolumeSet::make_volume(Record& record) {
     return Status::ok();
 }
 
-void VolumeSet::create_async(const VolumeOptions& options, Done done) {
+void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
     bury();
     auto reserved = reserve(options);
     if (!reserved) return done(reserved.status());
     RecordPtr record = *reserved;
+    if (!grow) record->grow = false;
     if (Status made = make_volume(*record); !made) {
         forget(record, false);
         return done(made);
@@ -362,6 +379,23 @@ void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Don
     tell_reactors(*volume, Change::kReadOnly, std::move(done));
 }
 
+void VolumeSet::set_access_async(const std::string& name, const std::vector<std::string>& words, Done done) {
+    auto list = AccessList::parse(words);
+    if (!list) return done(list.status().within(fmt::format("volume {}", name)));
+    auto access = std::make_shared<const AccessList>(std::move(*list));
+    std::shared_ptr<Volume> volume;
+    {
+        std::lock_guard lock(m_);
+        auto record = find_live(name);
+        if (!record) return done(record.status());
+        volume = (*record)->volume;
+        (*record)->access = access;
+        (*record)->options.access = words;
+    }
+    remember(name, [&words](Known& known) { known.access = words; });
+    tell_reactors(volume, Change::kAccess, std::move(done), access);
+}
+
 // --- the blocking forms ---
 
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
@@ -414,6 +448,12 @@ Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
     return save();
 }
 
+Status VolumeSet::set_access(const std::string& name, const std::vector<std::string>& words) {
+    WSS_TRY(wait_for("changing the access to volume " + name,
+                     [&](Done done) { set_access_async(name, words, std::move(done)); }));
+    return save();
+}
+
 Status VolumeSet::close_all() {
     return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
 }
@@ -422,6 +462,9 @@ Status VolumeSet::close_all() {
 
 Status VolumeSet::restore() {
     if (options_.state_path.empty()) return Status::ok();
+    auto locked = StateLock::take(options_.state_path);
+    if (!locked) return locked.status();
+    state_lock_ = std::move(*locked);
     auto stored = read_state_file(options_.state_path);
     if (!stored) return stored.status();
     {
@@ -429,12 +472,14 @@ Status VolumeSet::restore() {
         std::lock_guard lock(m_);
         restored_ = true;
         for (const StoredVolume& volume : *stored)
-            known_[volume.options.name] = {volume.identity, volume.resized, volume.write_protected};
+            known_[volume.options.name] = {
+                volume.identity, volume.resized, volume.write_protected,
+                volume.access_changed ? std::optional(volume.options.access) : std::nullopt};
     }
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
         Status opened = wait_for("opening volume " + volume.options.name,
-                                 [&](Done done) { create_async(volume.options, std::move(done)); });
+                                 [&](Done done) { open_async(volume.options, false, std::move(done)); });
         if (opened) continue;
         log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state_path);
         std::lock_guard lock(m_);
@@ -458,7 +503,10 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
             volume.options = live.options_;
             volume.options.create = false;
             volume.options.size = live.size();
+            volume.options.access = found->second->options.access;
         }
+        volume.access_changed = known.access.has_value();
+        if (known.access) volume.options.access = *known.access;
         stored.push_back(std::move(volume));
     }
     return stored;
@@ -478,6 +526,7 @@ VolumeInfo VolumeSet::info_of(const Record& record) const {
     info.backend = record.options.backend;
     info.identity = record.identity;
     info.declared = record.options.declared;
+    info.access = record.options.access;
     info.removing = record.state == Record::State::kRemoving;
     if (record.volume) {
         info.size = record.volume->size();

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct VolumeInfo {
     uint64_t size = 0;
     uint32_t block_size = 0;
     bool read_only = false, declared = false, removing = false;
+    std::vector<std::string> access;
     Totals totals;
 };
 
@@ -76,10 +78,14 @@ class VolumeSet {
     Status resize(const std::string& name, uint64_t bytes);
     Status set_read_only(const std::string& name, bool read_only);
 
-    void create_async(const VolumeOptions& options, Done done);
+    // Replaces the list; for commands that arrive from then on.
+    Status set_access(const std::string& name, const std::vector<std::string>& words);
+
+    void create_async(const VolumeOptions& options, Done done) { open_async(options, true, std::move(done)); }
     void remove_async(const std::string& name, Done done);
     void resize_async(const std::string& name, uint64_t bytes, Done done);
     void set_read_only_async(const std::string& name, bool read_only, Done done);
+    void set_access_async(const std::string& name, const std::vector<std::string>& words, Done done);
 
     // Removes every volume from every reactor without forgetting it; for shutdown.
     void close_all_async(Done done);
@@ -98,15 +104,19 @@ class VolumeSet {
         // Changed by the operator at run time, which counts more than the configuration.
         uint64_t resized = 0;  // 0: never
         bool write_protected = false;
+        std::optional<std::vector<std::string>> access;  // nullopt: never
     };
     using RecordPtr = std::shared_ptr<Record>;
 
+    // `grow`: a file that is shorter than options.size is made longer.
+    void open_async(const VolumeOptions& options, bool grow, Done done);
     Result<RecordPtr> reserve(const VolumeOptions& options);
     Status make_volume(Record& record);
     void open_on_reactors(const RecordPtr& record, Done done);
     void publish_on_reactors(const RecordPtr& record, Done done);
     void close_on_reactors(const RecordPtr& record, Done done);
-    void tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done);
+    void tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done,
+                       std::shared_ptr<const AccessList> access = nullptr);
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
     Status change_size(Volume& volume, uint64_t bytes);
@@ -130,7 +140,8 @@ class VolumeSet {
     std::mutex resize_m_;
     // One writer of the state file at a time. Taken before m_.
     std::mutex save_m_;
-    bool restored_ = false;  // guarded by save_m_; a file that was not read is not replaced
+    std::unique_ptr<StateLock> state_lock_;  // from restore() on
+    bool restored_ = false;                  // guarded by save_m_; a file that was not read is not replaced
 
     mutable std::mutex m_;
     // Guarded by m_.

@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks. Their numbers are instruction counts of a deterministic machine, or ratios within one run.
 .PHONY: bench-peers
-bench-peers: programs modules ## compare with nvme-rdma/nvmet in one deterministic VM; build/bench/peers.json
+bench-peers: programs modules ## compare with nvme-rdma and ib_srp in one deterministic VM; build/bench/peers.json
 	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko
+
+$(BUILD)/kv_store_bench: $(BUILD)/tests/bench/kv_store_bench.o $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+-include $(BUILD)/tests/bench/kv_store_bench.d
+
+.PHONY: bench-kv-store
+bench-kv-store: $(BUILD)/kv_store_bench ## instructions per operation of the version store (valgrind)
+	@/usr/bin/python3 -m tests.bench.kv_store $<
+
+.PHONY: bench-kv
+bench-kv: programs ## compare the key-value store with Redis and its modes with each other; build/bench/kv.json
+	/usr/bin/python3 -B tests/bench/kv.py --build $(BUILD)

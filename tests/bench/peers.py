@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-peers`: WSS against nvme-rdma -> nvmet in one deterministic machine.
+"""`make bench-peers`: WSS against nvme-rdma -> nvmet and ib_srp -> ib_srpt in one deterministic machine.
 
 Time in that machine is a pure function of the instructions executed (2 ns each), so the I/Os per second printed here say
 how many instructions initiator, target, RDMA stack and block layer together spend on an I/O: 500 million a second.
-Writes build/bench/peers.json: a list of {workload, peer, ours, theirs, ratio}.
+Writes build/bench/peers.json: a list of {workload, backing, peer, ours, theirs, ratio}.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from tests.lab.vm import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTRUCTIONS_PER_SECOND = 500e6
+# Ours by what is behind the target: its own memory, or the kernel's RAM disk through libaio as any block device.
+BACKINGS = {"wss": "ram", "wss-brd": "brd"}
+PEERS = ("nvme-rdma", "ib_srp")  # both on the kernel's RAM disk
 
 
 def say(text: str) -> None:
@@ -34,20 +37,21 @@ def run_in_lab(arguments: list[str]) -> dict[str, dict[str, float]]:
 
 
 def rows_of(results: dict[str, dict[str, float]]) -> list[dict]:
-    ours = results["wss"]
+    """Each of our backings against each peer."""
     return [
-        {"workload": workload, "peer": peer, "ours": round(ours[workload], 1), "theirs": round(theirs, 1),
-         "ratio": round(ours[workload] / theirs, 3)}
-        for peer, workloads in results.items() if peer != "wss"
-        for workload, theirs in workloads.items()
+        {"workload": workload, "backing": BACKINGS[us], "peer": peer, "ours": round(results[us][workload], 1),
+         "theirs": round(theirs, 1), "ratio": round(results[us][workload] / theirs, 3)}
+        for us in BACKINGS if us in results
+        for peer in PEERS if peer in results
+        for workload, theirs in results[peer].items()
     ]  # fmt: skip
 
 
 def table(rows: list[dict]) -> str:
-    lines = [f"{'workload':<18} {'peer':<10} {'ours IOPS':>10} {'theirs':>8} {'ratio':>6} {'instructions/IO: ours':>22} {'theirs':>8}"]
+    lines = [f"{'workload':<18} {'backing':<8} {'peer':<10} {'ours IOPS':>10} {'theirs':>8} {'ratio':>6} {'instructions/IO: ours':>22} {'theirs':>8}"]
     for row in rows:
         ours, theirs = (INSTRUCTIONS_PER_SECOND / row[side] for side in ("ours", "theirs"))
-        lines.append(f"{row['workload']:<18} {row['peer']:<10} {row['ours']:>10.0f} {row['theirs']:>8.0f} {row['ratio']:>6.2f} "
+        lines.append(f"{row['workload']:<18} {row['backing']:<8} {row['peer']:<10} {row['ours']:>10.0f} {row['theirs']:>8.0f} {row['ratio']:>6.2f} "
                      f"{ours:>22.0f} {theirs:>8.0f}")
     return "\n".join(lines)
 
@@ -57,13 +61,13 @@ def main() -> int:
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--module", required=True)
     parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
-    parser.add_argument("--only", choices=["nvme", "wss"], help="measure one side and print its figures")
+    parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure these and print their figures")
     parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")
     options = parser.parse_args()
     arguments = ["--build", str(Path(options.build).resolve()), "--module", str(Path(options.module).resolve()),
                  "--seconds", str(options.seconds), f"--map-options={options.map_options}"]  # fmt: skip
-    results = run_in_lab(arguments + (["--only", options.only] if options.only else []))
+    results = run_in_lab([*arguments, *(options.only or [*PEERS, *BACKINGS])])
     if options.only:
         print(json.dumps(results, indent=1))
         return 0

@@ -10,11 +10,13 @@ FUZZ_SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_CXXFLAGS = -std=c++20 -O1 -g $(FUZZ_SANITIZE) -fno-omit-frame-pointer $(WARNINGS) -I. -pthread \
 	-DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
 
-iu_fuzz_SOURCES := $(wildcard lib/wire/*.cc)
-cdb_fuzz_SOURCES := $(wildcard lib/wire/*.cc target/scsi/*.cc) lib/base/status.cc
+iu_fuzz_SOURCES := $(wildcard lib/wire/*.cc lib/base/*.cc)
+cdb_fuzz_SOURCES := $(wildcard lib/wire/*.cc target/scsi/*.cc lib/base/*.cc)
 config_fuzz_SOURCES := $(wildcard lib/base/*.cc) lib/io/filter/filter.cc target/control/config.cc \
-	target/volume/volume.cc target/volume/state_file.cc
-tcp_frame_fuzz_SOURCES := $(wildcard lib/fabric/stream/*.cc) lib/fabric/fabric.cc lib/base/status.cc lib/base/clock.cc
+	$(wildcard target/volume/access*.cc) target/volume/volume.cc target/volume/state_file.cc
+kv_message_fuzz_SOURCES := lib/wire/kv.cc lib/kv/metadata.cc
+tcp_frame_fuzz_SOURCES := $(wildcard lib/fabric/stream/*.cc) lib/fabric/fabric.cc lib/fabric/address.cc $(wildcard lib/base/*.cc)
+kv_slot_fuzz_SOURCES := lib/kv/store/slot_format.cc lib/kv/store/log.cc lib/base/status.cc
 
 $(FUZZ_BUILD)/%.o: %.cc
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # End-to-end tests that need no virtual machine: wss-target, the nbdkit plugin and libwss on this host.
-NATIVE_NEEDS := $(BUILD)/wss-target $(BUILD)/nbdkit-wss-plugin.so $(BUILD)/libwss.so $(BUILD)/wssctl
+NATIVE_NEEDS := $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/nbdkit-wss-plugin.so $(BUILD)/libwss.so $(BUILD)/wssctl $(BUILD)/kvctl $(BUILD)/wssbench
 
 .PHONY: check-native
 check-native: $(NATIVE_NEEDS) ## end-to-end tests without a VM (TESTS=pytest arguments)

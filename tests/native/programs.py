@@ -37,7 +37,8 @@ class Target:
     """A running wss-target. `address` is where it listens, with the port that it was given."""
 
     def __init__(self, listen: str, volumes: dict[str, str], directory: Path, *more: str):
-        self.command = [str(TARGET), "--listen", listen, "--control", "", *more]
+        silent = [] if "--control" in more else ["--control", ""]
+        self.command = [str(TARGET), "--listen", listen, *silent, *more]
         for name, specification in volumes.items():
             self.command += ["--volume", f"{name}={specification}"]
         self.log = directory / f"target-{time.monotonic_ns()}.log"

@@ -135,3 +135,32 @@ def test_the_plugin_describes_itself():
     assert "name=wss" in text
     assert "thread_model=parallel" in text
     assert "volume=NAME" in run("nbdkit", PLUGIN, "--help").stdout
+
+
+def test_a_state_file_that_another_target_uses_is_refused(tmp_path):
+    state = tmp_path / "state.json"
+    with Target("tcp://127.0.0.1:0", {"v": "ram:1M"}, tmp_path, "--state", str(state)) as running:
+        status, text = target_fails("--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M", "--state", str(state))
+        assert status == 1
+        assert f"{state} is used by another wss-target, process {running.process.pid}" in text, text
+    with Target("tcp://127.0.0.1:0", {"v": "ram:1M"}, tmp_path, "--state", str(state)):
+        pass
+
+
+def test_memory_made_anew_is_not_read_as_the_old_volume(listen, nbd, tmp_path):
+    target = Target(listen, {"disk": "ram:16M"}, tmp_path).start()
+    server = nbd(target, "disk", reconnect_timeout=5)
+    user = subprocess.Popen(["qemu-io", "-f", "raw", server.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+    try:
+        user.stdin.write("write -P 9 0 64k\n")
+        user.stdin.flush()
+        while "wrote" not in (line := user.stdout.readline()):
+            assert line, "qemu-io ended"
+        target.kill()
+        with Target(target.address, {"disk": "ram:16M"}, tmp_path):
+            said, _ = user.communicate("read -P 9 0 64k\n", timeout=40)
+    finally:
+        user.kill()
+    assert "read failed" in said, said
+    assert "the volume does not exist any more" in server.log.read_text()

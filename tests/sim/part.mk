@@ -2,6 +2,7 @@
 # The deterministic simulation: tests of a few seeds, and a program for any seed and for many.
 SIM_LIB := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/sim/checkers/*.cc tests/sim/scenarios/*.cc)))
 SIM_TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/sim/tests/*.cc)))
+SCENARIO ?= block
 SEED ?= 1
 SEEDS ?= 1000
 FIRST_SEED ?= 1
@@ -14,11 +15,17 @@ $(BUILD)/wss-sim: $(BUILD)/tests/sim/main.o $(SIM_LIB) $(BUILD)/libtarget.a $(BU
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-.PHONY: sim sim-soak
-sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SEED=n; WSS_LOG=info for the target's words)
-	@$(BUILD)/wss-sim $(SEED)
+.PHONY: sim sim-soak sim-cache sim-cache-soak
+sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SCENARIO=block|cache|kv SEED=n; WSS_LOG=info for the target's words)
+	@$(BUILD)/wss-sim $(SCENARIO) $(SEED)
 
-sim-soak: $(BUILD)/wss-sim ## many seeds (SEEDS=n, FIRST_SEED=n)
-	@$(BUILD)/wss-sim $(FIRST_SEED) $(SEEDS)
+sim-soak: $(BUILD)/wss-sim ## many seeds (SCENARIO=…, SEEDS=n, FIRST_SEED=n)
+	@$(BUILD)/wss-sim $(SCENARIO) $(FIRST_SEED) $(SEEDS)
+
+sim-cache: $(BUILD)/wss-sim ## the simulation of the cache cluster (SEED=n)
+	@$(BUILD)/wss-sim cache $(SEED)
+
+sim-cache-soak: $(BUILD)/wss-sim ## many seeds of it (SEEDS=n, FIRST_SEED=n)
+	@$(BUILD)/wss-sim cache $(FIRST_SEED) $(SEEDS)
 
 -include $(SIM_LIB:.o=.d) $(SIM_TESTS:.o=.d) $(BUILD)/tests/sim/main.d

@@ -43,5 +43,10 @@ void add_ping(CLI::App& app, Context& context);
 void add_map(CLI::App& app, Context& context);
 void add_unmap(CLI::App& app, Context& context);
 void add_list(CLI::App& app, Context& context);
+void add_secret(CLI::App& app, Context& context);
+void add_auth(CLI::App& app, Context& context);
+void add_trace(CLI::App& app, Context& context);
+void add_cache(CLI::App& app, Context& context);
+void add_top(CLI::App& app, Context& context);
 
 }  // namespace wss::wssctl

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace wss::wssctl {
 
@@ -77,6 +78,21 @@ std::vector<Disk> list_disks(const Context& context) {
         disks.push_back(std::move(disk));
     }
     return disks;
+}
+
+std::vector<Pending> list_pending(const Context& context) {
+    std::ifstream file(class_folder(context) / "pending");
+    std::vector<Pending> all;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        Pending pending;
+        if (!(words >> pending.name >> pending.target >> pending.volume >> pending.tries)) continue;
+        if (size_t equals = pending.tries.find('='); equals != std::string::npos)
+            pending.tries.erase(0, equals + 1);
+        std::getline(words >> std::ws, pending.error);
+        all.push_back(std::move(pending));
+    }
+    return all;
 }
 
 Json session_statistics(const Context& context) {

@@ -17,6 +17,12 @@ struct Disk {
 Status check_loaded(const Context& context);
 // In order of their numbers.
 std::vector<Disk> list_disks(const Context& context);
+// Maps with retry=on whose target is not there yet.
+struct Pending {
+    std::string name;  // "pending0"
+    std::string target, volume, tries, error;
+};
+std::vector<Pending> list_pending(const Context& context);
 // Counters of each session, {"session0": {"target": "...", "state": "...", "counters": {...}}}.
 Json session_statistics(const Context& context);
 // kInvalid unless `word` may stand in such a line: the driver splits it at blanks and commas, and a word may

@@ -29,6 +29,14 @@ static void list(Context& context) {
         table.add({context.dev + "/" + disk.device, disk.volume, readable_size(disk.size),
                    disk.read_only ? "ro" : "rw", disk.state, disk.session, disk.target, disk.wwid});
     }
+    for (const Pending& pending : list_pending(context)) {
+        all.push_back({{"device", pending.name},
+                       {"volume", pending.volume},
+                       {"state", "pending"},
+                       {"target", pending.target},
+                       {"last_error", pending.error}});
+        table.add({pending.name, pending.volume, "", "", "pending", "", pending.target, pending.error});
+    }
     if (context.json) return context.print(all);
     if (table.empty())
         std::printf("no devices; make one: wssctl map TARGET VOLUME\n");

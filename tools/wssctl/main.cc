@@ -37,6 +37,11 @@ static void describe(CLI::App& app, Context& context) {
     add_map(app, context);
     add_unmap(app, context);
     add_list(app, context);
+    add_secret(app, context);
+    add_auth(app, context);
+    add_trace(app, context);
+    add_cache(app, context);
+    add_top(app, context);
     app.footer(
         "Examples:\n"
         "  wssctl volume create disk0 aio:/var/lib/wss/disk0.img --size 10G --create\n"

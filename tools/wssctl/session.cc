@@ -16,15 +16,17 @@ static std::string joined(const Json& words) {
 }
 
 static void print_sessions(const Json& sessions) {
-    Table table(
-        {"INITIATOR", "KIND", "FABRIC", "CHANNELS", "READS", "WRITES", "ERRORS", "EXTENSIONS", "PEER"});
+    Table table({"NAME", "INITIATOR", "AUTH", "KIND", "FABRIC", "CHANNELS", "READS", "WRITES", "ERRORS",
+                 "EXTENSIONS", "PEER"});
     for (const Json& session : sessions) {
         Json counters = session.value("counters", Json::object());
         auto counter = [&](const char* name) { return std::to_string(counters.value(name, uint64_t{0})); };
         Json peers = session.value("peers", Json::array());
-        table.add({session.value("initiator", "?"), session.value("kind", "?"), session.value("fabric", "?"),
-                   std::to_string(session.value("channels", 0u)), counter("reads"), counter("writes"),
-                   counter("errors"), joined(session.value("capabilities", Json::array())),
+        table.add({session.value("name", "?"), session.value("initiator", "?"),
+                   session.value("authenticated", false) ? "yes" : "no", session.value("kind", "?"),
+                   session.value("fabric", "?"), std::to_string(session.value("channels", 0u)),
+                   counter("reads"), counter("writes"), counter("errors"),
+                   joined(session.value("capabilities", Json::array())),
                    peers.empty() || !peers[0].is_string() ? "-" : peers[0].get<std::string>()});
     }
     if (table.empty())

@@ -20,11 +20,13 @@ Status unmap_one(const Context& context, const std::string& device, bool force) 
 
 void unmap(Context& context, Arguments arguments) {
     std::vector<std::string> devices;
-    if (arguments.all)
+    if (arguments.all) {
         for (const Disk& disk : list_disks(context)) devices.push_back(disk.device);
-    else
+        for (const Pending& pending : list_pending(context)) devices.push_back(pending.name);
+    } else {
         devices.push_back(arguments.device.starts_with("/dev/") ? arguments.device.substr(5)
                                                                 : arguments.device);
+    }
     for (const std::string& device : devices)
         if (Status word = check_word(device); !word) {
             context.fail(word);
@@ -48,7 +50,8 @@ void add_unmap(CLI::App& app, Context& context) {
     static Arguments arguments;
     CLI::App* command =
         app.add_subcommand("unmap", "Remove a device of the driver; refused while it is open");
-    CLI::Option* device = command->add_option("DEVICE", arguments.device, "wss0 or /dev/wss0");
+    CLI::Option* device = command->add_option(
+        "DEVICE", arguments.device, "wss0 or /dev/wss0; pending0 for a map that waits for its target");
     CLI::Option* all = command->add_flag("--all", arguments.all, "every device");
     command->add_flag("--force", arguments.force, "also while it is open: its users get I/O errors");
     device->excludes(all);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl volume create|resize|delete|set|list
+// wssctl volume create|resize|delete|set|access|list
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -12,6 +12,8 @@ namespace {
 
 struct Arguments {
     std::string name, backend, size, read_only;
+    std::vector<std::string> access;
+    bool clear = false;
     uint32_t block_size = 0;
     bool open_read_only = false, create = false;
 };
@@ -89,6 +91,32 @@ void add_set(CLI::App& volume, Context& context, Arguments& arguments) {
     });
 }
 
+void print_access(const Json& volume) {
+    const Json list = volume.value("access", Json::array());
+    if (list.empty())
+        std::printf("%s: everyone who may log in may read and write\n", volume.value("name", "?").c_str());
+    for (const Json& word : list)
+        std::printf("%s: %s\n", volume.value("name", "?").c_str(), word.get<std::string>().c_str());
+}
+
+void add_access(CLI::App& volume, Context& context, Arguments& arguments) {
+    CLI::App* command =
+        volume.add_subcommand("access", "Show, or replace, the list of who may use a volume, and how");
+    command->add_option("NAME", arguments.name)->required();
+    CLI::Option* rules =
+        command->add_option("RULE", arguments.access,
+                            "INITIATOR=rw, =ro or =none; INITIATOR * is everyone else; all rules at once");
+    command->add_flag("--clear", arguments.clear, "no list: everyone who may log in may read and write")
+        ->excludes(rules);
+    command->callback([&context, &arguments] {
+        Json params = {{"name", arguments.name}};
+        if (arguments.clear || !arguments.access.empty()) params["access"] = arguments.access;
+        auto answer = ask(context, "volume.access", params);
+        if (!answer) return context.fail(answer.status());
+        context.json ? context.print(*answer) : print_access(*answer);
+    });
+}
+
 void add_volume_list(CLI::App& volume, Context& context) {
     CLI::App* command = volume.add_subcommand("list", "The volumes of the target");
     command->callback([&context] {
@@ -103,12 +131,13 @@ void add_volume_list(CLI::App& volume, Context& context) {
 void add_volume(CLI::App& app, Context& context) {
     static Arguments arguments;
     CLI::App* volume =
-        app.add_subcommand("volume", "Volumes of the target: create, resize, delete, set, list");
+        app.add_subcommand("volume", "Volumes of the target: create, resize, delete, set, access, list");
     volume->require_subcommand(1);
     add_create(*volume, context, arguments);
     add_resize(*volume, context, arguments);
     add_delete(*volume, context, arguments);
     add_set(*volume, context, arguments);
+    add_access(*volume, context, arguments);
     add_volume_list(*volume, context);
 }
 

@@ -43,9 +43,9 @@ class ShmFabric final : public Fabric {
                      .read_depth_max = stream::kReadDepthMax,
                      .message_max = stream::kMessageMax,
                      .transfer_max = stream::kTransferMax,
-                     .connect_data_max = kConnectDataMax,
+                     .connect_data_max = stream::kConnectDataMax,
                      .accept_data_max = stream::kHelloDataMax,
-                     .reject_data_max = kRejectDataMax,
+                     .reject_data_max = stream::kRejectDataMax,
                      .dead_peer_ms = kDeadPeerMs};
     const std::shared_ptr<Domain> domain_;
 };

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/shm/shm_poller.h"
 
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/log.h"
@@ -17,9 +15,6 @@ using stream::Descriptor;
 using stream::Hello;
 using stream::HelloKind;
 
-constexpr Nanoseconds kHelloWithin = from_s(5);
-constexpr size_t kArrivalsMax = 1024;  // peers that have said nothing yet
-constexpr Nanoseconds kAcceptRetry = from_ms(100);
 // While it is busy with its rings a poller asks the kernel only now and then: for hang-ups, new peers and
 // deadlines, none of which is in a hurry. Asking costs about as much as ten messages.
 constexpr uint32_t kTurnsPerKernelLook = 32;
@@ -56,9 +51,9 @@ Result<std::unique_ptr<Connection>> ShmPoller::connect(const Address& address,
                                                        ConnectionHandler& handler) {
     if (address.scheme != Scheme::kShm)
         return failure(Code::kInvalid, "the shm fabric cannot connect to {}", address.to_string());
-    if (data.size() > kConnectDataMax)
+    if (data.size() > stream::kConnectDataMax)
         return failure(Code::kInvalid, "{} bytes of private data; a connect takes {}", data.size(),
-                       kConnectDataMax);
+                       stream::kConnectDataMax);
     return std::unique_ptr<Connection>(
         std::make_unique<ShmConnection>(*this, domain_, address.host, data, options, handler));
 }
@@ -73,145 +68,101 @@ Result<std::unique_ptr<Listener>> ShmPoller::listen(const Address& address, List
     return std::unique_ptr<Listener>(std::move(listener));
 }
 
-// --- connect requests ---
+// --- arrivals and connect requests ---
 
 namespace {
 
-class ShmConnectRequest final : public ConnectRequest {
+class ShmConnectRequest final : public stream::StreamConnectRequest {
   public:
     ShmConnectRequest(std::shared_ptr<Domain> domain, Visitor visitor)
-        : domain_(std::move(domain)), visitor_(std::move(visitor)), peer_(visitor_.peer.to_string()) {}
-    ~ShmConnectRequest() override {
-        if (visitor_.socket) reject({});
-    }
+        : StreamConnectRequest(visitor.hello, visitor.peer.to_string()),
+          domain_(std::move(domain)),
+          visitor_(std::move(visitor)) {}
+    ~ShmConnectRequest() override { reject({}); }
 
-    std::span<const std::byte> data() const override { return visitor_.hello.private_data(); }
-    std::string peer() const override { return peer_; }
-
-    Result<std::unique_ptr<Connection>> create(Poller& poller, const ConnectionOptions& options,
-                                               ConnectionHandler& handler) override {
+  private:
+    Result<std::unique_ptr<Connection>> connection_on(Poller& poller, const ConnectionOptions& options,
+                                                      ConnectionHandler& handler) override {
         auto* shm_poller = dynamic_cast<ShmPoller*>(&poller);
         if (shm_poller == nullptr) return failure(Code::kInvalid, "a shm connection needs a shm poller");
-        if (!visitor_.socket) return failure(Code::kInvalid, "the request of {} was answered already", peer_);
         return std::unique_ptr<Connection>(
             std::make_unique<ShmConnection>(*shm_poller, domain_, std::move(visitor_), options, handler));
     }
-
-    void reject(std::span<const std::byte> data) noexcept override {
-        if (!visitor_.socket) return;
-        Hello answer{.kind = HelloKind::kReject, .read_depth = 1};
-        answer.set_data(data.first(std::min(data.size(), kRejectDataMax)));
+    void refuse(const Hello& answer) noexcept override {
         say(visitor_.socket.get(), answer, {});
         visitor_.socket.reset();
     }
 
-  private:
     const std::shared_ptr<Domain> domain_;
     Visitor visitor_;
-    const std::string peer_;
 };
 
-}  // namespace
+class ShmArrival final : public stream::Arrival {
+  public:
+    ShmArrival(stream::StreamListener& listener, std::shared_ptr<Domain> domain, Descriptor socket,
+               const Peer& peer)
+        : Arrival(listener, std::move(socket), peer.to_string()), domain_(std::move(domain)), peer_(peer) {}
 
-// --- listening ---
+  private:
+    Heard hear() noexcept override;
+    Result<std::unique_ptr<ConnectRequest>> request() override;
 
-static uint64_t inode_of(const std::string& path) {
-    struct stat status {};
-    return lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+    const std::shared_ptr<Domain> domain_;
+    const Peer peer_;
+    Greeting greeting_;
+    bool understood_ = false;
+};
+
+ShmArrival::Heard ShmArrival::hear() noexcept {
+    ssize_t got = shm::hear(socket_.get(), greeting_);
+    if (got == -EAGAIN) return Heard::kPart;
+    understood_ = got > 0;
+    return got == 0 ? Heard::kHangUp : Heard::kHello;
 }
 
-ShmListener::ShmListener(ShmPoller& poller, std::shared_ptr<Domain> domain, ListenHandler& handler,
-                         Descriptor socket, const Address& address)
-    : poller_(poller),
-      domain_(std::move(domain)),
-      handler_(handler),
-      socket_(std::move(socket)),
-      address_(address),
-      inode_(inode_of(address.host)) {}
-
-ShmListener::~ShmListener() {
-    if (inode_ != 0 && inode_of(address_.host) == inode_) unlink(address_.host.c_str());
-}
-
-Status ShmListener::start() {
-    return poller_.watch(*this, socket_.get(), EPOLLIN);
-}
-
-void ShmListener::on_ready(uint32_t) noexcept {
-    static log::Limiter limiter(1);
-    for (;;) {
-        Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!socket) {
-            if (errno == EINTR || errno == ECONNABORTED) continue;
-            // Out of descriptors or memory: the ones in the backlog wait until there are some again.
-            if (errno != EAGAIN) poller_.set_deadline(*this, poller_.now() + kAcceptRetry);
-            return;
-        }
-        Result<Peer> peer = check_peer(socket.get());
-        if (!peer && limiter.allow()) log::warning("{}: {}", address_.to_string(), peer.status().to_string());
-        if (!peer || arrivals_.size() >= kArrivalsMax) continue;
-        auto arrival = std::make_unique<Arrival>(*this, std::move(socket), *peer);
-        if (!poller_.watch(*arrival, arrival->socket(), EPOLLIN | EPOLLRDHUP)) continue;
-        poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
-        arrivals_.push_back(std::move(arrival));
-    }
-}
-
-void ShmListener::on_deadline() noexcept {
-    on_ready(EPOLLIN);
-}
-
-std::unique_ptr<Arrival> ShmListener::take(const Arrival& arrival) noexcept {
-    auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
-                              [&](const auto& one) { return one.get() == &arrival; });
-    WSS_ASSERT(found != arrivals_.end(), "an arrival belongs to its listener");
-    std::unique_ptr<Arrival> taken = std::move(*found);
-    arrivals_.erase(found);
-    return taken;
-}
-
-void Arrival::on_deadline() noexcept {
-    listener_.take(*this);
-}
-
-Result<Visitor> Arrival::check(Greeting& greeting) noexcept {
-    if (greeting.hello.kind != HelloKind::kConnect || greeting.message.descriptor_count != 2)
+Result<std::unique_ptr<ConnectRequest>> ShmArrival::request() {
+    if (!understood_ || greeting_.hello.kind != HelloKind::kConnect ||
+        greeting_.message.descriptor_count != 2)
         return failure(Code::kInvalid, "said no hello that we understand");
-    Result<Mapping> area = map_shared(greeting.message.descriptors[0].get(), sizeof(Area), true);
+    Result<Mapping> area = map_shared(greeting_.message.descriptors[0].get(), sizeof(Area), true);
     if (!area) return area.status();
-    Result<Mapping> validity = map_shared(greeting.message.descriptors[1].get(), kValidityBytes, false);
+    Result<Mapping> validity = map_shared(greeting_.message.descriptors[1].get(), kValidityBytes, false);
     if (!validity) return validity.status();
     Visitor visitor{.socket = std::move(socket_),
-                    .hello = greeting.hello,
+                    .hello = greeting_.hello,
                     .peer = peer_,
                     .area = std::move(*area),
                     .validity = std::move(*validity)};
     // See ShmConnection::stream().
-    if (greeting.pid != peer_.pid) visitor.peer.pid = 0;
-    return visitor;
+    if (greeting_.pid != peer_.pid) visitor.peer.pid = 0;
+    return std::unique_ptr<ConnectRequest>(std::make_unique<ShmConnectRequest>(domain_, std::move(visitor)));
 }
 
-void Arrival::on_ready(uint32_t) noexcept {
-    Greeting greeting;
-    ssize_t got = hear(socket_.get(), greeting);
-    if (got == -EAGAIN) return;
-    std::unique_ptr<Arrival> self = listener_.take(*this);
-    if (got == 0) return;
-    int socket = socket_.get();
-    Result<Visitor> visitor =
-        got < 0 ? Status::from_errno(EPROTO, "said no hello that we understand") : check(greeting);
-    if (!visitor) {
-        static log::Limiter limiter(1);
-        if (limiter.allow())
-            log::warning("{}: {}: {}; hung up", listener_.address().to_string(), peer_.to_string(),
-                         visitor.status().to_string());
-        return;
+uint64_t inode_of(const std::string& path) {
+    struct stat status {};
+    return lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+ShmListener::ShmListener(ShmPoller& poller, std::shared_ptr<Domain> domain, ListenHandler& handler,
+                         Descriptor socket, const Address& address)
+    : StreamListener(poller, handler, std::move(socket), address),
+      domain_(std::move(domain)),
+      inode_(inode_of(address.host)) {}
+
+ShmListener::~ShmListener() {
+    if (inode_ != 0 && inode_of(address().host) == inode_) unlink(address().host.c_str());
+}
+
+std::unique_ptr<stream::Arrival> ShmListener::welcome(Descriptor socket) {
+    static log::Limiter limiter(1);
+    Result<Peer> peer = check_peer(socket.get());
+    if (!peer) {
+        if (limiter.allow()) log::warning("{}: {}", address().to_string(), peer.status().to_string());
+        return nullptr;
     }
-    epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket, nullptr);
-    auto request = std::make_unique<ShmConnectRequest>(listener_.domain_, std::move(*visitor));
-    ListenHandler& handler = listener_.handler_;
-    self.reset();
-    handler.on_connect_request(std::move(request));  // may destroy the listener
+    return std::make_unique<ShmArrival>(*this, domain_, std::move(socket), *peer);
 }
 
 }  // namespace wss::fabric::shm

@@ -31,9 +31,9 @@ class TcpFabric final : public Fabric {
                      .read_depth_max = stream::kReadDepthMax,
                      .message_max = stream::kMessageMax,
                      .transfer_max = stream::kTransferMax,
-                     .connect_data_max = kConnectDataMax,
+                     .connect_data_max = stream::kConnectDataMax,
                      .accept_data_max = stream::kHelloDataMax,
-                     .reject_data_max = kRejectDataMax,
+                     .reject_data_max = stream::kRejectDataMax,
                      .dead_peer_ms = kDeadPeerMs};
     // Shared with pollers, connections and regions, which may outlive the fabric.
     const std::shared_ptr<stream::RegionTable> table_ = std::make_shared<stream::RegionTable>();

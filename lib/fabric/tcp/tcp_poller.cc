@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/log.h"
@@ -19,9 +18,6 @@ using stream::HelloKind;
 
 constexpr Nanoseconds kLingerLasts = from_s(1);
 constexpr size_t kLingerBytesMax = 64u << 20;  // of what a peer had under way when we closed
-constexpr Nanoseconds kHelloWithin = from_s(5);
-constexpr size_t kArrivalsMax = 1024;  // sockets that have said nothing yet: an idle flood is cheap for us
-constexpr Nanoseconds kAcceptRetry = from_ms(100);
 constexpr int kBacklog = 1024;
 
 // --- lingering ---
@@ -72,9 +68,9 @@ Result<std::unique_ptr<Connection>> TcpPoller::connect(const Address& address,
                                                        ConnectionHandler& handler) {
     if (address.scheme != Scheme::kTcp)
         return failure(Code::kInvalid, "the tcp fabric cannot connect to {}", address.to_string());
-    if (data.size() > kConnectDataMax)
+    if (data.size() > stream::kConnectDataMax)
         return failure(Code::kInvalid, "{} bytes of private data; a connect takes {}", data.size(),
-                       kConnectDataMax);
+                       stream::kConnectDataMax);
     return std::unique_ptr<Connection>(
         std::make_unique<TcpConnection>(*this, table_, address, data, options, handler));
 }
@@ -111,119 +107,79 @@ Result<std::unique_ptr<Listener>> TcpPoller::listen(const Address& address, List
     return std::unique_ptr<Listener>(std::move(listener));
 }
 
-// --- connect requests ---
+// --- arrivals and connect requests ---
 
 namespace {
 
-class TcpConnectRequest final : public ConnectRequest {
+class TcpConnectRequest final : public stream::StreamConnectRequest {
   public:
     TcpConnectRequest(std::shared_ptr<stream::RegionTable> table, Descriptor socket, const Hello& hello,
                       std::string peer)
-        : table_(std::move(table)), socket_(std::move(socket)), hello_(hello), peer_(std::move(peer)) {}
-    ~TcpConnectRequest() override {
-        if (socket_) reject({});
-    }
+        : StreamConnectRequest(hello, std::move(peer)),
+          table_(std::move(table)),
+          socket_(std::move(socket)) {}
+    ~TcpConnectRequest() override { reject({}); }
 
-    std::span<const std::byte> data() const override { return hello_.private_data(); }
-    std::string peer() const override { return peer_; }
-
-    Result<std::unique_ptr<Connection>> create(Poller& poller, const ConnectionOptions& options,
-                                               ConnectionHandler& handler) override {
+  private:
+    Result<std::unique_ptr<Connection>> connection_on(Poller& poller, const ConnectionOptions& options,
+                                                      ConnectionHandler& handler) override {
         auto* tcp_poller = dynamic_cast<TcpPoller*>(&poller);
         if (tcp_poller == nullptr) return failure(Code::kInvalid, "a tcp connection needs a tcp poller");
-        if (!socket_) return failure(Code::kInvalid, "the request of {} was answered already", peer_);
         return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(
             *tcp_poller, table_, std::move(socket_), hello_, peer_, options, handler));
     }
-
-    // The peer says nothing after its hello until it is answered: closing loses nothing.
-    void reject(std::span<const std::byte> data) noexcept override {
-        if (!socket_) return;
-        Hello answer{.kind = HelloKind::kReject, .read_depth = 1};
-        answer.set_data(data.first(std::min(data.size(), kRejectDataMax)));
+    void refuse(const Hello& answer) noexcept override {
         say(socket_.get(), answer);
         socket_.reset();
     }
 
-  private:
     const std::shared_ptr<stream::RegionTable> table_;
     Descriptor socket_;
-    const Hello hello_;
-    const std::string peer_;
 };
 
-}  // namespace
+class TcpArrival final : public stream::Arrival {
+  public:
+    TcpArrival(stream::StreamListener& listener, std::shared_ptr<stream::RegionTable> table,
+               Descriptor socket, std::string from)
+        : Arrival(listener, std::move(socket), std::move(from)), table_(std::move(table)) {}
 
-// --- listening ---
+  private:
+    Heard hear() noexcept override;
+    Result<std::unique_ptr<ConnectRequest>> request() override;
 
-Status TcpListener::start() {
-    return poller_.watch(*this, socket_.get(), EPOLLIN);
-}
+    const std::shared_ptr<stream::RegionTable> table_;
+    std::array<std::byte, stream::kHelloBytes> greeting_;
+    size_t greeting_have_ = 0;
+};
 
-void TcpListener::on_ready(uint32_t) noexcept {
-    for (;;) {
-        SocketAddress from;
-        from.length = sizeof from.storage;
-        Descriptor socket(accept4(socket_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                                  SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!socket) {
-            if (errno == EINTR || errno == ECONNABORTED) continue;
-            // Out of descriptors or memory: the ones in the backlog wait until there are some again.
-            if (errno != EAGAIN) poller_.set_deadline(*this, poller_.now() + kAcceptRetry);
-            return;
-        }
-        if (arrivals_.size() >= kArrivalsMax || !set_socket_options(socket.get())) continue;
-        auto arrival = std::make_unique<Arrival>(*this, std::move(socket), from);
-        if (!poller_.watch(*arrival, arrival->socket(), EPOLLIN | EPOLLRDHUP)) continue;
-        poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
-        arrivals_.push_back(std::move(arrival));
-    }
-}
-
-void TcpListener::on_deadline() noexcept {
-    on_ready(EPOLLIN);
-}
-
-std::unique_ptr<Arrival> TcpListener::take(const Arrival& arrival) noexcept {
-    auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
-                              [&](const auto& one) { return one.get() == &arrival; });
-    WSS_ASSERT(found != arrivals_.end(), "an arrival belongs to its listener");
-    std::unique_ptr<Arrival> taken = std::move(*found);
-    arrivals_.erase(found);
-    return taken;
-}
-
-void Arrival::on_deadline() noexcept {
-    listener_.take(*this);
-}
-
-void Arrival::on_ready(uint32_t) noexcept {
+TcpArrival::Heard TcpArrival::hear() noexcept {
     while (greeting_have_ < greeting_.size()) {
         ssize_t got = recv(socket_.get(), &greeting_[greeting_have_], greeting_.size() - greeting_have_, 0);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return;
-        if (got <= 0) {
-            listener_.take(*this);
-            return;
-        }
+        if (got < 0 && errno == EAGAIN) return Heard::kPart;
+        if (got <= 0) return Heard::kHangUp;
         greeting_have_ += static_cast<size_t>(got);
     }
+    return Heard::kHello;
+}
+
+Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
     Hello hello;
-    HelloFault fault = stream::decode(greeting_, hello);
-    std::unique_ptr<Arrival> self = listener_.take(*this);
-    if (fault != HelloFault::kNone || hello.kind != HelloKind::kConnect) {
-        static log::Limiter limiter(1);
-        if (limiter.allow())
-            log::warning("{}: {} said no hello that we understand; hung up", listener_.address().to_string(),
-                         from_.to_string());
-        return;
-    }
-    epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
-    auto request =
-        std::make_unique<TcpConnectRequest>(listener_.table_, std::move(socket_), hello, from_.to_string());
-    ListenHandler& handler = listener_.handler_;
-    self.reset();
-    handler.on_connect_request(std::move(request));  // may destroy the listener
+    if (stream::decode(greeting_, hello) != HelloFault::kNone || hello.kind != HelloKind::kConnect)
+        return failure(Code::kInvalid, "said no hello that we understand");
+    return std::unique_ptr<ConnectRequest>(
+        std::make_unique<TcpConnectRequest>(table_, std::move(socket_), hello, from_));
+}
+
+}  // namespace
+
+std::unique_ptr<stream::Arrival> TcpListener::welcome(Descriptor socket) {
+    SocketAddress from;
+    from.length = sizeof from.storage;
+    if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length) != 0 ||
+        !set_socket_options(socket.get()))
+        return nullptr;
+    return std::make_unique<TcpArrival>(*this, table_, std::move(socket), from.to_string());
 }
 
 }  // namespace wss::fabric::tcp

@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "lib/fabric/stream/engine.h"
+#include "lib/fabric/stream/listener.h"
 #include "lib/fabric/stream/poller.h"
 #include "lib/fabric/tcp/resolve.h"
 
 namespace wss::fabric::tcp {
 
 constexpr uint32_t kDeadPeerMs = 8000;
-constexpr size_t kConnectDataMax = 56;  // the same on every fabric
-constexpr size_t kRejectDataMax = 148;
 
 class TcpPoller;
 
@@ -52,50 +51,16 @@ class TcpPoller final : public stream::EventPoller {
     std::vector<std::unique_ptr<Linger>> lingering_;
 };
 
-class TcpListener;
-
-// An accepted socket that has not said its hello yet.
-class Arrival final : public stream::Watched {
-  public:
-    Arrival(TcpListener& listener, stream::Descriptor socket, const SocketAddress& from)
-        : listener_(listener), socket_(std::move(socket)), from_(from) {}
-    int socket() const { return socket_.get(); }
-
-  private:
-    void on_ready(uint32_t epoll_events) noexcept override;
-    void on_deadline() noexcept override;
-
-    TcpListener& listener_;
-    stream::Descriptor socket_;
-    const SocketAddress from_;
-    std::array<std::byte, stream::kHelloBytes> greeting_;
-    size_t greeting_have_ = 0;
-};
-
-class TcpListener final : public Listener, private stream::Watched {
+class TcpListener final : public stream::StreamListener {
   public:
     TcpListener(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ListenHandler& handler,
                 stream::Descriptor socket, const Address& address)
-        : poller_(poller),
-          table_(std::move(table)),
-          handler_(handler),
-          socket_(std::move(socket)),
-          address_(address) {}
-    Status start();
-    Address address() const override { return address_; }
+        : StreamListener(poller, handler, std::move(socket), address), table_(std::move(table)) {}
 
   private:
-    friend class Arrival;
-    void on_ready(uint32_t epoll_events) noexcept override;
-    void on_deadline() noexcept override;
-    std::unique_ptr<Arrival> take(const Arrival& arrival) noexcept;
+    std::unique_ptr<stream::Arrival> welcome(stream::Descriptor socket) override;
 
-    TcpPoller& poller_;
     const std::shared_ptr<stream::RegionTable> table_;
-    ListenHandler& handler_;
-    const stream::Descriptor socket_;
-    const Address address_;
-    std::vector<std::unique_ptr<Arrival>> arrivals_;
 };
 
 }  // namespace wss::fabric::tcp

@@ -31,6 +31,7 @@ namespace {
 struct Settings {
     std::string target;
     std::string volume;
+    std::string secret_file;
     wss_options options{.size = sizeof(wss_options)};
 };
 Settings settings;
@@ -82,6 +83,15 @@ int plugin_config(const char* key, const char* value) {
         settings.volume = value;
         return 0;
     }
+    if (std::string_view(key) == "secret-file") {
+        // nbdkit may change its folder.
+        char* path = nbdkit_absolute_path(value);
+        if (path == nullptr) return -1;
+        settings.secret_file = path;
+        free(path);
+        settings.options.secret_file = settings.secret_file.c_str();
+        return 0;
+    }
     for (const NumberKey& number : kNumbers) {
         if (std::string_view(key) != number.key) continue;
         uint32_t parsed = 0;
@@ -94,7 +104,8 @@ int plugin_config(const char* key, const char* value) {
         return 0;
     }
     nbdkit_error(
-        "unknown parameter '%s'; the plugin knows target, volume, channels, depth, connect-timeout, "
+        "unknown parameter '%s'; the plugin knows target, volume, secret-file, channels, depth, "
+        "connect-timeout, "
         "request-timeout and reconnect-timeout",
         key);
     return -1;
@@ -232,6 +243,7 @@ int plugin_zero(void* handle, uint32_t count, uint64_t offset, uint32_t flags) {
 constexpr char kHelp[] =
     "target=URI                  (required) rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH\n"
     "volume=NAME                 the volume; without it the NBD export name chooses\n"
+    "secret-file=FILE            with the line NAME:SECRET that the target has of us (mode 600)\n"
     "channels=N                  connections to the target (1)\n"
     "depth=N                     commands on the wire of each (128)\n"
     "connect-timeout=SECONDS     (5)\n"

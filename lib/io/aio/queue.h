@@ -49,6 +49,7 @@ class AioQueue final : public Queue {
     void wait_again(Request& request) noexcept;
     void end(Request& request, int error) noexcept;
     bool ring_has_news() const noexcept;
+    void watch_promptness() noexcept;
 
     bool needs_bounce(const std::byte* data) const noexcept;
     std::byte* take_bounce() noexcept;
@@ -65,6 +66,8 @@ class AioQueue final : public Queue {
     size_t in_kernel_ = 0;
     size_t in_flight_ = 0;
     uint64_t signals_due_ = 0;            // additions to event_fd_ that we have not read yet
+    size_t silent_ = 0;                   // of in_kernel_: their completion adds nothing to event_fd_
+    uint32_t prompt_streak_ = 0;          // io_submit() calls in a row that returned with all work done
     std::byte* bounce_memory_ = nullptr;  // mapped when first needed
     std::vector<std::byte*> bounce_free_;
     Worker::Inbox inbox_;

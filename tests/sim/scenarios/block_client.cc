@@ -139,7 +139,6 @@ void BlockClient::choose(Work& work) {
 }
 
 bool BlockClient::prepare(Work& work) {
-    choose(work);
     initiator::Request& request = work.request;
     bool changes = request.operation != Operation::kRead && request.operation != Operation::kFlush;
     if (changes && shared_.model.busy(work.first, work.count)) return false;
@@ -163,17 +162,35 @@ bool BlockClient::prepare(Work& work) {
     return true;
 }
 
+bool BlockClient::begin(Work& work) {
+    if (!prepare(work)) return false;
+    work.used = true;
+    work.begun = node_.world().now();
+    ++under_way_;
+    ++shared_.begun;
+    if (!session_->submit(work.request)) ended(work);
+    return true;
+}
+
 bool BlockClient::begin_one() {
     if (volume_ == nullptr || closing_) return false;
     for (Work& work : works_) {
         if (work.used) continue;
-        if (!prepare(work)) return false;
-        work.used = true;
-        work.begun = node_.world().now();
-        ++under_way_;
-        ++shared_.begun;
-        if (!session_->submit(work.request)) ended(work);
-        return true;
+        choose(work);
+        return begin(work);
+    }
+    return false;
+}
+
+bool BlockClient::begin_read(uint64_t first, uint64_t count) {
+    if (volume_ == nullptr || closing_) return false;
+    for (Work& work : works_) {
+        if (work.used) continue;
+        work.first = first;
+        work.count = count;
+        work.request.operation = Operation::kRead;
+        work.request.fua = false;
+        return begin(work);
     }
     return false;
 }

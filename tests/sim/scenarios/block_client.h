@@ -40,6 +40,8 @@ class BlockClient final : public initiator::SessionHandler {
     uint32_t under_way() const { return under_way_; }
     // Begins one random operation; false when none can begin now.
     bool begin_one();
+    // Begins to read so many sectors, all of which exist.
+    bool begin_read(uint64_t first, uint64_t count);
 
     void on_ready(initiator::Session& session) noexcept override;
     void on_failed(initiator::Session& session, const Status& why) noexcept override;
@@ -64,6 +66,7 @@ class BlockClient final : public initiator::SessionHandler {
     void create_session();
     void choose(Work& work);
     bool prepare(Work& work);
+    bool begin(Work& work);
     void ended(Work& work);
     void change_ended(Work& work);
     void read_ended(Work& work);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losing the connection: requests are done again or fail, in bounded time, and nothing is lost or torn.
+#include <unistd.h>
+
+#include <cstdlib>
+
 #include "tests/unit/initiator/bench.h"
 
 namespace wss::initiator::testing {
@@ -119,6 +123,9 @@ TEST_F(LossTest, another_volume_of_that_name_is_not_taken_for_the_old_one) {
     bench.network().unreachable = true;
     bench.network().cut();
     ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kWaiting; }));
+    Io waiting;
+    prepare(waiting, Operation::kWrite, 0, data);
+    ASSERT_TRUE(bench.session().submit(waiting));
     bool removed = false;
     both.world.volumes().remove_async("disk", [&](Status) { removed = true; });
     ASSERT_TRUE(bench.until([&] { return removed; }));
@@ -126,6 +133,8 @@ TEST_F(LossTest, another_volume_of_that_name_is_not_taken_for_the_old_one) {
     bench.network().unreachable = false;
     ASSERT_TRUE(bench.until([&] { return bench.ready == 2; }));
     EXPECT_EQ(bench.write(*disk, 0, data), Outcome::kVolumeGone);
+    ASSERT_TRUE(waiting.over);
+    EXPECT_EQ(waiting.outcome, Outcome::kVolumeGone) << "it waited for the old one";
 }
 
 TEST_F(LossTest, closing_fails_what_is_under_way) {
@@ -171,6 +180,51 @@ TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
         EXPECT_EQ(io->outcome, Outcome::kOk) << describe(*io);
     }
     for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(bench.read(*disk, i * kMiB, kMiB), data[i]) << i;
+}
+
+// The target's machine is switched off and on: its disk may have lost what it had not made stable.
+TEST(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_machine_fails_and_says_so) {
+    char path[] = "/tmp/wss-reboot-XXXXXX";
+    int fd = mkstemp(path);
+    ASSERT_GE(fd, 0);
+    ::close(fd);
+    const std::string backend = std::string("aio:") + path;
+    auto world = std::make_unique<block::testing::World>(
+        block::testing::WorldOptions{.service = {.epoch_base = 1, .boot_id = 1}});
+    world->add_volume("disk", backend, kMiB);
+    Bench bench(world->address(), quick());
+    bench.others = [&] {
+        if (world) world->step();
+    };
+    ASSERT_TRUE(bench.start());
+    Volume* disk = bench.open("disk");
+    ASSERT_NE(disk, nullptr);
+    ASSERT_TRUE(disk->info().write_cache);
+    uint64_t epoch = 1;
+    auto restart = [&](uint32_t boot_id) {
+        const uint16_t port = world->address().port;
+        const uint32_t ready = bench.ready;
+        bench.network().cut();
+        world.reset();
+        world = std::make_unique<block::testing::World>(block::testing::WorldOptions{
+            .service = {.epoch_base = ++epoch << 20, .boot_id = boot_id}, .port = port});
+        world->add_volume("disk", backend, kMiB);
+        return bench.until([&] { return bench.ready > ready; });
+    };
+    auto data = pattern(4096, 1);
+    ASSERT_EQ(bench.write(*disk, 0, data), Outcome::kOk);
+    ASSERT_TRUE(restart(1));
+    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "a process alone loses no cache";
+    ASSERT_TRUE(restart(2));
+    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "all was flushed";
+    ASSERT_EQ(bench.write(*disk, 0, data), Outcome::kOk);
+    ASSERT_TRUE(restart(3));
+    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kWritesLost);
+    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "told once";
+    ASSERT_EQ(bench.write(*disk, 0, data, true), Outcome::kOk);
+    ASSERT_TRUE(restart(4));
+    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "FUA was stable";
+    ::unlink(path);
 }
 
 // Nobody listens: the first connect fails with a reason.

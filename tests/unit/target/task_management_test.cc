@@ -9,6 +9,23 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
+// Ten slow writes on each of two channels of an initiator, and on one of another.
+struct Load {
+    explicit Load(World& world)
+        : first(world.client(1, WSS_CAP_NOTIFY)),
+          second(world.client(1, WSS_CAP_NOTIFY, true)),
+          stranger(world.client(2)) {
+        RawClient* clients[] = {first.get(), second.get(), stranger.get()};
+        for (int i = 0; i < 3; ++i)
+            for (int n = 0; n < 10; ++n)
+                tags[i].push_back(clients[i]->start(0, cdb_write16(uint64_t(8 * n), 8), Direction::kOut,
+                                                    {clients[i]->remote(0, 4096)}));
+        EXPECT_TRUE(world.until([&] { return world.totals().commands == 30; }));
+    }
+    std::unique_ptr<RawClient> first, second, stranger;
+    std::vector<uint64_t> tags[3];
+};
+
 class TaskManagement : public ::testing::Test {
   protected:
     // Sends a task management request; returns the status of its answer.
@@ -67,24 +84,32 @@ TEST_F(TaskManagement, aborting_a_task_that_is_done_succeeds) {
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, 4711), WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
-TEST_F(TaskManagement, a_reset_ends_the_commands_of_all_channels_of_the_initiator_and_of_nobody_else) {
+TEST_F(TaskManagement, a_clearing_ends_the_commands_of_all_channels_of_the_initiator_and_of_nobody_else) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
-    auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(1, WSS_CAP_NOTIFY, true);
-    auto stranger = world.client(2);
-    std::vector<uint64_t> tags[3];
-    RawClient* clients[] = {first.get(), second.get(), stranger.get()};
-    for (int i = 0; i < 3; ++i)
-        for (int n = 0; n < 10; ++n)
-            tags[i].push_back(
-                clients[i]->start(0, cdb_write16(8 * n, 8), Direction::kOut, {clients[i]->remote(0, 4096)}));
-    ASSERT_TRUE(world.until([&] { return world.totals().commands == 30; }));
-    EXPECT_EQ(manage(world, *first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
+    Load load(world);
+    EXPECT_EQ(manage(world, *load.first, WSS_SRP_TSK_CLEAR_TASK_SET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
     EXPECT_EQ(world.totals().aborted, 20u);
-    ASSERT_TRUE(world.until([&] { return stranger->credits() == kCreditsDefault; }));
-    for (uint64_t tag : tags[2]) EXPECT_EQ(stranger->take(tag).response.status, wire::kGood);
-    for (uint64_t tag : tags[0]) EXPECT_FALSE(first->answered(tag));
-    for (uint64_t tag : tags[1]) EXPECT_FALSE(second->answered(tag));
+    ASSERT_TRUE(world.until([&] { return load.stranger->credits() == kCreditsDefault; }));
+    for (uint64_t tag : load.tags[2]) EXPECT_EQ(load.stranger->take(tag).response.status, wire::kGood);
+    for (uint64_t tag : load.tags[0]) EXPECT_FALSE(load.first->answered(tag));
+    for (uint64_t tag : load.tags[1]) EXPECT_FALSE(load.second->answered(tag));
+}
+
+// SAM-5, LOGICAL UNIT RESET: all task sets, and a unit attention for all other initiators.
+TEST_F(TaskManagement, a_reset_of_the_unit_ends_everybodys_commands_and_others_are_told) {
+    World world({.reactors = 2});
+    world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
+    Load load(world);
+    EXPECT_EQ(manage(world, *load.first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
+    EXPECT_EQ(world.totals().aborted, 30u);
+    ASSERT_TRUE(world.until([&] { return load.stranger->credits() == kCreditsDefault; }));
+    for (uint64_t tag : load.tags[2]) EXPECT_EQ(load.stranger->take(tag).response.status, wire::kTaskAborted);
+    for (uint64_t tag : load.tags[0]) EXPECT_FALSE(load.first->answered(tag));
+    auto attention = world.read(*load.stranger, 0, 0, 1, 0, 512);
+    EXPECT_EQ(attention.parsed_sense().code, wire::AdditionalSense::kBusDeviceReset);
+    EXPECT_EQ(world.read(*load.stranger, 0, 0, 1, 0, 512).response.status, wire::kGood) << "told once";
+    EXPECT_EQ(world.read(*load.first, 0, 0, 1, 0, 512).response.status, wire::kGood) << "who asked knows";
 }
 
 TEST_F(TaskManagement, a_reset_waits_for_the_data_that_other_channels_have_on_their_way) {
@@ -106,7 +131,7 @@ TEST_F(TaskManagement, a_reset_waits_for_the_data_that_other_channels_have_on_th
 
 TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
     World world({.service = {.arena_bytes = kArenaMin}});
-    world.add_volume("v0", "delay:us=20000:ram:8M", 8 << 20);
+    world.add_volume("v0", "delay:us=400000:ram:8M", 8 << 20);
     auto client = world.client(1);
     for (int i = 0; i < 20; ++i)
         client->start(0, cdb_write16(0, 2048), Direction::kOut, {client->remote(0, 1 << 20)});

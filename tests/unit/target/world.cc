@@ -150,7 +150,9 @@ World::World(WorldOptions options) {
     auto service = Service::create(reactors, *volumes_, {target_fabric_.get()}, options.service);
     EXPECT_TRUE(service.is_ok()) << service.status().to_string();
     service_ = *std::move(service);
-    auto address = service_->listen(0, loopback());
+    fabric::Address where = loopback();
+    where.port = options.port;
+    auto address = service_->listen(0, where);
     EXPECT_TRUE(address.is_ok()) << address.status().to_string();
     address_ = *address;
 }

@@ -115,6 +115,7 @@ struct WorldOptions {
     size_t reactors = 1;
     Service::Options service;
     volume::VolumeSet::Options volumes;
+    uint16_t port = 0;  // 0: any
 };
 
 class World final : public ClientSide {

@@ -4,6 +4,7 @@
 #include "target/volume/volume_set.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -202,17 +203,30 @@ TEST_F(Stepped, counters_of_all_reactors_add_up) {
 }
 
 TEST_F(Stepped, without_a_state_file_the_same_volume_on_the_same_host_has_the_same_wwid) {
+    TemporaryFolder folder;
+    const std::string file = "aio:" + folder.file("disk");
+    const VolumeOptions more{.size = 1 << 20, .create = true};
     reopen({.identity_salt = "host1"});
-    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(create("a", file, more));
     uint64_t before = set_->find("a")->identity.wwid;
     ASSERT_TRUE(remove("a"));
     reopen({.identity_salt = "host1"});
-    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(create("a", file, more));
     EXPECT_EQ(set_->find("a")->identity.wwid, before);
     ASSERT_TRUE(remove("a"));
     reopen({.identity_salt = "host2"});
-    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(create("a", file, more));
     EXPECT_NE(set_->find("a")->identity.wwid, before);
+}
+
+// Its content is gone: whoever used it must not take the zeroes for his data.
+TEST_F(Stepped, memory_that_is_made_anew_is_another_volume) {
+    reopen({.identity_salt = "host1"});
+    ASSERT_TRUE(create("a", "ram:1M"));
+    Identity before = set_->find("a")->identity;
+    ASSERT_TRUE(remove("a"));
+    ASSERT_TRUE(create("a", "delay:us=1:ram:1M"));
+    EXPECT_NE(set_->find("a")->identity.wwid, before.wwid);
 }
 
 class FailingBackend final : public io::Backend {
@@ -332,7 +346,8 @@ TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
     // Created in another order than before, it still gets what was its own.
     ASSERT_TRUE(create("other", "ram:1M"));
     ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
-    EXPECT_EQ(set_->find("declared")->identity, declared.identity);
+    EXPECT_EQ(set_->find("declared")->identity.lun, declared.identity.lun);
+    EXPECT_NE(set_->find("declared")->identity.wwid, declared.identity.wwid) << "memory is new memory";
     EXPECT_NE(set_->find("other")->identity.lun, declared.identity.lun);
 }
 
@@ -377,6 +392,55 @@ TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_on
     restart();
     ASSERT_TRUE(set_->restore());
     EXPECT_EQ(set_->find("away")->identity, before.identity);
+}
+
+TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("cut", "aio:" + folder.file("disk"), {.size = 1 << 20, .create = true}));
+    const VolumeOptions declared{.size = 1 << 20, .create = true, .declared = true};
+    ASSERT_TRUE(create("declared", "aio:" + folder.file("other"), declared));
+    ASSERT_TRUE(set_->resize("declared", 2 << 20));
+    std::filesystem::resize_file(folder.file("disk"), 1 << 19);
+    std::filesystem::resize_file(folder.file("other"), 1 << 20);
+    restart();
+    ASSERT_TRUE(set_->restore());
+    EXPECT_TRUE(set_->list().empty());
+    EXPECT_EQ(std::filesystem::file_size(folder.file("disk")), uint64_t{1 << 19}) << "not made longer";
+    Status refused = create("declared", "aio:" + folder.file("other"), declared);
+    EXPECT_NE(refused.text().find("bring back what is missing"), std::string::npos) << refused.text();
+    std::filesystem::resize_file(folder.file("disk"), 1 << 20);
+    restart();
+    ASSERT_TRUE(set_->restore());
+    EXPECT_EQ(set_->list().size(), 1u);
+}
+
+TEST_F(Threaded, a_second_user_of_a_state_file_is_refused) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    VolumeSet second({}, {.state_path = folder.file("state.json")});
+    Status refused = second.restore();
+    EXPECT_EQ(refused.code(), Code::kBusy);
+    EXPECT_NE(refused.text().find(std::to_string(getpid())), std::string::npos) << refused.text();
+    restart();
+    EXPECT_TRUE(set_->restore()) << "free again";
+}
+
+TEST_F(Threaded, access_lists_survive_a_restart) {
+    TemporaryFolder folder;
+    start({.state_path = folder.file("state.json")});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("kept", "ram:1M", {.access = {"a=rw"}}));
+    ASSERT_TRUE(create("declared", "ram:1M", {.access = {"a=rw"}, .declared = true}));
+    ASSERT_TRUE(set_->set_access("declared", {"b=ro"}));
+    EXPECT_FALSE(set_->set_access("declared", {"b=perhaps"}));
+    restart();
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("declared", "ram:1M", {.access = {"a=rw"}, .declared = true}));
+    EXPECT_EQ(set_->find("kept")->access, std::vector<std::string>{"a=rw"});
+    EXPECT_EQ(set_->find("declared")->access, std::vector<std::string>{"b=ro"}) << "changed at run time";
 }
 
 TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A histogram with a bounded relative error, after HdrHistogram: 2^kBits linear steps per power of two, so
+// that a value is known to better than 0.1 % from 1 to kHighest whatever its size, in constant time and
+// constant memory.
+//
+// Thread-safety: none; each thread records into its own, merge() adds them up.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace wss {
+
+class Histogram {
+  public:
+    static constexpr uint32_t kBits = 10;                    // 1024 steps per power of two
+    static constexpr uint64_t kHighest = uint64_t{1} << 42;  // larger values count as this one
+
+    Histogram();
+    void record(uint64_t value, uint64_t times = 1) noexcept;
+    void merge(const Histogram& other) noexcept;
+    void clear() noexcept;
+
+    uint64_t count() const { return count_; }
+    uint64_t min() const { return count_ == 0 ? 0 : min_; }
+    uint64_t max() const { return max_; }
+    double mean() const;
+    double stddev() const;
+    // The smallest recorded value (of its step the highest) that at least `percent` of all values do not
+    // exceed.
+    uint64_t percentile(double percent) const;
+
+  private:
+    std::vector<uint64_t> counts_;
+    uint64_t count_ = 0, min_ = UINT64_MAX, max_ = 0;
+    double sum_ = 0, squares_ = 0;
+};
+
+}  // namespace wss

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cache/destage.h"
+
+#include <algorithm>
+
+namespace wss::cache {
+
+bool DestagePlanner::above_ratio(const Index& index) {
+    uint64_t percent = index.counters().dirty_lines * 100;
+    uint64_t capacity = std::max<uint64_t>(index.capacity_lines(), 1);
+    uint64_t limit = draining_ ? options_.dirty_low_percent : options_.dirty_high_percent;
+    draining_ = percent > limit * capacity;
+    return draining_;
+}
+
+bool DestagePlanner::due(Index& index, const Line& oldest, Nanoseconds now) {
+    if (now < retry_at_ && failing()) return false;
+    // A line that has lost its second copy is one failure from being lost itself: no reason to wait. The
+    // index cannot tell it from an unsafe volume's, whose lines are in one copy by will; target/cache asks
+    // with want() then.
+    return oldest.dirty_sequence() <= wanted_ || now - oldest.dirty_since() >= options_.age_max ||
+           above_ratio(index);
+}
+
+// `oldest` and what lies next to it, on both sides, as far as it is dirty and nobody is at work on it.
+size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run) const {
+    size_t most = std::max<size_t>(options_.merge_bytes_max / index.geometry().line_bytes(), 1);
+    most = std::min({most, run.size(), size_t{kDestageRunMax}});
+    auto joins = [&index](LineKey key) -> Line* {
+        Line* line = index.find(key);
+        return line != nullptr && line->state() == LineState::kDirty && line->idle() ? line : nullptr;
+    };
+    LineKey first = oldest.key();
+    size_t count = 1;
+    while (count < most && first.line > 0 && joins({first.volume, first.line - 1}) != nullptr) {
+        --first.line;
+        ++count;
+    }
+    LineKey last = oldest.key();
+    while (count < most && joins({last.volume, last.line + 1}) != nullptr) {
+        ++last.line;
+        ++count;
+    }
+    for (size_t i = 0; i < count; ++i) run[i] = index.find({first.volume, first.line + i});
+    return count;
+}
+
+size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run) {
+    // A line that is dirty again while it is destaged waits for the end of that; it does not hold up the
+    // others.
+    Line* oldest = nullptr;
+    index.for_each_dirty(volume, [&oldest](Line& line) {
+        if (line.state() == LineState::kDirty) oldest = &line;
+        return oldest == nullptr;
+    });
+    if (oldest == nullptr || run.empty() || !due(index, *oldest, now)) return 0;
+    return gather(index, *oldest, run);
+}
+
+Nanoseconds DestagePlanner::next_time(Index& index, uint32_t volume, Nanoseconds now) {
+    Line* oldest = index.oldest_dirty(volume);
+    if (oldest == nullptr) return kNever;
+    if (failing() && now < retry_at_) return retry_at_;
+    if (due(index, *oldest, now)) return now;
+    return oldest->dirty_since() + options_.age_max;
+}
+
+void DestagePlanner::failed(Nanoseconds now) {
+    retry_ =
+        failing() ? Nanoseconds{std::min(retry_.count * 2, options_.retry_max.count)} : options_.retry_first;
+    retry_at_ = now + retry_;
+}
+
+}  // namespace wss::cache

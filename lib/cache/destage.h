@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Destaging: when dirty lines are brought home to real storage, and which of them go together.
+//
+//   age      a dirty line is brought home after `age_max`: what a crash of every holder could cost
+//   ratio    above `dirty_high_percent` of the cache dirty, until below `dirty_low_percent`: room for writes
+//   mark     a flush waits (Index::flush_mark), or the volume or an engine is being emptied: kEverything
+//   merging  with the oldest line go its neighbours that are dirty and idle, so that sequential writes leave
+//   as one
+//            sequential write
+//   failure  storage that failed is left alone for a while that doubles up to `retry_max`; the data stay
+//   dirty
+//
+// The planner decides; target/cache reads the lines from their holders and writes them. One planner for each
+// volume of an Index; it belongs to the thread of the Index.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lib/base/clock.h"
+#include "lib/cache/index.h"
+
+namespace wss::cache {
+
+struct DestageOptions {
+    Nanoseconds age_max = from_s(5);
+    uint32_t dirty_high_percent = 40;
+    uint32_t dirty_low_percent = 25;
+    uint32_t merge_bytes_max = 1024 * 1024;
+    Nanoseconds retry_first = from_ms(100);
+    Nanoseconds retry_max = from_s(10);
+};
+constexpr uint32_t kDestageRunMax = 256;  // lines: 1 MiB of the smallest
+
+class DestagePlanner {
+  public:
+    static constexpr uint64_t kEverything = UINT64_MAX;
+
+    explicit DestagePlanner(const DestageOptions& options) : options_(options) {}
+
+    // Everything that is dirty with a sequence up to `mark` is due now, until it is done. Marks add up.
+    void want(uint64_t mark) { wanted_ = wanted_ > mark ? wanted_ : mark; }
+    // What `want` asked for is done or was given up.
+    void want_no_more() { wanted_ = 0; }
+
+    // The next run that is due: adjacent lines in ascending order, the first of `run`; 0 if none is due now.
+    // The caller enters and begins them all before it asks again.
+    size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run);
+    // When to ask again if nothing changes; kNever if nothing is dirty.
+    Nanoseconds next_time(Index& index, uint32_t volume, Nanoseconds now);
+
+    void succeeded() { retry_ = {}; }
+    void failed(Nanoseconds now);
+    bool failing() const { return retry_.count != 0; }
+
+  private:
+    bool due(Index& index, const Line& oldest, Nanoseconds now);
+    bool above_ratio(const Index& index);
+    size_t gather(Index& index, Line& oldest, std::span<Line*> run) const;
+
+    const DestageOptions options_;
+    uint64_t wanted_ = 0;
+    bool draining_ = false;  // between the high and the low mark, on the way down
+    Nanoseconds retry_;      // the current pause; 0: none
+    Nanoseconds retry_at_;
+};
+
+}  // namespace wss::cache

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves bytes between it and
+// clients, as an SE says. It knows no volumes, makes no decisions and keeps no map: a slot is a number, a
+// header is 64 bytes that the SE wrote.
+//
+//   arena       one mapping, registered once with every fabric, for local use only: nobody reaches it but by
+//               asking us. Each SE has an equal part of it, cut into slots of its line size.
+//   SeLink      one SE: connects, joins, comes back after a loss with growing pauses; its part of the arena
+//               and the headers outlive the connection.
+//   Client      one channel of an initiator. Accepted only with a handle and the token that an SE granted for
+//               it, once. Ends with its grant.
+//   Operation   one kMove; see engine_datapath.cc.
+//
+// Rules
+//  CE1  Contents and headers belong to the SE that wrote them; another SE gets other slots. On a welcome that
+//       does not say `keep`, headers are erased before anything else happens.
+//  CE2  An atomic move changes its slot (and header) after all bytes have come, in one step.
+//  CE3  kDone is sent when the bytes are placed: at the client for to_peer, in the slot for from_peer.
+//  kDetached
+//       follows the kDone of every operation of that client.
+//  CE4  Everything that an SE or a client says is checked against slots, ids and lengths; an SE that breaks
+//  the
+//       protocol loses its link, a client that does loses its connection.
+//
+// Time, chance and network come by seams: the simulation drives the same code.
+// Thread-safety: belongs to its reactor. Lifetime: reactor, fabrics, pollers outlive it; stop() first.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/cache/engine/record_link.h"
+#include "lib/fabric/fabric.h"
+#include "lib/reactor/reactor.h"
+#include "lib/wire/cache.h"
+
+namespace wss::cache {
+
+struct EngineCounters {
+    uint64_t to_client_bytes = 0, from_client_bytes = 0;    // by RDMA with clients
+    uint64_t to_storage_bytes = 0, from_storage_bytes = 0;  // … with SEs
+    uint64_t moves = 0, failed_moves = 0, waited_for_stage = 0;
+    uint64_t clients_accepted = 0, clients_refused = 0;
+    uint64_t wipes = 0;
+};
+
+struct EngineStorageInfo {
+    std::string address;
+    bool up = false;
+    uint64_t storage = 0;
+    uint32_t line_bytes = 0, slots = 0, used_slots = 0, clients = 0;
+    std::string last_error;
+};
+
+class Engine final : public reactor::Source {
+  public:
+    // A fabric that the engine uses, and where it listens for clients on it (if it does).
+    struct Net {
+        fabric::Fabric* fabric = nullptr;
+        fabric::Poller* poller = nullptr;
+    };
+    struct Options {
+        uint64_t memory = 0;
+        uint64_t identity = 0;  // drawn when 0
+        Nanoseconds reconnect_min = from_ms(50), reconnect_max = from_s(1);
+    };
+    static Result<std::unique_ptr<Engine>> create(reactor::Reactor& reactor, Random& random,
+                                                  std::vector<Net> nets, const Options& options);
+    ~Engine() override;
+
+    // Before start(). Returns where clients connect. `advertised`: what they are told, the result if empty.
+    Result<fabric::Address> listen(size_t net, const fabric::Address& address, std::string advertised = {});
+    void join(size_t net, const fabric::Address& storage);
+    // Registers the arena and begins to join.
+    Status start();
+    // Joins again the storage engines that let it go.
+    void join_again();
+    // Leaves: asks each SE to drain it and goes when all said goodbye, at `limit` at the latest. `done` once.
+    void leave(Nanoseconds limit, std::function<void()> done);
+    // Ends all connections; `done` once they are over. After it the engine may die.
+    void stop(std::function<void()> done);
+
+    uint64_t identity() const noexcept { return options_.identity; }
+    const EngineCounters& counters() const noexcept { return counters_; }
+    std::vector<EngineStorageInfo> storages() const;
+    // Where clients connect.
+    const std::vector<std::string>& addresses() const noexcept { return advertised_; }
+
+    size_t poll() noexcept override;
+
+  private:
+    class SeLink;
+    class Client;
+    class Port;
+    struct Operation;
+    struct Grant;
+    friend class SeLink;
+    friend class Client;
+
+    Engine(reactor::Reactor& reactor, Random& random, std::vector<Net> nets, Options options);
+    Status map_arena();
+    void client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
+    void client_over(Client& client) noexcept;
+    void link_is_over() noexcept;
+    void check_stopped() noexcept;
+    void check_left() noexcept;
+    uint32_t lkey(size_t net) const noexcept { return regions_[net]->lkey(); }
+
+    // Immutable after start().
+    reactor::Reactor& reactor_;
+    Random& random_;
+    const std::vector<Net> nets_;
+    const Options options_;
+    std::vector<std::string> advertised_;
+    std::span<std::byte> arena_;
+    std::vector<std::unique_ptr<fabric::Region>> regions_;  // of the arena, by net
+
+    std::vector<std::unique_ptr<Port>> ports_;
+    std::vector<std::unique_ptr<SeLink>> links_;
+    std::unordered_map<uint64_t, std::unique_ptr<Grant>> grants_;  // by handle, of all SEs
+    std::list<std::unique_ptr<Client>> clients_;
+    bool clients_died_ = false;
+    EngineCounters counters_;
+    bool stopping_ = false, leaving_ = false;
+    std::function<void()> stopped_, left_;
+    reactor::Timer leave_timer_;
+};
+
+}  // namespace wss::cache

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of an Engine (engine.h). For its own .cc files only.
+#pragma once
+
+#include "lib/cache/engine/engine.h"
+
+namespace wss::cache {
+
+constexpr uint32_t kClientDepth = 256;   // work requests outstanding of one client
+constexpr size_t kStageMax = 16u << 20;  // of one SE's part: where atomic moves arrive
+constexpr size_t kClientsMax = 4096;
+constexpr size_t kGrantsMax = 8192;
+
+using HeaderBytes = std::array<std::byte, wire::kCacheHeaderBytes>;
+
+// One kMove, from its record to its kDone.
+//   kFree ─▶ [kWaiting: for a stage, or for room at the client] ─▶ kMoving ─▶ kFree
+struct alignas(8) Engine::Operation : ListNode<> {
+    enum class State : uint8_t { kFree, kWaiting, kMoving };
+    static constexpr uint32_t kNoStage = UINT32_MAX;
+
+    SeLink* link = nullptr;
+    Client* client = nullptr;  // of a move with one
+    uint32_t id = 0;
+    uint32_t stage = kNoStage;
+    State state = State::kFree;
+    wire::CacheMove move;
+};
+
+// An SE's word that a client may connect.
+struct Engine::Grant {
+    wire::CacheToken token{};
+    SeLink* link = nullptr;
+    Client* client = nullptr;  // has connected
+    bool used = false;
+};
+
+class Engine::Client final : public fabric::ConnectionHandler {
+  public:
+    Client(Engine& engine, SeLink& link, uint64_t handle, size_t net)
+        : engine_(engine), link_(&link), handle_(handle), net_(net) {}
+
+    Status accept(fabric::ConnectRequest& request, fabric::Poller& poller);
+    void run(Operation& operation) noexcept;
+    void close() noexcept { connection_->close(); }
+    bool is_over() const noexcept { return over_; }
+    uint64_t handle() const noexcept { return handle_; }
+    SeLink* link() const noexcept { return link_; }
+
+    void on_established(fabric::Connection&, std::span<const std::byte>) noexcept override;
+    void on_refused(fabric::Connection& connection, const Status& why,
+                    std::span<const std::byte>) noexcept override {
+        on_closed(connection, why);
+    }
+    void on_completions(fabric::Connection&, std::span<const fabric::Completion>) noexcept override;
+    void on_closed(fabric::Connection&, const Status& why) noexcept override;
+
+  private:
+    Engine& engine_;
+    SeLink* link_;
+    const uint64_t handle_;
+    const size_t net_;
+    std::unique_ptr<fabric::Connection> connection_;
+    List<Operation> waiting_;
+    uint32_t outstanding_ = 0;
+    bool over_ = false;
+};
+
+class Engine::SeLink final : public RecordLinkOwner {
+  public:
+    SeLink(Engine& engine, size_t net, fabric::Address address);
+    ~SeLink();
+
+    void start(std::span<std::byte> part, size_t part_offset);
+    void ask_to_leave() noexcept;
+    void join_again() noexcept;
+    void stop() noexcept;
+    size_t turn() noexcept;
+    bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
+    // Nothing of it is needed by the SE any more.
+    bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
+    EngineStorageInfo info() const;
+    size_t net() const noexcept { return net_; }
+
+    // engine_datapath.cc
+    void client_counted() noexcept { ++clients_; }
+    void client_attached(Client& client) noexcept;
+    void client_detached(Client& client) noexcept;
+    void moved(Operation& operation, wire::CacheStatus status) noexcept;
+    fabric::WorkRequest work_for(Operation& operation, size_t net, fabric::Segment& segment) noexcept;
+
+  private:
+    bool link_up(RecordLink&, std::span<const std::byte> data) noexcept override;
+    bool record(RecordLink&, const wire::Record& record) noexcept override;
+    void operation_over(RecordLink&, uint64_t cookie, bool good) noexcept override;
+    void link_over(RecordLink&, const Status& why) noexcept override;
+
+    void connect() noexcept;
+    void retry_later() noexcept;
+    void look_for_storage() noexcept;
+    void cut(const wire::CacheWelcome& welcome);
+    void introduce(bool inventory) noexcept;
+    bool quiet() const noexcept { return busy_ == 0 && clients_ == 0; }
+    void revoke_all() noexcept;
+    bool grant(const wire::Record& record) noexcept;
+    bool revoke(const wire::Record& record) noexcept;
+    bool move(const wire::Record& record) noexcept;
+    bool header(const wire::Record& record) noexcept;
+    bool wipe(const wire::Record& record) noexcept;
+    void run(Operation& operation) noexcept;
+    void done(uint32_t id, wire::CacheStatus status) noexcept;
+    void serve_stage_waiters() noexcept;
+    std::byte* slot_memory(uint32_t slot) const noexcept { return part_.data() + size_t{slot} * line_bytes_; }
+    std::byte* stage_memory(uint32_t stage) const noexcept {
+        return part_.data() + size_t{slots_ + stage} * line_bytes_;
+    }
+
+    Engine& engine_;
+    const size_t net_;
+    const fabric::Address address_;
+    std::unique_ptr<RecordLink> link_;
+    reactor::Timer retry_;
+    reactor::Timer look_;  // while up
+    uint64_t heard_ = 0;   // messages of the SE when we looked last
+    bool probed_ = false;  // something was sent since
+    Nanoseconds pause_{};
+    std::string last_error_;
+
+    // The contents (CE1).
+    std::span<std::byte> part_;
+    uint64_t storage_ = 0;
+    uint32_t incarnation_ = 0;
+    uint32_t line_bytes_ = 0;
+    uint32_t slots_ = 0, stages_ = 0;
+    std::vector<HeaderBytes> headers_;  // by slot
+
+    std::vector<Operation> operations_;  // by id
+    std::vector<uint32_t> free_stages_;
+    List<Operation> waiting_;  // for a stage
+    uint32_t busy_ = 0;        // operations that are not free
+    uint32_t clients_ = 0;
+    bool leaving_ = false, said_goodbye_ = false, stopping_ = false;
+};
+
+}  // namespace wss::cache

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cache/engine/record_link.h"
+
+#include <cstring>
+
+namespace wss::cache {
+
+namespace {
+
+constexpr uint64_t kSendTag = 1, kReceiveTag = 2;
+constexpr uint32_t kNone = UINT32_MAX;
+
+constexpr uint64_t cookie_of(uint32_t buffer, uint64_t tag) {
+    return uint64_t{buffer} << 2 | tag;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RecordLink>> RecordLink::create(fabric::Fabric& fabric, const Options& options,
+                                                       RecordLinkOwner& owner) {
+    std::unique_ptr<RecordLink> link(new RecordLink(options, owner));
+    if (Status status = link->prepare(fabric); !status) return status;
+    return link;
+}
+
+Status RecordLink::prepare(fabric::Fabric& fabric) {
+    const size_t bytes = size_t{options_.messages} * wire::kCacheMessageMax;
+    auto sends = fabric.allocate(bytes, fabric::Access::kLocal);
+    if (!sends) return sends.status().within("send buffers of a cache link");
+    sends_ = std::move(*sends);
+    auto receives = fabric.allocate(bytes, fabric::Access::kLocal);
+    if (!receives) return receives.status().within("receive buffers of a cache link");
+    receives_ = std::move(*receives);
+    for (uint32_t i = 0; i < options_.messages; ++i) free_sends_.push_back(i);
+    return Status::ok();
+}
+
+RecordLink::~RecordLink() {
+    WSS_ASSERT(is_over(), "a link is over before it dies");
+}
+
+fabric::ConnectionOptions RecordLink::connection_options() const {
+    fabric::ConnectionOptions options;
+    options.send_depth = options_.operations + options_.messages;
+    options.receive_depth = options_.messages;
+    options.send_segments = 1;
+    options.inline_bytes = 0;
+    options.connect_timeout = options_.connect_timeout;
+    return options;
+}
+
+Status RecordLink::connect(fabric::Poller& poller, const fabric::Address& address,
+                           std::span<const std::byte> data) {
+    auto connection = poller.connect(address, data, connection_options(), *this);
+    if (!connection) {
+        state_ = State::kOver;
+        return connection.status();
+    }
+    connection_ = std::move(*connection);
+    state_ = State::kConnecting;
+    return Status::ok();
+}
+
+Status RecordLink::accept(fabric::ConnectRequest& request, fabric::Poller& poller,
+                          std::span<const std::byte> data) {
+    auto connection = request.create(poller, connection_options(), *this);
+    if (!connection) {
+        state_ = State::kOver;
+        return connection.status();
+    }
+    connection_ = std::move(*connection);
+    state_ = State::kConnecting;
+    if (!post_all_receives()) {
+        close(Status(Code::kInternal, "the receives of a cache link were not taken"));
+        return Status::ok();
+    }
+    // From here on the connection has a life of its own and ends by on_closed() or on_refused().
+    if (Status accepted = connection_->accept(data); !accepted) close(accepted);
+    return Status::ok();
+}
+
+bool RecordLink::post_all_receives() noexcept {
+    for (uint32_t i = 0; i < options_.messages; ++i) {
+        fabric::Segment segment{receive_buffer(i), wire::kCacheMessageMax, receives_->lkey()};
+        fabric::Receive receive{cookie_of(i, kReceiveTag), {&segment, 1}};
+        if (connection_->post_receives({&receive, 1}) != Code::kOk) return false;
+    }
+    return true;
+}
+
+void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> data) noexcept {
+    if (state_ != State::kConnecting) return;
+    // The accepting side has posted them before; there `data` is empty.
+    const bool connecting_side = !data.empty();
+    if (connecting_side && !post_all_receives())
+        return close(Status(Code::kInternal, "the receives of a cache link were not taken"));
+    state_ = State::kUp;
+    if (!owner_.link_up(*this, data))
+        close(Status(Code::kInvalid, "the peer does not speak the cache's protocol"));
+}
+
+void RecordLink::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
+    over(why);
+}
+
+void RecordLink::on_closed(fabric::Connection&, const Status& why) noexcept {
+    over(state_ == State::kClosing && !why_.is_ok() ? why_ : why);
+}
+
+void RecordLink::over(const Status& why) noexcept {
+    state_ = State::kOver;
+    spill_.clear();
+    Status reason = why.is_ok() ? Status(Code::kUnavailable, "the connection was closed by the peer") : why;
+    owner_.link_over(*this, reason);
+}
+
+void RecordLink::close(Status why) noexcept {
+    if (state_ != State::kConnecting && state_ != State::kUp) return;
+    state_ = State::kClosing;
+    why_ = std::move(why);
+    connection_->close();
+}
+
+// ---- Out -------------------------------------------------------------------------------------------------
+
+wire::MutableBytes RecordLink::room() noexcept {
+    if (open_ != kNone && wire::kCacheMessageMax - open_bytes_ < kRecordMax) seal();
+    if (open_ == kNone && spill_.empty() && !free_sends_.empty()) {
+        open_ = free_sends_.back();
+        free_sends_.pop_back();
+        open_bytes_ = 0;
+    }
+    if (open_ != kNone) return {send_buffer(open_) + open_bytes_, wire::kCacheMessageMax - open_bytes_};
+    if (spill_.empty() || wire::kCacheMessageMax - spill_.back().bytes < kRecordMax)
+        spill_.push_back({std::make_unique<Block>(), 0});
+    Spilled& last = spill_.back();
+    return {last.block->data() + last.bytes, last.block->size() - last.bytes};
+}
+
+void RecordLink::wrote(size_t bytes) noexcept {
+    WSS_ASSERT(bytes > 0, "a record fits the room that was given for it");
+    (open_ != kNone ? open_bytes_ : spill_.back().bytes) += bytes;
+}
+
+void RecordLink::seal() noexcept {
+    const uint32_t buffer = std::exchange(open_, kNone);
+    if (buffer == kNone) return;
+    if (open_bytes_ == 0 || state_ != State::kUp) return free_sends_.push_back(buffer);
+    send(buffer, open_bytes_);
+}
+
+void RecordLink::send(uint32_t buffer, size_t bytes) noexcept {
+    fabric::Segment segment{send_buffer(buffer), static_cast<uint32_t>(bytes), sends_->lkey()};
+    fabric::WorkRequest work{
+        .op = fabric::Op::kSend, .cookie = cookie_of(buffer, kSendTag), .segments = {&segment, 1}};
+    if (connection_->post({&work, 1}) == Code::kOk) return;
+    free_sends_.push_back(buffer);
+    close(Status(Code::kInternal, "the fabric did not take a cache message"));
+}
+
+void RecordLink::refill_from_spill() noexcept {
+    while (state_ == State::kUp && !spill_.empty() && !free_sends_.empty()) {
+        const uint32_t buffer = free_sends_.back();
+        free_sends_.pop_back();
+        const Spilled& oldest = spill_.front();
+        std::memcpy(send_buffer(buffer), oldest.block->data(), oldest.bytes);
+        send(buffer, oldest.bytes);
+        spill_.pop_front();
+    }
+}
+
+bool RecordLink::post(fabric::WorkRequest work) noexcept {
+    if (state_ != State::kUp) return false;
+    work.signalled = true;
+    if (connection_->post({&work, 1}) == Code::kOk) return true;
+    close(Status(Code::kInternal, "the fabric did not take a cache operation"));
+    return false;
+}
+
+size_t RecordLink::flush() noexcept {
+    const bool had = open_ != kNone && open_bytes_ > 0;
+    if (state_ == State::kUp) seal();
+    return had ? 1 : 0;
+}
+
+// ---- In --------------------------------------------------------------------------------------------------
+
+void RecordLink::on_completions(fabric::Connection&,
+                                std::span<const fabric::Completion> completions) noexcept {
+    for (const fabric::Completion& completion : completions) {
+        const bool good = completion.status == fabric::CompletionStatus::kOk;
+        const auto buffer = static_cast<uint32_t>(completion.cookie >> 2);
+        switch (completion.cookie & kCookieMask) {
+            case kSendTag:
+                free_sends_.push_back(buffer);
+                refill_from_spill();
+                break;
+            case kReceiveTag:
+                if (good && state_ == State::kUp) received(buffer, completion.length);
+                break;
+            default:
+                owner_.operation_over(*this, completion.cookie, good);
+        }
+    }
+}
+
+void RecordLink::received(uint32_t buffer, uint32_t length) noexcept {
+    ++messages_received_;
+    wire::Bytes message{receive_buffer(buffer), length};
+    while (!message.empty() && state_ == State::kUp) {
+        wire::Record record;
+        if (wire::next_record(message, record) != wire::ParseError::kNone || !owner_.record(*this, record))
+            return close(Status(Code::kInvalid, "the peer broke the cache's protocol"));
+    }
+    if (state_ != State::kUp) return;
+    fabric::Segment segment{receive_buffer(buffer), wire::kCacheMessageMax, receives_->lkey()};
+    fabric::Receive receive{cookie_of(buffer, kReceiveTag), {&segment, 1}};
+    if (connection_->post_receives({&receive, 1}) != Code::kOk)
+        close(Status(Code::kInternal, "a receive of a cache link was not taken"));
+}
+
+}  // namespace wss::cache

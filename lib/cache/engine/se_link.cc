@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SeLink: joining a storage engine, and coming back to it.
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/cache/engine/engine_parts.h"
+
+namespace wss::cache {
+
+// The SE asks ten times a second. One that is silent for so long may be gone without a word.
+constexpr Nanoseconds kSilence = from_s(1);
+
+Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
+    : engine_(engine),
+      net_(net),
+      address_(std::move(address)),
+      retry_([](void* self) noexcept { static_cast<SeLink*>(self)->connect(); }, this),
+      look_([](void* self) noexcept { static_cast<SeLink*>(self)->look_for_storage(); }, this) {}
+
+Engine::SeLink::~SeLink() {
+    engine_.reactor_.cancel(retry_);
+    engine_.reactor_.cancel(look_);
+}
+
+void Engine::SeLink::start(std::span<std::byte> part, size_t) {
+    part_ = part;
+    connect();
+}
+
+void Engine::SeLink::connect() noexcept {
+    if (stopping_) return;
+    // CE1, and the fence of what an SE asked for before it lost us: nothing of that is under way when it sees
+    // us again.
+    if (!quiet()) return retry_later();
+    RecordLink::Options options;
+    options.operations = wire::kCacheOperationsMax;
+    auto link = RecordLink::create(*engine_.nets_[net_].fabric, options, *this);
+    Status status = link.status();
+    if (status) {
+        link_ = std::move(*link);
+        std::array<std::byte, 64> data;
+        size_t length = wire::encode_cache_join({.engine = engine_.options_.identity,
+                                                 .memory = part_.size(),
+                                                 .incarnation = incarnation_,
+                                                 .storage = storage_},
+                                                data);
+        status = link_->connect(*engine_.nets_[net_].poller, address_, {data.data(), length});
+    }
+    if (status) return;
+    last_error_ = status.to_string();
+    retry_later();
+}
+
+void Engine::SeLink::retry_later() noexcept {
+    const Nanoseconds least = engine_.options_.reconnect_min;
+    pause_ = std::min(std::max(least, Nanoseconds{pause_.count * 2}), engine_.options_.reconnect_max);
+    engine_.reactor_.set(retry_, engine_.reactor_.clock().now() + pause_);
+}
+
+bool Engine::SeLink::link_up(RecordLink&, std::span<const std::byte> data) noexcept {
+    wire::CacheWelcome welcome;
+    if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone) {
+        last_error_ = address_.to_string() + ": whoever listens there is no storage engine";
+        return false;
+    }
+    const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
+                      welcome.incarnation == incarnation_;
+    if (!keep) cut(welcome);
+    operations_ = std::vector<Operation>(welcome.operations);
+    for (uint32_t id = 0; id < welcome.operations; ++id) {
+        operations_[id].link = this;
+        operations_[id].id = id;
+    }
+    pause_ = {};
+    last_error_.clear();
+    said_goodbye_ = false;
+    log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
+              keep ? "; what they hold is kept" : "");
+    introduce(keep);
+    probed_ = false;
+    heard_ = link_->messages_received();
+    engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kSilence);
+    return true;
+}
+
+// Who only listens does not learn that the other end has lost power. So we say something into a silence: it
+// reaches an SE that is merely slow, whose dirty data must not lose us for that, and fails if nobody is
+// there.
+void Engine::SeLink::look_for_storage() noexcept {
+    if (!link_->is_up()) return;
+    const bool silent = std::exchange(heard_, link_->messages_received()) == link_->messages_received();
+    if (silent && !probed_) link_->wrote(wire::put_plain(wire::RecordType::kPong, 0, 0, link_->room()));
+    probed_ = silent;
+    engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kSilence);
+}
+
+// Headers are erased: what the slots hold is nobody's.
+void Engine::SeLink::cut(const wire::CacheWelcome& welcome) {
+    storage_ = welcome.storage;
+    incarnation_ = welcome.incarnation;
+    line_bytes_ = welcome.line_bytes;
+    const size_t lines = part_.size() / line_bytes_;
+    const size_t most = std::max<size_t>(kStageMax / line_bytes_, 1);
+    stages_ = static_cast<uint32_t>(std::clamp<size_t>(lines / 16, 1, most));
+    slots_ = lines > stages_ ? static_cast<uint32_t>(lines - stages_) : 0;
+    headers_.assign(slots_, HeaderBytes{});
+    free_stages_.clear();
+    for (uint32_t i = 0; i < stages_; ++i) free_stages_.push_back(i);
+}
+
+void Engine::SeLink::introduce(bool inventory) noexcept {
+    for (const std::string& address : engine_.advertised_)
+        if (size_t bytes = wire::put_text(wire::RecordType::kAddress, address, link_->room()); bytes > 0)
+            link_->wrote(bytes);
+    for (uint32_t slot = 0; inventory && slot < slots_; ++slot) {
+        if (headers_[slot] == HeaderBytes{}) continue;
+        link_->wrote(wire::put_header(wire::RecordType::kItem, 0, {slot, headers_[slot]}, link_->room()));
+    }
+    link_->wrote(wire::put_slot(wire::RecordType::kInventoryEnd, 0, slots_, link_->room()));
+    link_->wrote(wire::put_plain(wire::RecordType::kReady, 0, 0, link_->room()));
+    if (leaving_) ask_to_leave();
+}
+
+void Engine::SeLink::ask_to_leave() noexcept {
+    leaving_ = true;
+    if (link_ != nullptr && link_->is_up())
+        link_->wrote(wire::put_plain(wire::RecordType::kLeave, 0, 0, link_->room()));
+}
+
+void Engine::SeLink::join_again() noexcept {
+    if (!said_goodbye_ || stopping_ || leaving_) return;
+    said_goodbye_ = false;
+    pause_ = {};
+    retry_later();
+}
+
+void Engine::SeLink::stop() noexcept {
+    stopping_ = true;
+    engine_.reactor_.cancel(retry_);
+    if (link_ != nullptr) link_->close(Status(Code::kClosed, "the cache is shutting down"));
+}
+
+void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {
+    static log::Limiter limiter(2);
+    last_error_ = why.to_string();
+    engine_.reactor_.cancel(look_);
+    if (!stopping_ && limiter.allow())
+        log::warning("{}: {}; joining again", address_.to_string(), last_error_);
+    while (Operation* operation = waiting_.pop_front()) moved(*operation, wire::CacheStatus::kFailed);
+    revoke_all();
+    if (!stopping_ && !said_goodbye_) retry_later();
+}
+
+void Engine::SeLink::revoke_all() noexcept {
+    std::erase_if(engine_.grants_, [this](const auto& item) {
+        Grant& grant = *item.second;
+        if (grant.link != this) return false;
+        if (grant.client != nullptr) grant.client->close();
+        return true;
+    });
+}
+
+EngineStorageInfo Engine::SeLink::info() const {
+    EngineStorageInfo info{.address = address_.to_string(),
+                           .up = link_ != nullptr && link_->is_up(),
+                           .storage = storage_,
+                           .line_bytes = line_bytes_,
+                           .slots = slots_,
+                           .clients = clients_,
+                           .last_error = last_error_};
+    for (const HeaderBytes& header : headers_) info.used_slots += header != HeaderBytes{};
+    return info;
+}
+
+}  // namespace wss::cache

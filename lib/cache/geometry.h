@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// LineGeometry: how a volume is cut into lines and lines into pieces. A value; pure arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/base/status.h"
+#include "lib/cache/types.h"
+
+namespace wss::cache {
+
+constexpr uint32_t kLineBytesMin = kPieceBytes;
+constexpr uint32_t kLineBytesMax = kPieceBytes * kPiecesMax;
+constexpr uint32_t kLineBytesDefault = 64 * 1024;
+
+// A stretch of bytes within one line.
+struct Span {
+    uint64_t line = 0;
+    uint32_t offset = 0;  // in the line
+    uint32_t length = 0;
+    bool operator==(const Span&) const = default;
+};
+
+class LineGeometry {
+  public:
+    LineGeometry() = default;  // kLineBytesDefault
+    // A power of two from 4 to 256 KiB.
+    static Result<LineGeometry> of(uint64_t line_bytes);
+
+    uint32_t line_bytes() const { return uint32_t{1} << shift_; }
+    uint32_t shift() const { return shift_; }
+    uint32_t pieces() const { return uint32_t{1} << (shift_ - kPieceShift); }
+    Pieces all() const { return {pieces() == kPiecesMax ? ~uint64_t{0} : (uint64_t{1} << pieces()) - 1}; }
+
+    uint64_t line_of(uint64_t offset) const { return offset >> shift_; }
+    uint64_t start_of(uint64_t line) const { return line << shift_; }
+    // Lines of a volume of so many bytes; the last may be cut short.
+    uint64_t lines(uint64_t volume_bytes) const {
+        return (volume_bytes >> shift_) + ((volume_bytes & (line_bytes() - 1)) != 0 ? 1 : 0);
+    }
+    // The part of [offset, offset + length) in the line where it begins; length 0 if `length` is.
+    Span first_span(uint64_t offset, uint64_t length) const;
+
+    // Pieces of which `span` holds at least one byte …
+    Pieces touched(Span span) const;
+    // … and those of which it holds every byte. A write makes these valid, whatever they were.
+    Pieces covered(Span span) const;
+
+    bool operator==(const LineGeometry&) const = default;
+
+  private:
+    explicit LineGeometry(uint32_t shift) : shift_(shift) {}
+    uint32_t shift_ = 16;
+};
+static_assert(kLineBytesDefault == 1u << 16, "the default shift");
+
+}  // namespace wss::cache

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// LineHeader: what an engine keeps beside each slot, so that a storage engine that lost its memory can find
+// its dirty lines again (recovery.h).
+//
+// 64 bytes, big-endian, in the engine's memory; written by the engine only, at the SE's word:
+//
+//   0  magic "WSSL"        4  version 1      5  line shift (12 … 18)   6  flags, 0   7  reserved, 0
+//   8  volume (WWID)      16  line number
+//  24  generation         32  incarnation of the engine's membership
+//  40  valid pieces       48  dirty pieces
+//  56  check: XXH3-64 of bytes 0 … 55
+//
+// Rules
+//  H1  An engine writes the header after the bytes that it vouches for are in the slot. Before it puts a line
+//      into a slot that held another, it erases the header (64 zero bytes).
+//  H2  A copy that missed a write is erased, and the erasure confirmed, or its engine's membership is ended
+//  on
+//      stable storage, before that write is acknowledged. So every copy with a valid header and a current
+//      incarnation holds every acknowledged write of its line.
+//  H3  Dirty bits are cleared, at every holder and confirmed, before the line counts as clean. A header whose
+//      line was evicted therefore never claims dirty data.
+//
+// What is read here comes from another machine's memory: parse_header() refuses whatever is not whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "lib/cache/geometry.h"
+#include "lib/cache/types.h"
+
+namespace wss::cache {
+
+constexpr size_t kHeaderBytes = 64;
+
+struct LineHeader {
+    uint64_t volume = 0;  // WWID: unlike a LUN, never used again for another volume
+    uint64_t line = 0;
+    uint64_t generation = 0;   // of the newest write in it; grows with each
+    uint64_t incarnation = 0;  // the engine's, given at its join; older ones do not count
+    Pieces valid;
+    Pieces dirty;
+    uint32_t line_shift = 16;
+    bool operator==(const LineHeader&) const = default;
+};
+
+void write_header(const LineHeader& header, std::span<std::byte, kHeaderBytes> bytes);
+void erase_header(std::span<std::byte, kHeaderBytes> bytes);
+
+enum class HeaderFault : uint8_t {
+    kNone,
+    kEmpty,      // erased: all zero
+    kMagic,      // no header
+    kVersion,    // of another version
+    kCheck,      // half written or damaged
+    kImpossible  // whole, but says what cannot be
+};
+struct ParsedHeader {
+    HeaderFault fault = HeaderFault::kNone;
+    LineHeader header;  // meaningful only without fault
+};
+ParsedHeader parse_header(std::span<const std::byte, kHeaderBytes> bytes);
+
+}  // namespace wss::cache

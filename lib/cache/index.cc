@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines, their places and their data. Operations, engines and volumes: index_control.cc.
+#include "lib/cache/index.h"
+
+#include <algorithm>
+
+#include "lib/base/assert.h"
+
+namespace wss::cache {
+
+uint32_t Index::shard_of(LineKey key, uint32_t shards) {
+    // Stretches of 64 lines: long enough to merge, short enough to spread a volume.
+    return shards <= 1 ? 0 : static_cast<uint32_t>(hash({key.volume, key.line >> 6}) % shards);
+}
+
+void Index::set_state(Line& line, LineState state) {
+    if (line.state_ == state) return;
+    WSS_ASSERT(may_follow(line.state_, state), "line.cc has the table of what may follow what");
+    line.state_ = state;
+}
+
+// --- entries ---
+
+Line* Index::find(LineKey key) {
+    Line* line = buckets_[bucket_of(key)];
+    while (line != nullptr && line->key_ != key) line = line->hash_next_;
+    return line;
+}
+
+Line* Index::open(LineKey key) {
+    if (Line* line = find(key)) return line;
+    WSS_ASSERT(key.volume < volumes_.size() && volumes_[key.volume] != nullptr, "add_volume() comes first");
+    Line* line = free_lines_;
+    if (line == nullptr) return nullptr;
+    free_lines_ = line->hash_next_;
+    line->key_ = key;
+    Line*& bucket = buckets_[bucket_of(key)];
+    line->hash_next_ = bucket;
+    bucket = line;
+    return line;
+}
+
+void Index::unhash(Line& line) {
+    Line** link = &buckets_[bucket_of(line.key_)];
+    while (*link != &line) link = &(*link)->hash_next_;
+    *link = line.hash_next_;
+}
+
+void Index::forget_if_unused(Line& line) {
+    if (line.state_ != LineState::kAbsent || line.op_count_ != 0) return;
+    unhash(line);
+    line.generation_ = 0;
+    line.hash_next_ = free_lines_;
+    free_lines_ = &line;
+}
+
+// --- operations ---
+
+bool Index::enter(Line& line, LineOp& op) {
+    WSS_ASSERT(op.line_ == nullptr, "an operation is on one line at a time");
+    WSS_ASSERT(line.op_count_ < UINT16_MAX, "operations are bounded by the requests outstanding");
+    op.line_ = &line;
+    bool exclusive = op.access == Access::kExclusive;
+    bool quiet = line.op_count_ == 0 || (!exclusive && line.exclusive_count_ == 0);
+    op.granted_ =
+        quiet || line.ops_.find_if([&op](LineOp& other) { return op.conflicts_with(other); }) == nullptr;
+    line.ops_.push_back(op);
+    ++line.op_count_;
+    line.exclusive_count_ = static_cast<uint16_t>(line.exclusive_count_ + exclusive);
+    line.waiting_count_ = static_cast<uint16_t>(line.waiting_count_ + !op.granted_);
+    ++counters_.operations;
+    return op.granted_;
+}
+
+// Lets in each waiting operation that conflicts with none before it.
+void Index::grant(Line& line, Granted& granted) {
+    line.ops_.for_each([&line, &granted](LineOp& op) {
+        if (op.granted_) return;
+        LineOp* blocker =
+            line.ops_.find_if([&op](LineOp& other) { return &other == &op || op.conflicts_with(other); });
+        if (blocker != &op) return;
+        op.granted_ = true;
+        --line.waiting_count_;
+        granted.push_back(op);
+    });
+}
+
+void Index::leave(LineOp& op, Granted& granted) {
+    Line& line = *op.line_;
+    static_cast<ListNode<>&>(op).unlink();
+    static_cast<ListNode<GrantOrder>&>(op).unlink();  // granted, but its owner has given up first
+    if (!op.granted_) --line.waiting_count_;
+    if (op.access == Access::kExclusive) --line.exclusive_count_;
+    op.line_ = nullptr;
+    op.granted_ = false;
+    --line.op_count_;
+    --counters_.operations;
+    if (line.waiting_count_ != 0) grant(line, granted);
+    if (line.op_count_ != 0) return;
+    if (line.holder_count_ > 1 && line.state_ == LineState::kClean)
+        remove_holder(line, 1, Replacement::Reason::kForgotten);
+    forget_if_unused(line);
+}
+
+// --- places ---
+
+void Index::add_holder(Line& line, Slot slot) {
+    Engine& engine = engine_of(slot);
+    line.holders_[line.holder_count_++] = slot;
+    if (line.holder_count_ != 1) return;
+    line.replacement_node_ = engine.replacement->insert(line.key_, &line);
+    ++volume_of(line).lines;
+    ++counters_.lines;
+}
+
+void Index::give_slot_back(Slot slot) {
+    Engine& engine = engine_of(slot);
+    uint32_t inside = slot.number - engine.options.first_slot;
+    WSS_ASSERT(engine.taken[inside], "a slot is given back once");
+    engine.taken[inside] = false;
+    engine.free.push_back(slot.number);  // has room for all its slots
+}
+
+void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason) {
+    Slot slot = line.holders_[which];
+    if (which == 0) {
+        engine_of(slot).replacement->remove(line.replacement_node_, reason);
+        line.replacement_node_ = Replacement::kNone;
+    }
+    give_slot_back(slot);
+    --line.holder_count_;
+    if (which == 0 && line.holder_count_ > 0) {
+        // The second copy has the dirty pieces only.
+        line.holders_[0] = line.holders_[1];
+        line.valid_ &= line.dirty_;
+        line.replacement_node_ = engine_of(line.holders_[0]).replacement->insert(line.key_, &line);
+    } else if (line.holder_count_ == 0) {
+        --volume_of(line).lines;
+        --counters_.lines;
+    }
+}
+
+void Index::make_absent(Line& line, Replacement::Reason reason) {
+    set_dirty(line, {}, {});
+    line.valid_ = {};
+    while (line.holder_count_ > 0) remove_holder(line, line.holder_count_ - 1u, reason);
+    set_state(line, LineState::kAbsent);
+    forget_if_unused(line);
+}
+
+bool Index::evict_for(Engine& engine, Line& for_line) {
+    void* owner = engine.replacement->victim([&for_line](void* candidate) {
+        Line& line = *static_cast<Line*>(candidate);
+        return &line != &for_line && line.idle() && line.state_ == LineState::kClean;
+    });
+    if (owner == nullptr) return false;
+    ++counters_.evictions;
+    make_absent(*static_cast<Line*>(owner), Replacement::Reason::kEvicted);
+    return true;
+}
+
+bool Index::take_slot(EngineIndex index, Line& for_line, Slot& slot) {
+    Engine& engine = engines_[index.value];
+    if (engine.free.empty() && !evict_for(engine, for_line)) return false;
+    slot = {index, engine.free.back()};
+    engine.free.pop_back();
+    engine.taken[slot.number - engine.options.first_slot] = true;
+    return true;
+}
+
+Placed Index::place(Line& line, uint32_t copies) {
+    WSS_ASSERT(copies >= 1 && copies <= kHoldersMax && !line.idle(), "X1; one or two copies");
+    WSS_ASSERT(line.state_ != LineState::kEvicting && line.state_ != LineState::kWiping,
+               "it is being erased");
+    if (line.holder_count_ >= copies) return Placed::kDone;
+    std::array<Slot, kHoldersMax> taken;
+    uint32_t missing = copies - line.holder_count_, found = 0, candidates = 0;
+    // The common case needs no more than these; the rest is asked only if one of them has no room.
+    Ranking ranking = placement_.rank(line.key_, copies + 1);
+    if (ranking.count < placement_.count()) ranking = placement_.rank(line.key_, kEnginesMax);
+    for (uint32_t i = 0; i < ranking.count && found < missing; ++i) {
+        if (line.held_by(ranking.engines[i])) continue;
+        ++candidates;
+        found += take_slot(ranking.engines[i], line, taken[found]);
+    }
+    if (found < missing) {
+        for (uint32_t i = 0; i < found; ++i) give_slot_back(taken[i]);
+        ++counters_.no_room;
+        return candidates < missing ? Placed::kNoEngine : Placed::kNoRoom;
+    }
+    if (line.state_ == LineState::kAbsent) set_state(line, LineState::kFilling);
+    for (uint32_t i = 0; i < missing; ++i) add_holder(line, taken[i]);
+    return Placed::kDone;
+}
+
+bool Index::place_at(Line& line, Slot slot) {
+    if (!has_engine(slot.engine) || line.holder_count_ == kHoldersMax || line.held_by(slot.engine))
+        return false;
+    Engine& engine = engine_of(slot);
+    auto at = std::find(engine.free.begin(), engine.free.end(), slot.number);
+    if (at == engine.free.end()) return false;
+    *at = engine.free.back();
+    engine.free.pop_back();
+    engine.taken[slot.number - engine.options.first_slot] = true;
+    if (line.state_ == LineState::kAbsent) set_state(line, LineState::kFilling);
+    add_holder(line, slot);
+    return true;
+}
+
+void Index::drop_copy(Line& line, EngineIndex engine) {
+    if (!line.held_by(engine)) return;
+    if (line.holder_count_ == 1) return make_absent(line, Replacement::Reason::kForgotten);
+    remove_holder(line, line.holders_[0].engine == engine ? 0 : 1, Replacement::Reason::kForgotten);
+    settle(line);
+}
+
+void Index::touch(Line& line) {
+    if (line.holder_count_ != 0) engine_of(line.holders_[0]).replacement->touch(line.replacement_node_);
+}
+
+// --- data ---
+
+uint64_t Index::stamp(Line& line) {
+    return line.generation_ = ++generation_;
+}
+
+void Index::join_dirty(Line& line, Nanoseconds since, uint64_t sequence) {
+    Volume& volume = volume_of(line);
+    line.dirty_since_ = since;
+    line.dirty_sequence_ = sequence;
+    Line* later = volume.dirty.find_if([sequence](Line& other) { return other.dirty_sequence_ > sequence; });
+    if (later != nullptr)
+        volume.dirty.insert(*later, line);
+    else
+        volume.dirty.push_back(line);
+}
+
+// The one place where dirty bits change; keeps counts and lists. Who adds bits joins the dirty list first.
+void Index::set_dirty(Line& line, Pieces dirty, Pieces destaging) {
+    Volume& volume = volume_of(line);
+    bool was = !line.dirty_.empty(), is = !dirty.empty();
+    bool was_moving = !line.destaging_.empty(), is_moving = !destaging.empty();
+    counters_.dirty_pieces = counters_.dirty_pieces + dirty.count() - line.dirty_.count();
+    counters_.dirty_lines = counters_.dirty_lines + is - was;
+    volume.dirty_lines = volume.dirty_lines + is - was;
+    counters_.destaging_lines = counters_.destaging_lines + is_moving - was_moving;
+    if (is_moving && !was_moving) volume.destaging.push_back(line);
+    if (!is_moving) static_cast<ListNode<DestageOrder>&>(line).unlink();
+    line.dirty_ = dirty;
+    line.destaging_ = destaging;
+    if (dirty.without(destaging).empty()) static_cast<ListNode<DirtyOrder>&>(line).unlink();
+}
+
+// The state that the bitmaps say. Not for lines that are being erased.
+void Index::settle(Line& line) {
+    if (!line.destaging_.empty())
+        set_state(line, LineState::kDestaging);
+    else if (!line.dirty_.empty())
+        set_state(line, LineState::kDirty);
+    else
+        set_state(line, LineState::kClean);
+}
+
+bool Index::filled(Line& line, Pieces pieces) {
+    if (line.holder_count_ == 0) return false;
+    line.valid_ |= pieces;
+    settle(line);
+    return true;
+}
+
+bool Index::written(Line& line, Pieces pieces, Nanoseconds now) {
+    if (line.holder_count_ == 0) return false;
+    WSS_ASSERT(!line.destaging_.overlaps(pieces), "a write waits for the destaging of its pieces");
+    line.valid_ |= pieces;
+    if (!static_cast<ListNode<DirtyOrder>&>(line).linked() && !pieces.empty()) {
+        // The end of the list, without the search: nothing is later.
+        line.dirty_since_ = now;
+        line.dirty_sequence_ = ++dirty_sequence_;
+        volume_of(line).dirty.push_back(line);
+    }
+    set_dirty(line, line.dirty_ | pieces, line.destaging_);
+    settle(line);
+    return true;
+}
+
+void Index::cleaned(Line& line, Pieces pieces) {
+    if (line.holder_count_ == 0) return;
+    set_dirty(line, line.dirty_.without(pieces), line.destaging_.without(pieces));
+    settle(line);
+}
+
+void Index::invalidate(Line& line, Pieces pieces) {
+    if (line.holder_count_ == 0) return;
+    line.valid_ = line.valid_.without(pieces);
+    cleaned(line, pieces);
+}
+
+// --- destaging ---
+
+Index::Destage Index::begin_destage(Line& line) {
+    WSS_ASSERT(line.state_ == LineState::kDirty, "dirty, and not being destaged already");
+    line.destage_sequence_ = line.dirty_sequence_;
+    line.destage_since_ = line.dirty_since_;
+    line.destage_serial_ = ++destage_serial_;
+    set_dirty(line, line.dirty_, line.dirty_);
+    settle(line);
+    return {line.destaging_, line.destage_serial_};
+}
+
+void Index::end_destage(Line& line, const Destage& destage, Destaged result) {
+    if (line.destage_serial_ != destage.serial || line.destaging_.empty()) return;
+    if (result == Destaged::kStable) {
+        set_dirty(line, line.dirty_.without(line.destaging_), {});
+    } else {
+        // Back to its place in the order: a flush may wait for it.
+        static_cast<ListNode<DirtyOrder>&>(line).unlink();
+        join_dirty(line, line.destage_since_, line.destage_sequence_);
+        set_dirty(line, line.dirty_, {});
+    }
+    settle(line);
+}
+
+// --- erasing ---
+
+void Index::begin_erase(Line& line, LineState how) {
+    WSS_ASSERT(how == LineState::kEvicting || how == LineState::kWiping, "the two ways to be erased");
+    if (line.holder_count_ == 0) return;
+    set_dirty(line, {}, {});
+    line.valid_ = {};
+    set_state(line, how);
+}
+
+void Index::erased(Line& line) {
+    if (line.state_ != LineState::kEvicting && line.state_ != LineState::kWiping) return;
+    make_absent(line, Replacement::Reason::kForgotten);
+}
+
+// --- dirty lines ---
+
+bool Index::flushed(uint32_t volume, uint64_t mark) {
+    if (volume >= volumes_.size() || volumes_[volume] == nullptr) return true;
+    Volume& lines = *volumes_[volume];
+    Line* oldest = lines.dirty.front();
+    if (oldest != nullptr && oldest->dirty_sequence_ <= mark) return false;
+    return lines.destaging.find_if([mark](Line& line) { return line.destage_sequence_ <= mark; }) == nullptr;
+}
+
+Line* Index::oldest_dirty(uint32_t volume) {
+    return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty.front()
+                                                                   : nullptr;
+}
+
+uint64_t Index::dirty_lines(uint32_t volume) const {
+    return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty_lines : 0;
+}
+
+void Index::set_generation_floor(uint64_t generation) {
+    generation_ = std::max(generation_, generation);
+}
+
+}  // namespace wss::cache

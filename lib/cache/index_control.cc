@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane of the index: volumes and engines come and go, memory is reserved for them.
+#include <algorithm>
+#include <bit>
+
+#include "lib/base/assert.h"
+#include "lib/cache/index.h"
+
+namespace wss::cache {
+
+Index::Index(const IndexOptions& options) : geometry_(options.geometry) {
+    volumes_.resize(options.volumes_max);
+    rehash(options.transient_lines);
+    add_lines(options.transient_lines);
+}
+
+Index::~Index() {
+    // Owners of operations have left; what is linked is linked among ourselves.
+    WSS_ASSERT(counters_.operations == 0, "every operation leaves before the index dies");
+    for (auto& volume : volumes_) volume.reset();
+}
+
+void Index::add_lines(uint32_t count) {
+    if (count == 0) return;
+    auto block = std::make_unique<Line[]>(count);
+    for (uint32_t i = count; i-- > 0;) {
+        block[i].hash_next_ = free_lines_;
+        free_lines_ = &block[i];
+    }
+    line_blocks_.push_back(std::move(block));
+    line_block_sizes_.push_back(count);
+    line_total_ += count;
+}
+
+void Index::rehash(size_t lines) {
+    size_t wanted = std::bit_ceil(std::max<size_t>(lines, 16));
+    if (wanted <= buckets_.size()) return;
+    std::vector<Line*> old(wanted, nullptr);
+    old.swap(buckets_);
+    for (Line* line : old)
+        while (line != nullptr) {
+            Line* next = line->hash_next_;
+            Line*& bucket = buckets_[bucket_of(line->key_)];
+            line->hash_next_ = bucket;
+            bucket = line;
+            line = next;
+        }
+}
+
+Status Index::add_volume(uint32_t volume) {
+    if (volume >= volumes_.size())
+        return failure(Code::kExhausted, "volume number {} is beyond the cache's {}", volume,
+                       volumes_.size());
+    if (volumes_[volume] == nullptr) volumes_[volume] = std::make_unique<Volume>();
+    return Status::ok();
+}
+
+Status Index::remove_volume(uint32_t volume) {
+    if (volume >= volumes_.size() || volumes_[volume] == nullptr) return Status::ok();
+    if (volumes_[volume]->lines != 0)
+        return failure(Code::kBusy, "volume number {} still has {} lines in the cache", volume,
+                       volumes_[volume]->lines);
+    volumes_[volume].reset();
+    return Status::ok();
+}
+
+Status Index::add_engine(EngineIndex index, const EngineOptions& options) {
+    if (!index.exists())
+        return failure(Code::kExhausted, "engine number {} is beyond {}", index.value, kEnginesMax);
+    Engine& engine = engines_[index.value];
+    if (engine.joined) return failure(Code::kExists, "engine number {} has joined already", index.value);
+    engine.options = options;
+    engine.replacement = std::make_unique<Replacement>(options.slots);
+    engine.taken.assign(options.slots, false);
+    engine.free.clear();
+    engine.free.reserve(options.slots);
+    for (uint32_t i = options.slots; i-- > 0;) engine.free.push_back(options.first_slot + i);
+    engine.joined = true;
+    if (options.slots != 0) placement_.add(index, options.identity, options.weight);
+    // Lines with slots are at most as many as slots; the lines of an engine that was lost are used again.
+    uint64_t transient = line_total_ - reserved_lines_;
+    capacity_lines_ += options.slots;
+    if (capacity_lines_ > reserved_lines_) {
+        uint32_t more = static_cast<uint32_t>(capacity_lines_ - reserved_lines_);
+        reserved_lines_ = capacity_lines_;
+        rehash(static_cast<size_t>(reserved_lines_ + transient));
+        add_lines(more);
+    }
+    return Status::ok();
+}
+
+void Index::drain_engine(EngineIndex engine) {
+    placement_.remove(engine);
+}
+
+Loss Index::lose_engine(EngineIndex index) {
+    Loss loss;
+    if (!has_engine(index)) return loss;
+    placement_.remove(index);
+    for_each([this, index, &loss](Line& line) {
+        if (!line.held_by(index)) return;
+        ++loss.lines;
+        bool last = line.holder_count_ == 1;
+        if (!line.dirty_.empty()) ++(last ? loss.dirty_lines : loss.second_copies);
+        if (last) return make_absent(line, Replacement::Reason::kForgotten);
+        bool being_erased = line.state_ == LineState::kEvicting || line.state_ == LineState::kWiping;
+        bool filling = line.state_ == LineState::kFilling;
+        remove_holder(line, line.holders_[0].engine == index ? 0 : 1, Replacement::Reason::kForgotten);
+        if (!being_erased && !filling) settle(line);
+    });
+    Engine& engine = engines_[index.value];
+    capacity_lines_ -= engine.options.slots;
+    engine = Engine();
+    return loss;
+}
+
+bool Index::has_engine(EngineIndex engine) const {
+    return engine.exists() && engines_[engine.value].joined;
+}
+
+uint32_t Index::slots(EngineIndex engine) const {
+    return has_engine(engine) ? engines_[engine.value].options.slots : 0;
+}
+
+uint32_t Index::used_slots(EngineIndex engine) const {
+    return has_engine(engine) ? slots(engine) - static_cast<uint32_t>(engines_[engine.value].free.size()) : 0;
+}
+
+bool Index::consistent() {
+    IndexCounters counted;
+    std::array<uint64_t, kEnginesMax> used{}, primaries{};
+    bool good = true;
+    for_each([&](Line& line) {
+        bool placed = line.holder_count_ != 0;
+        counted.lines += placed;
+        counted.dirty_lines += !line.dirty_.empty();
+        counted.dirty_pieces += line.dirty_.count();
+        counted.destaging_lines += !line.destaging_.empty();
+        counted.operations += line.op_count_;
+        good = good && placed == (line.state_ != LineState::kAbsent) && line.valid_.contains(line.dirty_) &&
+               line.dirty_.contains(line.destaging_) && geometry_.all().contains(line.valid_) &&
+               static_cast<ListNode<DirtyOrder>&>(line).linked() ==
+                   !line.dirty_.without(line.destaging_).empty() &&
+               static_cast<ListNode<DestageOrder>&>(line).linked() == !line.destaging_.empty() &&
+               find(line.key_) == &line;
+        for (Slot slot : line.holders()) {
+            const Engine& engine = engines_[slot.engine.value];
+            good = good && engine.joined && engine.taken[slot.number - engine.options.first_slot];
+            ++used[slot.engine.value];
+        }
+        if (placed) ++primaries[line.holders_[0].engine.value];
+    });
+    for (uint8_t i = 0; i < kEnginesMax; ++i) {
+        if (!engines_[i].joined) continue;
+        good = good && used[i] == used_slots({i}) && primaries[i] == engines_[i].replacement->resident() &&
+               engines_[i].replacement->consistent();
+    }
+    return good && counted.lines == counters_.lines && counted.dirty_lines == counters_.dirty_lines &&
+           counted.dirty_pieces == counters_.dirty_pieces &&
+           counted.destaging_lines == counters_.destaging_lines && counted.operations == counters_.operations;
+}
+
+}  // namespace wss::cache

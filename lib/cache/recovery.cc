@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cache/recovery.h"
+
+#include <algorithm>
+
+namespace wss::cache {
+
+void Recovery::add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes) {
+    volumes_[wwid] = {volume, bytes};
+}
+
+void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes) {
+    ParsedHeader parsed = parse_header(bytes);
+    if (parsed.fault == HeaderFault::kEmpty) return;
+    ++report_.headers;
+    const LineHeader& header = parsed.header;
+    if (parsed.fault != HeaderFault::kNone || header.line_shift != options_.geometry.shift()) {
+        ++report_.refused;
+        return erase_.push_back(slot);
+    }
+    if (header.incarnation != incarnation) {
+        ++report_.foreign;
+        return erase_.push_back(slot);
+    }
+    newest_ = std::max(newest_, header.generation);
+    auto volume = volumes_.find(header.volume);
+    if (volume == volumes_.end() || header.line >= options_.geometry.lines(volume->second.bytes)) {
+        ++report_.unknown_volume;
+        return wipe_.push_back(slot);
+    }
+    found_[{volume->second.volume, header.line}].push_back(
+        {slot, header.generation, header.valid, header.dirty});
+}
+
+bool Recovery::better(const Copy& a, const Copy& b) {
+    if (a.generation != b.generation) return a.generation > b.generation;
+    if (a.dirty.count() != b.dirty.count()) return a.dirty.count() > b.dirty.count();
+    // The same for whoever asks.
+    return a.slot.engine != b.slot.engine ? a.slot.engine < b.slot.engine : a.slot.number < b.slot.number;
+}
+
+void Recovery::restore_line(Index& index, LineKey key, std::vector<Copy>& copies) {
+    std::sort(copies.begin(), copies.end(), better);
+    report_.older += copies.size() - 1;
+    for (size_t i = 1; i < copies.size(); ++i) erase_.push_back(copies[i].slot);
+    const Copy& best = copies.front();
+    Pieces valid = options_.keep_clean ? best.valid : best.dirty;
+    Line* line = valid.empty() ? nullptr : index.open(key);
+    if (line == nullptr) return erase_.push_back(best.slot);
+    LineOp op;
+    op.pieces = index.geometry().all();
+    op.access = Access::kExclusive;
+    index.enter(*line, op);
+    if (index.place_at(*line, best.slot)) {
+        index.filled(*line, valid);
+        if (!best.dirty.empty()) index.written(*line, best.dirty, Nanoseconds{});
+        ++report_.lines;
+        report_.dirty_lines += !best.dirty.empty();
+    } else {
+        erase_.push_back(best.slot);
+    }
+    Granted granted;
+    index.leave(op, granted);
+}
+
+RecoveryReport Recovery::restore(Index& index) {
+    index.set_generation_floor(newest_);
+    for (auto& [key, copies] : found_) restore_line(index, key, copies);
+    found_.clear();
+    return report_;
+}
+
+}  // namespace wss::cache

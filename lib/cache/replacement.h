@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replacement: which line of an engine goes when a slot is needed.
+//
+// W-TinyLFU (Einziger, Friedman, Manes, ACM TOS 2017) with a window whose size is led by ghosts. A new line
+// enters a small *window*. When a slot is needed, the line at the window's end and the line at the end of the
+// *main* part compete: the one that was used more often of late (frequency.h) stays. So a scan passes through
+// the window and disturbs nothing, and of a loop that does not fit a part is kept. Where recency says more
+// than frequency (a working set that moves on), a small window is wrong; that shows in misses of lines that
+// have just lost the competition:
+//
+//   ghost of the window   a line that was refused the main part lately: its use makes the window grow
+//   ghost of the main     a line that had to leave the main part lately: its use makes the window shrink
+//
+// The main part is in two: *probation*, where lines come in and go out, and *protected*, four fifths of it,
+// for lines that were used while in probation. All five are lists in the order of use, oldest first.
+//
+// Documentation/decisions compares it with LRU, ARC, S3-FIFO, LIRS and the optimum; `wssbench cache-sim`
+// measures.
+//
+// Nothing is allocated after construction; every operation is O(1), victim() looks at a bounded number of
+// lines.
+//
+// Thread-safety: belongs to the thread of its Index.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "lib/cache/frequency.h"
+#include "lib/cache/types.h"
+
+namespace wss::cache {
+
+class Replacement {
+  public:
+    static constexpr uint32_t kNone = UINT32_MAX;
+
+    // For up to `capacity` resident lines.
+    explicit Replacement(uint32_t capacity);
+
+    // The line takes a slot; `owner` is the caller's word for it, not null. Requires room: resident() <
+    // capacity.
+    uint32_t insert(LineKey key, void* owner);
+    // A resident line was used.
+    void touch(uint32_t node);
+    // The line gives its slot back. An evicted one is remembered for a while; one that is gone for good is
+    // not.
+    enum class Reason : uint8_t { kEvicted, kForgotten };
+    void remove(uint32_t node, Reason reason);
+    // The owner of the line that should go next, of those that `may_go(owner)` lets go; nullptr if that
+    // refuses all that were looked at. Changes nothing.
+    template <typename MayGo>
+    void* victim(MayGo&& may_go) const;
+
+    uint32_t capacity() const { return capacity_; }
+    uint32_t resident() const { return resident_; }
+    uint32_t window_target() const { return window_target_; }
+
+    // For tests: the lists are what their counts and the nodes say.
+    bool consistent() const;
+
+  private:
+    enum Part : uint8_t { kWindow, kProbation, kProtected, kWindowGhost, kMainGhost, kFree };
+    struct Node {
+        LineKey key;
+        void* owner = nullptr;  // of a resident line; ghosts have none
+        uint32_t previous = kNone, next = kNone;
+        uint32_t hash_next = kNone;  // of ghosts
+        Part part = kFree;
+    };
+    struct Chain {
+        uint32_t front = kNone, back = kNone, count = 0;
+    };
+    // How many lines of a list a search looks at: lines in use or dirty stand in the way only for a while.
+    static constexpr uint32_t kTried = 64;
+
+    template <typename MayGo>
+    uint32_t first_that_may_go(Part part, MayGo&& may_go) const;
+    void append(Part part, uint32_t index);
+    void unlink(uint32_t index);
+    void move(uint32_t index, Part part) {
+        unlink(index);
+        append(part, index);
+    }
+    void balance();
+    void make_ghost(uint32_t index, Part part);
+    void drop_ghost(uint32_t index);
+    void heed_ghost(LineKey key);
+    uint32_t find_ghost(LineKey key) const;
+    size_t bucket_of(LineKey key) const { return hash(key) & (buckets_.size() - 1); }
+
+    uint32_t capacity_;
+    uint32_t ghosts_max_;  // of each kind
+    uint32_t window_target_;
+    uint32_t resident_ = 0;
+    std::array<Chain, kFree + 1> chains_;
+    std::vector<Node> nodes_;
+    std::vector<uint32_t> buckets_;  // of ghosts
+    FrequencySketch frequency_;
+};
+
+template <typename MayGo>
+uint32_t Replacement::first_that_may_go(Part part, MayGo&& may_go) const {
+    uint32_t at = chains_[part].front;
+    for (uint32_t tried = 0; at != kNone && tried < kTried; at = nodes_[at].next, ++tried)
+        if (may_go(nodes_[at].owner)) return at;
+    return kNone;
+}
+
+template <typename MayGo>
+void* Replacement::victim(MayGo&& may_go) const {
+    uint32_t main = first_that_may_go(kProbation, may_go);
+    if (main == kNone) main = first_that_may_go(kProtected, may_go);
+    // A window that is not full has nobody who would have to move on.
+    bool full = chains_[kWindow].count >= window_target_;
+    uint32_t candidate = full || main == kNone ? first_that_may_go(kWindow, may_go) : kNone;
+    if (candidate == kNone && main == kNone) return nullptr;
+    if (candidate == kNone) return nodes_[main].owner;
+    if (main == kNone) return nodes_[candidate].owner;
+    // The candidate's use that brought it here does not count: of a loop, whoever comes is one use ahead of
+    // who is there, and would push out those that it meets next.
+    bool wins = frequency_.estimate(nodes_[candidate].key) > frequency_.estimate(nodes_[main].key) + 1;
+    return nodes_[wins ? main : candidate].owner;
+}
+
+}  // namespace wss::cache

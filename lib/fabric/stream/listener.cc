@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/stream/listener.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/base/log.h"
+
+namespace wss::fabric::stream {
+
+constexpr Nanoseconds kHelloWithin = from_s(5);
+constexpr size_t kArrivalsMax = 1024;  // sockets that have said nothing yet: an idle flood is cheap for us
+constexpr Nanoseconds kAcceptRetry = from_ms(100);
+
+Status StreamListener::start() {
+    return poller_.watch(*this, socket_.get(), EPOLLIN);
+}
+
+void StreamListener::on_ready(uint32_t) noexcept {
+    for (;;) {
+        Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket) {
+            if (errno == EINTR || errno == ECONNABORTED) continue;
+            // Out of descriptors or memory: the ones in the backlog wait until there are some again.
+            if (errno != EAGAIN) poller_.set_deadline(*this, poller_.now() + kAcceptRetry);
+            return;
+        }
+        if (arrivals_.size() >= kArrivalsMax) continue;
+        std::unique_ptr<Arrival> arrival = welcome(std::move(socket));
+        if (!arrival || !poller_.watch(*arrival, arrival->socket_.get(), EPOLLIN | EPOLLRDHUP)) continue;
+        poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
+        arrivals_.push_back(std::move(arrival));
+    }
+}
+
+void StreamListener::on_deadline() noexcept {
+    on_ready(EPOLLIN);
+}
+
+std::unique_ptr<Arrival> StreamListener::take(const Arrival& arrival) noexcept {
+    auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
+                              [&](const auto& one) { return one.get() == &arrival; });
+    WSS_ASSERT(found != arrivals_.end(), "an arrival belongs to its listener");
+    std::unique_ptr<Arrival> taken = std::move(*found);
+    arrivals_.erase(found);
+    return taken;
+}
+
+void Arrival::on_deadline() noexcept {
+    listener_.take(*this);
+}
+
+void Arrival::on_ready(uint32_t) noexcept {
+    Heard heard = hear();
+    if (heard == Heard::kPart) return;
+    std::unique_ptr<Arrival> self = listener_.take(*this);
+    if (heard == Heard::kHangUp) return;
+    // The watch of the arrival ends; the socket lives on in the request.
+    epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    Result<std::unique_ptr<ConnectRequest>> made = request();
+    if (!made) {
+        static log::Limiter limiter(1);
+        if (limiter.allow())
+            log::warning("{}: {}: {}; hung up", listener_.address().to_string(), from_,
+                         made.status().to_string());
+        return;
+    }
+    ListenHandler& handler = listener_.handler_;
+    self.reset();
+    handler.on_connect_request(std::move(*made));  // may destroy the listener
+}
+
+Result<std::unique_ptr<Connection>> StreamConnectRequest::create(Poller& poller,
+                                                                 const ConnectionOptions& options,
+                                                                 ConnectionHandler& handler) {
+    if (answered_) return failure(Code::kInvalid, "the request of {} was answered already", peer_);
+    Result<std::unique_ptr<Connection>> connection = connection_on(poller, options, handler);
+    answered_ = connection.is_ok();
+    return connection;
+}
+
+void StreamConnectRequest::reject(std::span<const std::byte> data) noexcept {
+    if (std::exchange(answered_, true)) return;
+    Hello answer{.kind = HelloKind::kReject, .read_depth = 1};
+    answer.set_data(data.first(std::min(data.size(), kRejectDataMax)));
+    refuse(answer);
+}
+
+}  // namespace wss::fabric::stream

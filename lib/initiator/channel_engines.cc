@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channel: cache engines, which answer reads instead of the target.
+//
+// A read is over when all its bytes have come, from however many engines: each part says how long it is. When
+// the target says that an engine will not answer a command, the link to it is closed first and the command
+// done again after that: nothing can write to the buffers of a command that the user has got back.
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/initiator/channel.h"
+#include "lib/wire/scsi_codes.h"
+
+namespace wss::initiator {
+
+void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
+    if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("news of a cache engine, unasked");
+    retire_engine(notice.index);
+    if (!notice.added || engines_.size() >= kEnginesMax) return;
+    std::unique_ptr<EngineLink> link(new EngineLink(*this, notice.index));
+    // A link that cannot be made costs nothing: the target answers itself.
+    Status status = link->connect(*poller_, notice, options_.connect_timeout);
+    if (status)
+        engines_.push_back(std::move(link));
+    else
+        log::debug("cache engine {}: {}", notice.uri_text(), status.to_string());
+}
+
+// Its link closes; what it still writes arrives before that is over.
+void Channel::retire_engine(uint32_t index) noexcept {
+    const bool all = index == WSS_CACHE_ENGINES_MAX;
+    for (auto& link : engines_) {
+        if (!all && link->index() != index) continue;
+        link->close();
+        retired_.push_back(std::move(link));
+    }
+    std::erase(engines_, nullptr);
+    std::erase_if(retired_, [](const auto& link) { return link->is_over(); });
+}
+
+bool Channel::part_arrived(EngineLink&, uint32_t immediate, uint32_t bytes) noexcept {
+    wire::FusedCompletion part;
+    if (wire::unpack_fused(immediate, part) != wire::ParseError::kNone || part.credits != 0) return false;
+    heard_ = true;
+    Command* command = find(part.tag, WSS_FUSED_TAG_MASK);
+    if (state_ != State::kUp || command == nullptr) return false;
+    const bool reads = command->payload.direction == Direction::kIn;
+    if (!reads || bytes > command->payload.length - command->arrived) return false;
+    command->arrived += bytes;
+    if (command->arrived < command->payload.length) return true;
+    ++engine_answers_;
+    wire::Response good;
+    good.credits = 1;
+    answered(command, good);
+    return true;
+}
+
+void Channel::do_again(const wire::DoAgain& again) noexcept {
+    if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("a command to be done again, unasked");
+    retire_engine(again.engine);
+    Command* command = find(again.tag, ~uint64_t{0});
+    if (command == nullptr) return;  // the engine had answered
+    command->again = true;
+    command->again_engine = again.engine;
+    do_again_when_fenced();
+}
+
+void Channel::do_again_when_fenced() noexcept {
+    for (Command& command : commands_) {
+        if (state_ != State::kUp) return;
+        if (command.state != Command::State::kOnWire || !command.again) continue;
+        const uint32_t engine = command.again_engine;
+        const bool reachable = std::any_of(retired_.begin(), retired_.end(), [engine](const auto& link) {
+            return !link->is_over() && (engine == WSS_CACHE_ENGINES_MAX || link->index() == engine);
+        });
+        if (reachable) continue;
+        wire::Response aborted;
+        aborted.status = wire::kTaskAborted;
+        aborted.credits = 1;
+        answered(&command, aborted);
+    }
+}
+
+void Channel::link_over(EngineLink& link, const Status& why) noexcept {
+    log::debug("cache engine {}: {}", link.index(), why.to_string());
+    if (finishing_) {
+        if (engines_quiet()) finish(why_);
+        return;
+    }
+    do_again_when_fenced();
+}
+
+bool Channel::engines_quiet() const noexcept {
+    auto over = [](const auto& link) { return link->is_over(); };
+    return std::all_of(engines_.begin(), engines_.end(), over) &&
+           std::all_of(retired_.begin(), retired_.end(), over);
+}
+
+}  // namespace wss::initiator

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineLink: a channel's connection to one cache engine. The engine writes data of our reads straight to our
+// memory; each part carries the command's tag as its immediate value. We never send anything on it.
+//
+// Life: connecting → up → closing → over, only forwards; a new one is made when the target names the engine
+// anew.
+//
+// Thread-safety: belongs to the channel's thread. Lifetime: the channel destroys it when it is over.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "lib/fabric/fabric.h"
+#include "lib/wire/cache.h"
+
+namespace wss::initiator {
+
+class EngineLink;
+
+class EngineLinkOwner {
+  public:
+    // `bytes` of a command's data have come; false: there is no such command, the link closes.
+    virtual bool part_arrived(EngineLink& link, uint32_t immediate, uint32_t bytes) noexcept = 0;
+    // Nothing of the engine can reach our memory any more. Destroy it later, not from within.
+    virtual void link_over(EngineLink& link, const Status& why) noexcept = 0;
+
+  protected:
+    ~EngineLinkOwner() = default;
+};
+
+class EngineLink final : private fabric::ConnectionHandler {
+  public:
+    static constexpr uint32_t kReceives = 256;  // parts on the way; more wait in the fabric
+
+    EngineLink(EngineLinkOwner& owner, uint16_t index) : owner_(owner), index_(index) {}
+    ~EngineLink() override;
+
+    Status connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice, Nanoseconds timeout);
+    void close() noexcept;
+    bool is_up() const noexcept { return state_ == State::kUp; }
+    bool is_over() const noexcept { return state_ == State::kIdle || state_ == State::kOver; }
+    uint16_t index() const noexcept { return index_; }
+    uint64_t bytes() const noexcept { return bytes_; }
+
+  private:
+    enum class State : uint8_t { kIdle, kConnecting, kUp, kClosing, kOver };
+    void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
+    void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
+    void on_completions(fabric::Connection&, std::span<const fabric::Completion>) noexcept override;
+    void on_closed(fabric::Connection&, const Status& why) noexcept override;
+    bool post_receives(uint32_t count) noexcept;
+
+    EngineLinkOwner& owner_;
+    const uint16_t index_;
+    std::unique_ptr<fabric::Connection> connection_;
+    State state_ = State::kIdle;
+    uint64_t bytes_ = 0;
+};
+
+}  // namespace wss::initiator

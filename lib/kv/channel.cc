@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/channel.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace wss::kv {
+
+namespace {
+
+// What a completion is of, in the top bits of its cookie.
+constexpr uint64_t kOfFrame = uint64_t{1} << 62;  // | frames posted so far
+constexpr uint64_t kOfWrite = uint64_t{2} << 62;  // | position in the ring
+constexpr uint64_t kOfSignal = uint64_t{3} << 62;
+constexpr uint64_t kOfMask = uint64_t{3} << 62;     // 0: a read of the user's
+constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // receives have a kind of their own; for reading dumps
+
+constexpr uint32_t kRingWrites = 16;    // ring posts under way
+constexpr uint32_t kReadsPerPost = 64;  // of one post()
+constexpr size_t kShrinkAbove = 1u << 20;
+
+fabric::ConnectionOptions connection_options() {
+    fabric::ConnectionOptions options;
+    options.send_depth = kSendDepth;
+    options.receive_depth = kReceiveFrames;
+    options.send_segments = 1;
+    options.inline_bytes = 0;
+    return options;
+}
+
+}  // namespace
+
+Channel::Channel(Lane& lane, ChannelHandler& handler) : lane_(lane), handler_(&handler) {}
+
+Channel::~Channel() {
+    WSS_ASSERT(over_ || connection_ == nullptr, "a channel dies after its connection");
+    unlink();
+}
+
+Status Channel::prepare() {
+    auto send = lane_.fabric_.allocate(size_t{kSendFrames} * kFrameBytes, fabric::Access::kLocal);
+    if (!send) return send.status();
+    auto receive = lane_.fabric_.allocate(size_t{kReceiveFrames} * kFrameBytes, fabric::Access::kLocal);
+    if (!receive) return receive.status();
+    send_memory_ = std::move(*send);
+    receive_memory_ = std::move(*receive);
+    for (uint32_t i = 0; i < kReceiveFrames; ++i) receives_free_.push_back(i);
+    receive_segments_.resize(kReceiveFrames);
+    receives_.reserve(kReceiveFrames);
+    reads_.reserve(kReadsMax);
+    batch_.reserve(std::max<size_t>(kReadsPerPost, kSendFrames) + 4);
+    return Status::ok();
+}
+
+Result<std::unique_ptr<Channel>> Channel::connect(Lane& lane, const fabric::Address& address,
+                                                  ChannelHandler& handler) {
+    std::unique_ptr<Channel> channel(new Channel(lane, handler));
+    WSS_TRY(channel->prepare());
+    auto connection = lane.poller_->connect(address, std::as_bytes(std::span(wire::kKvMagic)),
+                                            connection_options(), *channel);
+    if (!connection) return connection.status();
+    channel->connection_ = std::move(*connection);
+    return channel;
+}
+
+Result<std::unique_ptr<Channel>> Channel::accept(Lane& lane, fabric::ConnectRequest& request,
+                                                 ChannelHandler& handler) {
+    std::unique_ptr<Channel> channel(new Channel(lane, handler));
+    WSS_TRY(channel->prepare());
+    auto connection = request.create(*lane.poller_, connection_options(), *channel);
+    if (!connection) return connection.status();
+    channel->connection_ = std::move(*connection);
+    channel->post_receives(kReceiveFrames);
+    if (Status status = channel->connection_->accept({}); !status) {
+        // The connection ends by itself; until then somebody must hear it.
+        channel->close(status.to_string());
+        lane.bury(std::move(channel));
+        return status;
+    }
+    return channel;
+}
+
+void Channel::mark_dirty() noexcept {
+    if (!linked()) lane_.dirty_.push_back(*this);
+}
+
+void Channel::close(std::string why) noexcept {
+    if (closing_ || over_) return;
+    closing_ = true;
+    why_ = std::move(why);
+    connection_->close();
+}
+
+namespace {
+
+class Nobody final : public ChannelHandler {
+    void on_up(Channel&) noexcept override {}
+    void on_message(Channel&, wire::Bytes) noexcept override {}
+    void on_down(Channel&, const Status&) noexcept override {}
+};
+
+}  // namespace
+
+void Channel::detach() noexcept {
+    static Nobody nobody;
+    handler_ = &nobody;
+}
+
+// --- connection events ---
+
+void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
+    up_ = true;
+    if (receives_free_.size() == kReceiveFrames) post_receives(kReceiveFrames);
+    mark_dirty();
+    if (!closing_) handler_->on_up(*this);
+}
+
+void Channel::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
+    ended(why);
+}
+
+void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
+    ended(why_.empty() ? why : Status(Code::kClosed, why_));
+}
+
+void Channel::ended(const Status& why) noexcept {
+    over_ = closing_ = true;
+    unlink();
+    std::erase(lane_.ringed_, this);
+    handler_->on_down(*this, why.is_ok() ? Status(Code::kClosed, "the connection was closed") : why);
+}
+
+void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
+    for (const fabric::Completion& completion : completions) {
+        const bool good = completion.status == fabric::CompletionStatus::kOk;
+        if (completion.kind == fabric::CompletionKind::kReceive && good) {
+            auto index = static_cast<uint32_t>(completion.cookie & ~kOfReceive);
+            ring_.active() ? signal_arrived(index, completion.length)
+                           : frame_arrived(index, completion.length);
+            continue;
+        }
+        if (completion.cookie & kOfReceive && (completion.cookie & kOfMask) == 0) continue;  // flushed
+        switch (completion.cookie & kOfMask) {
+            case 0:
+                --reads_under_way_;
+                handler_->on_read_done(*this, completion.cookie, completion.status);
+                break;
+            case kOfFrame:
+                if (good) frames_done_ = completion.cookie & ~kOfMask;
+                break;
+            case kOfWrite:
+                --writes_under_way_;
+                if (good) ring_.posted_done(completion.cookie & ~kOfMask);
+                break;
+        }
+    }
+    if (!closing_ && (backlog() > 0 || !reads_.empty() || receives_held_ > 0)) mark_dirty();
+}
+
+// --- receiving ---
+
+void Channel::post_receives(uint32_t count) noexcept {
+    if (closing_) return;
+    receives_.clear();
+    for (; count > 0 && !receives_free_.empty(); --count) {
+        uint32_t index = receives_free_.back();
+        receives_free_.pop_back();
+        receive_segments_[index] = {.address = receive_memory_->bytes().data() + size_t{index} * kFrameBytes,
+                                    .length = kFrameBytes,
+                                    .lkey = receive_memory_->lkey()};
+        receives_.push_back({.cookie = kOfReceive | index, .segments = {&receive_segments_[index], 1}});
+    }
+    if (connection_->post_receives(receives_) != Code::kOk) close("receives could not be posted");
+}
+
+void Channel::frame_arrived(uint32_t index, uint32_t length) noexcept {
+    if (!closing_) take({receive_memory_->bytes().data() + size_t{index} * kFrameBytes, length});
+    receives_free_.push_back(index);
+    // Whoever does not take our answers is not listened to.
+    if (backlog() > kBacklogMax)
+        ++receives_held_;
+    else
+        post_receives(1);
+}
+
+void Channel::take(wire::Bytes bytes) noexcept {
+    while (!bytes.empty() && !closing_)
+        bytes = partial_.empty() ? take_whole(bytes) : continue_partial(bytes);
+}
+
+// A message begins here: handed out where it lies if all of it is here.
+wire::Bytes Channel::take_whole(wire::Bytes bytes) noexcept {
+    uint32_t length = wire::message_length(bytes);
+    if (length == 0 && bytes.size() >= wire::kKvHeaderBytes) {
+        close("the peer sent what is no message");
+        return {};
+    }
+    if (length != 0 && length <= bytes.size()) {
+        handler_->on_message(*this, bytes.first(length));
+        return bytes.subspan(length);
+    }
+    partial_.assign(bytes.begin(), bytes.end());
+    partial_length_ = length;
+    return {};
+}
+
+wire::Bytes Channel::continue_partial(wire::Bytes bytes) noexcept {
+    size_t wanted = partial_length_ != 0 ? partial_length_ : wire::kKvHeaderBytes;
+    size_t count = std::min(bytes.size(), wanted - partial_.size());
+    partial_.insert(partial_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+    bytes = bytes.subspan(count);
+    if (partial_.size() < wanted) return bytes;
+    if (partial_length_ == 0) {
+        partial_length_ = wire::message_length(partial_);
+        if (partial_length_ == 0) close("the peer sent what is no message");
+        if (partial_length_ != wire::kKvHeaderBytes) return bytes;
+    }
+    handler_->on_message(*this, partial_);
+    partial_.clear();
+    partial_length_ = 0;
+    if (partial_.capacity() > kShrinkAbove) partial_.shrink_to_fit();
+    return bytes;
+}
+
+// --- sending ---
+
+bool Channel::read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept {
+    if (!up() || reads_under_way_ + reads_.size() >= kReadsMax) return false;
+    reads_.push_back({into, from, cookie});
+    mark_dirty();
+    return true;
+}
+
+void Channel::flush() noexcept {
+    if (closing_ || !up_) return;
+    if (!reads_.empty()) flush_reads();
+    if (receives_held_ > 0 && backlog() <= kBacklogMax / 2) post_receives(std::exchange(receives_held_, 0));
+    if (backlog() > 0) ring_.active() ? flush_ring() : flush_frames();
+    if (out_at_ == out_.size()) {
+        out_.clear();
+        out_at_ = 0;
+        if (out_.capacity() > kShrinkAbove) out_.shrink_to_fit();
+    }
+}
+
+void Channel::flush_reads() noexcept {
+    size_t at = 0;
+    while (at < reads_.size()) {
+        size_t count = std::min<size_t>(reads_.size() - at, kReadsPerPost);
+        batch_.clear();
+        for (size_t i = at; i < at + count; ++i)
+            batch_.push_back({.op = fabric::Op::kRead,
+                              .cookie = reads_[i].cookie,
+                              .segments = {&reads_[i].into, 1},
+                              .remote = reads_[i].from});
+        Code code = connection_->post(batch_);
+        if (code == Code::kExhausted) break;  // the next completion tries again
+        if (code != Code::kOk) return close("one-sided reads could not be posted");
+        reads_under_way_ += static_cast<uint32_t>(count);
+        at += count;
+    }
+    reads_.erase(reads_.begin(), reads_.begin() + static_cast<ptrdiff_t>(at));
+}
+
+void Channel::flush_frames() noexcept {
+    fabric::Segment segments[kSendFrames];
+    batch_.clear();
+    while (backlog() > 0 && frames_posted_ - frames_done_ < kSendFrames) {
+        size_t slot = frames_posted_ % kSendFrames;
+        std::byte* frame = send_memory_->bytes().data() + slot * kFrameBytes;
+        auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kFrameBytes));
+        std::memcpy(frame, out_.data() + out_at_, length);
+        out_at_ += length;
+        segments[slot] = {.address = frame, .length = length, .lkey = send_memory_->lkey()};
+        ++frames_posted_;
+        batch_.push_back({.op = fabric::Op::kSend,
+                          .signalled = frames_posted_ % kSignalEvery == 0,
+                          .cookie = kOfFrame | frames_posted_,
+                          .segments = {&segments[slot], 1}});
+    }
+    if (batch_.empty()) return;
+    if (connection_->post(batch_) != Code::kOk) close("a message could not be posted");
+}
+
+// --- rings ---
+
+wire::KvRing Channel::offer_ring() {
+    return ring_.ours().bytes != 0 || ring_.offer(lane_.fabric_) ? ring_.ours() : wire::KvRing{};
+}
+
+bool Channel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
+    if (ring_.active() || !ring_.begin(theirs, seed)) return false;
+    lane_.ringed_.push_back(this);
+    return true;
+}
+
+void Channel::flush_ring() noexcept {
+    Ring::Post posts[4];
+    while (backlog() > 0 && writes_under_way_ < kRingWrites) {
+        auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kRingBodyMax));
+        if (!ring_.room(length)) return;  // the peer's credit is polled
+        uint32_t count = ring_.put({out_.data() + out_at_, length}, posts);
+        count += ring_.credit(posts[count], true);
+        out_at_ += length;
+        batch_.clear();
+        for (uint32_t i = 0; i < count; ++i)
+            batch_.push_back({.op = fabric::Op::kWrite,
+                              .signalled = i + 1 == count,
+                              .cookie = kOfWrite | ring_.written(),
+                              .segments = {&posts[i].segment, 1},
+                              .remote = posts[i].remote});
+        if (connection_->post(batch_) != Code::kOk) return close("a ring could not be written");
+        ++writes_under_way_;
+    }
+    if (ring_.peer_asleep && send_signal(RingSignal::kBell)) ring_.peer_asleep = false;
+}
+
+// Signals use the send frames, which ring channels have no other use for.
+bool Channel::send_signal(RingSignal signal) noexcept {
+    if (frames_posted_ - frames_done_ >= kSendFrames) return false;
+    size_t slot = frames_posted_ % kSendFrames;
+    std::byte* frame = send_memory_->bytes().data() + slot * kFrameBytes;
+    frame[0] = std::byte{static_cast<uint8_t>(signal)};
+    wire::put64(frame + 1, ring_.read_position());
+    fabric::Segment segment{.address = frame, .length = 9, .lkey = send_memory_->lkey()};
+    ++frames_posted_;
+    fabric::WorkRequest request{.op = fabric::Op::kSend,
+                                .signalled = true,
+                                .cookie = kOfFrame | frames_posted_,
+                                .segments = {&segment, 1}};
+    if (connection_->post({&request, 1}) == Code::kOk) return true;
+    close("a signal could not be posted");
+    return false;
+}
+
+void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
+    const std::byte* frame = receive_memory_->bytes().data() + size_t{index} * kFrameBytes;
+    const auto signal = length == 9 ? static_cast<RingSignal>(wire::get8(frame)) : RingSignal{};
+    const uint64_t position = length == 9 ? wire::get64(frame + 1) : 0;
+    receives_free_.push_back(index);
+    post_receives(1);
+    if (signal == RingSignal::kBell) {
+        ring_.announced = false;
+    } else if (signal == RingSignal::kAsleep) {
+        ring_.peer_asleep = true;
+        if (position < ring_.written() && send_signal(RingSignal::kBell)) ring_.peer_asleep = false;
+    } else if (!closing_) {
+        close("the peer sent no signal of ours");
+    }
+}
+
+size_t Channel::poll_ring() noexcept {
+    size_t count = 0;
+    for (; count < 16 && !closing_; ++count) {
+        if (backlog() > kBacklogMax) break;
+        wire::Bytes body = ring_.peek();
+        if (ring_.claims_nonsense()) close("the peer's ring holds what is no frame");
+        if (body.empty()) break;
+        take(body);
+        ring_.consumed();
+    }
+    if (closing_ || !up_) return count;
+    Ring::Post post;
+    if (writes_under_way_ < kRingWrites && ring_.credit(post, false)) {
+        fabric::WorkRequest request{.op = fabric::Op::kWrite,
+                                    .cookie = kOfWrite | ring_.staged_done(),
+                                    .segments = {&post.segment, 1},
+                                    .remote = post.remote};
+        if (connection_->post({&request, 1}) != Code::kOk) close("a ring's credit could not be written");
+        ++writes_under_way_;
+    }
+    // Credit that the peer wrote is no event of its own.
+    if (backlog() > 0) {
+        size_t before = backlog();
+        flush();
+        count += backlog() != before;
+    }
+    return count;
+}
+
+// False: there is news, do not sleep.
+bool Channel::prepare_sleep() noexcept {
+    if (closing_ || !up_) return true;
+    if (!ring_.announced && send_signal(RingSignal::kAsleep)) ring_.announced = true;
+    return ring_.peek().empty() && ring_.announced;
+}
+
+// --- Lane ---
+
+Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fabric& fabric,
+                                           uint32_t channels_max) {
+    std::unique_ptr<Lane> lane(new Lane(reactor, fabric));
+    // Soft RoCE's completion queues have at most 32767 entries.
+    auto poller =
+        fabric.create_poller(std::min<uint32_t>(channels_max * (kSendDepth + kReceiveFrames), 32000));
+    if (!poller) return poller.status();
+    lane->poller_ = std::move(*poller);
+    reactor.add(*lane->poller_);
+    reactor.add(*lane);
+    return lane;
+}
+
+Lane::~Lane() {
+    std::erase_if(buried_, [](const auto& channel) { return channel->over(); });
+    WSS_ASSERT(buried_.empty(), "channels end before their lane");
+    reactor_.remove(*this);
+    if (poller_) reactor_.remove(*poller_);
+}
+
+void Lane::bury(std::unique_ptr<Channel> channel) {
+    if (channel == nullptr) return;
+    channel->close("no longer needed");
+    buried_.push_back(std::move(channel));
+}
+
+void Lane::flush_now() noexcept {
+    while (Channel* channel = dirty_.pop_front()) channel->flush();
+}
+
+size_t Lane::poll() noexcept {
+    size_t events = 0;
+    // By index: a message may close its channel, which leaves the list.
+    for (size_t i = 0; i < ringed_.size(); ++i) events += ringed_[i]->poll_ring();
+    flush_now();
+    if (!buried_.empty()) std::erase_if(buried_, [](const auto& channel) { return channel->over(); });
+    return events;
+}
+
+bool Lane::arm() noexcept {
+    for (Channel* channel : ringed_)
+        if (!channel->prepare_sleep()) return false;
+    return true;
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channel: messages of any length over a fabric connection. Lane: one thread's channels over one fabric.
+//
+// Messages that a turn of the reactor queues on a channel are packed into frames (kFrameBytes) and posted
+// together at its end: many requests in flight cost one doorbell. The receiver hands messages out where they
+// lie in the receive buffer; only those that span frames are copied together.
+//
+// Two ways to carry frames, fixed when the peers greet each other:
+//   message  SEND and receive. F3 of the fabric is the flow control: a peer that does not read makes us wait.
+//   ring     RDMA WRITE into a ring in the peer's memory that the peer polls (ring.h); SENDs only wake it.
+//
+// Bounds. A channel whose peer takes nothing holds at most kBacklogMax bytes of messages: then it stops
+// reading, and what the peer sends waits in the fabric. A message longer than its header may claim closes the
+// channel.
+//
+// Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its user
+// until Lane::bury(); it dies when its connection is over.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/fabric/fabric.h"
+#include "lib/kv/ring.h"
+#include "lib/wire/kv.h"
+
+namespace wss::kv {
+
+constexpr uint32_t kFrameBytes = 16 * 1024;
+constexpr uint32_t kSendFrames = 16;
+constexpr uint32_t kReceiveFrames = 16;
+constexpr uint32_t kSignalEvery = 4;
+static_assert(2 * kSignalEvery <= kSendFrames, "send frames come back before they run out");
+// Replies of some get_alls at the limits; beyond it a peer asks for more than it reads.
+constexpr size_t kBacklogMax = 64u << 20;
+// One-sided reads outstanding of one channel, beside the frames.
+constexpr uint32_t kReadsMax = 256;
+constexpr uint32_t kSendDepth = kSendFrames + kReadsMax + 16;
+
+class Channel;
+class Lane;
+
+class ChannelHandler {
+  public:
+    virtual ~ChannelHandler() = default;
+    virtual void on_up(Channel& channel) noexcept = 0;
+    // `message` is whole, its header's length is right; valid during the call. The channel may be closed, not
+    // destroyed, from within.
+    virtual void on_message(Channel& channel, wire::Bytes message) noexcept = 0;
+    virtual void on_read_done(Channel&, uint64_t, fabric::CompletionStatus) noexcept {}
+    // Never connected, or closed. Last call; then bury() it.
+    virtual void on_down(Channel& channel, const Status& why) noexcept = 0;
+};
+
+class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
+  public:
+    static Result<std::unique_ptr<Channel>> connect(Lane& lane, const fabric::Address& address,
+                                                    ChannelHandler& handler);
+    static Result<std::unique_ptr<Channel>> accept(Lane& lane, fabric::ConnectRequest& request,
+                                                   ChannelHandler& handler);
+    ~Channel() override;
+
+    // Encodes a message straight into what the end of this turn posts.
+    template <typename Body>
+    void send(const wire::KvHeader& header, const Body& body) {
+        if (closing_) return;
+        wire::encode(header, body, out_);
+        mark_dirty();
+    }
+    // A one-sided read into registered memory; false when too many are outstanding or the channel closes.
+    //
+    // `cookie`: below 2^62; posted with the frames of this turn.
+    bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
+
+    // After the greeting said so: frames go through rings from the next flush on.
+    wire::KvRing offer_ring();  // allocates ours; bytes 0: this memory cannot be had
+    bool use_ring(const wire::KvRing& theirs, uint64_t seed);
+
+    void close(std::string why) noexcept;
+    void detach() noexcept;  // the handler hears nothing any more: it is about to die
+    bool over() const { return over_; }
+    bool up() const { return up_ && !closing_; }
+    std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
+    size_t backlog() const { return out_.size() - out_at_; }
+    bool has_ring() const { return ring_.active(); }
+
+    void on_established(fabric::Connection&, std::span<const std::byte>) noexcept override;
+    void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
+    void on_completions(fabric::Connection&, std::span<const fabric::Completion>) noexcept override;
+    void on_closed(fabric::Connection&, const Status& why) noexcept override;
+
+  private:
+    friend class Lane;
+    struct PendingRead {
+        fabric::Segment into;
+        fabric::RemoteAddress from;
+        uint64_t cookie;
+    };
+    Channel(Lane& lane, ChannelHandler& handler);
+    Status prepare();
+    void mark_dirty() noexcept;
+    void flush() noexcept;
+    void flush_reads() noexcept;
+    void flush_frames() noexcept;
+    void flush_ring() noexcept;
+    size_t poll_ring() noexcept;
+    void post_receives(uint32_t count) noexcept;
+    void frame_arrived(uint32_t index, uint32_t length) noexcept;
+    void signal_arrived(uint32_t index, uint32_t length) noexcept;
+    void take(wire::Bytes bytes) noexcept;
+    wire::Bytes take_whole(wire::Bytes bytes) noexcept;
+    wire::Bytes continue_partial(wire::Bytes bytes) noexcept;
+    bool send_signal(RingSignal signal) noexcept;
+    bool prepare_sleep() noexcept;
+    void ended(const Status& why) noexcept;
+
+    Lane& lane_;
+    ChannelHandler* handler_;
+    std::unique_ptr<fabric::Region> send_memory_;
+    std::unique_ptr<fabric::Region> receive_memory_;
+    std::unique_ptr<fabric::Connection> connection_;
+    bool up_ = false, closing_ = false, over_ = false;
+    std::string why_;
+
+    wire::KvBuffer out_;  // messages; [out_at_, end) is not posted yet
+    size_t out_at_ = 0;
+    uint64_t frames_posted_ = 0, frames_done_ = 0;
+    uint32_t receives_held_ = 0;  // not posted again because the backlog is full
+    uint32_t reads_under_way_ = 0;
+    uint32_t writes_under_way_ = 0;
+    std::vector<PendingRead> reads_;  // of this turn
+    std::vector<fabric::WorkRequest> batch_;
+    std::vector<fabric::Receive> receives_;
+    std::vector<fabric::Segment> receive_segments_;
+    std::vector<uint32_t> receives_free_;
+    wire::KvBuffer partial_;  // of a message that spans frames
+    size_t partial_length_ = 0;
+    Ring ring_;
+};
+
+class Lane final : public reactor::Source {
+  public:
+    static Result<std::unique_ptr<Lane>> create(reactor::Reactor& reactor, fabric::Fabric& fabric,
+                                                uint32_t channels_max);
+    // Every channel is over.
+    ~Lane() override;
+
+    reactor::Reactor& reactor() { return reactor_; }
+    fabric::Fabric& fabric() { return fabric_; }
+    fabric::Poller& poller() { return *poller_; }
+
+    void bury(std::unique_ptr<Channel> channel);
+    bool empty() const { return buried_.empty(); }
+    void flush_now() noexcept;  // instead of at the end of the turn
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+
+  private:
+    friend class Channel;
+    Lane(reactor::Reactor& reactor, fabric::Fabric& fabric) : reactor_(reactor), fabric_(fabric) {}
+
+    reactor::Reactor& reactor_;
+    fabric::Fabric& fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    List<Channel, Lane> dirty_;
+    std::vector<Channel*> ringed_;  // channels whose rings are polled
+    std::vector<std::unique_ptr<Channel>> buried_;
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// A white-box checker of Read Atomic isolation that runs beside the load, at the load's speed.
+//
+// White-box: versions carry timestamps and, by their stamps, the set of keys written together, so that
+// Bailis' definition is decided directly in time linear in what is read, with no search. What is checked of
+// every read (names as in Violation):
+//   fractured   a version of transaction T was returned, and for another key of T in the same read an older
+//   version torn        the value's checksum does not fit wrong key   the value belongs to another key thin
+//   air    the value was written by nobody: no stamp, or one of a write that was never begun dirty       the
+//   write was reported as failed for good identity    one write under two timestamps, or metadata that names
+//   other keys than the stamp stale       older than what was acknowledged, to anybody, before the read began
+//   (commits are acknowledged by all partitions) own write   older than what this session itself has written
+// and of every write:
+//   collision   two writes of one timestamp
+//   clock       a timestamp that is not above all that the session has seen before (without this an update
+//   can vanish although its
+//               writer had read the version it replaces; checkers with session order call that a violation of
+//               Read Atomic)
+//   condition   two conditional writes won against the same version
+//
+// What is remembered is bounded: the last Options::remember writes of a session, and a table of Options::keys
+// keys. What is forgotten is not judged, and counted (Report::unjudged).
+//
+// Thread-safety: Checker all methods; a Session belongs to one thread and dies before its Checker.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/kv/check/stamp.h"
+#include "lib/kv/types.h"
+
+namespace wss::kv::check {
+
+enum class Violation : uint8_t {
+    kFractured,
+    kTorn,
+    kWrongKey,
+    kThinAir,
+    kDirty,
+    kIdentity,
+    kStale,
+    kOwnWrite,
+    kCollision,
+    kClock,
+    kCondition,
+};
+constexpr size_t kViolations = 11;
+std::string_view to_string(Violation violation);
+
+enum class Outcome : uint8_t {
+    kPending,
+    kCommitted,
+    kFailed,   // never visible
+    kUnknown,  // visible as a whole, or never
+};
+
+struct ReadItem {
+    uint64_t key = 0;  // fingerprint
+    Timestamp timestamp;
+    bool found = false;                  // false with a timestamp: deleted
+    std::string_view value;              // of a found one
+    std::span<const uint64_t> siblings;  // what the store's metadata says, if it says something
+    Timestamp floor;                     // from Session::floor_of(), before the read was sent
+};
+
+struct Report {
+    uint64_t reads = 0, writes = 0, unjudged = 0;
+    std::array<uint64_t, kViolations> violations{};
+    std::vector<std::string> examples;  // the first few, in words
+    uint64_t total() const;
+    std::string to_string() const;
+};
+
+struct CheckerOptions {
+    bool atomic =
+        true;  // false: the mode promises no atomicity; fractured reads are counted, and are no violation
+    uint32_t remember = 1 << 18;  // writes of each session
+    uint32_t keys = 1 << 20;
+    uint32_t run = 0;  // 0: a random one
+};
+
+class Session;
+
+class Checker {
+  public:
+    using Options = CheckerOptions;
+    static constexpr uint32_t kSessionsMax = 4096;
+
+    explicit Checker(const Options& options);
+    ~Checker();
+
+    std::unique_ptr<Session> open_session();
+    // Of what was judged so far.
+    Report report() const;
+    // Fractured reads, also where they are allowed.
+    uint64_t fractured() const { return fractured_.load(); }
+    uint32_t run() const { return run_; }
+    // Whether any read has returned a version of this write.
+    bool was_seen(const Writer& writer) const;
+
+  private:
+    friend class Session;
+    struct Write;
+    struct Ring;
+    struct Key;
+    void violate(Violation kind, std::string text);
+    Write* find(const Writer& writer) const;
+    Key* key(uint64_t fingerprint, bool create) const;
+    void judge_timestamp(Timestamp timestamp, const Writer& writer);
+    void retire(std::unique_ptr<Ring> ring);
+
+    const Options options_;
+    const uint32_t run_;
+    std::array<std::atomic<Ring*>, kSessionsMax> rings_{};
+    std::atomic<uint32_t> sessions_{0};
+    std::unique_ptr<Key[]> keys_;
+    std::atomic<uint64_t> reads_{0}, writes_{0}, unjudged_{0}, fractured_{0};
+    mutable std::mutex mutex_;  // protects what follows
+    Report report_;
+    std::unordered_map<uint64_t, Writer> timestamps_, older_timestamps_;  // two generations
+    std::vector<std::unique_ptr<Ring>> retired_;
+    std::unordered_map<uint64_t, Timestamp> conditions_;  // hash of key and expected version → who won
+};
+
+class Session {
+  public:
+    ~Session();
+    uint32_t number() const { return number_; }
+
+    // Before a read is sent: what it must return at least.
+    Timestamp floor_of(uint64_t key) const;
+    void read(std::span<const ReadItem> items);
+
+    // Before a write is sent; stamp its values with the answer.
+    Writer begin_write();
+    void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp,
+                   std::span<const uint64_t> keys);
+    // As end_write of a conditional write of one key that took the place of version `expected` (none: there
+    // was no version).
+    void end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected);
+
+  private:
+    friend class Checker;
+    Session(Checker& checker, uint32_t number);
+    bool judge_value(const ReadItem& item, Stamp& stamp);
+    void judge_writer(const ReadItem& item, const Stamp& stamp);
+    void judge_atomicity(std::span<const ReadItem> items);
+    void judge_order(const ReadItem& item);
+    std::string words(const ReadItem& item) const;
+
+    Checker& checker_;
+    const uint32_t number_;
+    std::unique_ptr<Checker::Ring> ring_;
+    uint64_t next_ = 0;
+    Timestamp seen_;  // the highest that this session has read or written
+    std::unordered_map<uint64_t, Timestamp> own_;
+    std::vector<Stamp> stamps_;  // of the read that is judged
+};
+
+}  // namespace wss::kv::check

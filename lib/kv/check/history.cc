@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/check/history.h"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <charconv>
+#include <iterator>
+
+namespace wss::kv::check {
+
+constexpr size_t kLinesKept = 4096;
+// Session above, number within the session below: unique, and it fits a positive number.
+constexpr int kTransactionBits = 40;
+
+Result<std::unique_ptr<HistoryFile>> HistoryFile::create(const std::string& path) {
+    std::FILE* file = std::fopen(path.c_str(), "we");
+    if (file == nullptr) return Status::from_errno(errno, "history " + path);
+    return std::unique_ptr<HistoryFile>(new HistoryFile(file));
+}
+
+HistoryFile::~HistoryFile() {
+    if (file_ != nullptr) std::fclose(file_);
+}
+
+Status HistoryFile::append(std::span<const Operation> operations) {
+    std::string text;
+    for (const Operation& o : operations)
+        fmt::format_to(std::back_inserter(text), "{}({},{},{},{})\n", o.write ? 'w' : 'r', o.key, o.value,
+                       o.session, o.txn);
+    std::lock_guard lock(mutex_);
+    if (!status_) return status_;
+    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size())
+        status_ = Status::from_errno(errno, "writing the history");
+    return status_;
+}
+
+Status HistoryFile::close() {
+    std::lock_guard lock(mutex_);
+    if (file_ != nullptr && std::fclose(file_) != 0 && status_)
+        status_ = Status::from_errno(errno, "writing the history");
+    file_ = nullptr;
+    return status_;
+}
+
+void HistorySession::add(bool write, std::span<const Item> items, bool aborted) {
+    int64_t txn = aborted ? -1 : static_cast<int64_t>(number_ << kTransactionBits) + transactions_++;
+    for (const Item& item : items) lines_.push_back({write, item.key, item.value, number_, txn});
+    if (lines_.size() >= kLinesKept && unknown_.empty()) (void)flush();  // an error is kept by the file
+}
+
+size_t HistorySession::write_unknown(std::span<const Item> items) {
+    unknown_.push_back({lines_.size(), items.size(), false});
+    add(true, items, false);
+    return unknown_.size() - 1;
+}
+
+void HistorySession::resolve(size_t unknown, bool committed) {
+    Unknown& which = unknown_[unknown];
+    which.resolved = true;
+    if (committed) return;
+    for (size_t i = 0; i < which.count; ++i) lines_[which.first + i].txn = -1;
+}
+
+Status HistorySession::flush() {
+    for (const Unknown& unknown : unknown_)
+        if (!unknown.resolved)
+            return Status(Code::kBusy, "a write whose end is not known has not been resolved");
+    unknown_.clear();
+    Status written = file_.append(lines_);
+    lines_.clear();
+    return written;
+}
+
+// One number and the character behind it.
+template <typename T>
+static bool take_number(std::string_view& line, char after, T& value) {
+    auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+    if (error != std::errc() || end == line.data() + line.size() || *end != after) return false;
+    line.remove_prefix(static_cast<size_t>(end - line.data()) + 1);
+    return true;
+}
+
+static bool parse_line(std::string_view line, Operation& out) {
+    if (line.size() < 2 || (line[0] != 'r' && line[0] != 'w') || line[1] != '(') return false;
+    out.write = line[0] == 'w';
+    line.remove_prefix(2);
+    return take_number(line, ',', out.key) && take_number(line, ',', out.value) &&
+           take_number(line, ',', out.session) && take_number(line, ')', out.txn) && line.empty() &&
+           (out.txn >= 0 || (out.txn == -1 && out.write));
+}
+
+Result<std::vector<Operation>> parse_history(std::string_view text, const std::string& name) {
+    std::vector<Operation> operations;
+    for (size_t number = 1; !text.empty(); ++number) {
+        size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (line.empty()) continue;
+        Operation operation;
+        if (!parse_line(line, operation))
+            return failure(Code::kInvalid, "{}:{}: '{}' is no r(key,value,session,txn) and no w(…)", name,
+                           number, line.substr(0, 80));
+        operations.push_back(operation);
+    }
+    return operations;
+}
+
+Result<std::vector<Operation>> read_history(const std::string& path) {
+    std::FILE* file = std::fopen(path.c_str(), "re");
+    if (file == nullptr) return Status::from_errno(errno, "history " + path);
+    std::string text;
+    char buffer[1 << 16];
+    for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, file)) > 0;) text.append(buffer, got);
+    bool failed = std::ferror(file) != 0;
+    std::fclose(file);
+    if (failed) return Status(Code::kIo, "history " + path + " cannot be read to its end");
+    return parse_history(text, path);
+}
+
+}  // namespace wss::kv::check

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Histories: what sessions read and wrote, one operation a line, in the form that independent checkers of
+// isolation read:
+//
+//   r(key,value,session,txn)   w(key,value,session,txn)
+//
+// non-negative decimal integers. A value is the version's timestamp, unique for a key; 0 is "no version yet".
+// Lines of a session are in its order; transaction numbers are unique; a write with txn -1 was aborted.
+//
+// judge_history() decides Read Atomic from such a file alone: the committed transactions must have an order
+// that extends each session's order and who-read-from-whom, such that no transaction reads a version of x
+// from T1 while T2, which wrote x too, comes after T1 and is before the reader in its session or was read
+// from by it (Biswas and Enea, "On the complexity of checking transactional consistency"). Linear in the size
+// of the history but for hashing.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace wss::kv::check {
+
+struct Operation {
+    bool write = false;
+    uint64_t key = 0, value = 0, session = 0;
+    int64_t txn = 0;  // -1: an aborted write
+    bool operator==(const Operation&) const = default;
+};
+
+// Thread-safety: HistoryFile all methods; a HistorySession belongs to one thread.
+class HistoryFile {
+  public:
+    static Result<std::unique_ptr<HistoryFile>> create(const std::string& path);
+    ~HistoryFile();
+    Status append(std::span<const Operation> operations);
+    // Everything is in the file. The first error of any append() is told here again.
+    Status close();
+
+  private:
+    explicit HistoryFile(std::FILE* file) : file_(file) {}
+    std::mutex mutex_;  // protects the file and status_
+    std::FILE* file_;
+    Status status_;
+};
+
+class HistorySession {
+  public:
+    struct Item {
+        uint64_t key = 0, value = 0;
+    };
+    // `number` is unique among the sessions of the file.
+    HistorySession(HistoryFile& file, uint64_t number) : file_(file), number_(number) {}
+    void read(std::span<const Item> items) { add(false, items, false); }
+    void write(std::span<const Item> items, bool aborted = false) { add(true, items, aborted); }
+    // A write whose end is not known: it and what follows it are kept until resolve() has said what became of
+    // it.
+    size_t write_unknown(std::span<const Item> items);
+    void resolve(size_t unknown, bool committed);
+    Status flush();
+    bool has_unknown() const { return !unknown_.empty(); }
+
+  private:
+    struct Unknown {
+        size_t first, count;
+        bool resolved;
+    };
+    void add(bool write, std::span<const Item> items, bool aborted);
+    HistoryFile& file_;
+    const uint64_t number_;
+    int64_t transactions_ = 0;
+    std::vector<Operation> lines_;
+    std::vector<Unknown> unknown_;
+};
+
+Result<std::vector<Operation>> parse_history(std::string_view text, const std::string& name);
+Result<std::vector<Operation>> read_history(const std::string& path);
+
+struct Verdict {
+    uint64_t transactions = 0, operations = 0;
+    // Empty: the history is Read Atomic.
+    std::vector<std::string> violations;
+};
+Verdict judge_history(std::span<const Operation> operations);
+
+}  // namespace wss::kv::check

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// GetJob: a get_all.
+//
+//   (locks, with 2PL) ─▶ round 1 ─▶ evaluate ──all siblings are there──▶ done
+//                                     ▲   └─ a newer sibling is named ──▶ round 2 ─┐
+//                                     └─────────────────────────────────────────────┘
+//
+// Round 1 asks for the latest committed version of each key: by a one-sided read where an address is known,
+// else by one message to each partition. Evaluation computes, from the metadata of what was returned, the
+// version that each key must at least have (RAMP). Round 2 asks for those; the slot that a one-sided read
+// brought often holds them already. What round 2 answers may name newer siblings again, hence the loop, which
+// is bounded (kRoundsMax, the GC window); then the transaction begins anew.
+//
+// RAMP-Small asks for timestamps first, always, and then for the newest version among all of them.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/kv/lock_phase.h"
+#include "lib/kv/session.h"
+
+namespace wss::kv {
+
+class GetJob final : public Job {
+  public:
+    explicit GetJob(Session& session) : Job(session), locks_(session) {}
+
+    void begin(Request& request) noexcept override;
+    void on_wake() noexcept override;
+    void give_up(const Status& why) noexcept override;
+    void on_read_done(uint32_t index, bool good) noexcept override;
+
+  private:
+    static constexpr uint32_t kRoundsMax = 6;
+    static constexpr uint32_t kTornMax = 4;
+    static constexpr uint32_t kRestartsMax = 1000;  // the deadline comes first
+
+    enum class Reading : uint8_t { kNone, kSlot, kRecord };
+    // What is known of one key.
+    struct Slot {
+        uint64_t fingerprint = 0;
+        uint32_t partition = 0;
+        Timestamp timestamp;  // of what we have; none: no version
+        Timestamp required;   // what we must at least have
+        uint64_t expires = 0;
+        bool deleted = false;
+        bool settled = false;  // the answer for `required` is as good as it gets
+        std::vector<std::byte> metadata;
+        // One-sided.
+        Reading reading = Reading::kNone;
+        uint32_t cookie = 0;
+        uint32_t chunk = Landing::kNone;
+        uint32_t torn = 0;
+        bool has_view = false;   // `view` is of this transaction's first read
+        bool has_cells = false;  // and so is the chunk
+        store::SlotAddress address;
+        store::SlotView view;
+        store::Entry entry;  // whose record is being read
+    };
+    // One message to one partition.
+    struct Ask {
+        Call call;
+        bool busy = false;
+        uint32_t partition = 0;
+        std::vector<uint32_t> items;
+    };
+
+    bool one_sided() const;
+    Status prepare_items();
+    void start_transaction() noexcept;
+    void round_one() noexcept;
+    void release_reads() noexcept;
+    void restart(const char* why) noexcept;
+    void end(Status status) noexcept;
+
+    // Messages.
+    void ask_later(uint32_t item);
+    void send_asks() noexcept;
+    void send_ask(Ask& ask) noexcept;
+    static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
+    void reply_arrived(Ask& ask, const wire::KvHeader* header, wire::Bytes message) noexcept;
+    void refused(const Ask& ask, wire::KvStatus status) noexcept;
+    void take_reply(uint32_t item, const wire::KvGetReply::Item& reply) noexcept;
+    void remember_address(const Slot& slot, const wire::KvGetReply::Item& reply) noexcept;
+
+    // One-sided reads.
+    bool try_read(uint32_t item) noexcept;
+    bool read_record(uint32_t item, const store::Entry& entry) noexcept;
+    void slot_arrived(uint32_t item) noexcept;
+    void record_arrived(uint32_t item) noexcept;
+    bool take_entry(uint32_t item, const store::Entry& entry) noexcept;
+    bool take_record(uint32_t item, wire::Bytes record, const store::Entry& entry) noexcept;
+    bool answer_from_view(uint32_t item) noexcept;
+    void read_failed(uint32_t item, uint64_t Statistics::*reason) noexcept;
+
+    // Evaluation.
+    void step_done() noexcept;
+    bool learnt_new() const noexcept;
+    void evaluate() noexcept;
+    static void require(Slot& slot, Timestamp timestamp) noexcept;
+    void require_by_keys() noexcept;
+    void require_by_filters() noexcept;
+    void require_among_all() noexcept;
+    bool begin_next_round() noexcept;
+    void deliver() noexcept;
+
+    Request* base_ = nullptr;
+    GetAll* request_ = nullptr;
+    LockPhase locks_;
+    bool locked_ = false;
+    std::vector<Slot> slots_;
+    std::vector<uint32_t> by_fingerprint_;
+    std::vector<std::vector<uint32_t>> waiting_;  // items to ask for, by partition
+    std::vector<std::unique_ptr<Ask>> asks_;
+    std::vector<uint64_t> among_;
+    uint32_t outstanding_ = 0;
+    uint32_t round_ = 0;
+    bool starting_ = false;  // replies that come while a step is being built do not end it
+    bool only_partition_ = false;
+    bool failed_ = false;  // this step lost a connection: begin anew when all of it is over
+    const char* failure_ = nullptr;
+    Nanoseconds began_{};
+    uint64_t owner_ = 0;  // of locks
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/link.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace wss::kv {
+
+namespace {
+
+constexpr uint32_t kSlotBits = 16;  // calls under way on one link
+constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
+
+}  // namespace
+
+Link::Link(Lane& lane, Options options, LinkHandler& handler)
+    : lane_(lane), options_(std::move(options)), handler_(handler), timer_(&Link::on_timer, this) {}
+
+Link::~Link() {
+    close();
+}
+
+void Link::start() noexcept {
+    if (closed_ || channel_) return;
+    auto channel = Channel::connect(lane_, options_.address, *this);
+    if (!channel) {
+        why_ = channel.status();
+        return retry_later();
+    }
+    channel_ = std::move(*channel);
+    // Greeting has a limit as connecting has.
+    lane_.reactor().set(timer_, lane_.reactor().now() + kGreetTimeout + kGreetTimeout);
+}
+
+void Link::close() noexcept {
+    if (std::exchange(closed_, true)) return;
+    lane_.reactor().cancel(timer_);
+    lose(Status(Code::kClosed, "the client is closing"));
+    if (channel_) {
+        channel_->detach();
+        lane_.bury(std::move(channel_));
+    }
+}
+
+void Link::on_timer(void* self) noexcept {
+    Link& link = *static_cast<Link*>(self);
+    if (link.ready_)
+        link.ping();
+    else if (link.channel_)
+        link.channel_->close("the partition did not greet in time");
+    else
+        link.start();
+}
+
+void Link::retry_later() noexcept {
+    if (closed_) return;
+    lane_.reactor().set(timer_, lane_.reactor().now() + wait_);
+    wait_ = std::min(Nanoseconds{wait_.count * 2}, kRetryMax);
+}
+
+// --- greeting ---
+
+void Link::on_up(Channel& channel) noexcept {
+    wire::KvHello hello{
+        .nonce = options_.nonce, .client_id = options_.client_id, .partition = options_.partition};
+    if (options_.ring) hello.ring = channel.offer_ring();
+    channel.send({.kind = wire::KvKind::kHello, .id = 0, .epoch = options_.epoch}, hello);
+}
+
+void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept {
+    wire::KvText text;
+    if (header.status != wire::KvStatus::kOk) {
+        std::string why(wire::parse(message, text) ? text.text : std::string_view());
+        // Somebody else has the id: the next greeting asks for another.
+        if (header.status == wire::KvStatus::kIdTaken) options_.client_id = 0;
+        return channel.close(fmt::format("{}: {}", wire::to_string(header.status), why.substr(0, 200)));
+    }
+    wire::KvHelloReply hello;
+    if (!wire::parse(message, hello)) return channel.close("the partition's greeting is malformed");
+    if (Status status = accept_greeting(hello); !status) return channel.close(status.text());
+    if (options_.ring && !channel.use_ring(hello.ring, options_.nonce))
+        return channel.close("the partition offers no ring: use another transport");
+    lane_.reactor().set(timer_, lane_.reactor().now() + kPingAfter);
+    silent_ticks_ = 0;
+    wait_ = kRetryMin;
+    ready_ = true;
+    why_ = Status();
+    handler_.on_ready(*this);
+}
+
+Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
+    if (options_.partition != UINT32_MAX && hello.partition != options_.partition)
+        return failure(Code::kInvalid, "{} is partition {}, not {}: check the order of the addresses",
+                       options_.address.to_string(), hello.partition, options_.partition);
+    if (hello.partitions == 0 || hello.partitions > kPartitionsMax || hello.partition >= hello.partitions ||
+        hello.client_id > kClientIdMax || hello.ticks > kTicksMax / 2)
+        return Status(Code::kInvalid, "the partition's greeting makes no sense");
+    facts_ = {.client_id = hello.client_id,
+              .partition = hello.partition,
+              .partitions = hello.partitions,
+              .incarnation = hello.incarnation,
+              .ticks = hello.ticks,
+              .window_ms = hello.window_ms,
+              .arena = {.address = hello.arena_address, .rkey = hello.arena_rkey},
+              .arena_epoch = hello.arena_epoch,
+              .arena_bytes = hello.arena_bytes,
+              .map = std::string(hello.map)};
+    return Status::ok();
+}
+
+void Link::ping() noexcept {
+    lane_.reactor().set(timer_, lane_.reactor().now() + kPingAfter);
+    silent_ticks_ = heard_ == std::exchange(heard_at_tick_, heard_) ? silent_ticks_ + 1 : 0;
+    if (silent_ticks_ > 2 && ping_.id != 0) return channel_->close("the partition says nothing any more");
+    if (silent_ticks_ == 0 || ping_.id != 0) return;
+    ping_.done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
+    call(ping_, wire::KvKind::kPing, 0, wire::KvDecision{});
+}
+
+// --- calls ---
+
+wire::KvHeader Link::register_call(Call& call, wire::KvKind kind, uint8_t flags) {
+    uint32_t slot;
+    if (free_.empty()) {
+        slot = static_cast<uint32_t>(calls_.size());
+        WSS_ASSERT(slot <= kSlotMask, "sessions bound what they have under way");
+        calls_.push_back(nullptr);
+    } else {
+        slot = free_.back();
+        free_.pop_back();
+    }
+    // Never 0: that is "no reply wanted".
+    uses_ = uses_ % ((1u << (32 - kSlotBits)) - 1) + 1;
+    calls_[slot] = &call;
+    call.id = uses_ << kSlotBits | slot;
+    ++messages_;
+    return {.kind = kind, .flags = flags, .id = call.id, .epoch = options_.epoch};
+}
+
+void Link::forget(Call& call) noexcept {
+    if (call.id == 0) return;
+    uint32_t slot = call.id & kSlotMask;
+    call.id = 0;
+    calls_[slot] = nullptr;
+    free_.push_back(slot);
+}
+
+void Link::on_message(Channel& channel, wire::Bytes message) noexcept {
+    wire::KvHeader header;
+    ++heard_;
+    if (!wire::parse_header(message, header) || !header.is_reply)
+        return channel.close("the partition sent what is no reply");
+    if (!ready_) {
+        if (header.kind != wire::KvKind::kHello) return channel.close("the partition did not greet");
+        return greeted(channel, header, message);
+    }
+    uint32_t slot = header.id & kSlotMask;
+    // Late replies to calls that were given up are no error.
+    if (slot >= calls_.size() || calls_[slot] == nullptr || calls_[slot]->id != header.id) return;
+    Call& call = *calls_[slot];
+    forget(call);
+    call.done(call, &header, message);
+}
+
+void Link::on_read_done(Channel&, uint64_t cookie, fabric::CompletionStatus status) noexcept {
+    handler_.on_read_done(*this, cookie, status);
+}
+
+void Link::on_down(Channel&, const Status& why) noexcept {
+    lane_.bury(std::move(channel_));
+    lose(why.within(options_.address.to_string()));
+    retry_later();
+}
+
+void Link::lose(const Status& why) noexcept {
+    why_ = why;
+    bool was_ready = std::exchange(ready_, false);
+    for (size_t slot = 0; slot < calls_.size(); ++slot) {
+        Call* call = calls_[slot];
+        if (call == nullptr) continue;
+        forget(*call);
+        call->done(*call, nullptr, {});
+    }
+    if (was_ready) handler_.on_lost(*this, why_);
+}
+
+}  // namespace wss::kv

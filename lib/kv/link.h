@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Link: the way to one partition. Connects, greets, matches replies to calls, and connects again when the
+// connection breaks, until close().
+//
+//   down ──▶ connecting ──▶ greeting ──▶ ready ──(lost)──▶ down, again after a growing wait
+//                                 └─ the partition refuses ──▶ down, with the reason
+//
+// A call that is under way when the connection breaks ends with nullptr: the caller knows whether it may be
+// repeated. Nothing here waits without a limit: calls are bounded by their users' deadlines, greeting by
+// kGreetTimeout.
+//
+// Thread-safety: none; belongs to the lane's reactor. Ownership: a Call belongs to the caller, who does not
+// move or free it until it is done.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/kv/channel.h"
+#include "lib/kv/types.h"
+
+namespace wss::kv {
+
+struct Call {
+    // `message` is the whole reply, valid during the call; header nullptr: the connection was lost.
+    void (*done)(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept = nullptr;
+    void* context = nullptr;
+    uint32_t index = 0;  // the caller's
+    uint32_t id = 0;     // the link's; 0: not under way
+};
+
+// What the partition said when it greeted.
+struct PartitionFacts {
+    uint32_t client_id = 0;
+    uint32_t partition = 0;
+    uint32_t partitions = 0;
+    uint64_t incarnation = 0;
+    uint64_t ticks = 0;
+    uint32_t window_ms = 0;
+    fabric::RemoteAddress arena;
+    uint64_t arena_epoch = 0;
+    uint64_t arena_bytes = 0;
+    std::string map;
+};
+
+class Link;
+class LinkHandler {
+  public:
+    virtual ~LinkHandler() = default;
+    virtual void on_ready(Link& link) noexcept = 0;
+    virtual void on_lost(Link& link, const Status& why) noexcept = 0;
+    virtual void on_read_done(Link&, uint64_t, fabric::CompletionStatus) noexcept {}
+};
+
+class Link final : private ChannelHandler {
+  public:
+    struct Options {
+        fabric::Address address;
+        uint32_t partition = UINT32_MAX;  // that is expected there
+        uint64_t nonce = 0;               // 0: no client, asks for nothing that needs an id
+        uint32_t client_id = 0;           // 0: wants one leased
+        bool ring = false;
+        uint32_t epoch = 0;
+    };
+    Link(Lane& lane, Options options, LinkHandler& handler);
+    // close() was called and over() holds, or it never started.
+    ~Link() override;
+
+    void start() noexcept;
+    void close() noexcept;
+    bool ready() const { return ready_; }
+    const Status& why() const { return why_; }
+    const PartitionFacts& facts() const { return facts_; }
+    Options& options() { return options_; }
+    Channel* channel() { return ready_ ? channel_.get() : nullptr; }
+
+    // False: not ready. Else `call.done` follows.
+    template <typename Body>
+    bool call(Call& call, wire::KvKind kind, uint8_t flags, const Body& body) {
+        if (!ready_) return false;
+        channel_->send(register_call(call, kind, flags), body);
+        return true;
+    }
+    // No reply is wanted.
+    template <typename Body>
+    void tell(wire::KvKind kind, uint8_t flags, const Body& body) {
+        if (ready_) channel_->send({.kind = kind, .flags = flags, .id = 0, .epoch = options_.epoch}, body);
+    }
+    // A caller that gives up: `done` will not be called.
+    void forget(Call& call) noexcept;
+    uint64_t messages() const { return messages_; }
+
+  private:
+    static constexpr Nanoseconds kRetryMin = from_ms(5);
+    static constexpr Nanoseconds kRetryMax = from_ms(500);
+    static constexpr Nanoseconds kGreetTimeout = from_s(5);
+    // A partition that says nothing for that long is asked; one that then says nothing for twice that long is
+    // given up: a host that lost power tells nobody.
+    static constexpr Nanoseconds kPingAfter = from_s(1);
+
+    wire::KvHeader register_call(Call& call, wire::KvKind kind, uint8_t flags);
+    void on_up(Channel& channel) noexcept override;
+    void on_message(Channel& channel, wire::Bytes message) noexcept override;
+    void on_read_done(Channel& channel, uint64_t cookie, fabric::CompletionStatus status) noexcept override;
+    void on_down(Channel& channel, const Status& why) noexcept override;
+    void greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept;
+    Status accept_greeting(const wire::KvHelloReply& hello) noexcept;
+    void lose(const Status& why) noexcept;
+    void retry_later() noexcept;
+    void ping() noexcept;
+    static void on_timer(void* self) noexcept;
+
+    Lane& lane_;
+    Options options_;
+    LinkHandler& handler_;
+    std::unique_ptr<Channel> channel_;
+    bool ready_ = false, closed_ = false;
+    Status why_;
+    PartitionFacts facts_;
+    reactor::Timer timer_;
+    Nanoseconds wait_ = kRetryMin;
+    Call ping_;
+    uint64_t heard_ = 0, heard_at_tick_ = 0;  // messages
+    uint32_t silent_ticks_ = 0;
+    // By the low bits of the id; the high ones tell a slot's uses apart.
+    std::vector<Call*> calls_;
+    std::vector<uint32_t> free_;
+    uint32_t uses_ = 0;
+    uint64_t messages_ = 0;
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which partition holds a key: the fingerprint's hash slot, slots dealt out evenly in order. The map is
+// static; its epoch is a hash of the partitions' list, which clients and servers compare.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/kv/types.h"
+
+namespace wss::kv {
+
+constexpr uint32_t kHashSlots = 16384;
+
+inline uint32_t hash_slot(uint64_t fingerprint) noexcept {
+    // The top bits: the low ones pick buckets elsewhere.
+    return static_cast<uint32_t>(fingerprint >> 50);
+}
+inline uint32_t partition_of(uint64_t fingerprint, uint32_t partitions) noexcept {
+    return static_cast<uint32_t>(uint64_t{hash_slot(fingerprint)} * partitions / kHashSlots);
+}
+
+// Only how many there are decides where a key is; addresses may differ between networks.
+inline uint32_t map_epoch(uint32_t partitions) noexcept {
+    return partitions;
+}
+
+std::vector<std::string> split_map(std::string_view map);
+std::string join_map(const std::vector<std::string>& partitions);
+
+}  // namespace wss::kv

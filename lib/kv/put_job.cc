@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/put_job.h"
+
+#include <algorithm>
+
+#include "lib/kv/metadata.h"
+
+namespace wss::kv {
+
+namespace {
+
+constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
+constexpr uint32_t kLockBackoff_us = 50;
+
+wire::Bytes bytes_of(const std::string& text) {
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+bool is_locking(Algorithm algorithm) {
+    return algorithm == Algorithm::kLockSequential || algorithm == Algorithm::kLockParallel;
+}
+
+Status status_of(wire::KvStatus status) {
+    switch (status) {
+        case wire::KvStatus::kNoMemory:
+            return Status(Code::kExhausted, "a partition's memory is full: writes are refused, reads go on");
+        case wire::KvStatus::kAborted:
+            return Status(Code::kRefused,
+                          "the transaction was ended by a partition that waited too long for it");
+        case wire::KvStatus::kIo:
+            return Status(Code::kIo, "a partition's log cannot be written");
+        case wire::KvStatus::kWrongPartition:
+            return Status(
+                Code::kInvalid,
+                "the partitions disagree about who holds a key: check the addresses and their order");
+        case wire::KvStatus::kTooFarAhead:
+            return Status(Code::kRefused, "this host's clock is too far ahead of a partition's");
+        default:
+            return failure(Code::kUnavailable, "a partition answered: {}", wire::to_string(status));
+    }
+}
+
+}  // namespace
+
+bool PutJob::one_message() const {
+    return part_count_ == 1 || session_.options().algorithm == Algorithm::kNone ||
+           is_locking(session_.options().algorithm);
+}
+
+bool PutJob::skips(uint64_t mask, const Part& part) const {
+    return part.call.index < 64 && (mask >> part.call.index & 1) != 0;
+}
+
+void PutJob::begin(Request& request) noexcept {
+    base_ = &request;
+    request_ = static_cast<PutAll*>(&request);
+    request_->outcome_unknown = false;
+    request_->timestamp = {};
+    if (Status status = check_items(); !status) return end(std::move(status));
+    if (request_->items.empty()) return end(Status::ok());
+    if (Status status = prepare_items(); !status) return end(std::move(status));
+    start_transaction();
+}
+
+Status PutJob::check_items() const {
+    if (request_->items.size() > kItemsMax)
+        return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible",
+                       request_->items.size(), kItemsMax);
+    uint64_t bytes = 0;
+    for (const PutAll::Item& item : request_->items) {
+        if (item.key.empty() || item.key.size() > kKeyMax)
+            return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible",
+                           item.key.size(), kKeyMax);
+        if (item.value.size() > kValueMax)
+            return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible", item.value.size(),
+                           kValueMax);
+        bytes += item.key.size() + (item.remove ? 0 : item.value.size());
+    }
+    if (bytes > kTransactionBytesMax)
+        return failure(Code::kInvalid, "a transaction of {} bytes: at most {} are possible", bytes,
+                       kTransactionBytesMax);
+    return Status::ok();
+}
+
+Status PutJob::prepare_items() {
+    fingerprints_.clear();
+    participants_.clear();
+    part_count_ = 0;
+    for (uint32_t i = 0; i < request_->items.size(); ++i) {
+        uint64_t print = fingerprint(request_->items[i].key);
+        uint32_t partition = partition_of(print, session_.partitions());
+        fingerprints_.push_back(print);
+        size_t at = 0;
+        while (at < part_count_ && parts_[at]->partition != partition) ++at;
+        if (at == part_count_) {
+            if (parts_.size() == at) parts_.push_back(std::make_unique<Part>());
+            Part& part = *parts_[part_count_++];
+            part.partition = partition;
+            part.items.clear();
+            part.call.done = &PutJob::on_reply;
+            part.call.context = this;
+            part.call.index = static_cast<uint32_t>(at);
+            participants_.push_back(static_cast<uint16_t>(partition));
+        }
+        parts_[at]->items.push_back(i);
+    }
+    if (session_.options().algorithm == Algorithm::kRampHybrid)
+        encode_bloom(fingerprints_, metadata_);
+    else if (session_.options().algorithm == Algorithm::kRampFast)
+        encode_keys(fingerprints_, metadata_);
+    else
+        metadata_.clear();
+    std::vector<uint64_t> sorted(fingerprints_);
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+        return Status(Code::kInvalid, "a key is written twice in one transaction");
+    return Status::ok();
+}
+
+void PutJob::start_transaction() noexcept {
+    request_->timestamp = session_.clock().next();
+    failure_ = Status();
+    again_ = false;
+    waits_for_lock_ = false;
+    if (!is_locking(session_.options().algorithm)) return enter(Phase::kPreparing);
+    phase_ = Phase::kLocking;
+    auto& wanted = locks_.wanted();
+    wanted.clear();
+    for (size_t p = 0; p < part_count_; ++p)
+        for (uint32_t item : parts_[p]->items)
+            wanted.push_back({parts_[p]->partition, request_->items[item].key});
+    locks_.acquire(
+        request_->timestamp.value, true, session_.options().algorithm == Algorithm::kLockSequential,
+        [](void* self, LockResult result) noexcept {
+            PutJob& job = *static_cast<PutJob*>(self);
+            if (result == LockResult::kGranted) {
+                // Later than every version that the locks protect: their writers had an earlier owner's.
+                job.enter(Phase::kPreparing);
+                return;
+            }
+            if (result == LockResult::kConflict) ++job.session_.statistics().lock_conflicts;
+            job.restart();
+        },
+        this);
+}
+
+void PutJob::enter(Phase phase) noexcept {
+    phase_ = phase;
+    for (size_t p = 0; p < part_count_; ++p) parts_[p]->done = false;
+    ++base_->rounds;
+    send_all();
+}
+
+// Also what is to be sent again.
+void PutJob::send_all() noexcept {
+    building_ = true;
+    lost_ = false;
+    for (size_t p = 0; p < part_count_; ++p)
+        if (Part& part = *parts_[p]; !part.done && part.call.id == 0) send(part);
+    building_ = false;
+    phase_over();
+}
+
+void PutJob::send(Part& part) noexcept {
+    const WriteFault& fault = request_->fault;
+    uint64_t skip = phase_ == Phase::kPreparing ? fault.skip_prepare : fault.skip_commit;
+    if (skips(skip, part)) {
+        part.done = true;
+        return;
+    }
+    Link& link = session_.link(part.partition);
+    wire::KvDecision decision{.timestamp = request_->timestamp.value};
+    bool sent = false;
+    if (phase_ == Phase::kPreparing)
+        sent = send_prepare(part);
+    else
+        sent =
+            link.call(part.call, phase_ == Phase::kCommitting ? wire::KvKind::kCommit : wire::KvKind::kAbort,
+                      0, decision);
+    if (sent) {
+        ++outstanding_;
+        ++session_.statistics().messages;
+    } else {
+        lost_ = true;
+    }
+}
+
+bool PutJob::send_prepare(Part& part) noexcept {
+    prepare_.timestamp = request_->timestamp.value;
+    prepare_.owner = request_->timestamp.value;
+    prepare_.participants = participants_;
+    prepare_.metadata = metadata_;
+    prepare_.items.clear();
+    uint64_t expires = 0;
+    // The same on all partitions: from the timestamp, not from the time of sending.
+    if (request_->ttl_ms != 0)
+        expires = Timestamp::make(request_->timestamp.ticks() + request_->ttl_ms * 1000, 0).value;
+    for (uint32_t index : part.items) {
+        const PutAll::Item& item = request_->items[index];
+        prepare_.items.push_back({.key = item.key,
+                                  .value = item.remove ? wire::Bytes() : bytes_of(item.value),
+                                  .expires = expires,
+                                  .is_deleted = item.remove});
+    }
+    uint8_t flags = one_message() ? wire::kKvPrepareCommit : 0;
+    if (is_locking(session_.options().algorithm)) flags |= wire::kKvPrepareUnlock;
+    bool sent = session_.link(part.partition).call(part.call, wire::KvKind::kPrepare, flags, prepare_);
+    sent_ = sent_ || sent;
+    return sent;
+}
+
+// --- answers ---
+
+void PutJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    PutJob& job = *static_cast<PutJob*>(call.context);
+    --job.outstanding_;
+    job.answered(*job.parts_[call.index], header, message);
+    job.phase_over();
+}
+
+void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    if (header == nullptr || header->status == wire::KvStatus::kNotReady) {
+        lost_ = true;
+        return;
+    }
+    wire::KvDecision decision;
+    Timestamp theirs;
+    if (wire::parse(message, decision)) theirs = {decision.timestamp};
+    switch (phase_) {
+        case Phase::kPreparing:
+            return prepare_answered(part, header->status, theirs);
+        case Phase::kCommitting:
+            return commit_answered(part, header->status);
+        default:
+            part.done = true;
+    }
+}
+
+void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp theirs) noexcept {
+    switch (status) {
+        case wire::KvStatus::kPrepared:
+        case wire::KvStatus::kCommitted:
+        case wire::KvStatus::kOk:
+            part.done = true;
+            return;
+        case wire::KvStatus::kTooOld:
+        case wire::KvStatus::kLockConflict:
+        case wire::KvStatus::kAborted:
+            // A clock that lags behind the partition's floor, a lock whose lease has ended, partitions that
+            // have waited too long for us: anew, later.
+            session_.clock().observe(theirs);
+            again_ = true;
+            break;
+        default:
+            break;
+    }
+    part.done = true;
+    if (failure_) failure_ = status_of(status);
+}
+
+void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {
+    part.done = true;
+    if (status == wire::KvStatus::kCommitted || status == wire::KvStatus::kOk) return;
+    if (status == wire::KvStatus::kUnknown) {
+        request_->outcome_unknown = true;
+        failure_ = Status(Code::kUnavailable, "a partition has forgotten what it prepared: it has lost data");
+        return;
+    }
+    // Aborted on one partition, committed on none: as if it had never been, so another try is safe.
+    again_ = status == wire::KvStatus::kAborted;
+    failure_ = status_of(status);
+}
+
+void PutJob::phase_over() noexcept {
+    if (building_ || outstanding_ > 0) return;
+    if (lost_) return wake_in(kRetryAfterLoss);
+    switch (phase_) {
+        case Phase::kLocking:
+            return;
+        case Phase::kPreparing:
+            if (request_->fault.die_after_prepare)
+                return request_->outcome_unknown = true, end(Status(Code::kClosed, "the client dies here"));
+            if (!failure_) {
+                // What is written under locks, or without control, cannot be taken back.
+                request_->outcome_unknown = one_message() && part_count_ > 1;
+                if (one_message())
+                    return again_ && !is_locking(session_.options().algorithm) ? restart() : end(failure_);
+                return enter(Phase::kAborting);
+            }
+            if (one_message()) return end(Status::ok());
+            return enter(Phase::kCommitting);
+        case Phase::kCommitting:
+        case Phase::kAborting:
+            if (again_) return restart();
+            return end(failure_);
+    }
+}
+
+void PutJob::restart() noexcept {
+    bool locking = is_locking(session_.options().algorithm);
+    if (locking) locks_.release(request_->timestamp.value);
+    uint32_t limit = locking ? session_.options().lock_retries : kRestartsMax;
+    if (++base_->retries > limit)
+        return end(Status(Code::kRefused, locking ? "the locks were not to be had" : failure_.text()));
+    waits_for_lock_ = true;
+    uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, 7u);
+    wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));
+}
+
+void PutJob::on_wake() noexcept {
+    waits_for_lock_ ? start_transaction() : send_all();
+}
+
+void PutJob::give_up(const Status& why) noexcept {
+    for (size_t p = 0; p < part_count_; ++p)
+        if (parts_[p]->call.id != 0) session_.link(parts_[p]->partition).forget(parts_[p]->call);
+    locks_.forget();
+    if (is_locking(session_.options().algorithm) && phase_ == Phase::kLocking)
+        locks_.release(request_->timestamp.value);
+    outstanding_ = 0;
+    // Known only when nothing was sent, or everybody was told to abort and nobody to commit.
+    request_->outcome_unknown = sent_ && !(waits_for_lock_ && !failure_);
+    end(why);
+}
+
+void PutJob::end(Status status) noexcept {
+    sent_ = false;
+    session_.finish(*this, *base_, std::move(status));
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// PutJob: a put_all.
+//
+//   RAMP, several partitions   prepare on all ─▶ commit on all ─▶ done
+//                                    └─ one refuses ─▶ abort on all ─▶ failed, or anew with a later timestamp
+//   RAMP, one partition        prepare and commit in one message
+//   2PL                        locks ─▶ write and release on each
+//   none                       write on each
+//
+// prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
+// the deadline. A client that gives up after its prepares were sent does not know the outcome: the partitions
+// find it (cooperative termination), and it is the same on all of them.
+//
+// Thread-safety: none; belongs to its session.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/kv/lock_phase.h"
+#include "lib/kv/session.h"
+
+namespace wss::kv {
+
+class PutJob final : public Job {
+  public:
+    explicit PutJob(Session& session) : Job(session), locks_(session) {}
+
+    void begin(Request& request) noexcept override;
+    void on_wake() noexcept override;
+    void give_up(const Status& why) noexcept override;
+
+  private:
+    static constexpr uint32_t kRestartsMax = 20;
+
+    enum class Phase : uint8_t { kLocking, kPreparing, kCommitting, kAborting };
+    // One partition's part.
+    struct Part {
+        Call call;
+        uint32_t partition = 0;
+        bool done = false;  // with this phase
+        std::vector<uint32_t> items;
+    };
+
+    Status prepare_items();
+    Status check_items() const;
+    void start_transaction() noexcept;
+    void lock_or_prepare() noexcept;
+    void enter(Phase phase) noexcept;
+    void send_all() noexcept;
+    void send(Part& part) noexcept;
+    bool send_prepare(Part& part) noexcept;
+    static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
+    void answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept;
+    void prepare_answered(Part& part, wire::KvStatus status, Timestamp theirs) noexcept;
+    void commit_answered(Part& part, wire::KvStatus status) noexcept;
+    void phase_over() noexcept;
+    void restart() noexcept;
+    void end(Status status) noexcept;
+    bool skips(uint64_t mask, const Part& part) const;
+    bool one_message() const;
+
+    Request* base_ = nullptr;
+    PutAll* request_ = nullptr;
+    LockPhase locks_;
+    Phase phase_ = Phase::kPreparing;
+    std::vector<std::unique_ptr<Part>> parts_;
+    size_t part_count_ = 0;
+    std::vector<uint64_t> fingerprints_;
+    std::vector<uint16_t> participants_;
+    std::vector<std::byte> metadata_;
+    wire::KvPrepare prepare_;
+    uint32_t outstanding_ = 0;
+    bool building_ = false;
+    bool lost_ = false;   // a part must be sent again
+    bool sent_ = false;   // a prepare has left: the outcome may be decided without us
+    bool again_ = false;  // a later timestamp may succeed
+    bool waits_for_lock_ = false;
+    Status failure_;
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ring: frames RDMA-written into the peer's memory, which the peer polls (GET+/PUT+; the format is HydraDB's,
+// made safe for devices that promise no order of bytes).
+//
+//   memory of each side:  consumed (8, written by the peer: how far it has read what we wrote) | 56 zero
+//                         | data (a power of two bytes)
+//   frame in the data:    length (4) | sequence (4) | checksum of sequence and body (8) | body, padded to 8
+//                         | sequence (8)
+//
+// RDMA does not promise that the bytes of a WRITE become visible in order, and a CPU that copies (soft RoCE,
+// a peer of the shm fabric) does not either. So a frame proves itself: both sequence words say what is
+// expected next, and the checksum fits. A frame that does not prove itself has not arrived; nothing of it is
+// believed but its length, and that only within the ring. A frame never wraps: a header of length kRingSkip
+// says that the next one begins at the front.
+//
+// Sleep. A reader that wants to sleep says so with a SEND (kAsleep, with how far it has read); a writer that
+// has written more, or writes later, answers with one SEND (kBell). So a SEND is paid per sleep, none per
+// message.
+//
+// Thread-safety: none; belongs to its channel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lib/fabric/fabric.h"
+#include "lib/wire/kv.h"
+
+namespace wss::kv {
+
+constexpr uint32_t kRingBytes = 1u << 18;
+constexpr uint32_t kRingPrefix = 64;
+constexpr uint32_t kRingFrameExtra = 24;
+constexpr uint32_t kRingSkip = UINT32_MAX;
+// Of one frame's body: what one post moves. Several fit in the ring, so that writer and reader overlap.
+constexpr uint32_t kRingBodyMax = kRingBytes / 8;
+
+enum class RingSignal : uint8_t { kAsleep = 1, kBell = 2 };
+
+class Ring {
+  public:
+    bool offer(fabric::Fabric& fabric);  // allocates; false: no memory
+    wire::KvRing ours() const;
+    // `seed`: a secret of this connection, so that nobody's value can be taken for a frame. False: they offer
+    // nonsense.
+    bool begin(const wire::KvRing& theirs, uint64_t seed);
+    bool active() const { return active_; }
+
+    // --- writing
+    // Builds frames for as much of `bytes` as fits; returns how much was taken. The work requests (at most
+    // kPostMax, from post_begin on) are to be posted in order.
+    struct Post {
+        fabric::Segment segment;
+        fabric::RemoteAddress remote;
+    };
+    bool room(uint32_t body) const noexcept;
+    // REQUIRES room(body.size()). At most two posts: a skip mark and the frame. Returns how many.
+    uint32_t put(wire::Bytes body, Post posts[2]) noexcept;
+    uint64_t written() const { return written_; }
+    // Staging memory is free again up to this position.
+    void posted_done(uint64_t position) { staged_done_ = position; }
+    uint64_t staged_done() const { return staged_done_; }
+
+    // --- reading
+    // The next frame's body if it has arrived whole; empty: not yet. Valid until consumed().
+    wire::Bytes peek() noexcept;
+    void consumed() noexcept;  // the frame of the last peek()
+    // The peer should hear how far we are: a Post of 8 bytes into its prefix; false: not needed now.
+    bool credit(Post& post, bool force) noexcept;
+    uint64_t read_position() const { return read_; }
+    bool claims_nonsense() const { return nonsense_; }
+
+    // --- sleep
+    bool announced = false;  // we said kAsleep and no bell has come
+    bool peer_asleep = false;
+
+  private:
+    uint64_t peer_consumed() const noexcept;
+    std::byte* staging(uint64_t position) noexcept;
+
+    std::unique_ptr<fabric::Region> memory_;   // the peer writes here
+    std::unique_ptr<fabric::Region> staging_;  // what we write from: mirrors the peer's data
+    wire::KvRing theirs_;
+    uint64_t seed_ = 0;
+    bool active_ = false;
+    bool nonsense_ = false;
+    uint64_t written_ = 0;      // bytes put, skips included
+    uint64_t staged_done_ = 0;  // bytes whose posts have completed
+    uint64_t read_ = 0;
+    uint64_t credited_ = 0;                  // the last read_ that the peer was told
+    uint32_t next_put_ = 1, next_take_ = 1;  // sequences
+    uint32_t taken_bytes_ = 0;               // of the frame that peek() showed
+    wire::KvBuffer copy_;                    // its body: outside the peer's reach, checked there
+};
+
+}  // namespace wss::kv

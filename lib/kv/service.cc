@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partition's life: starting, connections, greeting, stopping. service_reads.cc and service_writes.cc have
+// the messages, termination.cc what becomes of transactions whose clients are gone.
+#include "lib/kv/service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/kv/placement.h"
+#include "lib/kv/service_peer.h"
+
+namespace wss::kv {
+
+namespace {
+
+constexpr uint32_t kConnectionsMax = 64;  // what completion queues are sized for
+constexpr uint32_t kPeersMax = 4096;
+constexpr Nanoseconds kTick = from_ms(5);
+
+log::Limiter& peer_log() {
+    static log::Limiter limiter(10);
+    return limiter;
+}
+
+}  // namespace
+
+class Service::Port final : public fabric::ListenHandler {
+  public:
+    Port(Service& service, size_t lane) : service_(service), lane_(lane) {}
+    Result<fabric::Address> open(const fabric::Address& address) {
+        auto listener = service_.lanes_[lane_]->poller().listen(address, *this);
+        if (!listener) return listener.status();
+        listener_ = std::move(*listener);
+        return listener_->address();
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        service_.connect_requested(lane_, std::move(request));
+    }
+
+  private:
+    Service& service_;
+    const size_t lane_;
+    std::unique_ptr<fabric::Listener> listener_;
+};
+
+Service::Service(reactor::Reactor& reactor, WallClock& wall, ServiceOptions options)
+    : reactor_(reactor),
+      options_(std::move(options)),
+      clock_(wall),
+      random_(options_.seed),
+      incarnation_(random_.next() | 1),
+      timer_(&Service::on_tick, this),
+      started_(reactor.clock().now()) {
+    next_id_ = 1 + static_cast<uint32_t>(random_.below(kClientIdMax / 2));
+}
+
+Service::~Service() {
+    snapshot_.reset();
+    reactor_.cancel(timer_);
+    // Continuations refer to this service.
+    if (store_) {
+        for (auto& pending : pending_) store_->forget(pending.get());
+        reactor_.remove(*store_);
+    }
+}
+
+Result<std::unique_ptr<Service>> Service::create(reactor::Reactor& reactor,
+                                                 std::vector<fabric::Fabric*> fabrics, WallClock& wall,
+                                                 store::Log* log, ServiceOptions options) {
+    if (options.partitions.empty() || options.partitions.size() > kPartitionsMax ||
+        options.partition >= options.partitions.size())
+        return failure(Code::kInvalid, "partition {} of {}: the map names every partition, this one too",
+                       options.partition, options.partitions.size());
+    std::unique_ptr<Service> service(new Service(reactor, wall, std::move(options)));
+    if (Status status = service->open(std::move(fabrics), log); !status) return status;
+    return service;
+}
+
+Status Service::open(std::vector<fabric::Fabric*> fabrics, store::Log* log) {
+    for (fabric::Fabric* fabric : fabrics) {
+        auto lane = Lane::create(reactor_, *fabric, kConnectionsMax);
+        if (!lane) return lane.status();
+        lanes_.push_back(std::move(*lane));
+    }
+    WSS_TRY(open_arena(fabrics));
+    store::Options store_options = options_.store;
+    store_options.epoch = random_.next() | 1;
+    auto made = store::Store::create(store_options, arena_->bytes(), reactor_.clock(), log);
+    if (!made) return made.status();
+    store_ = std::move(*made);
+    WSS_TRY(store_->recover());
+    reactor_.add(*store_);
+    links_.resize(options_.partitions.size());
+    ready_ = store_->overdue({0}, 1).empty();
+    reactor_.set(timer_, reactor_.clock().now() + kTick);
+    return Status::ok();
+}
+
+Status Service::open_arena(const std::vector<fabric::Fabric*>& fabrics) {
+    for (size_t i = 0; i < fabrics.size(); ++i)
+        if (fabrics[i]->caps().name == "shm") arena_lane_ = i;
+    auto arena = fabrics[arena_lane_]->allocate(options_.arena_bytes, fabric::Access::kRemoteRead);
+    if (!arena) return arena.status().within("the arena of the key-value store");
+    arena_ = std::move(*arena);
+    registered_.resize(fabrics.size());
+    for (size_t i = 0; i < fabrics.size(); ++i) {
+        if (i == arena_lane_) continue;
+        auto region = fabrics[i]->register_memory(arena_->bytes(), fabric::Access::kRemoteRead);
+        if (!region) return region.status().within("the arena of the key-value store");
+        registered_[i] = std::move(*region);
+    }
+    return Status::ok();
+}
+
+Result<fabric::Address> Service::listen(size_t fabric_index, const fabric::Address& address) {
+    auto port = std::make_unique<Port>(*this, fabric_index);
+    auto bound = port->open(address);
+    if (bound) ports_.push_back(std::move(port));
+    return bound;
+}
+
+// --- connections ---
+
+bool Service::is_ours(wire::Bytes data) {
+    return data.size() >= sizeof wire::kKvMagic &&
+           std::memcmp(data.data(), wire::kKvMagic, sizeof wire::kKvMagic) == 0;
+}
+
+void Service::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept {
+    connect_requested(0, std::move(request));
+}
+
+void Service::connect_requested(size_t lane, std::unique_ptr<fabric::ConnectRequest> request) {
+    if (stopping_ || peers_.size() >= kPeersMax || !is_ours(request->data())) {
+        request->reject({});
+        return;
+    }
+    accept(lane, *request);
+}
+
+void Service::accept(size_t lane, fabric::ConnectRequest& request) {
+    auto peer = std::make_unique<Peer>(*this, lane);
+    auto channel = Channel::accept(*lanes_[lane], request, *peer);
+    if (!channel) {
+        if (peer_log().allow())
+            log::warning("key-value service: a connection failed: {}", channel.status().to_string());
+        return;
+    }
+    peer->channel = std::move(*channel);
+    ++counters_.connections;
+    peers_.push_back(std::move(peer));
+}
+
+void Service::peer_gone(Peer& peer) {
+    for (auto& pending : pending_)
+        if (pending->peer == &peer) pending->peer = nullptr;
+    if (snapshot_peer_ == &peer) snapshot_peer_ = nullptr;
+    for (auto& cold : cold_)
+        if (cold->peer == &peer) cold->peer = nullptr;
+    if (auto lease = leases_.find(peer.client_id); lease != leases_.end() && peer.client_id != 0) {
+        --lease->second.connections;
+        lease->second.until = reactor_.now() + options_.lease;
+    }
+    lanes_[peer.lane]->bury(std::move(peer.channel));
+    std::erase_if(peers_, [&](const auto& one) { return one.get() == &peer; });
+}
+
+bool Service::lanes_empty() const {
+    return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->empty(); });
+}
+
+void Service::stop(std::function<void()> done) {
+    stopping_ = true;
+    snapshot_.reset();
+    ready_ = false;
+    ports_.clear();
+    for (auto& peer : peers_) peer->channel->close("the server is shutting down");
+    for (auto& [timestamp, job] : terminations_)
+        for (auto& ask : job->asks)
+            if (links_[ask->partition]) links_[ask->partition]->forget(ask->call);
+    terminations_.clear();
+    for (auto& link : links_)
+        if (link) link->close();
+    stopped_done_ = std::move(done);
+}
+
+// --- messages ---
+
+void Service::message_arrived(Peer& peer, wire::Bytes message) noexcept {
+    ++counters_.messages;
+    wire::KvHeader header;
+    if (!wire::parse_header(message, header) || header.is_reply) {
+        ++counters_.malformed;
+        return peer.channel->close("the peer sent what is no request");
+    }
+    if (!peer.greeted && header.kind != wire::KvKind::kHello)
+        return peer.channel->close("the peer did not greet");
+    dispatch(peer, header, message);
+}
+
+void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    using Kind = wire::KvKind;
+    bool of_client = header.kind != Kind::kHello && header.kind != Kind::kCheck &&
+                     header.kind != Kind::kInfo && header.kind != Kind::kPing;
+    if (of_client && !ready_) return answer(peer, header, wire::KvStatus::kNotReady);
+    if (of_client && header.epoch != map_epoch(static_cast<uint32_t>(options_.partitions.size())))
+        return answer(peer, header, wire::KvStatus::kWrongPartition);
+    switch (header.kind) {
+        case Kind::kHello:
+            return hello(peer, header, message);
+        case Kind::kGet:
+            return get(peer, header, message);
+        case Kind::kPrepare:
+            return prepare(peer, header, message);
+        case Kind::kCommit:
+        case Kind::kAbort:
+        case Kind::kCheck:
+            return decide(peer, header, message);
+        case Kind::kPutIf:
+            return put_if(peer, header, message);
+        case Kind::kScan:
+            return scan(peer, header, message);
+        case Kind::kLock:
+            return lock(peer, header, message);
+        case Kind::kUnlock:
+            return unlock(peer, message);
+        case Kind::kInfo: {
+            std::string text = info_json();
+            return peer.channel->send(reply_to(header, wire::KvStatus::kOk), wire::KvText{.text = text});
+        }
+        case Kind::kSnapshot:
+            return snapshot(peer, header, message);
+        case Kind::kPing:
+            return answer(peer, header, wire::KvStatus::kOk);
+    }
+}
+
+wire::KvHeader Service::reply_to(const wire::KvHeader& request, wire::KvStatus status) const {
+    return {.kind = request.kind,
+            .is_reply = true,
+            .status = status,
+            .flags = 0,
+            .id = request.id,
+            .epoch = map_epoch(static_cast<uint32_t>(options_.partitions.size()))};
+}
+
+void Service::answer(Peer& peer, const wire::KvHeader& request, wire::KvStatus status, uint64_t timestamp) {
+    if (request.id == 0 && request.kind != wire::KvKind::kHello) return;  // no reply is wanted
+    peer.channel->send(reply_to(request, status), wire::KvDecision{.timestamp = timestamp});
+}
+
+void Service::refuse(Peer& peer, const wire::KvHeader& request, wire::KvStatus status, std::string_view why) {
+    ++counters_.refused;
+    if (status == wire::KvStatus::kMalformed) ++counters_.malformed;
+    peer.channel->send(reply_to(request, status), wire::KvText{.text = why});
+}
+
+// --- greeting ---
+
+void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    if (peer.greeted || !wire::parse(message, hello_))
+        return peer.channel->close("the peer's greeting is malformed");
+    if (stopping_) return peer.channel->close("the server is shutting down");
+    uint32_t id = hello_.client_id;
+    if (hello_.nonce != 0) {
+        wire::KvStatus leased = lease_id(hello_.nonce, id);
+        if (leased != wire::KvStatus::kOk)
+            return refuse(peer, header, leased,
+                          leased == wire::KvStatus::kIdTaken ? "this client id belongs to another client"
+                                                             : "client ids are leased by partition 0");
+        ++leases_[id].connections;
+        peer.client_id = id;
+        peer.nonce = hello_.nonce;
+    }
+    peer.greeted = true;
+    const fabric::Region& arena = registered_[peer.lane] ? *registered_[peer.lane] : *arena_;
+    std::string map = join_map(options_.partitions);
+    wire::KvHelloReply reply{.client_id = id,
+                             .partition = options_.partition,
+                             .partitions = static_cast<uint32_t>(options_.partitions.size()),
+                             .incarnation = incarnation_,
+                             .ticks = clock_.now_ticks(),
+                             .window_ms = static_cast<uint32_t>(options_.store.window.count / 1'000'000),
+                             .arena_rkey = arena.rkey(),
+                             .arena_address = arena.remote_address(),
+                             .arena_bytes = store_->arena().bytes,
+                             .arena_epoch = store_->arena().epoch,
+                             .ring = {},
+                             .map = map};
+    const bool ring = hello_.ring.bytes != 0;
+    if (ring) reply.ring = peer.channel->offer_ring();
+    peer.channel->send(reply_to(header, wire::KvStatus::kOk), reply);
+    if (!ring || reply.ring.bytes == 0) return;
+    // The answer still goes as a message.
+    lanes_[peer.lane]->flush_now();
+    if (!peer.channel->use_ring(hello_.ring, hello_.nonce))
+        peer.channel->close("the peer offers no ring of ours");
+}
+
+wire::KvStatus Service::lease_id(uint64_t nonce, uint32_t& id) {
+    Nanoseconds now = reactor_.now();
+    if (id == 0) {
+        if (options_.partition != 0) return wire::KvStatus::kUnsupported;
+        // Whoever comes again is given what he had.
+        for (uint32_t tried = 0; tried < kClientIdMax && id == 0; ++tried) {
+            uint32_t candidate = next_id_;
+            next_id_ = next_id_ % (kClientIdMax - 1) + 1;
+            auto known = leases_.find(candidate);
+            if (known == leases_.end() || (known->second.connections == 0 && known->second.until < now))
+                id = candidate;
+        }
+        if (id == 0) return wire::KvStatus::kNoMemory;
+        leases_[id] = {.nonce = nonce};
+        return wire::KvStatus::kOk;
+    }
+    if (id > kClientIdMax) return wire::KvStatus::kMalformed;
+    auto known = leases_.find(id);
+    if (known == leases_.end() || (known->second.connections == 0 && known->second.until < now)) {
+        leases_[id] = {.nonce = nonce};
+        return wire::KvStatus::kOk;
+    }
+    return known->second.nonce == nonce ? wire::KvStatus::kOk : wire::KvStatus::kIdTaken;
+}
+
+// --- what is waited for ---
+
+Service::Pending& Service::expect(Peer& peer, const wire::KvHeader& request, Timestamp timestamp) {
+    if (pending_free_.empty()) pending_free_.push_back(std::make_unique<Pending>());
+    pending_.push_back(std::move(pending_free_.back()));
+    pending_free_.pop_back();
+    Pending& pending = *pending_.back();
+    pending = {
+        .service = this, .peer = &peer, .header = request, .timestamp = timestamp, .since = reactor_.now()};
+    return pending;
+}
+
+void Service::drop(Pending& pending) {
+    for (size_t i = pending_.size(); i-- > 0;) {
+        if (pending_[i].get() != &pending) continue;
+        pending_free_.push_back(std::move(pending_[i]));
+        pending_[i] = std::move(pending_.back());
+        pending_.pop_back();
+        return;
+    }
+}
+
+// --- time ---
+
+void Service::on_tick(void* self) noexcept {
+    static_cast<Service*>(self)->tick();
+}
+
+void Service::tick() {
+    if (stopping_) {
+        if (stopped() && stopped_done_) return std::exchange(stopped_done_, nullptr)();
+        reactor_.set(timer_, reactor_.now() + kTick);
+        return;
+    }
+    store_->maintain(Timestamp::make(clock_.now_ticks(), 0));
+    store_->locks().expire();
+    std::erase_if(cold_, [](const auto& cold) { return cold->is_over; });
+    terminate_overdue();
+    work_on_snapshot();
+    reactor_.set(timer_, reactor_.now() + kTick);
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a partition says about itself: one JSON object (kvctl info, the control socket, the metrics).
+#include "lib/kv/service_peer.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace wss::kv {
+
+namespace {
+
+class Object {
+  public:
+    Object& number(std::string_view name, uint64_t value) {
+        text_ += fmt::format("{}\"{}\":{}", text_.size() > 1 ? "," : "", name, value);
+        return *this;
+    }
+    // `value` is one of our own names: nothing to escape.
+    Object& word(std::string_view name, std::string_view value) {
+        text_ += fmt::format("{}\"{}\":\"{}\"", text_.size() > 1 ? "," : "", name, value);
+        return *this;
+    }
+    Object& nested(std::string_view name, const std::string& value) {
+        text_ += fmt::format("{}\"{}\":{}", text_.size() > 1 ? "," : "", name, value);
+        return *this;
+    }
+    std::string done() { return text_ + "}"; }
+
+  private:
+    std::string text_ = "{";
+};
+
+std::string slow_entries(const SlowLog& log) {
+    std::string text = "[";
+    size_t count = std::min<uint64_t>(log.slow(), SlowLog::kEntries);
+    for (size_t i = 0; i < count; ++i) {
+        const SlowLog::Entry& entry = log.entry(i);
+        text += (i > 0 ? "," : "") + Object()
+                                         .number("kind", static_cast<uint64_t>(entry.kind))
+                                         .number("client", entry.client)
+                                         .number("keys", entry.keys)
+                                         .number("at_ms", static_cast<uint64_t>(entry.at.count / 1'000'000))
+                                         .number("took_us", static_cast<uint64_t>(entry.took.count / 1000))
+                                         .done();
+    }
+    return text + "]";
+}
+
+std::string latency_buckets(const SlowLog& log) {
+    std::string text = "[";
+    for (size_t i = 0; i < SlowLog::kBuckets; ++i)
+        text += fmt::format("{}{}", i > 0 ? "," : "", log.buckets()[i]);
+    return text + "]";
+}
+
+}  // namespace
+
+namespace {
+
+std::string traffic_of(const ServiceCounters& c, size_t connections) {
+    return Object()
+        .number("connections", connections)
+        .number("connections_made", c.connections)
+        .number("messages", c.messages)
+        .number("gets", c.gets)
+        .number("get_keys", c.get_keys)
+        .number("second_round_keys", c.second_round_gets)
+        .number("prepares", c.prepares)
+        .number("commits", c.commits)
+        .number("aborts", c.aborts)
+        .number("checks", c.checks)
+        .number("conditional_puts", c.conditional)
+        .number("scans", c.scans)
+        .number("locks", c.locks)
+        .number("refused", c.refused)
+        .number("malformed", c.malformed)
+        .number("clock_ahead_max_us", c.ahead_max_us)
+        .done();
+}
+
+// Of the whole process: partitions of one process say the same.
+std::string process_json() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    auto us = [](const timeval& time) {
+        return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
+    };
+    return Object()
+        .number("pid", static_cast<uint64_t>(getpid()))
+        .number("cpu_us", us(usage.ru_utime) + us(usage.ru_stime))
+        .done();
+}
+
+}  // namespace
+
+std::string Service::info_json() const {
+    store::Statistics kept = store_->statistics();
+    const ServiceCounters& c = counters_;
+    std::string traffic = traffic_of(c, peers_.size());
+    std::string server =
+        Object()
+            .number("partition", options_.partition)
+            .number("partitions", options_.partitions.size())
+            .number("incarnation", incarnation_)
+            .word("durability", store::to_string(options_.store.durability))
+            .number("window_ms", static_cast<uint64_t>(options_.store.window.count / 1'000'000))
+            .number("uptime_ms", static_cast<uint64_t>((reactor_.now() - started_).count / 1'000'000))
+            .number("ready", ready_)
+            .done();
+    std::string ramp = Object()
+                           .number("prepared", kept.prepared)
+                           .number("terminated_commit", c.terminated_commit)
+                           .number("terminated_abort", c.terminated_abort)
+                           .number("terminations_waiting", c.terminations_waiting)
+                           .number("commits_lost", kept.commits_lost)
+                           .number("gc_lag_us", static_cast<uint64_t>(kept.gc_lag.count / 1000))
+                           .number("window_now_ms", static_cast<uint64_t>(kept.window_now.count / 1'000'000))
+                           .number("collected", kept.collected)
+                           .number("expired", kept.expired)
+                           .done();
+    std::string memory = Object()
+                             .number("keys", kept.keys)
+                             .number("versions", kept.versions)
+                             .number("cold_versions", kept.cold_versions)
+                             .number("arena_bytes", kept.arena_bytes)
+                             .number("arena_used", kept.arena_used)
+                             .number("heap_used", kept.heap_used)
+                             .number("refused_memory", kept.refused_memory)
+                             .number("evicted", kept.evicted)
+                             .number("fetched", kept.fetched)
+                             .number("log_failures", kept.log_failures)
+                             .done();
+    std::string latency = Object()
+                              .number("count", slow_log_.count())
+                              .number("total_us", slow_log_.total_us())
+                              .number("slow", slow_log_.slow())
+                              .nested("buckets_us_pow2", latency_buckets(slow_log_))
+                              .nested("slowest", slow_entries(slow_log_))
+                              .done();
+    return Object()
+        .nested("server", server)
+        .nested("process", process_json())
+        .nested("traffic", traffic)
+        .nested("ramp", ramp)
+        .nested("memory", memory)
+        .nested("latency", latency)
+        .done();
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a partition answers to readers.
+#include <algorithm>
+
+#include "lib/kv/placement.h"
+#include "lib/kv/service_peer.h"
+
+namespace wss::kv {
+
+namespace {
+
+// Of one reply. Beyond it the transaction is to be read in parts.
+constexpr size_t kReplyBytesMax = 16u << 20;
+constexpr size_t kScanBytesMax = 4u << 20;
+
+wire::KvFound found_of(store::Presence presence) {
+    switch (presence) {
+        case store::Presence::kAbsent:
+            return wire::KvFound::kAbsent;
+        case store::Presence::kExact:
+            return wire::KvFound::kExact;
+        case store::Presence::kNewer:
+            return wire::KvFound::kNewer;
+        default:
+            return wire::KvFound::kGone;
+    }
+}
+
+wire::KvGetReply::Item reply_of(const store::Found& found, uint8_t flags) {
+    wire::KvGetReply::Item item;
+    item.found = found_of(found.presence);
+    if ((flags & wire::kKvGetAddresses) != 0) {
+        item.slot = found.slot.offset;
+        item.slot_bytes = found.slot.bytes;
+        item.slot_incarnation = found.slot.incarnation;
+    }
+    if (found.presence == store::Presence::kAbsent || found.presence == store::Presence::kGone) return item;
+    item.timestamp = found.version.timestamp.value;
+    item.expires = found.version.expires.value;
+    item.is_deleted = found.version.tombstone;
+    if ((flags & wire::kKvGetValues) == 0) return item;
+    item.metadata = found.version.metadata;
+    item.value = found.version.value;
+    return item;
+}
+
+}  // namespace
+
+store::Found Service::find(const wire::KvGet::Item& item) {
+    switch (item.select) {
+        case wire::KvSelect::kExact:
+            return store_->get_exact(item.key, {item.timestamp});
+        case wire::KvSelect::kAmong:
+            return store_->get_newest(item.key, among_);
+        default:
+            return store_->get(item.key);
+    }
+}
+
+wire::KvStatus Service::check_get(const wire::KvGet& get, const wire::KvHeader& header) {
+    for (const wire::KvGet::Item& item : get.items)
+        if (partition_of(fingerprint(item.key), static_cast<uint32_t>(options_.partitions.size())) !=
+            options_.partition)
+            return wire::KvStatus::kWrongPartition;
+    if ((header.flags & wire::kKvGetLocked) == 0) return wire::KvStatus::kOk;
+    for (const wire::KvGet::Item& item : get.items) {
+        ++counters_.locks;
+        store::LockRequest request{.key = item.key, .owner = get.owner, .mode = store::LockMode::kShared};
+        if (store_->locks().lock(request, {}) == store::LockAnswer::kGranted) continue;
+        store_->locks().unlock_all(get.owner);
+        return wire::KvStatus::kLockConflict;
+    }
+    return wire::KvStatus::kOk;
+}
+
+// Everything is looked up before anything else runs: one state of this partition. False: a part is cold.
+bool Service::look_up(const wire::KvGet& get, uint8_t flags) {
+    found_.clear();
+    among_.clear();
+    for (uint64_t timestamp : get.among) among_.push_back({timestamp});
+    bool warm = true;
+    for (const wire::KvGet::Item& item : get.items) {
+        found_.push_back(find(item));
+        counters_.second_round_gets += item.select != wire::KvSelect::kLatest;
+        warm = warm && !(found_.back().cold && (flags & wire::kKvGetValues) != 0);
+    }
+    return warm;
+}
+
+void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    if (!wire::parse(message, get_)) return refuse(peer, header, wire::KvStatus::kMalformed, "malformed get");
+    if (wire::KvStatus status = check_get(get_, header); status != wire::KvStatus::kOk)
+        return answer(peer, header, status);
+    ++counters_.gets;
+    counters_.get_keys += get_.items.size();
+    if (!look_up(get_, header.flags)) return get_cold(peer, header);
+    get_reply_.items.clear();
+    size_t bytes = 0;
+    for (const store::Found& found : found_) {
+        get_reply_.items.push_back(reply_of(found, header.flags));
+        bytes += get_reply_.items.back().value.size() + get_reply_.items.back().metadata.size();
+    }
+    if (bytes > kReplyBytesMax)
+        return refuse(peer, header, wire::KvStatus::kUnsupported,
+                      "more than 16 MiB at once: read fewer keys");
+    peer.channel->send(reply_to(header, wire::KvStatus::kOk), get_reply_);
+    slow_log_.add({.kind = header.kind,
+                   .client = peer.client_id,
+                   .keys = static_cast<uint32_t>(get_.items.size()),
+                   .at = reactor_.now() - started_,
+                   .took = {0}},
+                  options_.slow);
+}
+
+// --- values on disk ---
+
+void Service::get_cold(Peer& peer, const wire::KvHeader& header) {
+    auto job = std::make_unique<ColdGet>();
+    job->service = this;
+    job->peer = &peer;
+    job->header = header;
+    job->items.resize(found_.size());
+    size_t bytes = 0;
+    std::vector<std::pair<std::string, Timestamp>> fetches(found_.size());
+    for (size_t i = 0; i < found_.size(); ++i) {
+        ColdGet::Item& item = job->items[i];
+        item.get = job.get();
+        item.reply = reply_of(found_[i], header.flags);
+        auto copy = [](wire::Bytes from) {
+            return std::string(reinterpret_cast<const char*>(from.data()), from.size());
+        };
+        item.metadata = copy(item.reply.metadata);
+        item.value = copy(item.reply.value);
+        bytes += item.value.size();
+        if (found_[i].cold) fetches[i] = {std::string(get_.items[i].key), found_[i].version.timestamp};
+    }
+    if (bytes > kReplyBytesMax)
+        return refuse(peer, header, wire::KvStatus::kUnsupported,
+                      "more than 16 MiB at once: read fewer keys");
+    ColdGet& kept = *job;
+    cold_.push_back(std::move(job));
+    // Fetching is not a const call: from here on no view of the store is valid.
+    for (size_t i = 0; i < fetches.size(); ++i) {
+        if (fetches[i].first.empty()) continue;
+        ++kept.outstanding;
+        store_->fetch(fetches[i].first, fetches[i].second,
+                      {.run = &Service::cold_arrived, .context = &kept.items[i]});
+    }
+}
+
+void Service::cold_arrived(void* context, const store::Found& found) noexcept {
+    ColdGet::Item& item = *static_cast<ColdGet::Item*>(context);
+    ColdGet& job = *item.get;
+    if (found.presence == store::Presence::kExact) {
+        auto copy = [](wire::Bytes from) {
+            return std::string(reinterpret_cast<const char*>(from.data()), from.size());
+        };
+        item.metadata = copy(found.version.metadata);
+        item.value = copy(found.version.value);
+        item.reply.is_deleted = found.version.tombstone;
+    } else {
+        item.reply.found = wire::KvFound::kGone;  // collected meanwhile: the reader begins anew
+    }
+    if (--job.outstanding > 0) return;
+    job.is_over = true;
+    if (job.peer == nullptr) return;
+    wire::KvGetReply reply;
+    auto bytes_of = [](const std::string& text) {
+        return std::as_bytes(std::span(text.data(), text.size()));
+    };
+    for (ColdGet::Item& one : job.items) {
+        one.reply.metadata = bytes_of(one.metadata);
+        one.reply.value = bytes_of(one.value);
+        reply.items.push_back(one.reply);
+    }
+    job.peer->channel->send(job.service->reply_to(job.header, wire::KvStatus::kOk), reply);
+}
+
+// --- scans ---
+
+void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    wire::KvScan scan;
+    if (!wire::parse(message, scan))
+        return refuse(peer, header, wire::KvStatus::kMalformed, "malformed scan");
+    ++counters_.scans;
+    scan_reply_.rows.clear();
+    scan_reply_.cursor = {};
+    size_t bytes = 0;
+    const uint64_t now = clock_.now_ticks();
+    bool more = false;
+    store_->scan(scan.prefix, scan.cursor, store::kNoTimestamp, [&](const store::Found& found) {
+        if (scan_reply_.rows.size() >= scan.limit || bytes > kScanBytesMax) {
+            more = true;
+            return false;
+        }
+        const store::RecordView& version = found.version;
+        if (!version.expires.is_none() && version.expires.ticks() <= now) return true;
+        auto& row = scan_reply_.rows.emplace_back();
+        row.key = version.key;
+        row.timestamp = version.timestamp.value;
+        // A cold value is left out: whoever wants it asks for the key.
+        if (scan.with_values && !found.cold) row.value = version.value;
+        bytes += row.key.size() + row.value.size() + 16;
+        return true;
+    });
+    if (more && !scan_reply_.rows.empty()) scan_reply_.cursor = scan_reply_.rows.back().key;
+    peer.channel->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
+}
+
+}  // namespace wss::kv

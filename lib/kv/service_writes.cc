@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a partition answers to writers: prepares, decisions, conditional puts, locks.
+#include <algorithm>
+
+#include "lib/kv/metadata.h"
+#include "lib/kv/placement.h"
+#include "lib/kv/service_peer.h"
+
+namespace wss::kv {
+
+wire::KvStatus Service::check_write(const Peer& peer, uint64_t timestamp, std::string_view key) {
+    Timestamp stamp{timestamp};
+    if (partition_of(fingerprint(key), static_cast<uint32_t>(options_.partitions.size())) !=
+        options_.partition)
+        return wire::KvStatus::kWrongPartition;
+    if (stamp.client() != peer.client_id && !mutated(Mutation::kCollidingTimestamps))
+        return wire::KvStatus::kNotLeased;
+    uint64_t now = clock_.now_ticks();
+    if (stamp.ticks() > now) {
+        uint64_t ahead = stamp.ticks() - now;
+        counters_.ahead_max_us = std::max(counters_.ahead_max_us, ahead);
+        if (ahead > static_cast<uint64_t>(options_.ahead_max.count / 1000))
+            return wire::KvStatus::kTooFarAhead;
+    }
+    return wire::KvStatus::kOk;
+}
+
+wire::KvStatus Service::status_of(wire::KvKind kind, bool committing, store::Answer answer) const {
+    using Status = wire::KvStatus;
+    switch (answer) {
+        case store::Answer::kOk:
+            if (kind == wire::KvKind::kAbort) return Status::kAborted;
+            return committing ? Status::kCommitted : Status::kPrepared;
+        case store::Answer::kCommitted:
+            return Status::kCommitted;
+        case store::Answer::kPrepared:
+            return Status::kPrepared;
+        case store::Answer::kAborted:
+            return Status::kAborted;
+        case store::Answer::kUnknown:
+            return Status::kUnknown;
+        case store::Answer::kTooOld:
+            return kind == wire::KvKind::kCommit ? Status::kUnknown : Status::kTooOld;
+        case store::Answer::kConflict:
+            return Status::kConditionFailed;
+        case store::Answer::kBusy:
+            // A decision is simply repeated; a write takes a later timestamp.
+            return kind == wire::KvKind::kPrepare || kind == wire::KvKind::kPutIf ? Status::kLockConflict
+                                                                                  : Status::kNotReady;
+        case store::Answer::kNoMemory:
+            return Status::kNoMemory;
+        case store::Answer::kInvalid:
+            return Status::kMalformed;
+        case store::Answer::kIo:
+            return Status::kIo;
+        default:
+            return Status::kNotReady;
+    }
+}
+
+void Service::write_answered(void* context, store::Answer answer) noexcept {
+    Pending& pending = *static_cast<Pending*>(context);
+    pending.service->finish_write(pending, answer);
+}
+
+void Service::finish_write(Pending& pending, store::Answer given) {
+    wire::KvStatus status = status_of(pending.header.kind, pending.committing, given);
+    if (pending.unlock != 0) store_->locks().unlock_all(pending.unlock);
+    if (pending.peer != nullptr) {
+        uint64_t timestamp = pending.timestamp.value;
+        if (status == wire::KvStatus::kTooOld) timestamp = store_->floor().value;
+        answer(*pending.peer, pending.header, status, timestamp);
+        slow_log_.add({.kind = pending.header.kind,
+                       .client = pending.peer->client_id,
+                       .keys = pending.keys,
+                       .at = reactor_.now() - started_,
+                       .took = reactor_.now() - pending.since},
+                      options_.slow);
+    }
+    drop(pending);
+}
+
+// --- prepare ---
+
+void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    if (!wire::parse(message, prepare_))
+        return refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
+    ++counters_.prepares;
+    writes_.clear();
+    const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0;
+    for (const wire::KvPrepare::Item& item : prepare_.items) {
+        wire::KvStatus status = check_write(peer, prepare_.timestamp, item.key);
+        // The lease of a lock may have ended.
+        if (locked && !store_->locks().holds(item.key, prepare_.owner, store::LockMode::kExclusive))
+            status = wire::KvStatus::kLockConflict;
+        if (status != wire::KvStatus::kOk) return answer(peer, header, status, store_->floor().value);
+        writes_.push_back(
+            {.key = item.key, .value = item.value, .tombstone = item.is_deleted, .expires = {item.expires}});
+    }
+    std::vector<std::byte> participants = encode_participants(prepare_.participants);
+    store::Transaction transaction{.timestamp = {prepare_.timestamp},
+                                   .writes = writes_,
+                                   .metadata = prepare_.metadata,
+                                   .participants = participants};
+    Pending& pending = expect(peer, header, {prepare_.timestamp});
+    pending.committing = (header.flags & wire::kKvPrepareCommit) != 0;
+    pending.unlock = locked ? prepare_.owner : 0;
+    pending.keys = static_cast<uint32_t>(writes_.size());
+    store::Continuation done{.run = &Service::write_answered, .context = &pending};
+    store::Answer given =
+        pending.committing ? store_->put(transaction, done) : store_->prepare(transaction, done);
+    if (given != store::Answer::kPending) finish_write(pending, given);
+}
+
+void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    wire::KvPutIf put;
+    if (!wire::parse(message, put))
+        return refuse(peer, header, wire::KvStatus::kMalformed, "malformed conditional put");
+    ++counters_.conditional;
+    if (wire::KvStatus status = check_write(peer, put.timestamp, put.item.key); status != wire::KvStatus::kOk)
+        return answer(peer, header, status);
+    // What is in the way is told; what is newer than the writer's clock, too: his next timestamp is later.
+    store::Found latest = store_->get(put.item.key);
+    const uint64_t theirs = latest.presence == store::Presence::kExact ? latest.version.timestamp.value : 0;
+    if (theirs >= put.timestamp) return answer(peer, header, wire::KvStatus::kTooOld, theirs);
+    store::Write write{
+        .key = put.item.key,
+        .value = put.item.value,
+        .tombstone = put.item.is_deleted,
+        .expires = {put.item.expires},
+        .condition = put.expected == 0 ? store::Condition::kIfAbsent : store::Condition::kIfTimestamp,
+        .expected = {put.expected}};
+    store::Transaction transaction{.timestamp = {put.timestamp}, .writes = {&write, 1}};
+    Pending& pending = expect(peer, header, {put.timestamp});
+    pending.committing = true;
+    pending.keys = 1;
+    store::Answer given = store_->put(transaction, {.run = &Service::write_answered, .context = &pending});
+    if (given == store::Answer::kConflict) pending.timestamp = {theirs};
+    if (given != store::Answer::kPending) finish_write(pending, given);
+}
+
+// --- decisions ---
+
+bool Service::is_prepared(Timestamp timestamp) const {
+    for (const store::Overdue& one : store_->overdue({0}, SIZE_MAX))
+        if (one.timestamp.value == timestamp.value) return true;
+    return false;
+}
+
+void Service::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    wire::KvDecision decision;
+    if (!wire::parse(message, decision) || decision.timestamp == 0)
+        return refuse(peer, header, wire::KvStatus::kMalformed, "malformed decision");
+    Timestamp timestamp{decision.timestamp};
+    const bool is_check = header.kind == wire::KvKind::kCheck;
+    // Other partitions inquire; who decides is the writer.
+    if (!is_check && timestamp.client() != peer.client_id && !mutated(Mutation::kCollidingTimestamps))
+        return answer(peer, header, wire::KvStatus::kNotLeased);
+    if (is_check && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
+        return answer(peer, header, wire::KvStatus::kAborted, timestamp.value);
+    Pending& pending = expect(peer, header, timestamp);
+    store::Continuation done{.run = &Service::write_answered, .context = &pending};
+    store::Answer given;
+    if (header.kind == wire::KvKind::kCommit) {
+        ++counters_.commits;
+        pending.committing = true;
+        given = store_->commit(timestamp);
+    } else if (is_check) {
+        ++counters_.checks;
+        given = store_->inquire(timestamp, done);
+    } else {
+        ++counters_.aborts;
+        given = store_->abort(timestamp, done);
+    }
+    if (given != store::Answer::kPending) finish_write(pending, given);
+}
+
+// --- locks ---
+
+void Service::lock_answered(void* context, store::LockAnswer answer) noexcept {
+    Pending& pending = *static_cast<Pending*>(context);
+    Service& service = *pending.service;
+    bool granted = answer == store::LockAnswer::kGranted;
+    if (pending.peer != nullptr)
+        service.answer(*pending.peer, pending.header,
+                       granted ? wire::KvStatus::kOk : wire::KvStatus::kLockConflict);
+    else if (granted)
+        service.store_->locks().unlock_all(pending.timestamp.value);  // its client is gone
+    service.drop(pending);
+}
+
+void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    // Waiting for several at once could deadlock with another who does.
+    if (!wire::parse(message, lock_) || lock_.keys.empty() || (lock_.wait && lock_.keys.size() > 1))
+        return refuse(peer, header, wire::KvStatus::kMalformed, "malformed lock");
+    if (Timestamp{lock_.owner}.client() != peer.client_id)
+        return answer(peer, header, wire::KvStatus::kNotLeased);
+    for (std::string_view key : lock_.keys) {
+        ++counters_.locks;
+        store::LockRequest request{
+            .key = key,
+            .owner = lock_.owner,
+            .mode = lock_.exclusive ? store::LockMode::kExclusive : store::LockMode::kShared,
+            .wait = lock_.wait};
+        Pending& pending = expect(peer, header, {lock_.owner});
+        store::LockAnswer given =
+            store_->locks().lock(request, {.run = &Service::lock_answered, .context = &pending});
+        if (given == store::LockAnswer::kWaiting) return;
+        drop(pending);
+        if (given == store::LockAnswer::kGranted) continue;
+        store_->locks().unlock_all(lock_.owner);
+        return answer(peer, header, wire::KvStatus::kLockConflict);
+    }
+    answer(peer, header, wire::KvStatus::kOk);
+}
+
+void Service::unlock(Peer& peer, wire::Bytes message) {
+    if (!wire::parse(message, lock_)) return peer.channel->close("malformed unlock");
+    if (Timestamp{lock_.owner}.client() == peer.client_id) store_->locks().unlock_all(lock_.owner);
+}
+
+}  // namespace wss::kv

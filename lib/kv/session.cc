@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/kv/get_job.h"
+#include "lib/kv/put_job.h"
+#include "lib/kv/simple_job.h"
+
+namespace wss::kv {
+
+void Job::wake_in(Nanoseconds delay) noexcept {
+    wake_at = session_.now() + delay;
+    session_.want_tick(wake_at);
+}
+
+Session::Session(Lane& lane, WallClock& wall, uint64_t seed, Options options)
+    : lane_(lane),
+      options_(std::move(options)),
+      shared_(options_.shared ? options_.shared : std::make_shared<SharedState>(options_.address_cache)),
+      clock_(wall),
+      random_(seed),
+      nonce_(random_.next() | 1),
+      timer_(&Session::on_tick, this) {}
+
+Session::~Session() {
+    close();
+    lane_.reactor().cancel(timer_);
+}
+
+// --- starting ---
+
+void Session::start(std::function<void(const Status&)> ready) {
+    ready_ = std::move(ready);
+    start_deadline_ = now() + options_.connect_timeout;
+    if (options_.partitions.empty() || options_.partitions.size() > kPartitionsMax)
+        return started(failure(Code::kInvalid, "{} partitions: give between 1 and {} addresses",
+                               options_.partitions.size(), kPartitionsMax));
+    if (options_.one_sided != OneSided::kOff)
+        if (Status status = landing_.open(lane_.fabric()); !status) return started(status);
+    make_link(0, options_.partitions[0]);
+    want_tick(now() + kTick);
+}
+
+void Session::make_link(uint32_t partition, const std::string& uri) {
+    auto address = fabric::Address::parse(uri, kDefaultPort);
+    if (!address) return started(address.status());
+    Link::Options link{.address = *address,
+                       .partition = partition,
+                       .nonce = nonce_,
+                       .client_id = clock_.client(),
+                       .ring = options_.transport == Transport::kRing,
+                       .epoch = 0};
+    links_.push_back(std::make_unique<Link>(lane_, std::move(link), *this));
+    links_.back()->start();
+}
+
+// The first partition has leased an id and told the map.
+Status Session::connect_others() {
+    const PartitionFacts facts = links_[0]->facts();
+    if (options_.partitions.size() == 1 && facts.partitions > 1) options_.partitions = split_map(facts.map);
+    if (options_.partitions.size() != facts.partitions)
+        return failure(Code::kInvalid, "the store has {} partitions, {} addresses are given",
+                       facts.partitions, options_.partitions.size());
+    links_[0]->options().epoch = map_epoch(facts.partitions);
+    for (uint32_t i = 1; i < facts.partitions; ++i) {
+        make_link(i, options_.partitions[i]);
+        links_.back()->options().epoch = map_epoch(facts.partitions);
+    }
+    return Status::ok();
+}
+
+void Session::on_ready(Link& link) noexcept {
+    const PartitionFacts& facts = link.facts();
+    clock_.observe(Timestamp::make(facts.ticks, 0));
+    if (&link == links_[0].get()) {
+        clock_.set_client(facts.client_id);
+        for (auto& other : links_) other->options().client_id = facts.client_id;
+        if (links_.size() == 1 && !is_ready_)
+            if (Status status = connect_others(); !status) return started(status);
+    }
+    // Readers end well before versions they may still ask for are collected.
+    read_window_ = std::min(read_window_, from_ms(std::max(facts.window_ms * 3 / 4, 10u)));
+    if (is_ready_) ++statistics_.reconnects;
+    for (auto& other : links_)
+        if (!other->ready()) return;
+    if (!is_ready_ && links_.size() == facts.partitions) started(Status::ok());
+}
+
+void Session::on_lost(Link&, const Status&) noexcept {}
+
+void Session::started(const Status& status) noexcept {
+    is_ready_ = status.is_ok();
+    if (auto ready = std::exchange(ready_, nullptr)) ready(status);
+}
+
+Status Session::check_links() const {
+    for (const auto& link : links_)
+        if (!link->ready())
+            return link->why().is_ok()
+                       ? failure(Code::kUnavailable, "{}: no answer", link->options().address.to_string())
+                       : Status(Code::kUnavailable, link->why().to_string());
+    return Status(Code::kUnavailable, "the partitions did not answer");
+}
+
+// --- requests ---
+
+Job& Session::take_job(Request::Kind kind) {
+    auto& idle = idle_[static_cast<size_t>(kind)];
+    if (idle.empty()) {
+        switch (kind) {
+            case Request::Kind::kGetAll:
+                idle.push_back(std::make_unique<GetJob>(*this));
+                break;
+            case Request::Kind::kPutAll:
+                idle.push_back(std::make_unique<PutJob>(*this));
+                break;
+            default:
+                idle.push_back(std::make_unique<SimpleJob>(*this));
+        }
+        idle.back()->kind = kind;
+    }
+    busy_.push_back(std::move(idle.back()));
+    idle.pop_back();
+    return *busy_.back();
+}
+
+void Session::submit(Request& request) noexcept {
+    request.status = Status();
+    request.rounds = request.retries = 0;
+    if (closed_ || !is_ready_) {
+        request.status = closed_ ? Status(Code::kClosed, "the client is closing") : check_links();
+        if (request.done != nullptr) request.done(request);
+        return;
+    }
+    Job& job = take_job(request.kind);
+    job.deadline = lane_.reactor().clock().now() + options_.timeout;
+    job.wake_at = kNever;
+    active_.push_back(job);
+    want_tick(now() + kTick);
+    job.begin(request);
+}
+
+void Session::finish(Job& job, Request& request, Status status) noexcept {
+    job.unlink();
+    if (request.kind == Request::Kind::kGetAll) ++statistics_.get_all;
+    if (request.kind == Request::Kind::kPutAll) ++statistics_.put_all;
+    if (!status) ++statistics_.failed;
+    statistics_.restarts += request.retries;
+    request.status = std::move(status);
+    for (size_t i = 0; i < busy_.size(); ++i) {
+        if (busy_[i].get() != &job) continue;
+        idle_[static_cast<size_t>(job.kind)].push_back(std::move(busy_[i]));
+        busy_[i] = std::move(busy_.back());
+        busy_.pop_back();
+        break;
+    }
+    if (request.done != nullptr) request.done(request);
+}
+
+void Session::close() noexcept {
+    if (std::exchange(closed_, true)) return;
+    while (Job* job = active_.front()) job->give_up(Status(Code::kClosed, "the client is closing"));
+    for (auto& link : links_) link->close();
+    started(Status(Code::kClosed, "the client is closing"));
+}
+
+// --- one-sided reads ---
+
+bool Session::begin_read(Job& job, const Read& read, uint32_t& cookie) noexcept {
+    Link& from = link(read.partition);
+    Channel* channel = from.channel();
+    if (channel == nullptr || read.length > Landing::kChunk) return false;
+    if (readings_free_.empty()) {
+        readings_free_.push_back(static_cast<uint32_t>(readings_.size()));
+        readings_.emplace_back();
+    }
+    cookie = readings_free_.back();
+    fabric::RemoteAddress remote = from.facts().arena;
+    remote.address += read.offset;
+    if (!channel->read(landing_.segment(read.chunk, read.length), remote, cookie)) return false;
+    readings_free_.pop_back();
+    readings_[cookie] = {&job, read.index, read.chunk};
+    return true;
+}
+
+void Session::abandon_read(uint32_t cookie) noexcept {
+    readings_[cookie].job = nullptr;
+}
+
+void Session::on_read_done(Link&, uint64_t cookie, fabric::CompletionStatus status) noexcept {
+    WSS_ASSERT(cookie < readings_.size() && readings_[cookie].chunk != Landing::kNone, "a read ends once");
+    Reading reading = std::exchange(readings_[cookie], {});
+    readings_free_.push_back(static_cast<uint32_t>(cookie));
+    if (reading.job == nullptr) return landing_.give_back(reading.chunk);
+    reading.job->on_read_done(reading.index, status == fabric::CompletionStatus::kOk);
+}
+
+// --- time ---
+
+void Session::want_tick(Nanoseconds) noexcept {
+    if (!timer_.is_set()) lane_.reactor().set(timer_, now() + kTick);
+}
+
+void Session::on_tick(void* self) noexcept {
+    static_cast<Session*>(self)->tick();
+}
+
+Job* Session::find_due() noexcept {
+    Job* due = nullptr;
+    active_.for_each([&](Job& job) {
+        if (due == nullptr && (now() >= job.deadline || now() >= job.wake_at)) due = &job;
+    });
+    return due;
+}
+
+void Session::tick() noexcept {
+    if (closed_) return;
+    if (!is_ready_ && ready_ && now() >= start_deadline_) return started(check_links());
+    // What happens to one job may end another: look again after each. A tick has few.
+    for (Job* due = find_due(); due != nullptr && !closed_; due = find_due()) {
+        if (now() >= due->deadline) {
+            due->give_up(Status(Code::kTimedOut, "the partitions did not answer in time"));
+        } else {
+            due->wake_at = kNever;
+            due->on_wake();
+        }
+    }
+    if (!active_.empty() || (!is_ready_ && ready_)) want_tick(now() + kTick);
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: one thread's client of all partitions. What Client and LocalClient stand on, and what the
+// simulation runs.
+//
+// A request becomes a *job* (get_job.h, put_job.h, …): a state machine whose steps are replies, completed
+// one-sided reads, and time. Jobs come from pools and keep their memory.
+//
+// Life: start() → `ready` → submit() … → close() → closed(). close() ends what is under way with kClosed.
+//
+// Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/kv/address_cache.h"
+#include "lib/kv/client.h"
+#include "lib/kv/hlc.h"
+#include "lib/kv/landing.h"
+#include "lib/kv/link.h"
+#include "lib/kv/placement.h"
+
+namespace wss::kv {
+
+class SharedState {
+  public:
+    explicit SharedState(uint32_t keys) : addresses(keys) {}
+    AddressCache addresses;
+};
+
+// A request under way.
+class Job : public ListNode<Job> {
+  public:
+    explicit Job(Session& session) : session_(session) {}
+    virtual ~Job() = default;
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+
+    virtual void begin(Request& request) noexcept = 0;
+    // `wake_at` has come.
+    virtual void on_wake() noexcept = 0;
+    // The deadline has passed or the session closes: forget all calls, set the request's status, finish().
+    virtual void give_up(const Status& why) noexcept = 0;
+    virtual void on_read_done(uint32_t, bool) noexcept {}
+
+    Nanoseconds deadline{};
+    Nanoseconds wake_at = kNever;
+    Request::Kind kind{};
+
+  protected:
+    void wake_in(Nanoseconds delay) noexcept;
+    Session& session_;
+};
+
+class Session final : public LinkHandler {
+  public:
+    Session(Lane& lane, WallClock& wall, uint64_t seed, Options options);
+    ~Session() override;
+
+    // `ready` is called once: every partition has answered, or why not.
+    void start(std::function<void(const Status&)> ready);
+    void submit(Request& request) noexcept;
+    void close() noexcept;
+    bool closed() const { return closed_ && active_.empty() && lane_.empty(); }
+
+    const Options& options() const { return options_; }
+    uint32_t partitions() const { return static_cast<uint32_t>(links_.size()); }
+    const Statistics& statistics() const { return statistics_; }
+    Statistics& statistics() { return statistics_; }
+    std::shared_ptr<SharedState> shared() const { return shared_; }
+
+    // --- for jobs
+    Link& link(uint32_t partition) { return *links_[partition]; }
+    HybridClock& clock() { return clock_; }
+    Random& random() { return random_; }
+    AddressCache& addresses() { return shared_->addresses; }
+    Landing& landing() { return landing_; }
+    Nanoseconds now() { return lane_.reactor().now(); }
+    Nanoseconds read_window() const { return read_window_; }
+    wire::KvGetReply& get_reply() { return get_reply_; }
+    wire::KvGet& get_request() { return get_request_; }
+    // Begins a one-sided read of `length` bytes into `chunk`, which is the session's until on_read_done().
+    // False: not now. `cookie` is good for abandon_read(): then nobody is told, and the chunk goes back by
+    // itself.
+    struct Read {
+        uint32_t partition = 0;
+        uint64_t offset = 0;  // in the arena
+        uint32_t length = 0;
+        uint32_t chunk = 0;
+        uint32_t index = 0;  // the job's
+    };
+    bool begin_read(Job& job, const Read& read, uint32_t& cookie) noexcept;
+    void abandon_read(uint32_t cookie) noexcept;
+    void finish(Job& job, Request& request, Status status) noexcept;
+    void want_tick(Nanoseconds at) noexcept;
+
+  private:
+    struct Reading {
+        Job* job = nullptr;
+        uint32_t index = 0;
+        uint32_t chunk = Landing::kNone;  // kNone: not in use
+    };
+    static constexpr Nanoseconds kTick = from_ms(2);
+
+    void make_link(uint32_t partition, const std::string& uri);
+    Status connect_others();
+    Status check_links() const;
+    void started(const Status& status) noexcept;
+    Job& take_job(Request::Kind kind);
+    void on_ready(Link& link) noexcept override;
+    void on_lost(Link& link, const Status& why) noexcept override;
+    void on_read_done(Link& link, uint64_t cookie, fabric::CompletionStatus status) noexcept override;
+    static void on_tick(void* self) noexcept;
+    Job* find_due() noexcept;
+    void tick() noexcept;
+
+    Lane& lane_;
+    Options options_;
+    std::shared_ptr<SharedState> shared_;
+    HybridClock clock_;
+    Random random_;
+    const uint64_t nonce_;
+    Landing landing_;
+    std::vector<std::unique_ptr<Link>> links_;
+    std::function<void(const Status&)> ready_;
+    Nanoseconds start_deadline_{};
+    bool is_ready_ = false, closed_ = false;
+    Nanoseconds read_window_ = from_s(4);
+
+    List<Job, Job> active_;
+    std::vector<std::unique_ptr<Job>> idle_[8];  // by kind
+    std::vector<std::unique_ptr<Job>> busy_;
+    std::vector<Reading> readings_;  // by cookie
+    std::vector<uint32_t> readings_free_;
+    reactor::Timer timer_;
+    Statistics statistics_;
+    // Scratch of one call at a time.
+    wire::KvGetReply get_reply_;
+    wire::KvGet get_request_;
+};
+
+}  // namespace wss::kv

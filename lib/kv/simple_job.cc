@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/simple_job.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace wss::kv {
+
+namespace {
+
+constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
+
+// A cursor is "<partition>:<last key>".
+bool parse_cursor(const std::string& cursor, uint32_t& partition, std::string& after) {
+    if (cursor.empty()) return true;
+    auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), partition);
+    if (error != std::errc() || end == cursor.data() + cursor.size() || *end != ':') return false;
+    after.assign(end + 1, cursor.data() + cursor.size());
+    return true;
+}
+
+Status check_key(const std::string& key) {
+    if (!key.empty() && key.size() <= kKeyMax) return Status::ok();
+    return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible", key.size(), kKeyMax);
+}
+
+}  // namespace
+
+void SimpleJob::begin(Request& request) noexcept {
+    request_ = &request;
+    sent_ = false;
+    partition_ = 0;
+    after_.clear();
+    if (Status status = check(); !status) return end(std::move(status));
+    send();
+}
+
+Status SimpleJob::check() noexcept {
+    switch (request_->kind) {
+        case Request::Kind::kPutIf: {
+            auto& put = static_cast<PutIf&>(*request_);
+            WSS_TRY(check_key(put.key));
+            if (put.value.size() > kValueMax)
+                return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
+                               put.value.size(), kValueMax);
+            put.outcome_unknown = false;
+            put.timestamp = session_.clock().next();
+            partition_ = partition_of(fingerprint(put.key), session_.partitions());
+            return Status::ok();
+        }
+        case Request::Kind::kScan: {
+            auto& scan = static_cast<Scan&>(*request_);
+            scan.rows.clear();
+            if (!parse_cursor(scan.cursor, partition_, after_) || partition_ >= session_.partitions() ||
+                scan.limit == 0 || scan.prefix.size() > kKeyMax || after_.size() > kKeyMax)
+                return Status(Code::kInvalid, "this cursor or limit is not one of a scan");
+            return Status::ok();
+        }
+        case Request::Kind::kInfo:
+            partition_ = static_cast<Info&>(*request_).partition;
+            if (partition_ >= session_.partitions())
+                return failure(Code::kInvalid, "there is no partition {}", partition_);
+            return Status::ok();
+        case Request::Kind::kSnapshot:
+            static_cast<Snapshot&>(*request_).timestamp = session_.clock().next();
+            return Status::ok();
+        default:
+            return Status(Code::kInternal, "not a simple request");
+    }
+}
+
+void SimpleJob::send() noexcept {
+    call_.done = &SimpleJob::on_reply;
+    call_.context = this;
+    Link& link = session_.link(partition_);
+    bool sent = false;
+    switch (request_->kind) {
+        case Request::Kind::kPutIf:
+            sent = send_put_if(link);
+            break;
+        case Request::Kind::kScan:
+            sent = send_scan(link);
+            break;
+        case Request::Kind::kInfo:
+            sent = link.call(call_, wire::KvKind::kInfo, 0, wire::KvText{});
+            break;
+        default: {
+            auto& snapshot = static_cast<Snapshot&>(*request_);
+            sent = link.call(call_, wire::KvKind::kSnapshot, 0,
+                             wire::KvText{.text = snapshot.directory, .timestamp = snapshot.timestamp.value});
+        }
+    }
+    if (!sent) return wake_in(kRetryAfterLoss);
+    sent_ = true;
+    ++session_.statistics().messages;
+    request_->rounds = 1;
+}
+
+bool SimpleJob::send_put_if(Link& link) noexcept {
+    auto& put = static_cast<PutIf&>(*request_);
+    wire::KvPutIf body{.timestamp = put.timestamp.value};
+    if (put.condition == PutIf::Condition::kTimestamp) body.expected = put.expected.value;
+    body.item.key = put.key;
+    body.item.is_deleted = put.remove;
+    if (!put.remove) body.item.value = std::as_bytes(std::span(put.value.data(), put.value.size()));
+    if (put.ttl_ms != 0)
+        body.item.expires = Timestamp::make(put.timestamp.ticks() + put.ttl_ms * 1000, 0).value;
+    return link.call(call_, wire::KvKind::kPutIf, 0, body);
+}
+
+bool SimpleJob::send_scan(Link& link) noexcept {
+    auto& scan = static_cast<Scan&>(*request_);
+    auto left = static_cast<uint32_t>(scan.limit - scan.rows.size());
+    return link.call(call_, wire::KvKind::kScan, 0,
+                     wire::KvScan{.prefix = scan.prefix,
+                                  .cursor = after_,
+                                  .limit = std::min(left, wire::kKvScanMax),
+                                  .with_values = scan.with_values});
+}
+
+void SimpleJob::on_wake() noexcept {
+    send();
+}
+
+void SimpleJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    SimpleJob& job = *static_cast<SimpleJob*>(call.context);
+    // All of these may be repeated: a conditional put by its timestamp, which the partition remembers.
+    if (header == nullptr || header->status == wire::KvStatus::kNotReady) return job.wake_in(kRetryAfterLoss);
+    job.answered(*header, message);
+}
+
+void SimpleJob::answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    switch (request_->kind) {
+        case Request::Kind::kPutIf:
+            return put_if_answered(header, message);
+        case Request::Kind::kScan:
+            return scan_answered(header, message);
+        default:
+            return text_answered(header, message);
+    }
+}
+
+void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    auto& put = static_cast<PutIf&>(*request_);
+    wire::KvDecision decision;
+    if (wire::parse(message, decision)) session_.clock().observe({decision.timestamp});
+    switch (header.status) {
+        case wire::KvStatus::kCommitted:
+        case wire::KvStatus::kOk:
+            return end(Status::ok());
+        case wire::KvStatus::kConditionFailed:
+            put.timestamp = {decision.timestamp};
+            return end(Status(Code::kRefused, "the condition does not hold"));
+        case wire::KvStatus::kLockConflict:  // an undecided write stands in the way
+        case wire::KvStatus::kTooOld:
+            if (++put.retries > 200)
+                return end(Status(Code::kUnavailable, "an undecided write stands in the way"));
+            put.timestamp = session_.clock().next();
+            return wake_in(kRetryAfterLoss);
+        case wire::KvStatus::kNoMemory:
+            return end(Status(Code::kExhausted, "the partition's memory is full: writes are refused"));
+        default:
+            return end(
+                failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(header.status)));
+    }
+}
+
+void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    auto& scan = static_cast<Scan&>(*request_);
+    if (header.status != wire::KvStatus::kOk)
+        return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(header.status)));
+    if (!wire::parse(message, rows_))
+        return end(Status(Code::kUnavailable, "the partition's answer is malformed"));
+    for (const auto& row : rows_.rows) {
+        Scan::Row& out = scan.rows.emplace_back();
+        out.key = row.key;
+        out.value.assign(reinterpret_cast<const char*>(row.value.data()), row.value.size());
+        out.timestamp = {row.timestamp};
+    }
+    // A partition that says "more" and gives nothing would keep us here for ever.
+    if (!rows_.cursor.empty() && !rows_.rows.empty()) {
+        after_ = rows_.cursor;
+    } else {
+        ++partition_;
+        after_.clear();
+    }
+    if (partition_ >= session_.partitions()) {
+        scan.cursor.clear();
+        return end(Status::ok());
+    }
+    if (scan.rows.size() < scan.limit) return send();
+    scan.cursor = fmt::format("{}:{}", partition_, after_);
+    end(Status::ok());
+}
+
+void SimpleJob::text_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    wire::KvText text;
+    bool good = wire::parse(message, text);
+    if (header.status != wire::KvStatus::kOk)
+        return end(failure(Code::kUnavailable, "partition {}: {}{}{}", partition_,
+                           wire::to_string(header.status), good && !text.text.empty() ? ": " : "",
+                           good ? text.text : ""));
+    if (!good) return end(Status(Code::kUnavailable, "the partition's answer is malformed"));
+    if (request_->kind == Request::Kind::kInfo) {
+        static_cast<Info&>(*request_).json = text.text;
+        return end(Status::ok());
+    }
+    if (++partition_ < session_.partitions()) return send();
+    end(Status::ok());
+}
+
+void SimpleJob::give_up(const Status& why) noexcept {
+    if (call_.id != 0) session_.link(partition_).forget(call_);
+    if (request_->kind == Request::Kind::kPutIf) static_cast<PutIf&>(*request_).outcome_unknown = sent_;
+    end(why);
+}
+
+void SimpleJob::end(Status status) noexcept {
+    session_.finish(*this, *request_, std::move(status));
+}
+
+}  // namespace wss::kv

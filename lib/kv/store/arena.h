@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a partition that remote readers look at, given out in pieces of size classes.
+//
+// The arena is cut into pages. A page serves one class of records until it is empty, then any other; records
+// above kCellMax get runs of whole pages. A page that has served slot extents of one class serves them for
+// ever (slot_format.h V1: a stale slot address must always find a slot header).
+//
+// Thread-safety: none. Nothing of the book-keeping is in the arena itself, except that a free slot keeps its
+// incarnation there.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace wss::kv::store {
+
+class Arena {
+  public:
+    static constexpr uint64_t kNowhere = UINT64_MAX;
+    static constexpr size_t kPageBytes = size_t{64} << 10;
+    static constexpr size_t kCellMin = 64;  // so that a page has at most kCellsMax
+    static constexpr size_t kCellMax = size_t{16} << 10;
+
+    explicit Arena(std::span<std::byte> memory);
+
+    uint64_t allocate_record(size_t bytes);
+    void free_record(uint64_t offset, size_t bytes);
+    // A slot header with its cells; kCellMin ≤ extent_bytes ≤ kPageBytes.
+    uint64_t allocate_extent(size_t extent_bytes);
+    void free_extent(uint64_t offset, size_t extent_bytes);
+
+    // The size of the class that serves `bytes`; for kCellMax and less.
+    static size_t class_bytes(size_t bytes);
+
+    std::byte* at(uint64_t offset) { return memory_.data() + offset; }
+    const std::byte* at(uint64_t offset) const { return memory_.data() + offset; }
+    uint64_t bytes() const { return pages_.size() * kPageBytes; }
+    uint64_t used() const { return used_; }  // in whole classes
+
+  private:
+    static constexpr size_t kCellsMax = kPageBytes / kCellMin;
+    static constexpr uint32_t kNoPage = UINT32_MAX;
+    struct Page {
+        std::array<uint64_t, kCellsMax / 64> free{};  // a bit per cell
+        uint32_t free_cells = 0;
+        uint32_t next = kNoPage;  // pages of the class that have free cells
+        uint32_t previous = kNoPage;
+    };
+    struct Slab {
+        uint32_t cell_bytes = 0;
+        uint32_t cells = 0;  // of a page
+        bool permanent = false;
+        uint32_t partial = kNoPage;
+    };
+
+    uint64_t take_cell(Slab& slab);
+    void give_cell(Slab& slab, uint64_t offset);
+    void link(Slab& slab, uint32_t page);
+    void unlink(Slab& slab, uint32_t page);
+    uint32_t take_pages(uint32_t count);
+    void give_pages(uint32_t first, uint32_t count);
+
+    std::span<std::byte> memory_;
+    std::vector<Page> pages_;
+    std::vector<Slab> records_;
+    std::map<size_t, Slab> extents_;          // by extent size
+    std::map<uint32_t, uint32_t> free_runs_;  // first page → count; never adjacent
+    uint64_t used_ = 0;
+};
+
+}  // namespace wss::kv::store

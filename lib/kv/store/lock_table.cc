@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/store/lock_table.h"
+
+#include <algorithm>
+
+namespace wss::kv::store {
+
+LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
+    auto at = locks_.find(request.key);
+    if (at == locks_.end()) at = locks_.emplace(std::string(request.key), Lock{}).first;
+    Lock& lock = at->second;
+    const Nanoseconds now = clock_.now();
+    end_leases(lock, at->first, now);
+    auto mine = holder(lock, request.owner);
+    if (mine != lock.holders.end()) return lock_again(lock, *mine, request);
+    const bool compatible =
+        lock.holders.empty() || (lock.mode == LockMode::kShared && request.mode == LockMode::kShared);
+    // Nobody overtakes who waits, or writers would wait for ever.
+    if (compatible && lock.waiters.empty()) {
+        grant(at, request.owner, request.mode, request.lease);
+        return LockAnswer::kGranted;
+    }
+    if (!request.wait || lock.waiters.size() >= kWaitersMax) return LockAnswer::kRefused;
+    lock.waiters.push_back({request.owner, request.mode, request.lease, now + request.lease, done});
+    waiting_++;
+    grant_waiters(at);
+    return LockAnswer::kWaiting;
+}
+
+LockAnswer LockTable::lock_again(Lock& lock, Holder& mine, const LockRequest& request) {
+    const bool upgrade = request.mode == LockMode::kExclusive && lock.mode == LockMode::kShared;
+    if (upgrade && lock.holders.size() > 1) return LockAnswer::kRefused;
+    if (upgrade) lock.mode = LockMode::kExclusive;
+    mine.until = clock_.now() + request.lease;
+    return LockAnswer::kGranted;
+}
+
+std::vector<LockTable::Holder>::iterator LockTable::holder(Lock& lock, uint64_t owner) {
+    return std::find_if(lock.holders.begin(), lock.holders.end(),
+                        [owner](const Holder& holder) { return holder.owner == owner; });
+}
+
+void LockTable::grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanoseconds lease) {
+    Lock& lock = at->second;
+    lock.mode = mode;
+    lock.holders.push_back({owner, clock_.now() + lease});
+    keys_of_[owner].push_back(at->first);
+    held_++;
+}
+
+// An owner's list of keys names what it held once; a key that it lost is found free of it.
+size_t LockTable::end_leases(Lock& lock, const std::string& key, Nanoseconds now) {
+    const size_t ended = std::erase_if(lock.holders, [&](const Holder& holder) {
+        if (holder.until > now) return false;
+        auto keys = keys_of_.find(holder.owner);
+        std::erase(keys->second, key);
+        if (keys->second.empty()) keys_of_.erase(keys);
+        return true;
+    });
+    held_ -= ended;
+    return ended;
+}
+
+void LockTable::grant_waiters(Locks::iterator at) {
+    Lock& lock = at->second;
+    while (!lock.waiters.empty()) {
+        const Waiter next = lock.waiters.front();
+        const bool shared = lock.mode == LockMode::kShared && next.mode == LockMode::kShared;
+        if (!lock.holders.empty() && !shared) return;
+        lock.waiters.pop_front();
+        waiting_--;
+        grant(at, next.owner, next.mode, next.lease);
+        ready_.push_back({next.done, LockAnswer::kGranted});
+    }
+}
+
+// A waiter that is told may lock and unlock: the table is consistent before anybody is.
+void LockTable::tell() {
+    if (telling_) return;
+    telling_ = true;
+    while (!ready_.empty()) {
+        const Ready next = ready_.front();
+        ready_.pop_front();
+        if (next.done.run != nullptr) next.done.run(next.done.context, next.answer);
+    }
+    telling_ = false;
+}
+
+void LockTable::drop_if_free(Locks::iterator at) {
+    if (at->second.holders.empty() && at->second.waiters.empty()) locks_.erase(at);
+}
+
+bool LockTable::holds(std::string_view key, uint64_t owner, LockMode mode) const {
+    auto at = locks_.find(key);
+    if (at == locks_.end()) return false;
+    const Lock& lock = at->second;
+    if (mode == LockMode::kExclusive && lock.mode != LockMode::kExclusive) return false;
+    const Nanoseconds now = clock_.now();
+    return std::any_of(lock.holders.begin(), lock.holders.end(),
+                       [&](const Holder& holder) { return holder.owner == owner && holder.until > now; });
+}
+
+void LockTable::release(std::string_view key, uint64_t owner) {
+    auto at = locks_.find(key);
+    if (at == locks_.end()) return;
+    Lock& lock = at->second;
+    if (auto mine = holder(lock, owner); mine != lock.holders.end()) {
+        lock.holders.erase(mine);
+        held_--;
+    }
+    grant_waiters(at);
+    drop_if_free(at);
+}
+
+void LockTable::unlock(std::string_view key, uint64_t owner) {
+    if (auto keys = keys_of_.find(owner); keys != keys_of_.end()) {
+        std::erase(keys->second, key);
+        if (keys->second.empty()) keys_of_.erase(keys);
+    }
+    release(key, owner);
+    tell();
+}
+
+void LockTable::unlock_all(uint64_t owner) {
+    if (waiting_ > 0) drop_waiters([owner](const Waiter& waiter) { return waiter.owner == owner; });
+    if (auto keys = keys_of_.find(owner); keys != keys_of_.end()) {
+        const std::vector<std::string> held = std::move(keys->second);
+        keys_of_.erase(keys);
+        for (const std::string& key : held) release(key, owner);
+    }
+    tell();
+}
+
+void LockTable::forget(void* context) {
+    std::erase_if(ready_, [context](const Ready& ready) { return ready.done.context == context; });
+    if (waiting_ > 0)
+        drop_waiters([context](const Waiter& waiter) { return waiter.done.context == context; });
+    tell();
+}
+
+template <typename Which>
+void LockTable::drop_waiters(Which&& which) {
+    for (auto at = locks_.begin(); at != locks_.end();) {
+        auto next = std::next(at);
+        if (const size_t dropped = at->second.waiters.remove_if(which); dropped > 0) {
+            waiting_ -= dropped;
+            grant_waiters(at);
+            drop_if_free(at);
+        }
+        at = next;
+    }
+}
+
+size_t LockTable::expire() {
+    tell();
+    if (held_ + waiting_ == 0) return 0;
+    const Nanoseconds now = clock_.now();
+    if (now < next_look_) return 0;
+    next_look_ = now + kLookEvery;
+    size_t ended = 0;
+    for (auto at = locks_.begin(); at != locks_.end();) {
+        auto next = std::next(at);
+        Lock& lock = at->second;
+        ended += end_leases(lock, at->first, now);
+        ended += lock.waiters.remove_if([&](const Waiter& waiter) {
+            if (waiter.until > now) return false;
+            ready_.push_back({waiter.done, LockAnswer::kTimedOut});
+            waiting_--;
+            return true;
+        });
+        grant_waiters(at);
+        drop_if_free(at);
+        at = next;
+    }
+    tell();
+    return ended;
+}
+
+}  // namespace wss::kv::store

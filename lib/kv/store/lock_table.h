@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks of keys for the two-phase-locking baselines: shared or exclusive, waiting in order (the paper's
+// sequential locking) or refused at once (no-wait, the fair one). A lock is a lease: a holder that vanished
+// loses it.
+//
+// A waiter is told from within unlock(), unlock_all(), forget() or expire(), never from within lock(); it may
+// call the table.
+//
+// Thread-safety: none; belongs to the store's thread. Nothing here is durable.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+
+namespace wss::kv::store {
+
+enum class LockMode : uint8_t { kShared, kExclusive };
+enum class LockAnswer : uint8_t {
+    kGranted,
+    kWaiting,   // `done` will be called
+    kRefused,   // no-wait and taken; or too many wait
+    kTimedOut,  // only to `done`: waited longer than the lease
+};
+
+struct LockDone {
+    void (*run)(void* context, LockAnswer answer) noexcept = nullptr;
+    void* context = nullptr;
+};
+
+struct LockRequest {
+    std::string_view key;
+    uint64_t owner = 0;  // the transaction; asking again for what it holds is granted (and renews the lease)
+    LockMode mode = LockMode::kShared;
+    bool wait = false;
+    Nanoseconds lease = from_s(5);  // of holding, and of waiting
+};
+
+class LockTable {
+  public:
+    explicit LockTable(Clock& clock) : clock_(clock) {}
+    LockTable(const LockTable&) = delete;
+    LockTable& operator=(const LockTable&) = delete;
+
+    // A shared holder that asks for exclusive is granted when it is the only one, else refused (never waits:
+    // two such would wait for each other).
+    LockAnswer lock(const LockRequest& request, LockDone done);
+    // Does `owner` (still) hold `key` at least so? Checked before a write: a lease may have ended.
+    bool holds(std::string_view key, uint64_t owner, LockMode mode) const;
+    void unlock(std::string_view key, uint64_t owner);
+    void unlock_all(uint64_t owner);  // and stops waiting
+    // Waits with this context are dropped without being called.
+    void forget(void* context);
+    // Ends leases that are over; grants to who waits. Returns how many ended.
+    size_t expire();
+
+    size_t held() const { return held_; }
+    size_t waiting() const { return waiting_; }
+
+  private:
+    static constexpr size_t kWaitersMax = 1024;  // of one key
+    struct Holder {
+        uint64_t owner = 0;
+        Nanoseconds until{};
+    };
+    struct Waiter {
+        uint64_t owner = 0;
+        LockMode mode = LockMode::kShared;
+        Nanoseconds lease{};
+        Nanoseconds until{};
+        LockDone done;
+    };
+    struct Lock {
+        LockMode mode = LockMode::kShared;
+        std::vector<Holder> holders;
+        std::list<Waiter> waiters;
+    };
+    using Locks = std::map<std::string, Lock, std::less<>>;
+
+    struct Ready {
+        LockDone done;
+        LockAnswer answer = LockAnswer::kGranted;
+    };
+    static constexpr Nanoseconds kLookEvery = from_ms(1);  // expire() looks at every lock
+
+    std::vector<Holder>::iterator holder(Lock& lock, uint64_t owner);
+    LockAnswer lock_again(Lock& lock, Holder& mine, const LockRequest& request);
+    void grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanoseconds lease);
+    void grant_waiters(Locks::iterator at);
+    size_t end_leases(Lock& lock, const std::string& key, Nanoseconds now);
+    void release(std::string_view key, uint64_t owner);
+    void drop_if_free(Locks::iterator at);
+    template <typename Which>
+    void drop_waiters(Which&& which);
+    void tell();
+
+    Clock& clock_;
+    Locks locks_;
+    std::unordered_map<uint64_t, std::vector<std::string>> keys_of_;
+    size_t held_ = 0;
+    size_t waiting_ = 0;
+    Nanoseconds next_look_{};
+    std::deque<Ready> ready_;  // to be told
+    bool telling_ = false;
+};
+
+}  // namespace wss::kv::store

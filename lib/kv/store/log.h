@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log and disk of a store, as the store sees them: a seam. `RocksLog` (rocks_log.h) is the real one;
+// `MemoryLog` (memory_log.h) has the same meaning in one thread, and can crash, for the simulation and for
+// tests.
+//
+// Rows
+//   transaction  timestamp → {state, participants, keys}
+//   version      key, timestamp → record (slot_format.h; its checksum is not used here)
+//   floor        the store's floor
+// A version whose timestamp has no transaction row is committed: rows of old decisions are dropped. An
+// aborted transaction's versions are removed in the batch that says so.
+//
+// Rules
+//  L1  A batch is applied wholly or not at all, batches in the order of append(). A batch that is done is as
+//  durable as
+//      the log was opened for; a later batch is never durable without the earlier ones.
+//  L2  append() does not block. Completion comes from poll(), in order, with the ticket given (0: none is
+//  wanted). L3  After one failure of a write every later batch fails too (what is on the medium is unknown):
+//  the store refuses
+//      writes until it is restarted.
+//
+//  L4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, and need
+//  not keep
+//      theirs among the batches.
+//  L5  Rows of decisions are dropped by the log when they are old (a day); load() shows the young ones only,
+//  those of
+//      the last minutes, and puts the others into the floor.
+//
+// Thread-safety: append(), fetch(), poll(), arm() from the store's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/kv/store/types.h"
+
+namespace wss::kv::store {
+
+enum class LoggedState : uint8_t { kPrepared = 1, kCommitted = 2, kAborted = 3 };
+
+struct LoggedTransaction {
+    Timestamp timestamp;
+    LoggedState state = LoggedState::kPrepared;
+    std::string participants;
+    std::vector<std::string> keys;
+};
+
+// Changes to apply as one.
+class LogBatch {
+  public:
+    enum class Kind : uint8_t { kPutVersion, kRemoveVersion, kPutTransaction, kPutFloor };
+    struct Change {
+        Kind kind;
+        Timestamp timestamp;
+        std::string key;    // versions
+        std::string value;  // record, encoded transaction
+    };
+
+    void put_version(std::string_view key, Timestamp timestamp, Bytes record);
+    void remove_version(std::string_view key, Timestamp timestamp);
+    void put_transaction(const LoggedTransaction& transaction);
+    void put_floor(Timestamp floor);
+    bool empty() const { return changes_.empty(); }
+    size_t bytes() const { return bytes_; }
+    const std::vector<Change>& changes() const { return changes_; }
+
+  private:
+    void add(Change change);
+    std::vector<Change> changes_;
+    size_t bytes_ = 0;
+};
+
+std::string encode_transaction(const LoggedTransaction& transaction);
+bool parse_transaction(Timestamp timestamp, std::string_view bytes, LoggedTransaction& transaction);
+
+// Hears the rows at start: the floor, then transactions, then versions, each kind in order of key and
+// timestamp.
+class LogVisitor {
+  public:
+    virtual ~LogVisitor() = default;
+    virtual Status on_floor(Timestamp floor) = 0;
+    virtual Status on_transaction(const LoggedTransaction& transaction) = 0;
+    virtual Status on_version(std::string_view key, Timestamp timestamp, Bytes record) = 0;
+};
+
+struct LogCompletion {
+    uint64_t ticket = 0;
+    Code code = Code::kOk;  // a fetch of what is not there: kNotFound
+    std::string record;     // of a fetch
+};
+
+class Log {
+  public:
+    virtual ~Log() = default;
+    virtual Status load(LogVisitor& visitor) = 0;
+    virtual void append(LogBatch batch, uint64_t ticket) = 0;
+    virtual void fetch(std::string_view key, Timestamp timestamp, uint64_t ticket) = 0;
+    // A decision that the store has forgotten. Blocks; rare.
+    virtual Result<bool> find_transaction(Timestamp timestamp, LoggedTransaction& found) = 0;
+    // What is done, appended to `done`; returns how many.
+    virtual size_t poll(std::vector<LogCompletion>& done) = 0;
+    // More is waiting to be written than should: the store takes no new transactions for a while.
+    virtual bool is_congested() const noexcept { return false; }
+    // As reactor::Source.
+    virtual bool arm() noexcept { return true; }
+    virtual int fd() const noexcept { return -1; }
+};
+
+}  // namespace wss::kv::store

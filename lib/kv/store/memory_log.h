@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log without a disk, with the meaning of the real one (log.h), which can lose power: for the simulation
+// and tests.
+//
+// What is appended waits in a queue; `persist` moves batches to what survives. crash() keeps that, and of the
+// queue as many batches as asked for (L1: never a later one without the earlier ones).
+//
+// Thread-safety: none; everything happens in the thread that calls.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "lib/kv/store/log.h"
+
+namespace wss::kv::store {
+
+class MemoryLog final : public Log {
+  public:
+    enum class Persist : uint8_t {
+        kAtPoll,  // the next poll() persists and completes all that was appended
+        kByHand,  // persist(n) does
+    };
+    explicit MemoryLog(Persist persist = Persist::kAtPoll) : persist_(persist) {}
+
+    void persist(size_t batches);
+    // Power is lost: of the batches not persisted yet the first `kept` survive. Completions are lost.
+    void crash(size_t kept);
+    // Every batch from now on fails.
+    void fail() { failed_ = true; }
+    size_t unpersisted() const { return queue_.size(); }
+    size_t stored_versions() const { return versions_.size(); }
+
+    Status load(LogVisitor& visitor) override;
+    void append(LogBatch batch, uint64_t ticket) override;
+    void fetch(std::string_view key, Timestamp timestamp, uint64_t ticket) override;
+    Result<bool> find_transaction(Timestamp timestamp, LoggedTransaction& found) override;
+    size_t poll(std::vector<LogCompletion>& done) override;
+    bool arm() noexcept override { return done_.empty() && (persist_ == Persist::kByHand || queue_.empty()); }
+
+  private:
+    using VersionKey = std::pair<std::string, Timestamp>;
+    struct Queued {
+        LogBatch batch;
+        uint64_t ticket = 0;
+    };
+    void apply(const LogBatch& batch);
+
+    const Persist persist_;
+    bool failed_ = false;
+    std::deque<Queued> queue_;
+    std::vector<LogCompletion> done_;
+    std::map<VersionKey, std::string> versions_;
+    std::map<Timestamp, std::string> transactions_;
+    Timestamp floor_;
+};
+
+}  // namespace wss::kv::store

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of a Store: transactions over the table, and what waits for the log. For store/*.cc only.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+
+#include "lib/base/list.h"
+#include "lib/kv/store/pool.h"
+#include "lib/kv/store/store.h"
+#include "lib/kv/store/table.h"
+
+namespace wss::kv::store {
+
+enum class DecisionState : uint8_t { kPreparing, kPrepared, kCommitted, kAborted };
+
+// The one state of a timestamp (S1). In `undecided` or `decided`, by its list node.
+struct Decision : ListNode<> {
+    uint64_t hash = 0;
+    Decision* hash_next = nullptr;
+    Timestamp timestamp;
+    DecisionState state = DecisionState::kPreparing;
+    bool put = false;      // commits as soon as it is durable; its row says committed
+    bool early = false;    // its commit came before its prepare
+    bool logging = false;  // the batch `ticket` is under way; who asks waits
+    uint64_t ticket = 0;
+    Version* versions = nullptr;  // while undecided
+    std::string participants;
+    Nanoseconds since{};  // prepared, then decided
+    std::vector<Continuation> waiting;
+};
+
+constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and aborts of unknown transactions
+
+struct Store::Parts {
+    Parts(const Options& o, std::span<std::byte> memory, Clock& c, Log* l)
+        : options(o),
+          clock(c),
+          log(l),
+          table({.epoch = o.epoch, .inline_cells = o.inline_cells, .inline_max = o.inline_max}, memory),
+          window(o.window) {}
+    ~Parts();
+
+    // --- transactions.cc
+    Answer prepare(const Transaction& transaction, bool put, Continuation done);
+    Answer commit(Timestamp timestamp);
+    Answer abort(Timestamp timestamp, Continuation done);
+    Answer inquire(Timestamp timestamp, Continuation done);
+    Answer repeat(Decision& decision, bool put, Continuation done);
+    bool is_committed_already(const Transaction& transaction) const;
+    Answer check_conditions(const Transaction& transaction) const;
+    Answer check_condition(const Write& write, Timestamp timestamp, const Item* item) const;
+    Answer insert(const Transaction& transaction, Decision& decision);
+    Version* add_version(Item& item, const RecordView& record);
+    void remove_versions(Decision& decision);
+    Answer log_prepare(Decision& decision, Continuation done);
+    void durable(Decision& decision);
+    void commit_now(Decision& decision);
+    Answer abort_now(Decision& decision, Continuation done);
+    Decision* find(Timestamp timestamp) const;
+    Decision& create(Timestamp timestamp, DecisionState state);
+    void decide(Decision& decision, DecisionState state);
+    void drop(Decision& decision);
+    Answer wait(Decision& decision, Continuation done);
+    void answer_waiting(Decision& decision, Answer answer);
+
+    // --- upkeep.cc
+    uint64_t append(LogBatch batch, Timestamp of);
+    size_t poll() noexcept;
+    void on_appended(const LogCompletion& completion);
+    void on_prepare_appended(Decision& decision, Code code);
+    void on_fetched(LogCompletion& completion);
+    size_t maintain(Timestamp now, size_t budget);
+    size_t collect(size_t budget);
+    bool is_pinned(const Version& version) const;
+    size_t collect_graves(size_t budget);
+    size_t expire(Timestamp now, size_t budget);
+    bool expire_one(Version& version);
+    size_t forget_decisions(size_t budget);
+    size_t evict(size_t budget);
+    void evict_item(Item& item);
+    bool relieve();  // something may have become free
+    bool is_heap_full() const;
+    void flush_trash();
+    void unpin(Timestamp timestamp);
+
+    // --- recovery.cc
+    Status recover();
+    void recover_version(const RecordView& record, Bytes bytes);
+
+    struct Waiting {
+        uint64_t ticket = 0;
+        Timestamp transaction;  // none: nobody waits
+        std::string spilled;    // the key, of a version that is to become cold
+        Timestamp version;
+    };
+    struct Fetching {
+        std::string key;
+        Timestamp timestamp;
+        FetchDone done;
+    };
+
+    const Options options;
+    Clock& clock;
+    Log* const log;
+    Table table;
+    Pool<Decision> pool;
+    HashIndex<Decision> decisions;
+    List<Decision> undecided;  // the oldest first
+    List<Decision> decided;
+    size_t undecided_count = 0;
+    Timestamp floor;
+    std::deque<Waiting> waiting;  // appended batches, in order
+    std::unordered_map<uint64_t, Fetching> fetching;
+    std::vector<Timestamp> pins;
+    std::vector<LogCompletion> completions;  // kept for its memory
+    std::vector<LogCompletion> fresh_fetches;
+    LogBatch trash;  // rows of collected versions
+    uint64_t next_ticket = 1;
+    Nanoseconds window;    // S7: between window_floor and window
+    Timestamp latest_now;  // as maintain() heard it
+    bool log_failed = false;
+    bool recovering = false;
+    Statistics counts;
+};
+
+}  // namespace wss::kv::store

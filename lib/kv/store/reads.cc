@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lookups: rule S5 of store.h.
+#include <algorithm>
+
+#include "lib/kv/store/parts.h"
+
+namespace wss::kv::store {
+namespace {
+
+Found found_as(Presence presence, const Table& table, Item& item, const Version& version) {
+    item.referenced = true;
+    return {.presence = presence,
+            .committed = version.state == VersionState::kCommitted,
+            .cold = version.is_cold(),
+            .version = table.view(version),
+            .slot = table.slot_of(item)};
+}
+
+Found not_found(Presence presence, const Table& table, const Item* item) {
+    return {.presence = presence, .slot = item != nullptr ? table.slot_of(*item) : SlotAddress{}};
+}
+
+// A key that is not here was never written, or was deleted and forgotten: then the floor is above what it
+// had.
+Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
+    if (asked > floor) return {.presence = Presence::kGone};
+    Found found{.presence = Presence::kNewer, .committed = true};
+    found.version.key = key;
+    found.version.timestamp = floor;
+    found.version.tombstone = true;
+    return found;
+}
+
+}  // namespace
+
+Found Store::get(std::string_view key) const {
+    const Table& table = parts_->table;
+    Item* item = table.find(key);
+    if (item == nullptr || item->latest == nullptr) return not_found(Presence::kAbsent, table, item);
+    return found_as(Presence::kExact, table, *item, *item->latest);
+}
+
+Found Store::get_exact(std::string_view key, Timestamp timestamp) const {
+    const Table& table = parts_->table;
+    Item* item = table.find(key);
+    if (item == nullptr) return deleted_since(key, timestamp, parts_->floor);
+    const Version* version = table.find(*item, timestamp);
+    if (version != nullptr && version->state != VersionState::kPreparing)
+        return found_as(Presence::kExact, table, *item, *version);
+    if (item->latest != nullptr && item->latest->timestamp > timestamp)
+        return found_as(Presence::kNewer, table, *item, *item->latest);
+    return not_found(Presence::kGone, table, item);
+}
+
+// The newest of the set that this key has. A member that may have been collected, above what is still here,
+// makes the answer unsure: then the latest is the one to continue with.
+Found Store::get_newest(std::string_view key, std::span<const Timestamp> of) const {
+    const Table& table = parts_->table;
+    Item* item = table.find(key);
+    if (item == nullptr) return not_found(Presence::kAbsent, table, nullptr);
+    const Version* best = nullptr;
+    Timestamp collected;
+    for (Timestamp timestamp : of) {
+        if (timestamp <= item->collected) collected = std::max(collected, timestamp);
+        if (best != nullptr && timestamp <= best->timestamp) continue;
+        const Version* version = table.find(*item, timestamp);
+        if (version != nullptr && version->state != VersionState::kPreparing) best = version;
+    }
+    const bool unsure = !collected.is_none() && (best == nullptr || best->timestamp < collected);
+    if (unsure && item->latest != nullptr && item->latest->timestamp > collected)
+        return found_as(Presence::kNewer, table, *item, *item->latest);
+    if (best != nullptr) return found_as(Presence::kExact, table, *item, *best);
+    return not_found(Presence::kAbsent, table, item);
+}
+
+Found Store::get_at(std::string_view key, Timestamp at) const {
+    const Table& table = parts_->table;
+    Item* item = table.find(key);
+    if (item == nullptr) return not_found(Presence::kAbsent, table, nullptr);
+    const Version* version = item->newest;
+    while (version != nullptr && (version->timestamp > at || version->state != VersionState::kCommitted))
+        version = version->older;
+    const bool lost = version == nullptr ? !item->collected.is_none()
+                                         : version->timestamp < item->collected && item->collected <= at;
+    if (lost) return not_found(Presence::kGone, table, item);
+    if (version == nullptr) return not_found(Presence::kAbsent, table, item);
+    return found_as(Presence::kExact, table, *item, *version);
+}
+
+void Store::scan(std::string_view prefix, std::string_view after, Timestamp at,
+                 const std::function<bool(const Found&)>& visit) const {
+    const auto& ordered = parts_->table.ordered();
+    auto next = after >= prefix && !after.empty() ? ordered.upper_bound(after) : ordered.lower_bound(prefix);
+    for (; next != ordered.end() && std::string_view((*next)->key).starts_with(prefix); ++next) {
+        const Found found = at.is_none() ? get((*next)->key) : get_at((*next)->key, at);
+        const bool shown = found.presence == Presence::kExact && !found.version.tombstone;
+        if (shown && !visit(found)) return;
+    }
+}
+
+}  // namespace wss::kv::store

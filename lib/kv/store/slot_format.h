@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a remote reader finds in the arena of a partition, and how it knows that it is true.
+//
+// A reader holds the arena's {remote address, rkey, bytes, epoch} (given when it connects) and, per key, a
+// SlotAddress (given by the answer to an ordinary GET, and cached). It READs [offset, offset + bytes) and
+// asks parse_slot(), then check_record(), both pure functions. All offsets are from the arena's start.
+// Numbers are little-endian.
+//
+//   extent of a key:   slot header (192 bytes) | cell 0 | cell 1 | …          (the cells may be missing)
+//   slot header:       fixed part (32) and kEntries entries (40 each): the latest committed version, the
+//   prepared
+//                      ones, then superseded ones; each says where its record is: in a cell of this extent
+//                      (then the same READ has brought it), or elsewhere in the arena (then one more READ of
+//                      `length` bytes at `offset` does), or nowhere (kCold: ask by RPC)
+//   record:            fixed part (48) | key | metadata | value              immutable while any entry names
+//   it
+//
+// The argument. Nothing here depends on the order in which a READ sees memory, nor on its being atomic:
+//  V1  The header carries a 64-bit checksum of itself, seeded with the arena's epoch. A mix of two headers, a
+//  header of
+//      an earlier run of the server, or bytes that are no header at all: kTorn, except with probability
+//      2^-64. Slots live in type-stable pages, so that a stale address always lands on a slot header, never
+//      on a value that somebody formed like one.
+//  V2  The header carries the key's fingerprint and the slot's incarnation. A slot that was freed and serves
+//  another
+//      key, or the same key again, does not match what the reader cached: kStale. Then it forgets the
+//      address.
+//  V3  The entry carries the record's checksum. Record memory is reused; what a reader fetches through an
+//  entry is
+//      the version that the entry names or fails the checksum. The record repeats the whole key, so that
+//      equal fingerprints of different keys are told apart as well.
+//  V4  A version is shown only after it may be: committed or durably prepared, payload before entry (release
+//  order).
+//      An entry that says kPrepared is the round-2 answer for exactly its timestamp, and for nothing else
+//      (RAMP).
+//  V5  `incomplete` says that there are prepared versions with no entry: a timestamp that is not shown is to
+//  be asked
+//      by RPC.
+// kTorn is repeated a bounded number of times, then asked by RPC; so is everything that is not kOk.
+// A hostile server can lie about values, but lengths and offsets that parse_slot() returns are within the
+// arena.
+//
+// The paper's invalid bit (`paper` mode) is `invalid`: set while a prepared version of the key exists,
+// whether its transaction wins, loses or aborts (the prototype's bit stuck when a commit lost).
+//
+// Thread-safety: pure functions on the caller's memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "lib/kv/store/types.h"
+
+namespace wss::kv::store {
+
+constexpr size_t kEntries = 4;
+constexpr size_t kEntryBytes = 40;
+constexpr size_t kSlotHeaderBytes = 32 + kEntries * kEntryBytes;
+constexpr size_t kRecordHeaderBytes = 48;
+constexpr size_t kRecordMax = kRecordHeaderBytes + kKeyMax + kMetadataMax + kValueMax;
+static_assert(kSlotHeaderBytes % 64 == 0, "a slot header is whole cache lines");
+
+// Where a key's slot is. `bytes` is what to READ at once: the header with its cells, if it has any.
+struct SlotAddress {
+    uint64_t offset = 0;
+    uint32_t bytes = 0;  // 0: the key has no slot
+    uint32_t incarnation = 0;
+    auto operator<=>(const SlotAddress&) const = default;
+};
+
+// What the reader knows of the arena since it connected. The epoch is a random number of this run of the
+// server.
+struct ArenaView {
+    uint64_t bytes = 0;
+    uint64_t epoch = 0;
+};
+
+enum class EntryState : uint8_t { kNone = 0, kLatest = 1, kPrepared = 2, kSuperseded = 3 };
+
+struct Entry {
+    Timestamp timestamp;
+    uint64_t offset = 0;  // of the record, from the arena's start
+    uint32_t length = 0;  // of the record; 0: cold, not in the arena
+    EntryState state = EntryState::kNone;
+    bool tombstone = false;
+    uint64_t checksum = 0;  // of the record
+    Timestamp expires;
+    bool is_cold() const { return length == 0; }
+    bool operator==(const Entry&) const = default;
+};
+
+struct SlotView {
+    uint64_t fingerprint = 0;
+    uint32_t incarnation = 0;
+    uint32_t sequence = 0;    // grows with every change of the slot
+    bool invalid = false;     // the paper's bit
+    bool incomplete = false;  // V5
+    uint32_t entry_count = 0;
+    std::array<Entry, kEntries> entries{};
+
+    const Entry* latest() const;                   // committed; nullptr: none yet
+    const Entry* find(Timestamp timestamp) const;  // any state; nullptr: not shown
+};
+
+enum class Verdict : uint8_t {
+    kOk,
+    kTorn,   // caught in the middle of a change, or not of this epoch: READ again, then RPC
+    kStale,  // the slot is another key's, free or reincarnated: forget the address, RPC
+    kBad,    // no honest server writes that
+};
+std::string_view to_string(Verdict verdict);
+
+// `slot`: at least kSlotHeaderBytes as they were read; `expected`: the key's cached address.
+Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key, const SlotAddress& expected,
+                   SlotView& view) noexcept;
+
+struct RecordView {
+    std::string_view key;
+    Bytes metadata;
+    Bytes value;
+    Timestamp timestamp;
+    Timestamp expires;
+    bool tombstone = false;
+};
+
+// `record`: exactly entry.length bytes. The view points into it.
+Verdict check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
+                     RecordView& view) noexcept;
+
+// The bytes of `entry`'s record if the READ of `expected` that began the parse has brought them too; else
+// empty.
+Bytes record_within(Bytes extent, const SlotAddress& expected, const Entry& entry) noexcept;
+
+// --- the server's side
+
+constexpr size_t record_bytes(size_t key, size_t metadata, size_t value) {
+    return kRecordHeaderBytes + key + metadata + value;
+}
+// Writes the record into `out` (of exactly record_bytes()) and returns its checksum.
+uint64_t encode_record(const RecordView& record, uint64_t epoch, std::span<std::byte> out) noexcept;
+// Computes the checksum of an encoded record anew (one that comes from disk) and returns it.
+uint64_t seal_record(uint64_t epoch, std::span<std::byte> record) noexcept;
+// Lengths within `record` agree with its size and the limits; the checksum is not looked at (records on disk
+// carry the disk's).
+bool parse_record(Bytes record, RecordView& view) noexcept;
+void encode_slot(const SlotView& view, uint64_t epoch, std::span<std::byte, kSlotHeaderBytes> out) noexcept;
+// Of a slot that was freed; 0 in fresh memory.
+uint32_t incarnation_of(std::span<const std::byte, kSlotHeaderBytes> slot) noexcept;
+// A free slot: no fingerprint matches it, and it keeps the incarnation.
+void encode_free_slot(uint32_t incarnation, uint64_t epoch,
+                      std::span<std::byte, kSlotHeaderBytes> out) noexcept;
+
+// Copies between private memory and memory that a remote reader may look at: word by word, never torn within
+// an aligned word, and not a data race in the language's eyes. `shared` is 8-byte aligned, `bytes` a multiple
+// of 8.
+void copy_to_shared(std::byte* shared, const std::byte* from, size_t bytes) noexcept;
+void copy_from_shared(std::byte* to, const std::byte* shared, size_t bytes) noexcept;
+
+}  // namespace wss::kv::store

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/store/snapshot.h"
+
+#include <filesystem>
+
+#include "lib/kv/store/slot_format.h"
+
+namespace wss::kv::store {
+namespace {
+
+constexpr size_t kFetchesMax = 64;
+constexpr size_t kBatchBytes = size_t{4} << 20;
+
+std::string partial(const std::string& directory) {
+    return directory + ".partial";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, const std::string& directory,
+                                                  const std::string& identity) {
+    std::error_code error;
+    if (std::filesystem::exists(directory, error))
+        return failure(Code::kExists, "{} exists already; a snapshot is a new directory", directory);
+    std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), error);
+    std::filesystem::remove_all(partial(directory), error);  // of an attempt that a crash ended
+    Result<std::unique_ptr<RocksLog>> log =
+        RocksLog::open({.path = partial(directory), .identity = identity, .sync = false});
+    if (!log) return log.status();
+    store.raise_floor(at);
+    return std::unique_ptr<Snapshot>(new Snapshot(store, at, directory, std::move(*log)));
+}
+
+Snapshot::~Snapshot() {
+    store_.forget(this);
+    if (done_) return;
+    log_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(partial(directory_), ignored);
+}
+
+Result<bool> Snapshot::step(size_t keys) {
+    if (done_) return true;
+    if (!pin_) {
+        if (!store_.settled(at_)) return false;
+        pin_ = store_.pin(at_);
+    }
+    if (!at_end_ && fetching_ < kFetchesMax && !log_->is_congested()) WSS_TRY(copy(keys));
+    if (lost_) return failure(Code::kIo, "a value on disk could not be read: the snapshot is given up");
+    if (!at_end_ || fetching_ > 0) return false;
+    WSS_TRY(finish());
+    return true;
+}
+
+Status Snapshot::copy(size_t keys) {
+    // Fetching changes the store, and a scan's views end with the first change: what is cold is asked for
+    // behind it.
+    std::vector<std::pair<std::string, Timestamp>> cold;
+    at_end_ = true;
+    store_.scan("", cursor_, at_, [&](const Found& found) {
+        cursor_ = found.version.key;
+        if (found.cold)
+            cold.emplace_back(found.version.key, found.version.timestamp);
+        else
+            add(found);
+        at_end_ = --keys > 0 && cold.size() < kFetchesMax;
+        return at_end_;
+    });
+    for (const auto& [key, timestamp] : cold) {
+        fetching_++;
+        const auto done = [](void* context, const Found& found) noexcept {
+            static_cast<Snapshot*>(context)->on_fetched(found);
+        };
+        store_.fetch(key, timestamp, {done, this});
+    }
+    if (!batch_.empty()) {
+        log_->append(std::move(batch_), 0);
+        batch_ = {};
+    }
+    return Status::ok();
+}
+
+void Snapshot::add(const Found& found) {
+    const RecordView& version = found.version;
+    std::vector<std::byte> record(
+        record_bytes(version.key.size(), version.metadata.size(), version.value.size()));
+    encode_record(version, 0, record);
+    batch_.put_version(version.key, version.timestamp, record);
+    keys_++;
+    bytes_ += record.size();
+    if (batch_.bytes() < kBatchBytes) return;
+    log_->append(std::move(batch_), 0);
+    batch_ = {};
+}
+
+void Snapshot::on_fetched(const Found& found) {
+    fetching_--;
+    if (found.presence != Presence::kExact)
+        lost_ = true;
+    else
+        add(found);
+}
+
+Status Snapshot::finish() {
+    // Older prepares stay refused by whoever starts from it: they would be parts of transactions.
+    batch_.put_floor(at_);
+    log_->append(std::move(batch_), 0);
+    batch_ = {};
+    WSS_TRY(log_->flush());
+    log_.reset();
+    pin_.reset();
+    std::error_code error;
+    std::filesystem::rename(partial(directory_), directory_, error);
+    if (error)
+        return Status::from_errno(error.value(), "renaming " + partial(directory_) + " to " + directory_);
+    done_ = true;
+    return Status::ok();
+}
+
+}  // namespace wss::kv::store

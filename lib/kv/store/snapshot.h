@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A read-atomic snapshot of a partition at a timestamp S: every transaction at or below S wholly, none above
+// it. Taken at the same S on every partition it is a snapshot of the store as a whole. Reads and writes go on
+// meanwhile; only prepares at or below S are refused from the beginning on (their clients come again with a
+// newer timestamp).
+//
+// It is a directory in the format of the log (rocks_log.h), so that a server starts from a copy of it. It is
+// made under another name and renamed when it is complete and on stable storage.
+//
+// Thread-safety: none; belongs to the store's thread, and dies before the store.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/base/status.h"
+#include "lib/kv/store/rocks_log.h"
+#include "lib/kv/store/store.h"
+
+namespace wss::kv::store {
+
+class Snapshot {
+  public:
+    // `directory` must not exist. `identity` as in RocksOptions.
+    static Result<std::unique_ptr<Snapshot>> begin(Store& store, Timestamp at, const std::string& directory,
+                                                   const std::string& identity);
+    ~Snapshot();
+
+    // Does a bounded amount; call it from the reactor's turns. True: complete. While an undecided transaction
+    // at or below S is there it waits for termination: the caller bounds that.
+    Result<bool> step(size_t keys = 256);
+
+    bool is_waiting() const { return !pin_.has_value(); }
+    uint64_t keys() const { return keys_; }
+    uint64_t bytes() const { return bytes_; }
+
+  private:
+    Snapshot(Store& store, Timestamp at, std::string directory, std::unique_ptr<RocksLog> log)
+        : store_(store), at_(at), directory_(std::move(directory)), log_(std::move(log)) {}
+    Status copy(size_t keys);
+    void add(const Found& found);
+    void on_fetched(const Found& found);
+    Status finish();
+
+    Store& store_;
+    const Timestamp at_;
+    const std::string directory_;
+    std::unique_ptr<RocksLog> log_;
+    std::optional<Pin> pin_;
+    std::string cursor_;
+    bool at_end_ = false;
+    bool lost_ = false;
+    bool done_ = false;
+    size_t fetching_ = 0;
+    uint64_t keys_ = 0;
+    uint64_t bytes_ = 0;
+    LogBatch batch_;
+};
+
+}  // namespace wss::kv::store

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/store/store.h"
+
+#include <algorithm>
+
+#include "lib/kv/store/parts.h"
+
+namespace wss::kv::store {
+
+std::string_view to_string(Durability durability) {
+    switch (durability) {
+        case Durability::kMemory:
+            return "memory";
+        case Durability::kAsync:
+            return "async";
+        case Durability::kSync:
+            return "sync";
+    }
+    return "?";
+}
+
+Pin& Pin::operator=(Pin&& other) noexcept {
+    release();
+    store_ = std::exchange(other.store_, nullptr);
+    timestamp_ = other.timestamp_;
+    return *this;
+}
+
+void Pin::release() noexcept {
+    if (store_ != nullptr) store_->parts_->unpin(timestamp_);
+    store_ = nullptr;
+}
+
+Store::Parts::~Parts() {
+    while (undecided.pop_front() != nullptr) {
+    }
+    while (decided.pop_front() != nullptr) {
+    }
+}
+
+Store::Store(std::unique_ptr<Parts> parts, Clock& clock) : parts_(std::move(parts)), locks_(clock) {}
+Store::~Store() = default;
+
+Result<std::unique_ptr<Store>> Store::create(const Options& options, std::span<std::byte> arena, Clock& clock,
+                                             Log* log) {
+    if (options.epoch == 0) return failure(Code::kInvalid, "the store's epoch must not be 0");
+    if (arena.size() < 2 * Arena::kPageBytes)
+        return failure(Code::kInvalid, "{} bytes are too few for a store: {} at least", arena.size(),
+                       2 * Arena::kPageBytes);
+    if (options.inline_cells > kInlineCellsMax || options.inline_max > kInlineBytesMax)
+        return failure(Code::kInvalid,
+                       "at most {} versions of at most {} bytes can be kept in a key's extent",
+                       kInlineCellsMax, kInlineBytesMax);
+    if (log == nullptr && options.durability != Durability::kMemory)
+        return failure(Code::kInvalid, "durability '{}' needs a log", to_string(options.durability));
+    if (options.window < options.window_floor || options.decision_window < options.window)
+        return failure(Code::kInvalid, "window_floor ≤ window ≤ decision_window does not hold");
+    auto parts = std::make_unique<Parts>(options, arena, clock, log);
+    return std::unique_ptr<Store>(new Store(std::move(parts), clock));
+}
+
+Status Store::recover() {
+    return parts_->recover();
+}
+
+ArenaView Store::arena() const {
+    return {.bytes = parts_->table.arena().bytes(), .epoch = parts_->options.epoch};
+}
+
+Answer Store::prepare(const Transaction& transaction, Continuation done) {
+    return parts_->prepare(transaction, false, done);
+}
+
+Answer Store::put(const Transaction& transaction, Continuation done) {
+    return parts_->prepare(transaction, true, done);
+}
+
+Answer Store::commit(Timestamp timestamp) {
+    return parts_->commit(timestamp);
+}
+
+Answer Store::abort(Timestamp timestamp, Continuation done) {
+    return parts_->abort(timestamp, done);
+}
+
+Answer Store::inquire(Timestamp timestamp, Continuation done) {
+    return parts_->inquire(timestamp, done);
+}
+
+void Store::forget(void* context) {
+    const auto drop = [context](Decision& decision) {
+        std::erase_if(decision.waiting,
+                      [context](const Continuation& done) { return done.context == context; });
+    };
+    parts_->undecided.for_each(drop);
+    parts_->decided.for_each(drop);
+    for (auto& [ticket, fetch] : parts_->fetching)
+        if (fetch.done.context == context) fetch.done = {};
+    locks_.forget(context);
+}
+
+std::vector<Overdue> Store::overdue(Nanoseconds age, size_t limit) const {
+    std::vector<Overdue> all;
+    const Nanoseconds now = parts_->clock.now();
+    parts_->undecided.for_each([&](Decision& decision) {
+        if (all.size() == limit || decision.state != DecisionState::kPrepared || decision.since > now - age)
+            return;
+        Overdue& one = all.emplace_back();
+        one.timestamp = decision.timestamp;
+        one.participants = std::as_bytes(std::span(decision.participants));
+        for (Version* version = decision.versions; version != nullptr; version = version->sibling)
+            one.keys.emplace_back(version->item->key);
+    });
+    return all;
+}
+
+Timestamp Store::floor() const {
+    return parts_->floor;
+}
+
+void Store::raise_floor(Timestamp floor) {
+    if (floor <= parts_->floor) return;
+    parts_->floor = floor;
+    if (parts_->options.durability != Durability::kMemory) parts_->trash.put_floor(floor);
+}
+
+bool Store::settled(Timestamp at) const {
+    bool settled = true;
+    parts_->undecided.for_each([&](Decision& decision) { settled = settled && decision.timestamp > at; });
+    return settled;
+}
+
+Pin Store::pin(Timestamp at) {
+    parts_->pins.push_back(at);
+    return Pin(this, at);
+}
+
+void Store::fetch(std::string_view key, Timestamp timestamp, FetchDone done) {
+    const uint64_t ticket = parts_->next_ticket++;
+    parts_->fetching.emplace(ticket, Parts::Fetching{std::string(key), timestamp, done});
+    const Item* item = parts_->table.find(key);
+    const Version* version = item != nullptr ? parts_->table.find(*item, timestamp) : nullptr;
+    if (version != nullptr && version->is_cold())
+        parts_->log->fetch(key, timestamp, ticket);
+    else
+        parts_->fresh_fetches.push_back({.ticket = ticket});
+}
+
+size_t Store::maintain(Timestamp now, size_t budget) {
+    return parts_->maintain(now, budget) + locks_.expire();
+}
+
+Statistics Store::statistics() const {
+    const Parts& parts = *parts_;
+    Statistics all = parts.counts;
+    all.keys = parts.table.keys();
+    all.versions = parts.table.versions;
+    all.cold_versions = parts.table.cold_versions;
+    all.prepared = parts.undecided_count;
+    all.decisions = parts.decisions.size() - parts.undecided_count;
+    all.arena_bytes = parts.table.arena().bytes();
+    all.arena_used = parts.table.arena().used();
+    all.heap_used =
+        parts.table.heap_used() + parts.decisions.size() * sizeof(Decision) + parts.decisions.bytes();
+    all.window_now = parts.window;
+    if (Version* oldest = parts_->table.retired.front(); oldest != nullptr)
+        all.gc_lag = std::max(Nanoseconds{}, parts_->clock.now() - oldest->retired_at - parts.window);
+    return all;
+}
+
+size_t Store::poll() noexcept {
+    return parts_->poll();
+}
+
+bool Store::arm() noexcept {
+    if (!parts_->fresh_fetches.empty()) return false;
+    return parts_->log == nullptr || parts_->log->arm();
+}
+
+int Store::fd() const noexcept {
+    return parts_->log == nullptr ? -1 : parts_->log->fd();
+}
+
+}  // namespace wss::kv::store

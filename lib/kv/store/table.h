@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and their versions, in RAM, in the arena and on disk: what the store's transactions work on.
+//
+// Invariants
+//  I1  The versions of an item are linked from newest to oldest timestamp; `latest` is the newest committed
+//  one. I2  A committed version other than the latest is in `retired` (or `pinned`), in the order of
+//  retirement. I3  What a slot shows exists: whoever changes an item's versions publishes it before the store
+//  is left. I4  A version's record is in a cell of its item's extent, or in the arena elsewhere, or nowhere
+//  (cold; on disk).
+//
+// Thread-safety: none. Ownership: the table owns items and versions; pointers are good until erase().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/kv/store/arena.h"
+#include "lib/kv/store/log.h"
+#include "lib/kv/store/pool.h"
+#include "lib/kv/store/slot_format.h"
+
+namespace wss::kv::store {
+
+struct Item;
+struct RetiredTag;
+struct GraveTag;
+struct WarmTag;
+
+enum class VersionState : uint8_t { kPreparing, kPrepared, kCommitted };
+constexpr uint8_t kNoCell = UINT8_MAX;
+constexpr uint32_t kInlineCellsMax = 4;
+constexpr uint32_t kInlineBytesMax = 4096;
+
+struct Version : ListNode<RetiredTag> {
+    Item* item = nullptr;
+    Version* older = nullptr;
+    Version* newer = nullptr;
+    Version* sibling = nullptr;  // of the same undecided transaction
+    Timestamp timestamp;
+    Timestamp expires;
+    uint64_t offset = Arena::kNowhere;
+    uint64_t checksum = 0;
+    Nanoseconds retired_at{};
+    uint32_t length = 0;  // of the record
+    VersionState state = VersionState::kPreparing;
+    uint8_t cell = kNoCell;
+    bool tombstone = false;
+    bool logged = false;    // the log has a row of it
+    bool spilling = false;  // the row is on its way
+    bool conditional = false;
+    bool is_cold() const { return offset == Arena::kNowhere; }
+};
+
+struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
+    uint64_t hash = 0;  // the key's fingerprint
+    Item* hash_next = nullptr;
+    std::string key;
+    Version* newest = nullptr;
+    Version* latest = nullptr;
+    uint64_t slot = Arena::kNowhere;
+    uint32_t cell_bytes = 0;  // 0: the extent has no cells
+    uint32_t incarnation = 0;
+    uint32_t sequence = 0;
+    uint32_t prepared = 0;  // versions
+    uint32_t warm = 0;      // versions with a record in the arena
+    uint32_t conditional = 0;
+    std::array<Version*, kInlineCellsMax> cells{};
+    Timestamp collected;  // the newest version that was collected
+    Nanoseconds grave_at{};
+    bool referenced = false;
+};
+
+class Table {
+  public:
+    struct Limits {
+        uint64_t epoch = 0;
+        uint32_t inline_cells = 0;
+        uint32_t inline_max = 0;
+    };
+    Table(const Limits& limits, std::span<std::byte> arena);
+
+    Item* find(std::string_view key) const;
+    Item& find_or_create(std::string_view key);
+    Version* find(const Item& item, Timestamp timestamp) const;
+
+    // A new version of `item`, not visible to anybody. nullptr: no room in the arena. The item must not have
+    // one of that timestamp.
+    Version* add(Item& item, const RecordView& record);
+    // Without a record in the arena; the log has it.
+    Version& add_cold(Item& item, const RecordView& record, size_t length);
+    // Removes it with its record, wherever it is linked.
+    void erase(Version& version);
+    void erase_if_empty(Item& item);
+
+    void set_prepared(Version& version);
+    // Returns false when it lost to a newer one.
+    bool commit(Version& version, Nanoseconds now);
+    // Shows the item's versions to remote readers (I3).
+    void publish(Item& item);
+
+    RecordView view(const Version& version) const;  // of a cold one: no value, no metadata
+    Bytes record(const Version& version) const;     // not of a cold one
+    SlotAddress slot_of(const Item& item) const;
+
+    // Drops the record of a version that the log has; the slot too when it was the last one.
+    void cool(Version& version);
+    // The opposite. False: no room.
+    bool warm(Version& version, Bytes record);
+
+    // Only Mutation::kCommitBeforePayload has any.
+    void write_late_records();
+
+    Arena& arena() { return arena_; }
+    const Arena& arena() const { return arena_; }
+    uint64_t heap_used() const;
+
+    // Owned by the upkeep (upkeep.cc).
+    List<Version, RetiredTag> retired;
+    List<Version, RetiredTag> pinned;
+    List<Item, GraveTag> graves;  // items whose latest is a tombstone
+    List<Item, WarmTag> warm_items;
+    struct BySoonest {
+        bool operator()(const Version* a, const Version* b) const {
+            return a->expires != b->expires ? a->expires < b->expires : a < b;
+        }
+    };
+    std::set<Version*, BySoonest> expiring;  // latest versions with an end
+
+    struct ByKey {
+        using is_transparent = void;
+        bool operator()(const Item* a, const Item* b) const { return a->key < b->key; }
+        bool operator()(const Item* a, std::string_view b) const { return a->key < b; }
+        bool operator()(std::string_view a, const Item* b) const { return a < b->key; }
+    };
+    const std::set<Item*, ByKey>& ordered() const { return ordered_; }
+
+    uint64_t versions = 0;
+    uint64_t cold_versions = 0;
+
+  private:
+    Version& link(Item& item, const RecordView& record, size_t length);
+    void retire(Version& version, Nanoseconds now);
+    bool place(Item& item, Version& version);
+    bool place_in_cell(Item& item, Version& version);
+    bool move_out_of_cell(Item& item);
+    void move_into_cell(Item& item, Version& version);
+    void ensure_slot(Item& item, size_t record_length);
+    void free_slot(Item& item);
+    void free_record(Version& version);
+    void write_record(const Version& version, const std::byte* from);
+    void became_warm(Item& item);
+    uint64_t cell_offset(const Item& item, uint32_t cell) const {
+        return item.slot + kSlotHeaderBytes + uint64_t{cell} * item.cell_bytes;
+    }
+    size_t extent_bytes(const Item& item) const {
+        return kSlotHeaderBytes + size_t{limits_.inline_cells} * item.cell_bytes;
+    }
+
+    const Limits limits_;
+    Arena arena_;
+    Pool<Version> version_pool_;
+    Pool<Item> item_pool_;
+    HashIndex<Item> items_;
+    std::set<Item*, ByKey> ordered_;
+    std::vector<std::byte> scratch_;
+    uint64_t key_bytes_ = 0;
+    struct Late {
+        uint64_t offset = 0;
+        size_t bytes = 0;
+        std::vector<std::byte> record;
+    };
+    std::vector<Late> late_;
+
+  public:
+    size_t keys() const { return items_.size(); }
+    ~Table();
+};
+
+}  // namespace wss::kv::store

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prepare, commit, abort, inquire: rule S1 of store.h is decided here.
+#include "lib/kv/mutation.h"
+#include "lib/kv/store/parts.h"
+
+namespace wss::kv::store {
+namespace {
+
+// Timestamps differ in few bits; spread them (MurmurHash3's finaliser).
+uint64_t hash_of(Timestamp timestamp) {
+    uint64_t h = timestamp.value;
+    h ^= h >> 33;
+    h *= 0xff51afd7ed558ccdULL;
+    h ^= h >> 33;
+    h *= 0xc4ceb9fe1a85ec53ULL;
+    return h ^ h >> 33;
+}
+
+bool is_valid(const Write& write, Timestamp timestamp) {
+    if (write.key.empty() || write.key.size() > kKeyMax || write.value.size() > kValueMax) return false;
+    if (write.tombstone) return write.value.empty() && write.expires.is_none();
+    return write.expires.is_none() || write.expires > timestamp;
+}
+
+bool is_valid(const Transaction& transaction) {
+    if (transaction.timestamp.is_none() || transaction.writes.empty()) return false;
+    if (transaction.writes.size() > kWritesMax || transaction.metadata.size() > kMetadataMax ||
+        transaction.participants.size() > kParticipantsMax)
+        return false;
+    for (const Write& write : transaction.writes)
+        if (!is_valid(write, transaction.timestamp)) return false;
+    return true;
+}
+
+}  // namespace
+
+Decision* Store::Parts::find(Timestamp timestamp) const {
+    return decisions.find(hash_of(timestamp),
+                          [timestamp](const Decision& d) { return d.timestamp == timestamp; });
+}
+
+Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
+    Decision& decision = *pool.take();
+    decision.hash = hash_of(timestamp);
+    decision.timestamp = timestamp;
+    decision.put = decision.early = decision.logging = false;
+    decision.ticket = 0;
+    decision.versions = nullptr;
+    decision.participants.clear();
+    decision.waiting.clear();
+    decision.state = state;
+    decision.since = clock.now();
+    decisions.insert(&decision);
+    const bool open = state == DecisionState::kPreparing || state == DecisionState::kPrepared;
+    (open ? undecided : decided).push_back(decision);
+    if (open) undecided_count++;
+    return decision;
+}
+
+void Store::Parts::decide(Decision& decision, DecisionState state) {
+    decision.unlink();
+    undecided_count--;
+    decision.state = state;
+    decision.since = clock.now();
+    decision.participants.clear();
+    decided.push_back(decision);
+}
+
+void Store::Parts::drop(Decision& decision) {
+    if (decision.state == DecisionState::kPreparing || decision.state == DecisionState::kPrepared)
+        undecided_count--;
+    decision.unlink();
+    decisions.erase(&decision);
+    pool.give(&decision);
+}
+
+Answer Store::Parts::wait(Decision& decision, Continuation done) {
+    if (done.run != nullptr) decision.waiting.push_back(done);
+    return Answer::kPending;
+}
+
+void Store::Parts::answer_waiting(Decision& decision, Answer answer) {
+    // A continuation may call the store; and then `waiting` may grow.
+    std::vector<Continuation> all;
+    all.swap(decision.waiting);
+    for (Continuation done : all) done.run(done.context, answer);
+}
+
+Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuation done) {
+    if (!is_valid(transaction)) return Answer::kInvalid;
+    Decision* decision = find(transaction.timestamp);
+    const bool early = decision != nullptr && decision->early && decision->state == DecisionState::kCommitted;
+    if (decision != nullptr && !early) return repeat(*decision, put, done);
+    if (log_failed) return Answer::kIo;
+    if (decision == nullptr) {
+        if (is_committed_already(transaction)) return Answer::kOk;
+        if (transaction.timestamp <= floor) {
+            counts.refused_old++;
+            return Answer::kTooOld;
+        }
+        if (undecided_count >= options.prepared_max || (log != nullptr && log->is_congested()))
+            return Answer::kBusy;
+    }
+    if (Answer answer = check_conditions(transaction); answer != Answer::kOk) {
+        if (answer == Answer::kConflict) counts.conflicts++;
+        return answer;
+    }
+    if (early) drop(*decision);
+    decision = &create(transaction.timestamp, DecisionState::kPreparing);
+    decision->early = early;
+    decision->put = put;
+    if (Answer answer = insert(transaction, *decision); answer != Answer::kOk) {
+        drop(*decision);
+        // An early commit is not forgotten because its prepare is refused now.
+        if (early) create(transaction.timestamp, DecisionState::kCommitted).early = true;
+        return answer;
+    }
+    counts.prepares++;
+    return log_prepare(*decision, done);
+}
+
+Answer Store::Parts::repeat(Decision& decision, bool put, Continuation done) {
+    switch (decision.state) {
+        case DecisionState::kPreparing:
+            return wait(decision, done);
+        case DecisionState::kPrepared:
+            if (put) commit_now(decision);
+            return Answer::kOk;
+        case DecisionState::kCommitted:
+            return Answer::kOk;
+        case DecisionState::kAborted:
+            return decision.logging ? wait(decision, done) : Answer::kAborted;
+    }
+    return Answer::kInvalid;
+}
+
+// A put leaves no transaction behind once its decision is forgotten or the server restarted; its versions
+// tell.
+bool Store::Parts::is_committed_already(const Transaction& transaction) const {
+    const Item* item = table.find(transaction.writes.front().key);
+    const Version* version = item != nullptr ? table.find(*item, transaction.timestamp) : nullptr;
+    return version != nullptr && version->state == VersionState::kCommitted;
+}
+
+Answer Store::Parts::check_conditions(const Transaction& transaction) const {
+    for (const Write& write : transaction.writes) {
+        const Item* item = table.find(write.key);
+        if (Answer answer = check_condition(write, transaction.timestamp, item); answer != Answer::kOk)
+            return answer;
+    }
+    return Answer::kOk;
+}
+
+// A condition that was found true must stay true until the decision: while a conditional version is undecided
+// nobody else writes that key, and none is accepted while another write of the key is undecided.
+Answer Store::Parts::check_condition(const Write& write, Timestamp timestamp, const Item* item) const {
+    if (item == nullptr) return write.condition == Condition::kIfTimestamp ? Answer::kConflict : Answer::kOk;
+    if (item->conditional > 0) return Answer::kBusy;
+    if (write.condition == Condition::kNone) return Answer::kOk;
+    for (const Version* at = item->newest; at != nullptr && at != item->latest; at = at->older)
+        if (at->state != VersionState::kCommitted) return Answer::kBusy;
+    const Version* latest = item->latest;
+    const bool present = latest != nullptr && !latest->tombstone &&
+                         (latest->expires.is_none() || latest->expires > latest_now);
+    if (write.condition == Condition::kIfAbsent && present) return Answer::kConflict;
+    if (write.condition == Condition::kIfTimestamp && (!present || latest->timestamp != write.expected))
+        return Answer::kConflict;
+    return latest != nullptr && latest->timestamp > timestamp ? Answer::kTooOld : Answer::kOk;
+}
+
+Version* Store::Parts::add_version(Item& item, const RecordView& record) {
+    if (is_heap_full() && !relieve()) return nullptr;
+    if (Version* version = table.add(item, record)) return version;
+    return relieve() ? table.add(item, record) : nullptr;
+}
+
+Answer Store::Parts::insert(const Transaction& transaction, Decision& decision) {
+    decision.participants.assign(reinterpret_cast<const char*>(transaction.participants.data()),
+                                 transaction.participants.size());
+    for (const Write& write : transaction.writes) {
+        Item& item = table.find_or_create(write.key);
+        const bool twice = table.find(item, transaction.timestamp) != nullptr;
+        const RecordView record{.key = write.key,
+                                .metadata = transaction.metadata,
+                                .value = write.value,
+                                .timestamp = transaction.timestamp,
+                                .expires = write.expires,
+                                .tombstone = write.tombstone};
+        Version* version = twice ? nullptr : add_version(item, record);
+        if (version == nullptr) {
+            table.erase_if_empty(item);
+            remove_versions(decision);
+            if (!twice) counts.refused_memory++;
+            return twice ? Answer::kInvalid : Answer::kNoMemory;
+        }
+        version->conditional = write.condition != Condition::kNone;
+        if (version->conditional) item.conditional++;
+        version->sibling = decision.versions;
+        decision.versions = version;
+    }
+    return Answer::kOk;
+}
+
+void Store::Parts::remove_versions(Decision& decision) {
+    while (Version* version = decision.versions) {
+        decision.versions = version->sibling;
+        Item& item = *version->item;
+        table.erase(*version);
+        if (item.newest == nullptr)
+            table.erase_if_empty(item);
+        else
+            table.publish(item);
+    }
+}
+
+Answer Store::Parts::log_prepare(Decision& decision, Continuation done) {
+    if (options.durability == Durability::kMemory) {
+        durable(decision);
+        return Answer::kOk;
+    }
+    LogBatch batch;
+    LoggedTransaction row{.timestamp = decision.timestamp, .participants = decision.participants};
+    for (Version* version = decision.versions; version != nullptr; version = version->sibling) {
+        batch.put_version(version->item->key, version->timestamp, table.record(*version));
+        version->logged = true;
+        row.keys.push_back(version->item->key);
+    }
+    if (decision.put) row = {.timestamp = decision.timestamp, .state = LoggedState::kCommitted};
+    batch.put_transaction(row);
+    decision.ticket = append(std::move(batch), decision.timestamp);
+    if (options.durability == Durability::kAsync) {
+        durable(decision);
+        return Answer::kOk;
+    }
+    decision.logging = true;
+    return wait(decision, done);
+}
+
+// From here on others may see it (S2).
+void Store::Parts::durable(Decision& decision) {
+    decision.logging = false;
+    decision.state = DecisionState::kPrepared;
+    const bool commits = decision.put || decision.early;
+    for (Version* version = decision.versions; version != nullptr; version = version->sibling) {
+        table.set_prepared(*version);
+        if (!commits) table.publish(*version->item);
+    }
+    if (commits) commit_now(decision);
+}
+
+void Store::Parts::commit_now(Decision& decision) {
+    const Nanoseconds now = clock.now();
+    for (Version* version = decision.versions; version != nullptr;) {
+        Version* next = version->sibling;
+        if (!table.commit(*version, now)) counts.commits_lost++;
+        table.publish(*version->item);
+        version = next;
+    }
+    decision.versions = nullptr;
+    counts.commits++;
+    decide(decision, DecisionState::kCommitted);
+    decision.early = false;
+    if (options.durability == Durability::kMemory || decision.put) return;
+    LogBatch batch;
+    batch.put_transaction({.timestamp = decision.timestamp, .state = LoggedState::kCommitted});
+    append(std::move(batch), kNoTimestamp);
+}
+
+Answer Store::Parts::commit(Timestamp timestamp) {
+    if (timestamp.is_none()) return Answer::kInvalid;
+    Decision* decision = find(timestamp);
+    if (decision == nullptr) {
+        if (timestamp <= floor) return Answer::kTooOld;
+        if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
+        create(timestamp, DecisionState::kCommitted).early = true;
+        return Answer::kUnknown;
+    }
+    switch (decision->state) {
+        case DecisionState::kPreparing:
+            return Answer::kBusy;
+        case DecisionState::kPrepared:
+            commit_now(*decision);
+            return Answer::kOk;
+        case DecisionState::kCommitted:
+            return decision->early ? Answer::kUnknown : Answer::kOk;
+        case DecisionState::kAborted:
+            return Answer::kAborted;
+    }
+    return Answer::kInvalid;
+}
+
+// Records the abort; it is answered when it is as durable as a prepare would be.
+Answer Store::Parts::abort_now(Decision& decision, Continuation done) {
+    counts.aborts++;
+    decision.logging = false;
+    if (options.durability == Durability::kMemory) {
+        remove_versions(decision);
+        return Answer::kAborted;
+    }
+    LogBatch batch;
+    for (Version* version = decision.versions; version != nullptr; version = version->sibling)
+        batch.remove_version(version->item->key, version->timestamp);
+    batch.put_transaction({.timestamp = decision.timestamp, .state = LoggedState::kAborted});
+    remove_versions(decision);
+    decision.ticket = append(std::move(batch), decision.timestamp);
+    if (options.durability == Durability::kAsync) return Answer::kAborted;
+    decision.logging = true;
+    return wait(decision, done);
+}
+
+Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
+    if (timestamp.is_none()) return Answer::kInvalid;
+    Decision* decision = find(timestamp);
+    if (decision == nullptr) {
+        if (timestamp <= floor) return Answer::kTooOld;
+        if (log_failed) return Answer::kIo;
+        if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
+        return abort_now(create(timestamp, DecisionState::kAborted), done);
+    }
+    switch (decision->state) {
+        case DecisionState::kPreparing:
+        case DecisionState::kPrepared:
+            if (log_failed) return Answer::kIo;
+            decide(*decision, DecisionState::kAborted);
+            return abort_now(*decision, done);
+        case DecisionState::kCommitted:
+            return Answer::kCommitted;
+        case DecisionState::kAborted:
+            return decision->logging ? wait(*decision, done) : Answer::kAborted;
+    }
+    return Answer::kInvalid;
+}
+
+Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
+    Decision* decision = find(timestamp);
+    if (decision != nullptr) {
+        switch (decision->state) {
+            case DecisionState::kPreparing:
+                return Answer::kBusy;
+            case DecisionState::kPrepared:
+                return Answer::kPrepared;
+            case DecisionState::kCommitted:
+                return Answer::kCommitted;
+            case DecisionState::kAborted:
+                return decision->logging ? wait(*decision, done) : Answer::kAborted;
+        }
+    }
+    if (mutated(Mutation::kTerminationRace)) return Answer::kAborted;  // and a prepare that comes now passes
+    if (timestamp > floor) return abort(timestamp, done);
+    LoggedTransaction row;
+    if (log == nullptr || options.durability == Durability::kMemory) return Answer::kTooOld;
+    Result<bool> found = log->find_transaction(timestamp, row);
+    if (!found || !*found) return Answer::kTooOld;
+    return row.state == LoggedState::kAborted ? Answer::kAborted : Answer::kCommitted;
+}
+
+}  // namespace wss::kv::store

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens between requests: the log's completions, collection by window, expiry, eviction to disk.
+#include <algorithm>
+
+#include "lib/kv/mutation.h"
+#include "lib/kv/store/parts.h"
+
+namespace wss::kv::store {
+namespace {
+
+// Above this share of the arena cold items go to disk; below the second the window is what was asked for
+// again.
+constexpr uint64_t kEvictAbove_percent = 85;
+constexpr uint64_t kRelaxedBelow_percent = 75;
+constexpr uint64_t kWarmBelow_percent = 90;  // fetched values come back to RAM
+constexpr size_t kReliefBudget = 1024;
+constexpr size_t kTrashMax = 512;  // changes of one batch
+
+bool is_above(const Arena& arena, uint64_t percent) {
+    return arena.used() / percent > arena.bytes() / 100;
+}
+
+}  // namespace
+
+uint64_t Store::Parts::append(LogBatch batch, Timestamp of) {
+    const uint64_t ticket = next_ticket++;
+    waiting.push_back({.ticket = ticket, .transaction = of});
+    log->append(std::move(batch), ticket);
+    return ticket;
+}
+
+size_t Store::Parts::poll() noexcept {
+    if (log == nullptr) return 0;
+    completions.clear();
+    completions.swap(fresh_fetches);
+    log->poll(completions);
+    // What runs below may append, which changes `waiting` only, and fetch, which changes `fresh_fetches`
+    // only.
+    for (LogCompletion& completion : completions) {
+        if (!waiting.empty() && waiting.front().ticket == completion.ticket)
+            on_appended(completion);
+        else
+            on_fetched(completion);
+    }
+    return completions.size();
+}
+
+void Store::Parts::on_appended(const LogCompletion& completion) {
+    const Waiting done = std::move(waiting.front());
+    waiting.pop_front();
+    if (completion.code != Code::kOk) {
+        counts.log_failures++;
+        log_failed = true;
+    }
+    if (!done.spilled.empty()) {
+        Item* item = table.find(done.spilled);
+        Version* version = item != nullptr ? table.find(*item, done.version) : nullptr;
+        if (version == nullptr || !version->spilling) return;
+        version->spilling = false;
+        version->logged = completion.code == Code::kOk;
+        return;
+    }
+    if (done.transaction.is_none()) return;
+    Decision* decision = find(done.transaction);
+    if (decision == nullptr || !decision->logging || decision->ticket != completion.ticket) return;
+    if (decision->state == DecisionState::kPreparing) return on_prepare_appended(*decision, completion.code);
+    decision->logging = false;
+    answer_waiting(*decision, completion.code == Code::kOk ? Answer::kAborted : Answer::kIo);
+}
+
+void Store::Parts::on_prepare_appended(Decision& decision, Code code) {
+    if (code == Code::kOk) {
+        durable(decision);
+        return answer_waiting(decision, Answer::kOk);
+    }
+    remove_versions(decision);
+    std::vector<Continuation> all = std::move(decision.waiting);
+    const bool early = decision.early;
+    const Timestamp timestamp = decision.timestamp;
+    drop(decision);
+    if (early) create(timestamp, DecisionState::kCommitted).early = true;
+    for (Continuation done : all) done.run(done.context, Answer::kIo);
+}
+
+void Store::Parts::on_fetched(LogCompletion& completion) {
+    auto at = fetching.find(completion.ticket);
+    if (at == fetching.end()) return;  // forgotten
+    const Fetching fetch = std::move(at->second);
+    fetching.erase(at);
+    counts.fetched++;
+    Found found{.presence = Presence::kGone};
+    Item* item = table.find(fetch.key);
+    Version* version = item != nullptr ? table.find(*item, fetch.timestamp) : nullptr;
+    const Bytes bytes = std::as_bytes(std::span(completion.record));
+    if (version != nullptr && version->is_cold() && completion.code == Code::kOk &&
+        !is_above(table.arena(), kWarmBelow_percent)) {
+        if (table.warm(*version, bytes)) table.publish(*item);
+    }
+    if (version != nullptr) {
+        item->referenced = true;
+        RecordView record;
+        if (!version->is_cold()) {
+            found = {.presence = Presence::kExact, .version = table.view(*version)};
+        } else if (completion.code == Code::kOk && parse_record(bytes, record) && record.key == fetch.key) {
+            found = {.presence = Presence::kExact, .version = record};
+        }
+        found.committed = version->state == VersionState::kCommitted;
+        found.slot = table.slot_of(*item);
+    }
+    if (fetch.done.run != nullptr) fetch.done.run(fetch.done.context, found);
+}
+
+size_t Store::Parts::maintain(Timestamp now, size_t budget) {
+    latest_now = std::max(latest_now, now);
+    table.write_late_records();
+    const bool relaxed = !is_above(table.arena(), kRelaxedBelow_percent) && !is_heap_full();
+    if (relaxed) window = options.window;
+    size_t work = collect(budget) + collect_graves(budget) + expire(now, budget) + forget_decisions(budget);
+    if (is_above(table.arena(), kEvictAbove_percent)) work += evict(budget);
+    flush_trash();
+    return work;
+}
+
+bool Store::Parts::is_pinned(const Version& version) const {
+    const Version* next = version.newer;
+    while (next != nullptr && next->state != VersionState::kCommitted) next = next->newer;
+    return std::any_of(pins.begin(), pins.end(), [&](Timestamp pin) {
+        return version.timestamp <= pin && (next == nullptr || pin < next->timestamp);
+    });
+}
+
+size_t Store::Parts::collect(size_t budget) {
+    const Nanoseconds keep = mutated(Mutation::kNoWindow) ? Nanoseconds{0} : window;
+    const Nanoseconds now = clock.now();
+    size_t done = 0;
+    for (; done < budget; done++) {
+        Version* version = table.retired.front();
+        if (version == nullptr || version->retired_at + keep > now) break;
+        if (is_pinned(*version)) {
+            static_cast<ListNode<RetiredTag>&>(*version).unlink();
+            table.pinned.push_back(*version);
+            continue;
+        }
+        Item& item = *version->item;
+        item.collected = std::max(item.collected, version->timestamp);
+        if (version->logged || version->spilling) trash.remove_version(item.key, version->timestamp);
+        table.erase(*version);
+        table.publish(item);
+        counts.collected++;
+    }
+    if (trash.changes().size() > kTrashMax) flush_trash();
+    return done;
+}
+
+// A deleted key is forgotten when nothing can bring back what was deleted: older prepares are refused.
+size_t Store::Parts::collect_graves(size_t budget) {
+    const Nanoseconds now = clock.now();
+    size_t done = 0;
+    for (; done < budget; done++) {
+        Item* item = table.graves.front();
+        if (item == nullptr || item->grave_at + window > now) break;
+        static_cast<ListNode<GraveTag>&>(*item).unlink();
+        Version* latest = item->latest;
+        if (!latest->tombstone) continue;
+        const bool alone = item->newest == latest && latest->older == nullptr;
+        if (!alone || latest->timestamp > floor) {
+            item->grave_at = now;
+            table.graves.push_back(*item);
+            continue;
+        }
+        if (latest->logged || latest->spilling) trash.remove_version(item->key, latest->timestamp);
+        table.erase(*latest);
+        table.erase_if_empty(*item);
+        counts.collected++;
+    }
+    return done;
+}
+
+size_t Store::Parts::expire(Timestamp now, size_t budget) {
+    size_t done = 0;
+    for (auto at = table.expiring.begin();
+         at != table.expiring.end() && (*at)->expires <= now && done < budget; done++) {
+        Version& version = **at;
+        ++at;  // expire_one() removes it
+        if (expire_one(version)) counts.expired++;
+    }
+    return done;
+}
+
+// The tombstone that the writer asked for, at the time it asked for. Readers compare `expires` themselves, so
+// that being late, or without the memory for it, is harmless.
+bool Store::Parts::expire_one(Version& version) {
+    Item& item = *version.item;
+    if (table.find(item, version.expires) != nullptr)
+        return false;  // an undecided write has just that timestamp
+    const RecordView record{.key = item.key, .timestamp = version.expires, .tombstone = true};
+    Version* tombstone = add_version(item, record);
+    if (tombstone == nullptr) return false;
+    if (options.durability != Durability::kMemory) {
+        LogBatch batch;
+        batch.put_version(item.key, tombstone->timestamp, table.record(*tombstone));
+        tombstone->logged = true;
+        append(std::move(batch), kNoTimestamp);
+    }
+    table.commit(*tombstone, clock.now());
+    table.publish(item);
+    return true;
+}
+
+size_t Store::Parts::forget_decisions(size_t budget) {
+    const Nanoseconds now = clock.now();
+    const Timestamp before = floor;
+    size_t done = 0;
+    for (; done < budget; done++) {
+        Decision* decision = decided.front();
+        if (decision == nullptr || decision->logging || decision->since + options.decision_window > now)
+            break;
+        floor = std::max(floor, decision->timestamp);
+        drop(*decision);
+    }
+    if (floor != before && options.durability != Durability::kMemory) trash.put_floor(floor);
+    return done;
+}
+
+size_t Store::Parts::evict(size_t budget) {
+    if (log == nullptr || log_failed) return 0;
+    const uint64_t before = table.cold_versions;
+    for (size_t looked = 0; looked < budget; looked++) {
+        Item* item = table.warm_items.front();
+        if (item == nullptr) break;
+        static_cast<ListNode<WarmTag>&>(*item).unlink();
+        table.warm_items.push_back(*item);
+        if (!item->referenced) evict_item(*item);
+        item->referenced = false;
+    }
+    counts.evicted += table.cold_versions - before;
+    return table.cold_versions - before;
+}
+
+void Store::Parts::evict_item(Item& item) {
+    for (Version* version = item.newest; version != nullptr; version = version->older) {
+        if (version->state != VersionState::kCommitted || version->is_cold() || version->spilling) continue;
+        if (version->logged) {
+            table.cool(*version);
+            continue;
+        }
+        LogBatch batch;
+        batch.put_version(item.key, version->timestamp, table.record(*version));
+        version->spilling = true;
+        append(std::move(batch), kNoTimestamp);
+        waiting.back().spilled = item.key;
+        waiting.back().version = version->timestamp;
+    }
+    table.publish(item);
+}
+
+bool Store::Parts::relieve() {
+    // Only what takes no items away: the caller holds one.
+    window = options.window_floor;
+    if (collect(kReliefBudget) > 0) return !is_heap_full();
+    return evict(kReliefBudget) + evict(kReliefBudget) > 0 && !is_heap_full();
+}
+
+bool Store::Parts::is_heap_full() const {
+    return table.heap_used() + decisions.size() * sizeof(Decision) > options.heap_limit;
+}
+
+void Store::Parts::flush_trash() {
+    if (trash.empty()) return;
+    LogBatch batch;
+    std::swap(batch, trash);
+    if (log != nullptr && !log_failed) append(std::move(batch), kNoTimestamp);
+}
+
+void Store::Parts::unpin(Timestamp timestamp) {
+    auto at = std::find(pins.begin(), pins.end(), timestamp);
+    if (at != pins.end()) pins.erase(at);
+    // They have waited long enough already: in front.
+    while (Version* version = table.pinned.pop_front()) table.retired.push_front(*version);
+}
+
+}  // namespace wss::kv::store

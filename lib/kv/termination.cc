@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cooperative termination: what becomes of a transaction whose client prepared it and was not heard of again.
+//
+// The participants are asked. Any that has committed: commit. Any that has aborted, or never prepared (asking
+// it makes it refuse for ever): abort. All prepared: commit, as the client might have. One that cannot be
+// reached: wait; readers do not, that is RAMP's point.
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/kv/placement.h"
+#include "lib/kv/service_peer.h"
+
+namespace wss::kv {
+
+namespace {
+
+constexpr Nanoseconds kTerminationTick = from_ms(50);
+constexpr size_t kTerminationsMax = 256;
+// After a restart: how long clients wait for partitions that cannot be asked.
+constexpr Nanoseconds kRecoveryLimit = from_s(10);
+
+}  // namespace
+
+void Service::terminate_overdue() {
+    Nanoseconds now = reactor_.now();
+    if (now - last_termination_ < kTerminationTick) return;
+    last_termination_ = now;
+    // What a restart found prepared is decided before clients are served.
+    Nanoseconds age = ready_ ? options_.terminate_after : Nanoseconds{0};
+    auto overdue = store_->overdue(age, kTerminationsMax);
+    if (!ready_ && (overdue.empty() || now - started_ > kRecoveryLimit)) {
+        if (!overdue.empty())
+            log::warning(
+                "key-value partition {}: serving with undecided transactions: their other partitions "
+                "cannot be reached",
+                options_.partition);
+        ready_ = true;
+    }
+    counters_.terminations_waiting = overdue.size();
+    std::vector<std::pair<Timestamp, std::vector<std::byte>>> jobs;
+    for (const store::Overdue& one : overdue)
+        if (!terminations_.contains(one.timestamp.value) && terminations_.size() < kTerminationsMax)
+            terminate(one);
+}
+
+void Service::terminate(const store::Overdue& overdue) {
+    auto made = std::make_unique<Termination>();
+    Termination& job = *made;
+    job.service = this;
+    job.timestamp = overdue.timestamp;
+    terminations_[job.timestamp.value] = std::move(made);
+    job.building = true;
+    for (size_t i = 0; i + 1 < overdue.participants.size(); i += 2) {
+        uint32_t partition = wire::get16(overdue.participants.data() + i);
+        if (partition == options_.partition) continue;
+        if (!ask_participant(job, partition)) job.unsure = true;
+    }
+    job.building = false;
+    if (job.outstanding == 0) termination_over(job);
+}
+
+Link* Service::link_to(uint32_t partition) {
+    if (partition >= links_.size()) return nullptr;
+    auto& link = links_[partition];
+    if (link) return link.get();
+    auto address = fabric::Address::parse(options_.partitions[partition], kDefaultPort);
+    if (!address) return nullptr;
+    // Over the fabric that fits the address; partitions that listen on several name one in the map.
+    std::string_view wanted = address->scheme == fabric::Scheme::kRdma  ? "verbs"
+                              : address->scheme == fabric::Scheme::kTcp ? "tcp"
+                              : address->scheme == fabric::Scheme::kShm ? "shm"
+                                                                        : "sim";
+    for (auto& lane : lanes_)
+        if (lane->fabric().caps().name == wanted) {
+            Link::Options options{.address = *address, .partition = partition};
+            options.epoch = map_epoch(static_cast<uint32_t>(options_.partitions.size()));
+            link = std::make_unique<Link>(*lane, std::move(options), *this);
+            link->start();
+            return link.get();
+        }
+    return nullptr;
+}
+
+bool Service::ask_participant(Termination& job, uint32_t partition) {
+    Link* link = link_to(partition);
+    if (link == nullptr) return false;
+    auto ask = std::make_unique<Termination::Ask>();
+    ask->partition = partition;
+    ask->job = &job;
+    ask->call.done = &Service::participant_answered;
+    ask->call.context = ask.get();
+    wire::KvDecision decision{.timestamp = job.timestamp.value};
+    if (!link->call(ask->call, wire::KvKind::kCheck, 0, decision)) return false;
+    job.asks.push_back(std::move(ask));
+    ++job.outstanding;
+    return true;
+}
+
+void Service::participant_answered(Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
+    auto& ask = *static_cast<Termination::Ask*>(call.context);
+    Termination& job = *ask.job;
+    wire::KvStatus status = header != nullptr ? header->status : wire::KvStatus::kNotReady;
+    if (status == wire::KvStatus::kCommitted)
+        job.committed = true;
+    else if (status == wire::KvStatus::kAborted)
+        job.aborted = true;
+    else if (status != wire::KvStatus::kPrepared)
+        job.unsure = true;
+    if (--job.outstanding == 0 && !job.building) job.service->termination_over(job);
+}
+
+void Service::termination_over(Termination& job) {
+    Timestamp timestamp = job.timestamp;
+    if (job.committed || (!job.aborted && !job.unsure)) {
+        if (store_->commit(timestamp) == store::Answer::kOk) ++counters_.terminated_commit;
+    } else if (job.aborted) {
+        ++counters_.terminated_abort;
+        store_->abort(timestamp, {});
+    }
+    terminations_.erase(timestamp.value);
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Java's property files, as YCSB's workloads are written: `key=value`, `key: value` or `key value`, comments
+// by # or !, a backslash at the end of a line continues it, \t \n \r \f \uXXXX and \<any> inside.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+
+namespace wss::kv::ycsb {
+
+class Properties {
+  public:
+    // Adds what the text says; later values replace earlier ones. `name` is for error messages.
+    Status read_text(std::string_view text, const std::string& name);
+    Status read_file(const std::string& path);
+    // "key=value", as of `-p`.
+    Status set(std::string_view assignment);
+    void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
+
+    bool has(const std::string& key) const { return values_.contains(key); }
+    std::string text(const std::string& key, const std::string& otherwise) const;
+    Result<uint64_t> number(const std::string& key, uint64_t otherwise) const;
+    Result<double> real(const std::string& key, double otherwise) const;
+    Result<bool> flag(const std::string& key, bool otherwise) const;
+    const std::map<std::string, std::string>& all() const { return values_; }
+
+  private:
+    std::map<std::string, std::string> values_;
+};
+
+}  // namespace wss::kv::ycsb

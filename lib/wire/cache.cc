@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/wire/cache.h"
+
+#include <algorithm>
+
+#include "lib/wire/srp_bytes.h"
+#include "lib/wire/text.h"
+
+namespace wss::wire {
+
+using detail::load;
+using detail::store;
+using detail::swap;
+
+bool same_token(const CacheToken& a, const CacheToken& b) noexcept {
+    // Volatile: the compiler may not stop at the first difference.
+    volatile uint8_t difference = 0;
+    for (size_t i = 0; i < a.size(); ++i)
+        difference = static_cast<uint8_t>(difference | std::to_integer<uint8_t>(a[i] ^ b[i]));
+    return difference == 0;
+}
+
+// ---- Connect data ----------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t kJoinBytes = 48;
+constexpr size_t kWelcomeBytes = 32;
+constexpr uint8_t kWelcomeKeep = 1;
+
+ParseError check_head(Bytes data, size_t bytes, uint8_t kind) {
+    if (data.size() < bytes) return ParseError::kTooShort;
+    if (get32(data.data()) != WSS_CACHE_MAGIC) return ParseError::kOpcode;
+    if (get8(data.data() + 4) != WSS_CACHE_VERSION) return ParseError::kFormat;
+    return get8(data.data() + 5) == kind ? ParseError::kNone : ParseError::kOpcode;
+}
+
+void put_connect_head(MutableBytes out, size_t bytes, uint8_t kind) {
+    std::fill_n(out.begin(), bytes, std::byte{0});
+    put32(out.data(), WSS_CACHE_MAGIC);
+    put8(out.data() + 4, WSS_CACHE_VERSION);
+    put8(out.data() + 5, kind);
+}
+
+}  // namespace
+
+ParseError parse_cache_join(Bytes data, CacheJoin& out) {
+    if (auto error = check_head(data, kJoinBytes, WSS_CACHE_LOGIN_JOIN); error != ParseError::kNone)
+        return error;
+    out = {.engine = get64(data.data() + 8),
+           .memory = get64(data.data() + 16),
+           .incarnation = get32(data.data() + 24),
+           .storage = get64(data.data() + 32)};
+    return out.engine == 0 ? ParseError::kContradiction : ParseError::kNone;
+}
+
+size_t encode_cache_join(const CacheJoin& join, MutableBytes out) {
+    if (out.size() < kJoinBytes) return 0;
+    put_connect_head(out, kJoinBytes, WSS_CACHE_LOGIN_JOIN);
+    put64(out.data() + 8, join.engine);
+    put64(out.data() + 16, join.memory);
+    put32(out.data() + 24, join.incarnation);
+    put64(out.data() + 32, join.storage);
+    return kJoinBytes;
+}
+
+ParseError parse_cache_welcome(Bytes data, CacheWelcome& out) {
+    if (auto error = check_head(data, kWelcomeBytes, WSS_CACHE_LOGIN_JOIN); error != ParseError::kNone)
+        return error;
+    out = {.storage = get64(data.data() + 8),
+           .incarnation = get32(data.data() + 16),
+           .line_bytes = get32(data.data() + 20),
+           .operations = get32(data.data() + 24),
+           .keep = (get8(data.data() + 6) & kWelcomeKeep) != 0};
+    const bool whole_pages = out.line_bytes >= 4096 && (out.line_bytes & (out.line_bytes - 1)) == 0;
+    const bool fits = out.line_bytes <= 256 * 1024 && out.operations > 0;
+    return whole_pages && fits && out.operations <= kCacheOperationsMax ? ParseError::kNone
+                                                                        : ParseError::kContradiction;
+}
+
+size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out) {
+    if (out.size() < kWelcomeBytes) return 0;
+    put_connect_head(out, kWelcomeBytes, WSS_CACHE_LOGIN_JOIN);
+    put8(out.data() + 6, welcome.keep ? kWelcomeKeep : 0);
+    put64(out.data() + 8, welcome.storage);
+    put32(out.data() + 16, welcome.incarnation);
+    put32(out.data() + 20, welcome.line_bytes);
+    put32(out.data() + 24, welcome.operations);
+    return kWelcomeBytes;
+}
+
+ParseError parse_cache_login(Bytes data, CacheLogin& out) {
+    wss_cache_login raw;
+    if (auto error = check_head(data, sizeof raw, WSS_CACHE_LOGIN_CLIENT); error != ParseError::kNone)
+        return error;
+    if (!load(data, raw)) return ParseError::kTooShort;
+    out.handle = swap(uint64_t{raw.handle});
+    std::memcpy(out.token.data(), raw.token, out.token.size());
+    return out.handle == kStorageHandle ? ParseError::kContradiction : ParseError::kNone;
+}
+
+size_t encode_cache_login(const CacheLogin& login, MutableBytes out) {
+    wss_cache_login raw{};
+    raw.magic = swap(uint32_t{WSS_CACHE_MAGIC});
+    raw.version = WSS_CACHE_VERSION;
+    raw.kind = WSS_CACHE_LOGIN_CLIENT;
+    raw.handle = swap(login.handle);
+    std::memcpy(raw.token, login.token.data(), login.token.size());
+    return store(raw, out);
+}
+
+// ---- Records ---------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t kMoveBytes = 48;  // without the header
+constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8;
+constexpr size_t kHandleBytes = 8, kGrantBytes = 8 + WSS_CACHE_TOKEN_BYTES;
+constexpr size_t kSlotBytes = 8;
+
+std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, MutableBytes out) {
+    const size_t length = kRecordHead + body;
+    if (out.size() < length) return nullptr;
+    std::fill_n(out.begin(), length, std::byte{0});
+    put8(out.data(), static_cast<uint8_t>(type));
+    put8(out.data() + 1, flags);
+    put16(out.data() + 2, static_cast<uint16_t>(length));
+    put32(out.data() + 4, id);
+    return out.data() + kRecordHead;
+}
+
+}  // namespace
+
+ParseError next_record(Bytes& message, Record& out) {
+    if (message.size() < kRecordHead) return ParseError::kTooShort;
+    const size_t length = get16(message.data() + 2);
+    if (length < kRecordHead || length % 8 != 0 || length > message.size()) return ParseError::kOutOfBounds;
+    out = {.type = static_cast<RecordType>(get8(message.data())),
+           .flags = get8(message.data() + 1),
+           .id = get32(message.data() + 4),
+           .body = message.subspan(kRecordHead, length - kRecordHead)};
+    message = message.subspan(length);
+    return ParseError::kNone;
+}
+
+size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out) {
+    const size_t body = kMoveBytes + (move.has_header ? kCacheHeaderBytes : 0);
+    const uint8_t flags =
+        static_cast<uint8_t>((move.to_peer ? kToPeer : 0) | (move.immediate ? kImmediate : 0) |
+                             (move.has_header ? kHasHeader : 0) | (move.atomic ? kAtomic : 0));
+    std::byte* at = put_head(RecordType::kMove, flags, id, body, out);
+    if (at == nullptr) return 0;
+    put64(at, move.handle);
+    put32(at + 8, move.slot);
+    put32(at + 12, move.offset);
+    put32(at + 16, move.length);
+    put32(at + 20, move.immediate_value);
+    put64(at + 24, move.remote.address);
+    put32(at + 32, move.remote.rkey);
+    if (move.has_header) std::memcpy(at + kMoveBytes, move.header.data(), kCacheHeaderBytes);
+    return kRecordHead + body;
+}
+
+ParseError parse_move(const Record& record, CacheMove& out) {
+    if (record.type != RecordType::kMove) return ParseError::kOpcode;
+    out.to_peer = record.flags & kToPeer;
+    out.immediate = record.flags & kImmediate;
+    out.has_header = record.flags & kHasHeader;
+    out.atomic = record.flags & kAtomic;
+    if (record.body.size() != kMoveBytes + (out.has_header ? kCacheHeaderBytes : 0))
+        return ParseError::kOutOfBounds;
+    const std::byte* at = record.body.data();
+    out.handle = get64(at);
+    out.slot = get32(at + 8);
+    out.offset = get32(at + 12);
+    out.length = get32(at + 16);
+    out.immediate_value = get32(at + 20);
+    out.remote = {get64(at + 24), get32(at + 32), out.length};
+    if (out.has_header) std::memcpy(out.header.data(), at + kMoveBytes, kCacheHeaderBytes);
+    if (out.length == 0) return ParseError::kContradiction;
+    if (out.to_peer ? out.has_header || out.atomic : out.immediate) return ParseError::kContradiction;
+    if (out.remote.address > UINT64_MAX - out.length) return ParseError::kAddressWraps;
+    return ParseError::kNone;
+}
+
+size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out) {
+    std::byte* at = put_head(type, 0, id, kSlotBytes + kCacheHeaderBytes, out);
+    if (at == nullptr) return 0;
+    put32(at, header.slot);
+    std::memcpy(at + kSlotBytes, header.header.data(), kCacheHeaderBytes);
+    return kRecordHead + kSlotBytes + kCacheHeaderBytes;
+}
+
+ParseError parse_header(const Record& record, CacheHeader& out) {
+    if (record.body.size() != kSlotBytes + kCacheHeaderBytes) return ParseError::kOutOfBounds;
+    out.slot = get32(record.body.data());
+    std::memcpy(out.header.data(), record.body.data() + kSlotBytes, kCacheHeaderBytes);
+    return ParseError::kNone;
+}
+
+size_t put_slot(RecordType type, uint32_t id, uint32_t slot, MutableBytes out) {
+    std::byte* at = put_head(type, 0, id, kSlotBytes, out);
+    if (at == nullptr) return 0;
+    put32(at, slot);
+    return kRecordHead + kSlotBytes;
+}
+
+ParseError parse_slot(const Record& record, uint32_t& out) {
+    if (record.body.size() != kSlotBytes) return ParseError::kOutOfBounds;
+    out = get32(record.body.data());
+    return ParseError::kNone;
+}
+
+size_t put_grant(const CacheLogin& login, MutableBytes out) {
+    std::byte* at = put_head(RecordType::kGrant, 0, 0, kGrantBytes, out);
+    if (at == nullptr) return 0;
+    put64(at, login.handle);
+    std::memcpy(at + 8, login.token.data(), login.token.size());
+    return kRecordHead + kGrantBytes;
+}
+
+ParseError parse_grant(const Record& record, CacheLogin& out) {
+    if (record.body.size() != kGrantBytes) return ParseError::kOutOfBounds;
+    out.handle = get64(record.body.data());
+    std::memcpy(out.token.data(), record.body.data() + 8, out.token.size());
+    return out.handle == kStorageHandle ? ParseError::kContradiction : ParseError::kNone;
+}
+
+size_t put_handle(RecordType type, uint64_t handle, MutableBytes out) {
+    std::byte* at = put_head(type, 0, 0, kHandleBytes, out);
+    if (at == nullptr) return 0;
+    put64(at, handle);
+    return kRecordHead + kHandleBytes;
+}
+
+ParseError parse_handle(const Record& record, uint64_t& out) {
+    if (record.body.size() != kHandleBytes) return ParseError::kOutOfBounds;
+    out = get64(record.body.data());
+    return ParseError::kNone;
+}
+
+size_t put_plain(RecordType type, uint8_t flags, uint32_t id, MutableBytes out) {
+    return put_head(type, flags, id, 0, out) == nullptr ? 0 : kRecordHead;
+}
+
+size_t put_text(RecordType type, std::string_view text, MutableBytes out) {
+    if (text.size() >= WSS_CACHE_URI_MAX) return 0;
+    const size_t body = (text.size() + 7) / 8 * 8;
+    std::byte* at = put_head(type, 0, 0, body, out);
+    if (at == nullptr) return 0;
+    std::memcpy(at, text.data(), text.size());
+    return kRecordHead + body;
+}
+
+ParseError parse_text(const Record& record, std::string& out) {
+    if (record.body.size() > WSS_CACHE_URI_MAX) return ParseError::kOutOfBounds;
+    std::array<char, WSS_CACHE_URI_MAX> text{};
+    std::string_view raw{reinterpret_cast<const char*>(record.body.data()), record.body.size()};
+    out.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
+    return ParseError::kNone;
+}
+
+// ---- SE → initiator --------------------------------------------------------------------------------------
+
+bool CacheEngineNotice::set_uri(std::string_view text) noexcept {
+    if (text.size() >= uri.size()) return false;
+    uri.fill('\0');
+    std::ranges::copy(text, uri.begin());
+    return true;
+}
+
+ParseError parse_cache_engine(Bytes message, CacheEngineNotice& out) {
+    wss_srp_cache_engine raw;
+    if (!load(message, raw)) return ParseError::kTooShort;
+    if (raw.opcode != WSS_SRP_CACHE_ENGINE) return ParseError::kOpcode;
+    if (raw.event != WSS_SRP_CACHE_ENGINE_ADDED && raw.event != WSS_SRP_CACHE_ENGINE_REMOVED)
+        return ParseError::kFormat;
+    out.added = raw.event == WSS_SRP_CACHE_ENGINE_ADDED;
+    out.index = swap(uint16_t{raw.index});
+    if (out.index >= WSS_CACHE_ENGINES_MAX) return ParseError::kTooMany;
+    out.handle = swap(uint64_t{raw.handle});
+    std::memcpy(out.token.data(), raw.token, out.token.size());
+    out.uri.fill('\0');
+    copy_printable({raw.uri, sizeof raw.uri}, {out.uri.data(), out.uri.size() - 1});
+    return ParseError::kNone;
+}
+
+size_t encode_cache_engine(const CacheEngineNotice& notice, MutableBytes out) {
+    wss_srp_cache_engine raw{};
+    raw.opcode = WSS_SRP_CACHE_ENGINE;
+    raw.event = notice.added ? WSS_SRP_CACHE_ENGINE_ADDED : WSS_SRP_CACHE_ENGINE_REMOVED;
+    raw.index = swap(notice.index);
+    raw.handle = swap(notice.handle);
+    std::memcpy(raw.token, notice.token.data(), notice.token.size());
+    std::ranges::copy(notice.uri, raw.uri);
+    return store(raw, out);
+}
+
+ParseError parse_do_again(Bytes message, DoAgain& out) {
+    wss_srp_do_again raw;
+    if (!load(message, raw)) return ParseError::kTooShort;
+    if (raw.opcode != WSS_SRP_DO_AGAIN) return ParseError::kOpcode;
+    out = {raw.tag, swap(uint32_t{raw.engine})};
+    return out.engine > WSS_CACHE_ENGINES_MAX ? ParseError::kTooMany : ParseError::kNone;
+}
+
+size_t encode_do_again(const DoAgain& again, MutableBytes out) {
+    wss_srp_do_again raw{};
+    raw.opcode = WSS_SRP_DO_AGAIN;
+    raw.engine = swap(again.engine);
+    raw.tag = again.tag;
+    return store(raw, out);
+}
+
+}  // namespace wss::wire

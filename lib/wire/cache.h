@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages of the distributed cache: bytes from the wire ↔ values that were checked.
+//
+// Three conversations (Documentation/protocol.md §5.6, §8):
+//   storage engine (SE) ↔ cache engine (CE): connect data, then messages of *records* both ways
+//   initiator → CE: connect data; after that the CE moves data and the initiator only listens
+//   SE → initiator: two messages beside SRP's (CacheEngineNotice, DoAgain)
+//
+// A message is a row of records; each begins with eight bytes {type, flags, length of the whole record, id}
+// and is a multiple of eight bytes long. Integers are big-endian.
+//
+// The rules W1 to W5 of srp.h hold here too.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "lib/wire/endian.h"
+#include "lib/wire/srp.h"
+
+namespace wss::wire {
+
+using CacheToken = std::array<std::byte, WSS_CACHE_TOKEN_BYTES>;
+
+// Whether two tokens are equal, in a time that does not tell where they differ.
+bool same_token(const CacheToken& a, const CacheToken& b) noexcept;
+
+// ---- Connect data ----------------------------------------------------------------------------------------
+
+// CE → SE.
+struct CacheJoin {
+    uint64_t engine = 0;       // the engine's name for the life of its process
+    uint64_t memory = 0;       // bytes it lends
+    uint32_t incarnation = 0;  // of its contents, as given by the last CacheWelcome; 0: it holds nothing
+    uint64_t storage = 0;      // whose contents they are
+    bool operator==(const CacheJoin&) const = default;
+};
+ParseError parse_cache_join(Bytes data, CacheJoin& out);
+size_t encode_cache_join(const CacheJoin& join, MutableBytes out);
+
+// SE → CE, with the accept.
+struct CacheWelcome {
+    uint64_t storage = 0;      // the SE's name for life
+    uint32_t incarnation = 0;  // of the contents from now on, unless they are kept
+    uint32_t line_bytes = 0;
+    uint32_t operations = 0;  // ids of operations are below
+    bool keep = false;        // the contents count: send the inventory. Else: forget them
+    bool operator==(const CacheWelcome&) const = default;
+};
+ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
+size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out);
+
+// Initiator → CE.
+struct CacheLogin {
+    uint64_t handle = 0;
+    CacheToken token{};
+};
+ParseError parse_cache_login(Bytes data, CacheLogin& out);
+size_t encode_cache_login(const CacheLogin& login, MutableBytes out);
+
+// ---- Records ---------------------------------------------------------------------------------------------
+
+constexpr size_t kRecordHead = 8;
+constexpr size_t kCacheMessageMax = 4096;  // bytes of one message of records
+constexpr size_t kCacheHeaderBytes = 64;   // of a line, see lib/cache/header.h; opaque here
+constexpr uint32_t kCacheOperationsMax = 4096;
+constexpr uint64_t kStorageHandle = 0;  // as `handle`: the SE itself
+
+enum class RecordType : uint8_t {
+    // SE → CE; answered by kDone with the same id
+    kMove = 1,  // CacheMove
+    kHeader,    // CacheHeader: store it, or erase
+    kWipe,      // CacheSlot: zero the contents, erase the header
+    // SE → CE; not answered
+    kGrant,    // CacheLogin: this client may connect
+    kRevoke,   // CacheHandle: it may no more
+    kPing,     // answered by kPong
+    kGoodbye,  // the CE may leave: nothing of it is needed any more
+    // CE → SE
+    kDone = 32,     // id, status in flags
+    kAttached,      // CacheHandle: the client is connected
+    kDetached,      // CacheHandle: it is not any more; all its operations were answered before
+    kItem,          // CacheHeader: a slot that is not empty
+    kInventoryEnd,  // that were all
+    kAddress,       // text: where clients connect
+    kReady,         // all addresses were said
+    kLeave,         // the CE wants to leave: drain it
+    kPong,
+};
+
+// How an operation ended.
+enum class CacheStatus : uint8_t {
+    kOk = 0,
+    kNoClient,  // the client is not connected, or was lost meanwhile
+    kFailed,    // the fabric refused
+    kRefused,   // slot, range or peer do not exist
+};
+
+struct Record {
+    RecordType type = RecordType::kPing;
+    uint8_t flags = 0;
+    uint32_t id = 0;
+    Bytes body;
+};
+// Takes the next record off `message`. kTooShort, kOutOfBounds: the message is not one of ours.
+ParseError next_record(Bytes& message, Record& out);
+
+// Moves bytes between a slot and a peer's memory.
+struct CacheMove {
+    bool to_peer = true;      // else from it
+    bool immediate = false;   // to_peer: the last byte comes with `immediate_value`
+    bool has_header = false;  // from a peer: `header` is stored when the bytes are in the slot
+    bool atomic = false;      // from a peer: the slot changes when all bytes have come, or not at all
+    uint64_t handle = kStorageHandle;
+    uint32_t slot = 0;
+    uint32_t offset = 0;
+    uint32_t length = 0;
+    uint32_t immediate_value = 0;
+    RemoteBuffer remote;  // its length is `length`
+    std::array<std::byte, kCacheHeaderBytes> header{};
+};
+struct CacheHeader {
+    uint32_t slot = 0;
+    std::array<std::byte, kCacheHeaderBytes> header{};
+};
+
+// Each writes one record and returns its length; 0: no room.
+size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out);
+size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out);
+size_t put_slot(RecordType type, uint32_t id, uint32_t slot, MutableBytes out);
+size_t put_grant(const CacheLogin& login, MutableBytes out);
+size_t put_handle(RecordType type, uint64_t handle, MutableBytes out);
+size_t put_plain(RecordType type, uint8_t flags, uint32_t id, MutableBytes out);
+size_t put_text(RecordType type, std::string_view text, MutableBytes out);
+
+ParseError parse_move(const Record& record, CacheMove& out);
+ParseError parse_header(const Record& record, CacheHeader& out);
+ParseError parse_slot(const Record& record, uint32_t& out);
+ParseError parse_grant(const Record& record, CacheLogin& out);
+ParseError parse_handle(const Record& record, uint64_t& out);
+// Printable, at most WSS_CACHE_URI_MAX - 1 bytes.
+ParseError parse_text(const Record& record, std::string& out);
+
+// ---- SE → initiator --------------------------------------------------------------------------------------
+
+struct CacheEngineNotice {
+    bool added = true;
+    uint16_t index = 0;
+    uint64_t handle = 0;
+    CacheToken token{};
+    std::array<char, WSS_CACHE_URI_MAX> uri{};  // zero-terminated
+    std::string_view uri_text() const { return uri.data(); }
+    bool set_uri(std::string_view text) noexcept;
+};
+ParseError parse_cache_engine(Bytes message, CacheEngineNotice& out);
+size_t encode_cache_engine(const CacheEngineNotice& notice, MutableBytes out);
+
+struct DoAgain {
+    uint64_t tag = 0;
+    uint32_t engine = 0;  // WSS_CACHE_ENGINES_MAX: all
+};
+ParseError parse_do_again(Bytes message, DoAgain& out);
+size_t encode_do_again(const DoAgain& again, MutableBytes out);
+
+}  // namespace wss::wire

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands for volumes that the cache knows: reads, writes and flushes go through se::Cache; what it does not
+// understand (discards, COMPARE AND WRITE, VERIFY, ...) freezes its part of the volume and goes to real
+// storage.
+//
+// While the cache has a request its state is kStorage. It comes back by need_buffer(), answered() or ended().
+#include <algorithm>
+#include <cstring>
+
+#include "target/block/channel.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+using Kind = scsi::Action::Kind;
+
+static Request& request_of(se::Work& work) {
+    return *static_cast<Request*>(work.cookie);
+}
+
+bool Channel::is_cached(const Request& request) const noexcept {
+    return request.unit != nullptr && request.unit->cached != nullptr && request.unit->cached->known;
+}
+
+bool Channel::take_back(Request& request) noexcept {
+    --busy_;
+    if (running()) return true;
+    release(request);
+    if (dead()) lane_.channel_died();
+    return false;
+}
+
+// ---- Flush, and what freezes -----------------------------------------------------------------------------
+
+void Channel::cached_flush(Request& request) noexcept {
+    request.state = State::kStorage;
+    ++busy_;
+    worker_.service().cache()->flush(*request.unit->cached, [this, &request](int error) {
+        if (!take_back(request)) return;
+        if (request.aborted) return respond(request);
+        if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
+        request.io.op = io::Op::kFlush;
+        request.io.error = error;
+        request.io.offset = request.io.done_bytes = 0;
+        storage_failed(request);
+    });
+}
+
+// The bytes that the command may change; VERIFY changes none.
+static ByteRange frozen_range(const Request& request) {
+    if (request.action.kind == Kind::kVerify) return {};
+    const uint64_t block = request.unit_block();
+    if (request.action.kind != Kind::kUnmap)
+        return {request.action.lba * block, (request.action.lba + request.action.blocks) * block};
+    ByteRange hull{UINT64_MAX, 0};
+    scsi::UnmapList list;
+    wire::Sense sense;
+    if (!scsi::parse_unmap_list({request.data, request.action.data_out_length}, request.unit->device, list,
+                                sense))
+        return {};
+    for (uint32_t i = 0; i < list.count(); ++i) {
+        const wire::BlockRange range = list.range(i);
+        if (range.blocks == 0) continue;
+        hull.begin = std::min(hull.begin, range.lba * block);
+        hull.end = std::max(hull.end, (range.lba + range.blocks) * block);
+    }
+    return hull.begin < hull.end ? hull : ByteRange{};
+}
+
+// True: the request waits and comes back to data_ready().
+bool Channel::freeze_first(Request& request) noexcept {
+    const Kind kind = request.action.kind;
+    const bool strange = kind == Kind::kUnmap || kind == Kind::kWriteSame || kind == Kind::kCompareAndWrite ||
+                         kind == Kind::kVerify;
+    if (!strange || request.froze) return false;
+    const ByteRange range = frozen_range(request);
+    request.state = State::kStorage;
+    request.froze = true;
+    ++busy_;
+    worker_.service().cache()->freeze(*request.unit->cached, range.begin, range.end - range.begin,
+                                      [this, &request](int error) {
+                                          if (!take_back(request)) return;
+                                          if (request.aborted) return respond(request);
+                                          if (error == 0) return data_ready(request);
+                                          request.io.op = io::Op::kWrite;
+                                          request.io.error = error;
+                                          request.io.offset = request.io.done_bytes = 0;
+                                          storage_failed(request);
+                                      });
+    return true;
+}
+
+// ---- Reads and writes ------------------------------------------------------------------------------------
+
+void Channel::cached_io(Request& request) noexcept {
+    se::Cache& cache = *worker_.service().cache();
+    const bool write = request.action.kind == Kind::kWrite;
+    const wire::DataBuffer& data = write ? request.command.out : request.command.in;
+    const uint32_t length =
+        write ? request.action.data_out_length : std::min(request.action.data_in_length, data.length);
+    const auto block = static_cast<uint32_t>(request.unit_block());
+    se::Work* work = length == 0 ? nullptr : cache.take_work();
+    if (work == nullptr) {
+        if (length == 0) return respond_good(request);
+        request.status = wire::kBusy;
+        return respond(request);
+    }
+    work->owner = this;
+    work->cookie = &request;
+    work->volume = request.unit->cached;
+    work->is_write = write;
+    work->fua = write && request.action.fua;
+    work->offset = request.action.lba * request.unit_block();
+    work->length = (length + block - 1) / block * block;
+    work->tag = static_cast<uint16_t>(request.command.tag);
+    // An engine moves all of the client's buffer, in one stretch, or none of it.
+    if (data.count == 1 && data.length == work->length && terms_.cache()) {
+        work->remote = data.descriptor(0);
+        work->client = cache_client_;
+    }
+    volume::Counters& counters = request.unit->open->counters();
+    volume::Counters::add(write ? counters.writes : counters.reads);
+    volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, work->length);
+    request.work = work;
+    request.state = State::kStorage;
+    ++busy_;
+    cache.begin(*work);
+}
+
+void Channel::need_buffer(se::Work& work) noexcept {
+    Request& request = request_of(work);
+    if (!running() || request.aborted) return worker_.service().cache()->buffer_failed(work);
+    --busy_;
+    if (obtain(request, work.length, false)) cached_buffer(request);
+}
+
+void Channel::cached_buffer(Request& request) noexcept {
+    if (!request.work->is_write) return cached_data_here(request);
+    if (request.command.out.kind != wire::DataBuffer::Kind::kImmediate)
+        return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
+    std::memcpy(request.data, request.command.immediate.data(), request.action.data_out_length);
+    counters_.immediate.add();
+    counters_.written_bytes.add(request.action.data_out_length);
+    cached_data_here(request);
+}
+
+// The buffer is the work's from now on: a fill may outlive the request.
+void Channel::cached_data_here(Request& request) noexcept {
+    se::Work& work = *request.work;
+    work.buffer_home = &lane_;
+    work.buffer_bytes = std::exchange(request.buffer_bytes, 0);
+    request.state = State::kStorage;
+    ++busy_;
+    worker_.service().cache()->buffer_ready(work, request.data, *lane_.cache_regions());
+}
+
+// The initiator has its credit when the engines answer, which it may use before we hear of that.
+void Channel::delegated(se::Work& work) noexcept {
+    counters_.read_bytes.add(work.length);
+    ++credits_;
+    counters_.delegated.add();
+}
+
+void Channel::answered(se::Work& work) noexcept {
+    Request& request = request_of(work);
+    if (take_back(request)) recycle(request);
+}
+
+void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
+    if (work.cookie == nullptr) return worker_.service().cache()->release(work);
+    Request& request = request_of(work);
+    if (!take_back(request)) return;
+    if (request.aborted) return respond(request);
+    switch (ending.kind) {
+        case se::Ending::Kind::kGood:
+            request.data = work.buffer;
+            if (work.is_write) {
+                request.out_taken = request.action.data_out_length;
+                // Moved by engines.
+                if (work.buffer == nullptr) counters_.written_bytes.add(work.length);
+            } else {
+                request.in_given = request.action.data_in_length;
+            }
+            return respond_good(request);
+        case se::Ending::Kind::kStorageFailed:
+            request.io.op = ending.io_op;
+            request.io.error = ending.error;
+            request.io.offset = ending.offset;
+            request.io.done_bytes = 0;
+            return storage_failed(request);
+        case se::Ending::Kind::kBusy:
+            request.status = wire::kBusy;
+            return respond(request);
+        case se::Ending::Kind::kDoAgain:
+            // The initiator takes its credit with this, which we counted when the read was delegated.
+            request.state = State::kSending;
+            return send_ready(request,
+                              wire::encode_do_again({.tag = request.command.tag, .engine = ending.engine},
+                                                    {request.slot + kSlotAnswer, kSlotAnswerBytes}));
+    }
+}
+
+// At the end of the request.
+void Channel::leave_cache(Request& request) noexcept {
+    if (std::exchange(request.froze, false)) worker_.service().cache()->thaw(*request.unit->cached);
+    se::Work* work = std::exchange(request.work, nullptr);
+    if (work == nullptr) return;
+    se::Cache& cache = *worker_.service().cache();
+    if (work->state == se::Work::State::kAnswered) return cache.release(*work);
+    // It waited for us: for a buffer, or for the client's data.
+    work->cookie = nullptr;
+    cache.buffer_failed(*work);
+}
+
+// ---- Notices ---------------------------------------------------------------------------------------------
+
+void Channel::join_cache() noexcept {
+    se::Cache* cache = worker_.service().cache();
+    if (cache == nullptr || !terms_.cache() || !running() || auth_ != nullptr || cache_client_ != nullptr)
+        return;
+    const std::string_view fabric = lane_.fabric().caps().name;
+    fabric::Scheme scheme = fabric == "verbs" ? fabric::Scheme::kRdma
+                            : fabric == "tcp" ? fabric::Scheme::kTcp
+                            : fabric == "shm" ? fabric::Scheme::kShm
+                                              : fabric::Scheme::kSim;
+    cache_client_ = cache->add_client(scheme, *this);
+}
+
+void Channel::tell(const wire::CacheEngineNotice& notice) noexcept {
+    // Only the latest word on an engine counts, so there are never more than engines.
+    std::erase_if(notices_, [&](const auto& other) { return other.index == notice.index; });
+    notices_.push_back(notice);
+    mark_dirty();
+}
+
+void Channel::build_notice() noexcept {
+    if (notices_.empty() || notice_busy_ || !has_room() || life_ != Life::kLive) return;
+    const size_t length = wire::encode_cache_engine(notices_.front(), notice_memory_);
+    WSS_ASSERT(length > 0, "a notice fits its memory");
+    notices_.pop_front();
+    fabric::WorkRequest& work =
+        add(fabric::Op::kSend, notice_memory_.data(), static_cast<uint32_t>(length), arena_->lkey());
+    signal(work, kNoticeCookie);
+    notice_busy_ = true;
+    counters_.sends.add();
+}
+
+}  // namespace wss::block

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Authentication of a channel: until it is through, the channel takes its two messages and nothing else.
+//
+//   START → CHALLENGE      PROOF → session table → admit() → RESULT, and commands may come
+//                                              └→ refuse_authentication() → RESULT with the reason, and the
+//                                              end
+#include "lib/base/log.h"
+#include "target/block/channel.h"
+#include "target/block/service.h"
+
+namespace wss::block {
+
+// What strangers can make us log.
+static log::Limiter& auth_log() {
+    static log::Limiter limiter(10);
+    return limiter;
+}
+
+static_assert(kSlotAnswerBytes >= sizeof(wss_srp_auth_result) &&
+                  kSlotAnswerBytes >= sizeof(wss_srp_auth_challenge),
+              "the slot's answer has room for every message of authentication");
+
+// The request is no command: nothing of it but its slot is used.
+void Channel::begin_auth_answer(Request& request) noexcept {
+    ++in_flight_;
+    request.state = State::kAborting;
+    request.is_task_management = true;
+    request.tell_aborted = request.aborted = request.has_sense = request.answer_waits = request.locked =
+        false;
+    request.unit = nullptr;
+    request.status = wire::kGood;
+    request.to_move = request.moved = request.in_given = request.out_taken = 0;
+    request.data_is_volume = false;
+    request.ready_bytes = 0;
+}
+
+void Channel::send_ready(Request& request, size_t length) noexcept {
+    request.ready_bytes = static_cast<uint16_t>(length);
+    request.state = State::kSending;
+    answers_.push_back(request);
+    mark_dirty();
+}
+
+void Channel::received_auth(Request& request) noexcept {
+    if (life_ != Life::kLive) return recycle(request);
+    wire::MutableBytes answer{request.slot + kSlotAnswer, kSlotAnswerBytes};
+    size_t length = 0;
+    auto verdict = auth_->take({request.iu(), request.iu_length}, answer, length);
+    if (verdict == Authenticator::Verdict::kViolation)
+        return violation("something else than its authentication");
+    begin_auth_answer(request);
+    if (verdict == Authenticator::Verdict::kChallenge) return send_ready(request, length);
+    auth_request_ = &request;
+    if (verdict == Authenticator::Verdict::kProven)
+        return worker_.service().control_reactor().post(
+            [&service = worker_.service(), record = record_, name = auth_->name()] {
+                service.sessions().authenticated(record, name);
+            });
+    if (auth_log().allow())
+        log::warning("{}: initiator '{}' refused: {}", record_->peer, auth_->name(), auth_->finding());
+    refuse_authentication(auth_->refusal());
+}
+
+void Channel::admit() noexcept {
+    if (!running() || auth_ == nullptr || auth_request_ == nullptr) return;
+    size_t length = auth_->result({}, {auth_request_->slot + kSlotAnswer, kSlotAnswerBytes});
+    send_ready(*std::exchange(auth_request_, nullptr), length);
+    auth_.reset();
+    join_cache();
+}
+
+void Channel::refuse_authentication(std::string_view why) noexcept {
+    if (life_ != Life::kLive || auth_ == nullptr || auth_request_ == nullptr) return;
+    counters_.refused_logins.add();
+    size_t length = auth_->result(why, {auth_request_->slot + kSlotAnswer, kSlotAnswerBytes});
+    send_ready(*std::exchange(auth_request_, nullptr), length);
+    set_life(Life::kDraining);
+    drain_reason_ = "the initiator was refused";
+}
+
+}  // namespace wss::block

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cache: life, volumes, policies, freezing, time.
+#include "target/cache/cache.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "target/block/limits.h"
+#include "target/cache/destage.h"
+
+namespace wss::se {
+
+using cache::Policy;
+using wire::CacheStatus;
+
+constexpr Nanoseconds kTick = from_ms(100);
+
+// A listener for engines, and which net it stands on.
+class Cache::Port final : public fabric::ListenHandler {
+  public:
+    Port(Cache& cache, size_t net) : cache_(cache), net_(net) {}
+    Result<fabric::Address> open(const fabric::Address& address) {
+        auto listener = cache_.nets_[net_].poller->listen(address, *this);
+        if (!listener) return listener.status();
+        listener_ = std::move(*listener);
+        return listener_->address();
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        cache_.engine_requested(net_, std::move(request));
+    }
+
+  private:
+    Cache& cache_;
+    const size_t net_;
+    std::unique_ptr<fabric::Listener> listener_;
+};
+
+Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
+             std::unique_ptr<MembershipStore> store, const CacheOptions& options)
+    : reactor_(reactor),
+      random_(random),
+      nets_(std::move(nets)),
+      store_(std::move(store)),
+      options_(options),
+      timer_(&Cache::tick, this) {}
+
+Cache::~Cache() {
+    reactor_.cancel(timer_);
+    reactor_.remove(*this);
+}
+
+Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
+                                             std::unique_ptr<MembershipStore> store,
+                                             const CacheOptions& options) {
+    std::unique_ptr<Cache> made(new Cache(reactor, random, std::move(nets), std::move(store), options));
+    if (Status status = made->prepare(); !status) return status;
+    return made;
+}
+
+Status Cache::prepare() {
+    auto geometry = cache::LineGeometry::of(options_.line_bytes);
+    if (!geometry) return geometry.status();
+    geometry_ = *geometry;
+    lines_per_work_ = block::kTransferMax / options_.line_bytes + 1;
+    index_ = std::make_unique<cache::Index>(
+        cache::IndexOptions{.geometry = geometry_, .transient_lines = 4096 + lines_per_work_});
+    for (uint32_t i = 0; i < options_.works; ++i) {
+        auto work = std::make_unique<Work>();
+        work->cache = this;
+        work->lines = std::make_unique<LineWork[]>(lines_per_work_);
+        free_works_.push_back(*work);
+        works_.push_back(std::move(work));
+    }
+    const size_t bytes = size_t{options_.destages} * options_.line_bytes;
+    destage_memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
+    auto regions = register_buffers({destage_memory_.get(), bytes});
+    if (!regions) return regions.status();
+    destage_regions_ = std::move(*regions);
+    for (uint32_t i = 0; i < options_.destages; ++i) {
+        destages_.push_back(std::make_unique<Destage>());
+        destages_.back()->cache = this;
+        destages_.back()->buffer = destage_memory_.get() + size_t{i} * options_.line_bytes;
+    }
+    auto text = store_->load();
+    if (!text) return text.status().within("the cache's membership");
+    if (!text->empty()) {
+        auto membership = Membership::parse(*text);
+        if (!membership) return membership.status().within("the cache's membership");
+        membership_ = std::move(*membership);
+    }
+    while (membership_.storage == 0) membership_.storage = random_.next();
+    const bool had_dirty = std::any_of(membership_.policies.begin(), membership_.policies.end(),
+                                       [](const auto& item) { return item.second.policy == Policy::kBack; });
+    recovering_ = had_dirty && !membership_.engines.empty();
+    if (recovering_ && membership_.line_bytes != options_.line_bytes)
+        return failure(Code::kInvalid,
+                       "cache engines hold dirty lines of {} bytes: start with this line size until they "
+                       "are in real storage",
+                       membership_.line_bytes);
+    if (recovering_) awaited_ = membership_.engines;
+    membership_.engines.clear();
+    membership_.line_bytes = options_.line_bytes;
+    // What awaited engines hold counts until recovery is over: they stay members on stable storage.
+    if (!recovering_) save_membership();
+    recovery_began_ = reactor_.clock().now();
+    reactor_.add(*this);
+    reactor_.set(timer_, reactor_.clock().now() + kTick);
+    return Status::ok();
+}
+
+Result<std::unique_ptr<BufferRegions>> Cache::register_buffers(std::span<std::byte> memory) {
+    std::vector<fabric::Fabric*> fabrics;
+    for (const Net& net : nets_) fabrics.push_back(net.fabric);
+    return BufferRegions::make(memory, fabrics);
+}
+
+Result<fabric::Address> Cache::listen(size_t net, const fabric::Address& address) {
+    auto port = std::make_unique<Port>(*this, net);
+    auto bound = port->open(address);
+    if (bound) ports_.push_back(std::move(port));
+    return bound;
+}
+
+void Cache::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept {
+    engine_requested(0, std::move(request));
+}
+
+size_t Cache::poll() noexcept {
+    size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
+    serve_granted();
+    for (auto& engine : links_)
+        if (engine != nullptr) done += engine->turn();
+    for (auto& engine : old_links_) done += engine->turn();
+    done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
+    std::erase_if(erases_, [](const auto& erase) { return erase->over; });
+    serve_granted();
+    for (auto& engine : links_)
+        if (engine != nullptr) done += engine->turn();
+    check_stopped();
+    return done;
+}
+
+void Cache::tick(void* self) noexcept {
+    Cache& cache = *static_cast<Cache*>(self);
+    const Nanoseconds now = cache.reactor_.clock().now();
+    for (auto& engine : cache.links_)
+        if (engine != nullptr) engine->tick(now, cache.options_.silence_max);
+    cache.destage_tick();
+    if (cache.recovering_) cache.check_recovery();
+    cache.check_leaving();
+    cache.wants_turn_ = true;
+    cache.reactor_.set(cache.timer_, now + kTick);
+}
+
+// ---- Volumes ---------------------------------------------------------------------------------------------
+
+CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
+    if (!open.volume().memory().empty()) return nullptr;  // RAM needs no cache
+    auto free = std::find(volumes_.begin(), volumes_.end(), nullptr);
+    if (free == volumes_.end()) free = volumes_.insert(volumes_.end(), nullptr);
+    *free = std::make_unique<CachedVolume>();
+    CachedVolume& volume = **free;
+    volume.cache = this;
+    volume.number = static_cast<uint32_t>(free - volumes_.begin());
+    volume.open = &open;
+    volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
+    auto remembered = membership_.policies.find(open.volume().wwid());
+    volume.settings = remembered != membership_.policies.end() ? remembered->second : options_.default_policy;
+    Status added = index_->add_volume(volume.number);
+    volume.known = added.is_ok();
+    if (!added)
+        log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());
+    return &volume;
+}
+
+void Cache::remove_volume(CachedVolume& volume) {
+    volume.removed = true;
+    // Who waits is refused; who is under way ends with the fabric and the storage.
+    while (Work* work = volume.held.pop_front()) {
+        volume.open->release();
+        work->phase = Work::Phase::kEnding;
+        work->state = Work::State::kAnswered;
+        work->owner->ended(*work, {.kind = Ending::Kind::kStorageFailed, .error = ENXIO});
+        part_over(*work);
+    }
+    for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
+    ++volume.freezes;
+    if (stopping_) return;
+    if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
+    const uint32_t number = volume.number;
+    auto wipe = [this, number] { erase_lines(*volumes_[number], 0, UINT64_MAX, true); };
+    volume.active == 0 ? wipe() : volume.frozen_waiters.push_back(wipe);
+}
+
+void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, bool wipe) {
+    std::vector<cache::LineKey> keys;
+    const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
+    index_->for_each([&](cache::Line& line) {
+        const uint64_t start = geometry_.start_of(line.key().line);
+        if (line.key().volume == volume.number && start < end && start + geometry_.line_bytes() > offset)
+            keys.push_back(line.key());
+    });
+    for (const cache::LineKey& key : keys) {
+        cache::Line* line = index_->find(key);
+        if (line == nullptr) continue;
+        auto erase = std::make_unique<Erase>();
+        erase->cache = this;
+        erase->volume = volume.number;
+        erase->line = line;
+        erase->op.pieces = geometry_.all();
+        erase->op.access = cache::Access::kExclusive;
+        erase->op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(erase.get()) | 2);
+        Erase& job = *erase;
+        if (!wipe) {
+            // Nothing is under way: the volume is frozen, and nothing of it is dirty.
+            if (index_->enter(*line, job.op)) index_->invalidate(*line, geometry_.all());
+            index_->leave(job.op, granted_);
+            continue;
+        }
+        erases_.push_back(std::move(erase));
+        if (index_->enter(*line, job.op)) erase_entered(job, job.op);
+    }
+    if (wipe) forget_volume(volume.number);
+}
+
+void Cache::erase_entered(Erase& erase, cache::LineOp&) noexcept {
+    index_->begin_erase(*erase.line, cache::LineState::kWiping);
+    erase.outstanding = 1;
+    uint32_t which = 0;
+    for (const cache::Slot& slot : erase.line->holders()) {
+        Transfer& transfer = erase.transfers[which++];
+        transfer.kind = Transfer::Kind::kWipe;
+        transfer.move = {};
+        transfer.move.slot = slot.number;
+        transfer.done = erase_transfer_done;
+        transfer.context = &erase;
+        ++erase.outstanding;
+        link(slot.engine)->submit(transfer);
+    }
+    if (--erase.outstanding == 0) erase_over(erase);
+}
+
+void Cache::erase_transfer_done(Transfer& transfer, CacheStatus) noexcept {
+    // An engine that did not do it is lost, and its contents with it.
+    Erase& erase = *static_cast<Erase*>(transfer.context);
+    if (--erase.outstanding == 0) erase.cache->erase_over(erase);
+}
+
+void Cache::erase_over(Erase& erase) noexcept {
+    index_->erased(*erase.line);
+    index_->leave(erase.op, granted_);
+    erase.over = true;
+    wants_turn_ = true;
+    forget_volume(erase.volume);
+}
+
+// Once its last line is gone.
+void Cache::forget_volume(uint32_t number) {
+    CachedVolume* volume = volumes_[number].get();
+    if (volume == nullptr || !volume->removed) return;
+    const bool busy = std::any_of(erases_.begin(), erases_.end(), [number](const auto& erase) {
+        return erase->volume == number && !erase->over;
+    });
+    if (busy || volume->active > 0) return;
+    if (Status removed = index_->remove_volume(number); !removed) return;
+    volumes_[number].reset();
+}
+
+CachedVolume* Cache::find_volume(const std::string& name) {
+    for (auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed && volume->open->volume().name() == name)
+            return volume.get();
+    return nullptr;
+}
+
+// ---- Freezing (SE3) --------------------------------------------------------------------------------------
+
+void Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
+                   std::function<void(int error)> done) {
+    if (recovering_)
+        return after_recovery([this, &volume, offset, length, done = std::move(done)] {
+            freeze(volume, offset, length, done);
+        });
+    ++volume.freezes;
+    auto home = [this, &volume, offset, length, done = std::move(done)] {
+        flush(volume, [this, &volume, offset, length, done](int error) {
+            if (error == 0) erase_lines(volume, offset, length, false);
+            done(error);
+        });
+    };
+    if (volume.active == 0) return home();
+    volume.frozen_waiters.push_back(std::move(home));
+}
+
+void Cache::entered_none(CachedVolume& volume) noexcept {
+    for (auto& waiter : std::exchange(volume.frozen_waiters, {})) waiter();
+    if (volume.removed) forget_volume(volume.number);
+}
+
+void Cache::thaw(CachedVolume& volume) noexcept {
+    if (--volume.freezes > 0 || volume.removed) return;
+    List<Work> held;
+    held.splice_back(volume.held);
+    while (Work* work = held.pop_front()) {
+        // One of them may freeze it again.
+        if (volume.freezes > 0)
+            volume.held.push_back(*work);
+        else
+            admit(*work);
+    }
+}
+
+void Cache::after_recovery(std::function<void()> task) {
+    after_recovery_.push_back(std::move(task));
+}
+
+// ---- Policies --------------------------------------------------------------------------------------------
+
+void Cache::set_policy(const std::string& name, const cache::PolicySettings& settings,
+                       std::function<void(Status)> done) {
+    CachedVolume* volume = find_volume(name);
+    if (volume == nullptr)
+        return done(failure(Code::kNotFound, "there is no volume {} that can have a cache", name));
+    if (Status allowed = cache::check_policy(settings, index_->placeable_engines()); !allowed)
+        return done(allowed);
+    if (settings.policy == Policy::kBack && !store_->is_stable() && !settings.unsafe)
+        return done(failure(Code::kRefused,
+                            "write-back needs a state file (--state), so that dirty lines "
+                            "are found after a restart; or ask for 'unsafe'"));
+    if (recovering_) return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
+    freeze(*volume, 0, 0, [this, volume, settings, done = std::move(done)](int error) {
+        if (error != 0 && !volume->removed) {
+            thaw(*volume);
+            return done(Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
+        }
+        if (volume->removed) return done(failure(Code::kNotFound, "the volume is gone"));
+        const auto change = cache::plan_change(volume->settings.policy, settings.policy);
+        if (change.erase_all) erase_lines(*volume, 0, UINT64_MAX, false);
+        volume->settings = settings;
+        membership_.policies[volume->open->volume().wwid()] = settings;
+        save_membership();
+        thaw(*volume);
+        done(Status::ok());
+    });
+}
+
+void Cache::drain(const std::string& name, std::function<void(Status)> done) {
+    auto left = std::make_shared<uint32_t>(1);
+    auto failed = std::make_shared<int>(0);
+    auto one = [left, failed, done = std::move(done)](int error) {
+        if (error != 0) *failed = error;
+        if (--*left > 0) return;
+        done(*failed == 0 ? Status::ok() : Status::from_errno(*failed, "dirty lines are left in the cache"));
+    };
+    bool found = name.empty();
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed) continue;
+        if (!name.empty() && volume->open->volume().name() != name) continue;
+        found = true;
+        ++*left;
+        flush(*volume, one);
+    }
+    one(found ? 0 : ENOENT);
+}
+
+// ---- The end ---------------------------------------------------------------------------------------------
+
+void Cache::stop(std::function<void(Status)> done) {
+    stopping_ = true;
+    ports_.clear();
+    drain("", [this, done = std::move(done)](Status drained) {
+        stopped_ = [drained, done](Status) { done(drained); };
+        // An orderly end with nothing dirty: nobody has to be waited for at the next start.
+        if (drained) membership_.degraded = false;
+        for (auto& engine : links_)
+            if (engine != nullptr) {
+                if (drained) membership_.engines.erase(engine->identity().identity);
+                engine->close(Status(Code::kClosed, "the target is shutting down"));
+            }
+        save_membership();
+        wants_turn_ = true;
+    });
+}
+
+void Cache::check_stopped() {
+    if (!stopped_ || membership_pending() || !old_links_.empty()) return;
+    for (auto& engine : links_)
+        if (engine != nullptr) return;
+    std::exchange(stopped_, nullptr)(Status::ok());
+}
+
+// ---- Looking ---------------------------------------------------------------------------------------------
+
+CacheInfo Cache::info() {
+    CacheInfo info{.line_bytes = geometry_.line_bytes(),
+                   .recovering = recovering_,
+                   .awaited = static_cast<uint32_t>(awaited_.size()),
+                   .index = index_->counters(),
+                   .capacity_lines = index_->capacity_lines()};
+    for (auto& engine : links_) {
+        if (engine == nullptr) continue;
+        EngineInfo& one = info.engines.emplace_back();
+        one.index = engine->index().value;
+        one.identity = engine->identity().identity;
+        one.peer = engine->peer();
+        for (const auto& address : engine->addresses()) one.addresses.push_back(address.to_string());
+        one.slots = engine->slots();
+        const bool joined = index_->has_engine(engine->index());
+        one.used_slots = joined ? index_->used_slots(engine->index()) : 0;
+        one.dirty_lines = joined ? dirty_lines_on(engine->index()) : 0;
+        one.bytes_to_clients = engine->bytes_to_clients();
+        one.state = !engine->is_ready() ? "joining" : engine->leaving() ? "leaving" : "live";
+        for (const auto& client : clients_) one.clients += client->engines[engine->index().value].attached;
+    }
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed) continue;
+        info.volumes.push_back({.name = volume->open->volume().name(),
+                                .settings = volume->settings,
+                                .dirty_lines = index_->dirty_lines(volume->number),
+                                .frozen = volume->freezes > 0,
+                                .last_error = volume->last_error,
+                                .counters = volume->counters});
+    }
+    return info;
+}
+
+}  // namespace wss::se

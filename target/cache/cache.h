@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cache: the storage engine's (SE's) side of the distributed cache. It keeps the map (lib/cache/index.h), has
+// cache engines (CEs) join, and takes the commands of the block service through engines and real storage.
+//
+//   cache.cc    life, volumes, policies, freezing, time
+//   engines.cc  engines that join, leave and are lost; membership; recovery; clients and their tokens
+//   work.cc     what reads and writes have in common: lines, buffers, endings
+//   read.cc     reads, out of band and through us, and filling
+//   write.cc    writes under each policy
+//   destage.cc  bringing dirty lines home; flushes
+//
+// Rules
+//  SE1  Whoever touches a line has entered it. Where a header may say "dirty", the operation names all pieces
+//  of
+//       the line, so that headers of one line are written in one order.
+//  SE2  A write is acknowledged when it is where its policy says, when every copy that missed it counts no
+//  more,
+//       and, if an engine came or went meanwhile, when the membership that says so is on stable storage.
+//  SE3  An operation of a volume that is frozen waits. Whoever freezes it (discards, a change of policy, the
+//       volume's end) waits until all that went before is over.
+//  SE4  What becomes of an engine is heard first by the index, then by the transfers that it owed.
+//  SE5  Nothing waits for ever but dirty data for storage that works again; the operator is told of it.
+//
+// Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
+// Lifetime: reactor and fabrics outlive it; stop() comes before the volumes close.
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/cache/destage.h"
+#include "lib/cache/index.h"
+#include "lib/cache/recovery.h"
+#include "lib/fabric/fabric.h"
+#include "lib/reactor/reactor.h"
+#include "target/cache/membership.h"
+#include "target/cache/work.h"
+#include "target/volume/volume.h"
+
+namespace wss::se {
+
+struct CacheOptions {
+    uint32_t line_bytes = cache::kLineBytesDefault;
+    cache::PolicySettings default_policy{};   // of volumes that nobody set one for
+    uint32_t works = 1024;                    // commands under way
+    uint32_t destages = 16;                   // lines being brought home at a time
+    Nanoseconds silence_max = from_ms(1200);  // an engine that says nothing for so long is lost
+    cache::DestageOptions destage{};
+    // After a restart: how long to wait for the last engine, when all but one are back.
+    Nanoseconds recovery_grace = from_s(2);
+    // Where tokens come from; the reactor's Random if empty, which an eavesdropper could predict.
+    std::function<uint64_t()> secrets;
+};
+
+struct CacheCounters {
+    uint64_t reads = 0, read_hits = 0, read_bytes = 0;
+    uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
+    uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
+    uint64_t through_us_bytes = 0;  // data of commands that crossed our buffers
+    uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
+    uint64_t writes = 0, write_bytes = 0;
+    uint64_t read_ns = 0, write_ns = 0;  // from the command to its end, summed
+    uint64_t fills = 0, fill_bytes = 0;
+    uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
+    uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
+};
+
+// A volume that the cache serves.
+struct CachedVolume {
+    Cache* cache = nullptr;
+    uint32_t number = 0;  // in the index
+    volume::OpenVolume* open = nullptr;
+    cache::PolicySettings settings;
+    bool known = false;  // the index has it: lines may exist
+    bool removed = false;
+    uint32_t active = 0;   // works that have entered
+    uint32_t freezes = 0;  // SE3: > 0 while frozen
+    List<Work> held;
+    std::list<std::function<void()>> frozen_waiters;  // run when `active` reaches 0
+    std::unique_ptr<cache::DestagePlanner> planner;
+    struct Flush {
+        uint64_t mark = 0;
+        std::function<void(int error)> done;
+    };
+    std::list<Flush> flushes;
+    CacheCounters counters;
+    std::string last_error;  // of destaging
+
+    bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
+};
+
+// Who hears of engines on behalf of an initiator.
+class ClientSink {
+  public:
+    virtual void tell(const wire::CacheEngineNotice& notice) noexcept = 0;
+
+  protected:
+    ~ClientSink() = default;
+};
+
+// An initiator's channel, and which engines it is connected to.
+struct Client {
+    ClientSink* sink = nullptr;
+    fabric::Scheme scheme = fabric::Scheme::kTcp;
+    struct Place {
+        uint64_t handle = 0;  // granted; 0: not
+        bool attached = false;
+    };
+    std::array<Place, cache::kEnginesMax> engines;
+};
+
+struct EngineInfo {
+    uint32_t index = 0;
+    uint64_t identity = 0;
+    std::string peer;
+    std::vector<std::string> addresses;
+    uint32_t slots = 0, used_slots = 0, clients = 0;
+    uint64_t dirty_lines = 0;
+    uint64_t bytes_to_clients = 0;
+    std::string state;
+};
+struct CachedVolumeInfo {
+    std::string name;
+    cache::PolicySettings settings;
+    uint64_t dirty_lines = 0;
+    bool frozen = false;
+    std::string last_error;
+    CacheCounters counters;
+};
+struct CacheInfo {
+    uint32_t line_bytes = 0;
+    bool recovering = false;
+    uint32_t awaited = 0;  // engines that recovery waits for
+    cache::IndexCounters index;
+    uint64_t capacity_lines = 0;
+    std::vector<EngineInfo> engines;
+    std::vector<CachedVolumeInfo> volumes;
+};
+
+class Cache final : public reactor::Source, public fabric::ListenHandler, private EngineLinkOwner {
+  public:
+    struct Net {
+        fabric::Fabric* fabric = nullptr;
+        fabric::Poller* poller = nullptr;
+    };
+    static Result<std::unique_ptr<Cache>> create(reactor::Reactor& reactor, Random& random,
+                                                 std::vector<Net> nets,
+                                                 std::unique_ptr<MembershipStore> store,
+                                                 const CacheOptions& options);
+    ~Cache() override;
+
+    // --- control; on the reactor
+    Result<fabric::Address> listen(size_t net, const fabric::Address& address);
+    // Brings everything home and lets go of the engines' links; `done` once.
+    void stop(std::function<void(Status)> done);
+    CachedVolume* add_volume(volume::OpenVolume& open);
+    // `open` is not used any more when its users are gone.
+    void remove_volume(CachedVolume& volume);
+    void set_policy(const std::string& name, const cache::PolicySettings& settings,
+                    std::function<void(Status)> done);
+    // Brings everything dirty home (of one volume, or of all when `name` is empty).
+    void drain(const std::string& name, std::function<void(Status)> done);
+    Status remove_engine(uint32_t index);
+    // Gives up waiting for engines that were there before a restart.
+    void forget_awaited();
+    CacheInfo info();
+
+    // --- clients
+    Client* add_client(fabric::Scheme scheme, ClientSink& sink);
+    void remove_client(Client* client);
+
+    // --- commands
+    // nullptr: too many are under way; answer BUSY.
+    Work* take_work() noexcept;
+    void begin(Work& work) noexcept;  // a read or write of volume->serves()
+    void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept;
+    void buffer_failed(Work& work) noexcept;
+    void release(Work& work) noexcept;  // by the owner, once `ended` or `answered` was called
+    // Everything written before is in real storage when `done` is called; then flush that.
+    void flush(CachedVolume& volume, std::function<void(int error)> done);
+    // SE3, for what the cache does not understand: nothing of the volume is under way or cached in
+    // [offset, offset + length) when `done` is called, and stays so until thaw().
+    void freeze(CachedVolume& volume, uint64_t offset, uint64_t length, std::function<void(int error)> done);
+    void thaw(CachedVolume& volume) noexcept;
+
+    Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory);
+    const CacheOptions& options() const noexcept { return options_; }
+    bool recovering() const noexcept { return recovering_; }
+
+    size_t poll() noexcept override;
+    bool arm() noexcept override { return !wants_turn_ && granted_.empty(); }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override;
+
+  private:
+    class Port;
+    struct Destage;
+    struct Erase;
+    // A slot whose copy lost at recovery.
+    struct SlotErase {
+        Transfer transfer;
+        bool over = false;
+    };
+    friend class Port;
+
+    Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
+          std::unique_ptr<MembershipStore> store, const CacheOptions& options);
+    Status prepare();
+
+    // engines.cc
+    void engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
+    void engine_ready(EngineLink& engine) noexcept override;
+    void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept override;
+    void client_attached(EngineLink& engine, uint64_t handle) noexcept override;
+    void client_detached(EngineLink& engine, uint64_t handle) noexcept override;
+    void engine_wants_to_leave(EngineLink& engine) noexcept override;
+    void engine_over(EngineLink& engine, const Status& why) noexcept override;
+    EngineLink* link(cache::EngineIndex index) noexcept {
+        return index.exists() ? links_[index.value].get() : nullptr;
+    }
+    void introduce(Client& client, EngineLink& engine) noexcept;
+    void save_membership();
+    void membership_saved(const Status& status);
+    bool membership_pending() const noexcept { return saving_ || membership_changed_; }
+    void check_recovery();
+    void finish_recovery();
+    void check_leaving();
+    uint64_t dirty_lines_on(cache::EngineIndex engine);
+
+    // work.cc
+    void admit(Work& work) noexcept;
+    void enter_lines(Work& work) noexcept;
+    void leave_lines(Work& work) noexcept;
+    void serve_granted() noexcept;
+    void run(Work& work) noexcept;
+    void end(Work& work, const Ending& ending) noexcept;
+    void finish_part(Work& work) noexcept;
+    void part_over(Work& work) noexcept;
+    void start_storage(Work& work, io::Op op) noexcept;
+    static void storage_done(io::Request& io) noexcept;
+    Transfer& next_transfer(Work& work, LineWork& line, cache::Slot slot) noexcept;
+    static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
+    void transfer_over(Work& work, Transfer& transfer, wire::CacheStatus status) noexcept;
+    bool still_there(const LineWork& line) noexcept;
+    bool attached(const Work& work, cache::Slot slot) noexcept;
+    bool is_wide(const CachedVolume& volume) noexcept;
+    std::array<std::byte, wire::kCacheHeaderBytes> header_bytes(const LineWork& line, cache::Slot slot,
+                                                                const CachedVolume& volume,
+                                                                cache::Pieces valid, cache::Pieces dirty,
+                                                                uint64_t generation);
+
+    // read.cc
+    void run_read(Work& work) noexcept;
+    bool can_delegate(const Work& work) noexcept;
+    void delegate(Work& work) noexcept;
+    void gather(Work& work) noexcept;
+    void overlay(Work& work) noexcept;
+    void answer_read(Work& work) noexcept;
+    void fill(Work& work) noexcept;
+    void read_part_over(Work& work) noexcept;
+
+    // write.cc
+    void run_write(Work& work) noexcept;
+    void plan_line(Work& work, LineWork& line) noexcept;
+    void start_write(Work& work) noexcept;
+    void update_copies(Work& work, LineWork& line, bool from_client) noexcept;
+    void write_part_over(Work& work) noexcept;
+    void settle_write(Work& work) noexcept;
+    void give_up_write(Work& work, const Ending& ending) noexcept;
+
+    // destage.cc
+    void destage_tick() noexcept;
+    void start_destages(CachedVolume& volume) noexcept;
+    void start_destage(CachedVolume& volume, cache::Line& line) noexcept;
+    void destage_entered(Destage& job) noexcept;
+    void destage_step(Destage& job) noexcept;
+    void destage_done(Destage& job, int error) noexcept;
+    void check_flushes(CachedVolume& volume, int error) noexcept;
+    static void destage_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void destage_storage_done(io::Request& io) noexcept;
+
+    // cache.cc
+    void entered_none(CachedVolume& volume) noexcept;
+    void erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, bool wipe);
+    void erase_entered(Erase& erase, cache::LineOp& op) noexcept;
+    static void erase_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
+    void erase_over(Erase& erase) noexcept;
+    void forget_volume(uint32_t number);
+    void after_recovery(std::function<void()> task);
+    static void tick(void* self) noexcept;
+    void check_stopped();
+    CachedVolume* find_volume(const std::string& name);
+
+    // Immutable.
+    reactor::Reactor& reactor_;
+    Random& random_;
+    const std::vector<Net> nets_;
+    const std::unique_ptr<MembershipStore> store_;
+    const CacheOptions options_;
+    cache::LineGeometry geometry_;
+
+    std::unique_ptr<cache::Index> index_;
+    std::vector<std::unique_ptr<Work>> works_;
+    List<Work> free_works_;
+    uint32_t lines_per_work_ = 0;
+    cache::Granted granted_;
+    List<Work> unacknowledged_;  // SE2: wait for the membership
+    bool wants_turn_ = false;
+
+    std::vector<std::unique_ptr<Port>> ports_;
+    std::array<std::unique_ptr<EngineLink>, cache::kEnginesMax> links_;
+    std::list<std::unique_ptr<EngineLink>> old_links_;  // over, with transfers to report
+    std::list<std::unique_ptr<Client>> clients_;
+    std::unordered_map<uint64_t, std::pair<Client*, uint8_t>> handles_;  // → client, engine
+
+    Membership membership_;
+    bool membership_changed_ = false, saving_ = false;
+    // Recovery: engines that were members when we ended, and what those that came back hold.
+    bool recovering_ = false;
+    std::map<uint64_t, uint32_t> awaited_;
+    struct Item {
+        cache::Slot slot;
+        uint32_t incarnation;
+        std::array<std::byte, wire::kCacheHeaderBytes> header;
+    };
+    std::vector<Item> items_;
+
+    std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
+    std::vector<std::unique_ptr<Destage>> destages_;
+    std::list<std::unique_ptr<Erase>> erases_;
+    std::list<std::unique_ptr<SlotErase>> slot_erases_;
+    struct FreeBuffer {
+        void operator()(std::byte* memory) const { std::free(memory); }
+    };
+    std::unique_ptr<std::byte, FreeBuffer> destage_memory_;
+    std::unique_ptr<BufferRegions> destage_regions_;
+    reactor::Timer timer_;
+    std::list<std::function<void()>> after_recovery_;
+    Nanoseconds recovery_began_{};
+    uint64_t degraded_mark_ = 0;  // what was dirty when a copy was lost; see Membership::degraded
+    bool stopping_ = false;
+    std::function<void(Status)> stopped_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bringing dirty lines home: the primary writes them into our buffer, we write them to real storage, every
+// copy clears its dirty bits, and only then the line counts as clean (lib/cache/header.h, H3). Reads of the
+// line go on meanwhile; writes wait. Storage that fails keeps the line dirty; the planner tries again later.
+#include "target/cache/destage.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/cache/header.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+using wire::CacheStatus;
+
+void Cache::destage_tick() noexcept {
+    for (auto& volume : volumes_)
+        if (volume != nullptr && volume->known && !volume->removed) start_destages(*volume);
+}
+
+void Cache::start_destages(CachedVolume& volume) noexcept {
+    if (index_->dirty_lines(volume.number) == 0 || recovering_ || volume.removed) return;
+    std::array<cache::Line*, cache::kDestageRunMax> run;
+    for (;;) {
+        const auto free = static_cast<size_t>(
+            std::count_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; }));
+        if (free == 0) return;
+        const size_t count = volume.planner->next(*index_, volume.number, reactor_.now(), run);
+        if (count == 0) return;
+        size_t started = 0;
+        for (size_t i = 0; i < std::min(count, free); ++i) {
+            const cache::LineKey key = run[i]->key();
+            // One that waits to enter its line is not begun yet, and the planner names it again.
+            const bool known = std::any_of(destages_.begin(), destages_.end(),
+                                           [&](const auto& job) { return job->busy && job->key == key; });
+            if (known) continue;
+            start_destage(volume, *run[i]);
+            ++started;
+        }
+        if (started == 0) return;
+    }
+}
+
+void Cache::start_destage(CachedVolume& volume, cache::Line& line) noexcept {
+    auto found = std::find_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; });
+    Destage& job = **found;
+    job.busy = true;
+    job.volume = &volume;
+    job.line = &line;
+    job.key = line.key();
+    job.error = 0;
+    job.failed = false;
+    job.begun = false;
+    job.phase = Destage::Phase::kFetch;
+    volume.open->hold();
+    job.op.pieces = geometry_.all();
+    job.op.access = cache::Access::kShared;
+    job.op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&job) | 1);
+    if (index_->enter(line, job.op)) destage_entered(job);
+}
+
+void Cache::destage_entered(Destage& job) noexcept {
+    if (job.line->state() != cache::LineState::kDirty || job.line->holders().empty())
+        return destage_done(job, 0);
+    job.token = index_->begin_destage(*job.line);
+    job.begun = true;
+    job.left = job.token.pieces;
+    const uint32_t first = job.left.first();
+    const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(job.left.bits));
+    const cache::Slot slot = job.line->holders()[0];
+    EngineLink& engine = *link(slot.engine);
+    Transfer& transfer = job.transfers[0];
+    transfer.kind = Transfer::Kind::kMove;
+    transfer.move = {};
+    transfer.move.to_peer = true;
+    transfer.move.slot = slot.number;
+    transfer.move.offset = first * cache::kPieceBytes;
+    transfer.move.length = (last + 1 - first) * cache::kPieceBytes;
+    transfer.move.remote = destage_regions_->remote(engine.identity().net, job.buffer + transfer.move.offset,
+                                                    transfer.move.length);
+    transfer.done = destage_transfer_done;
+    transfer.context = &job;
+    job.outstanding = 1;
+    engine.submit(transfer);
+}
+
+void Cache::destage_transfer_done(Transfer& transfer, CacheStatus status) noexcept {
+    Destage& job = *static_cast<Destage*>(transfer.context);
+    job.failed = job.failed || status != CacheStatus::kOk;
+    if (--job.outstanding > 0) return;
+    if (job.failed && job.phase == Destage::Phase::kFetch) return job.cache->destage_done(job, EAGAIN);
+    // A copy whose bits were not cleared is the copy of an engine that is lost: it counts no more.
+    job.cache->destage_step(job);
+}
+
+void Cache::destage_storage_done(io::Request& io) noexcept {
+    Destage& job = *static_cast<Destage*>(io.context);
+    if (io.error != 0) return job.cache->destage_done(job, io.error);
+    job.volume->counters.storage_write_bytes += io.length;
+    job.volume->counters.destaged_bytes += io.length;
+    job.cache->destage_step(job);
+}
+
+// A stretch of dirty pieces after the other; then the copies.
+void Cache::destage_step(Destage& job) noexcept {
+    if (job.phase == Destage::Phase::kClear) return destage_done(job, 0);
+    job.phase = Destage::Phase::kStore;
+    const Pieces run = job.left.first_run();
+    if (!run.empty()) {
+        job.left = job.left.without(run);
+        const uint64_t begin = uint64_t{run.first()} * cache::kPieceBytes;
+        const uint64_t at = geometry_.start_of(job.key.line) + begin;
+        const uint64_t size = job.volume->open->volume().size();
+        uint64_t length = uint64_t{run.count()} * cache::kPieceBytes;
+        if (at >= size) return destage_step(job);  // it shrank
+        job.io.op = io::Op::kWrite;
+        job.io.fua = false;
+        job.io.offset = at;
+        job.io.length = std::min(length, size - at);
+        job.io.data = job.buffer + begin;
+        job.io.done = destage_storage_done;
+        job.io.context = &job;
+        job.volume->open->queue().submit(job.io);
+        return;
+    }
+    job.phase = Destage::Phase::kClear;
+    job.outstanding = 1;
+    uint32_t which = 0;
+    for (const cache::Slot& slot : job.line->holders()) {
+        EngineLink& engine = *link(slot.engine);
+        Transfer& transfer = job.transfers[which];
+        transfer.kind = Transfer::Kind::kHeader;
+        transfer.move = {};
+        transfer.move.slot = slot.number;
+        cache::LineHeader header{.volume = job.volume->open->volume().wwid(),
+                                 .line = job.key.line,
+                                 .generation = job.line->generation(),
+                                 .incarnation = engine.identity().incarnation,
+                                 .valid = which == 0 ? job.line->valid() : Pieces{},
+                                 .dirty = {},
+                                 .line_shift = geometry_.shift()};
+        // The second copy holds nothing once the line is clean.
+        if (which == 0) cache::write_header(header, transfer.move.header);
+        transfer.done = destage_transfer_done;
+        transfer.context = &job;
+        ++job.outstanding;
+        ++which;
+        engine.submit(transfer);
+    }
+    if (--job.outstanding == 0) destage_step(job);
+}
+
+void Cache::destage_done(Destage& job, int error) noexcept {
+    CachedVolume& volume = *job.volume;
+    if (job.begun)
+        index_->end_destage(*job.line, job.token,
+                            error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
+    const bool storage_failed = error != 0 && error != EAGAIN;
+    if (error == 0 && job.begun) {
+        ++volume.counters.destaged_lines;
+        volume.planner->succeeded();
+        volume.last_error.clear();
+    } else if (storage_failed) {
+        ++volume.counters.destage_errors;
+        volume.planner->failed(reactor_.now());
+        std::string text = Status::from_errno(error, "real storage does not take dirty data").to_string();
+        if (volume.last_error != text)
+            log::error("volume {}: {}; the cache keeps it and tries again", volume.open->volume().name(),
+                       text);
+        volume.last_error = std::move(text);
+    }
+    index_->leave(job.op, granted_);
+    wants_turn_ = true;
+    job.busy = false;
+    volume.open->release();
+    check_flushes(volume, storage_failed ? error : 0);
+    if (!storage_failed && !volume.removed) start_destages(volume);
+}
+
+void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
+    auto& flushes = volume.flushes;
+    for (auto at = flushes.begin(); at != flushes.end();) {
+        const bool done = index_->flushed(volume.number, at->mark);
+        if (!done && error == 0) {
+            ++at;
+            continue;
+        }
+        auto tell = std::move(at->done);
+        at = flushes.erase(at);
+        tell(done ? 0 : error);
+    }
+    if (flushes.empty()) volume.planner->want_no_more();
+}
+
+void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
+    if (recovering_ && volume.settings.policy == cache::Policy::kBack)
+        return after_recovery([this, &volume, done = std::move(done)] { flush(volume, done); });
+    if (volume.removed) return done(ENXIO);
+    ++volume.counters.flushes;
+    const uint64_t mark = index_->flush_mark();
+    if (index_->flushed(volume.number, mark)) return done(0);
+    volume.flushes.push_back({mark, std::move(done)});
+    volume.planner->want(mark);
+    start_destages(volume);
+}
+
+}  // namespace wss::se

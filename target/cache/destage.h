@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs of the cache's own: a line that is brought home, a line that is erased. For target/cache only.
+#pragma once
+
+#include "target/cache/cache.h"
+
+namespace wss::se {
+
+//   kFetch: the primary writes the dirty pieces to `buffer` → kStore: to real storage → kClear: headers
+struct alignas(8) Cache::Destage {
+    enum class Phase : uint8_t { kFetch, kStore, kClear };
+
+    Cache* cache = nullptr;
+    std::byte* buffer = nullptr;  // of a line
+    bool busy = false;
+
+    CachedVolume* volume = nullptr;
+    cache::Line* line = nullptr;
+    cache::LineKey key;
+    cache::LineOp op;
+    cache::Index::Destage token;
+    cache::Pieces left;  // to be stored
+    Phase phase = Phase::kFetch;
+    bool begun = false, failed = false;
+    int error = 0;
+    uint32_t outstanding = 0;
+    std::array<Transfer, cache::kHoldersMax> transfers;
+    io::Request io;
+};
+
+// A line of a volume that is gone: contents zeroed, slots free afterwards.
+struct alignas(8) Cache::Erase {
+    Cache* cache = nullptr;
+    uint32_t volume = 0;
+    cache::Line* line = nullptr;
+    cache::LineOp op;
+    uint32_t outstanding = 0;
+    bool over = false;
+    std::array<Transfer, cache::kHoldersMax> transfers;
+};
+
+}  // namespace wss::se

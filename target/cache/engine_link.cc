@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/engine_link.h"
+
+namespace wss::se {
+
+using wire::CacheStatus;
+using wire::ParseError;
+using wire::RecordType;
+
+constexpr size_t kAddressesMax = 16;
+
+Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
+                          const wire::CacheWelcome& welcome) {
+    by_id_.assign(welcome.operations, nullptr);
+    for (uint32_t id = welcome.operations; id > 0; --id) free_ids_.push_back(id - 1);
+    cache::RecordLink::Options options;
+    options.operations = 1;  // we ask, the engine moves
+    auto link = cache::RecordLink::create(fabric, options, *this);
+    if (!link) return link.status();
+    link_ = std::move(*link);
+    std::array<std::byte, 64> data;
+    const size_t length = wire::encode_cache_welcome(welcome, data);
+    return link_->accept(request, poller, {data.data(), length});
+}
+
+void EngineLink::submit(Transfer& transfer) noexcept {
+    WSS_ASSERT(!transfer.under_way, "a transfer is submitted once at a time");
+    transfer.under_way = true;
+    if (over_ || !link_->is_up()) return refused_.push_back(transfer);
+    if (free_ids_.empty()) return queue_.push_back(transfer);
+    send(transfer);
+}
+
+void EngineLink::send(Transfer& transfer) noexcept {
+    const uint32_t id = free_ids_.back();
+    free_ids_.pop_back();
+    by_id_[id] = &transfer;
+    ++outstanding_;
+    const wire::CacheMove& move = transfer.move;
+    switch (transfer.kind) {
+        case Transfer::Kind::kMove:
+            if (move.to_peer && move.handle != wire::kStorageHandle) bytes_to_clients_ += move.length;
+            return link_->wrote(wire::put_move(id, move, link_->room()));
+        case Transfer::Kind::kHeader:
+            return link_->wrote(
+                wire::put_header(RecordType::kHeader, id, {move.slot, move.header}, link_->room()));
+        case Transfer::Kind::kWipe:
+            return link_->wrote(wire::put_slot(RecordType::kWipe, id, move.slot, link_->room()));
+    }
+}
+
+void EngineLink::grant(const wire::CacheLogin& login) noexcept {
+    if (link_->is_up()) link_->wrote(wire::put_grant(login, link_->room()));
+}
+
+void EngineLink::revoke(uint64_t handle) noexcept {
+    if (link_->is_up()) link_->wrote(wire::put_handle(RecordType::kRevoke, handle, link_->room()));
+}
+
+void EngineLink::say_goodbye() noexcept {
+    if (link_->is_up()) link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
+}
+
+bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept {
+    wire::CacheHeader item;
+    uint64_t handle = 0;
+    switch (record.type) {
+        case RecordType::kDone:
+            return done(record);
+        case RecordType::kAttached:
+            if (wire::parse_handle(record, handle) != ParseError::kNone) return false;
+            owner_.client_attached(*this, handle);
+            return true;
+        case RecordType::kDetached:
+            if (wire::parse_handle(record, handle) != ParseError::kNone) return false;
+            owner_.client_detached(*this, handle);
+            return true;
+        case RecordType::kItem:
+            if (ready_ || wire::parse_header(record, item) != ParseError::kNone) return false;
+            owner_.engine_item(*this, item);
+            return true;
+        case RecordType::kInventoryEnd:
+            return !ready_ && wire::parse_slot(record, slots_) == ParseError::kNone;
+        case RecordType::kAddress: {
+            std::string text;
+            if (wire::parse_text(record, text) != ParseError::kNone || addresses_.size() == kAddressesMax)
+                return false;
+            auto address = fabric::Address::parse(text, WSS_SRP_DEFAULT_PORT);
+            if (address) addresses_.push_back(std::move(*address));
+            return true;
+        }
+        case RecordType::kReady:
+            if (ready_) return false;
+            ready_ = true;
+            owner_.engine_ready(*this);
+            return true;
+        case RecordType::kLeave:
+            leaving_ = true;
+            owner_.engine_wants_to_leave(*this);
+            return true;
+        case RecordType::kPong:
+            return true;  // that it came is all it says
+        default:
+            return false;
+    }
+}
+
+bool EngineLink::done(const wire::Record& record) noexcept {
+    if (record.id >= by_id_.size() || by_id_[record.id] == nullptr) return false;
+    if (record.flags > static_cast<uint8_t>(CacheStatus::kRefused)) return false;
+    Transfer& transfer = *std::exchange(by_id_[record.id], nullptr);
+    free_ids_.push_back(record.id);
+    --outstanding_;
+    transfer.under_way = false;
+    // Before `done`: it may submit more, which must not overtake what waits.
+    if (Transfer* next = queue_.pop_front()) send(*next);
+    transfer.done(transfer, static_cast<CacheStatus>(record.flags));
+    return true;
+}
+
+void EngineLink::link_over(cache::RecordLink&, const Status& why) noexcept {
+    over_ = true;
+    for (Transfer*& transfer : by_id_) {
+        if (transfer == nullptr) continue;
+        refused_.push_back(*std::exchange(transfer, nullptr));
+        --outstanding_;
+    }
+    refused_.splice_back(queue_);
+    // The index forgets the engine before its transfers end, so that who tries again finds another way.
+    owner_.engine_over(*this, why);
+}
+
+size_t EngineLink::turn() noexcept {
+    size_t done = link_->flush();
+    List<Transfer> failed;
+    failed.splice_back(refused_);
+    while (Transfer* transfer = failed.pop_front()) {
+        transfer->under_way = false;
+        transfer->done(*transfer, CacheStatus::kFailed);
+        ++done;
+    }
+    return done;
+}
+
+void EngineLink::tick(Nanoseconds now, Nanoseconds limit) noexcept {
+    if (over_ || !link_->is_up()) return;
+    if (heard_ != link_->messages_received()) asked_since_ = kNever;
+    heard_ = link_->messages_received();
+    if (asked_since_ != kNever) {
+        if (now - asked_since_ > limit) close(Status(Code::kTimedOut, "the cache engine does not answer"));
+        return;
+    }
+    asked_since_ = now;
+    link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
+    link_->flush();
+}
+
+}  // namespace wss::se

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineLink: the storage engine's (SE's) end of the connection to one cache engine (CE).
+//
+// It takes Transfers (a move between a slot and a client's or our memory, a header, a wipe), gives each an
+// id, sends what a turn has gathered in one message and reports how each ended. A CE that is lost ends all of
+// them with kFailed, after its connection is closed: nothing of it reaches our memory afterwards.
+//
+// Thread-safety: belongs to the cache's reactor. Nothing is allocated per transfer.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/cache/engine/record_link.h"
+#include "lib/cache/types.h"
+#include "lib/fabric/fabric.h"
+#include "lib/wire/cache.h"
+
+namespace wss::se {
+
+constexpr uint32_t kTransfersPerEngine = 1024;
+
+// One operation of a CE. The owner fills the first part and keeps it in place until `done`.
+struct Transfer : ListNode<> {
+    enum class Kind : uint8_t { kMove, kHeader, kWipe };
+    using Done = void (*)(Transfer& transfer, wire::CacheStatus status) noexcept;
+
+    Kind kind = Kind::kMove;
+    wire::CacheMove move;  // kHeader: slot and header; kWipe: slot
+    Done done = nullptr;
+    void* context = nullptr;
+
+    bool under_way = false;
+};
+
+class EngineLink;
+
+class EngineLinkOwner {
+  public:
+    virtual void engine_ready(EngineLink& engine) noexcept = 0;
+    virtual void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept = 0;
+    virtual void client_attached(EngineLink& engine, uint64_t handle) noexcept = 0;
+    virtual void client_detached(EngineLink& engine, uint64_t handle) noexcept = 0;
+    virtual void engine_wants_to_leave(EngineLink& engine) noexcept = 0;
+    // Its transfers were reported before. Last call; destroyed after the turn.
+    virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
+
+  protected:
+    ~EngineLinkOwner() = default;
+};
+
+class EngineLink final : private cache::RecordLinkOwner {
+  public:
+    struct Identity {
+        cache::EngineIndex index;
+        size_t net = 0;  // which of the cache's fabrics
+        uint64_t identity = 0;
+        uint64_t memory = 0;
+        uint32_t incarnation = 0;
+        bool kept = false;  // its contents count
+    };
+
+    EngineLink(EngineLinkOwner& owner, const Identity& identity) : owner_(owner), identity_(identity) {}
+
+    Status accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
+                  const wire::CacheWelcome& welcome);
+
+    // Never fails: a transfer to an engine that is over ends with kFailed, from turn().
+    void submit(Transfer& transfer) noexcept;
+    void grant(const wire::CacheLogin& login) noexcept;
+    void revoke(uint64_t handle) noexcept;
+    void say_goodbye() noexcept;
+    void close(Status why) noexcept { link_->close(std::move(why)); }
+    size_t turn() noexcept;
+    // Pings; gives up an engine that is silent for longer than `limit` while something is expected of it.
+    void tick(Nanoseconds now, Nanoseconds limit) noexcept;
+
+    const Identity& identity() const noexcept { return identity_; }
+    cache::EngineIndex index() const noexcept { return identity_.index; }
+    bool is_ready() const noexcept { return ready_ && link_->is_up(); }
+    bool is_over() const noexcept { return over_ && refused_.empty() && queue_.empty() && outstanding_ == 0; }
+    uint32_t slots() const noexcept { return slots_; }
+    uint32_t outstanding() const noexcept { return outstanding_; }
+    std::string peer() const { return link_ ? link_->peer() : std::string(); }
+    const std::vector<fabric::Address>& addresses() const noexcept { return addresses_; }
+    uint64_t bytes_to_clients() const noexcept { return bytes_to_clients_; }
+    bool leaving() const noexcept { return leaving_; }
+    void mark_leaving() noexcept { leaving_ = true; }
+
+  private:
+    bool link_up(cache::RecordLink&, std::span<const std::byte>) noexcept override { return true; }
+    bool record(cache::RecordLink&, const wire::Record& record) noexcept override;
+    void operation_over(cache::RecordLink&, uint64_t, bool) noexcept override {}
+    void link_over(cache::RecordLink&, const Status& why) noexcept override;
+    bool done(const wire::Record& record) noexcept;
+    void send(Transfer& transfer) noexcept;
+
+    EngineLinkOwner& owner_;
+    const Identity identity_;
+    std::unique_ptr<cache::RecordLink> link_;
+    std::vector<Transfer*> by_id_;
+    std::vector<uint32_t> free_ids_;
+    List<Transfer> queue_;    // no id is free
+    List<Transfer> refused_;  // submitted when it was over
+    uint32_t outstanding_ = 0;
+    std::vector<fabric::Address> addresses_;
+    uint32_t slots_ = 0;
+    bool ready_ = false, leaving_ = false, over_ = false;
+    uint64_t bytes_to_clients_ = 0;
+    Nanoseconds asked_since_ = kNever;
+    uint64_t heard_ = 0;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines that join, leave and are lost; who is a member on stable storage; what is recovered after a
+// restart; clients and the tokens by which engines know them.
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/cache/header.h"
+#include "target/cache/cache.h"
+
+namespace wss::se {
+
+using cache::EngineIndex;
+
+// What strangers can make us log.
+static log::Limiter& join_log() {
+    static log::Limiter limiter(10);
+    return limiter;
+}
+
+void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept {
+    wire::CacheJoin join;
+    const char* refusal = nullptr;
+    if (wire::parse_cache_join(request->data(), join) != wire::ParseError::kNone)
+        refusal = "not a cache engine";
+    else if (stopping_)
+        refusal = "the target is shutting down";
+    else if (join.memory < options_.line_bytes * 4)
+        refusal = "it lends too little memory";
+    EngineIndex index;
+    for (uint8_t i = 0; i < cache::kEnginesMax && refusal == nullptr; ++i) {
+        if (links_[i] == nullptr && !index.exists()) index = {i};
+        // A new connection of the same engine: the old one is dead, and the engine comes again when it is
+        // over.
+        if (links_[i] != nullptr && links_[i]->identity().identity == join.engine) {
+            links_[i]->close(Status(Code::kUnavailable, "the engine joined anew"));
+            refusal = "its former connection is still being closed";
+        }
+    }
+    for (const auto& old : old_links_)
+        if (old->identity().identity == join.engine) refusal = "its former connection is still being closed";
+    if (refusal == nullptr && !index.exists()) refusal = "there are too many engines";
+    if (refusal != nullptr) {
+        if (join_log().allow()) log::warning("{}: refused as a cache engine: {}", request->peer(), refusal);
+        return request->reject({});
+    }
+    auto member = awaited_.find(join.engine);
+    const bool keep = recovering_ && member != awaited_.end() && member->second == join.incarnation &&
+                      join.storage == membership_.storage;
+    const uint32_t incarnation = keep ? join.incarnation : membership_.next_incarnation++;
+    std::unique_ptr<EngineLink> engine(new EngineLink(*this, EngineLink::Identity{.index = index,
+                                                                                  .net = net,
+                                                                                  .identity = join.engine,
+                                                                                  .memory = join.memory,
+                                                                                  .incarnation = incarnation,
+                                                                                  .kept = keep}));
+    EngineLink& made = *engine;
+    links_[index.value] = std::move(engine);
+    Status accepted = made.accept(*request, *nets_[net].fabric, *nets_[net].poller,
+                                  {.storage = membership_.storage,
+                                   .incarnation = incarnation,
+                                   .line_bytes = options_.line_bytes,
+                                   .operations = kTransfersPerEngine,
+                                   .keep = keep});
+    if (accepted) return;
+    log::warning("{}: cannot serve a cache engine: {}", request->peer(), accepted.to_string());
+    links_[index.value].reset();
+}
+
+void Cache::engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept {
+    if (engine.identity().kept)
+        items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header});
+}
+
+void Cache::engine_ready(EngineLink& engine) noexcept {
+    const auto& identity = engine.identity();
+    Status added = index_->add_engine(
+        engine.index(), {.identity = identity.identity, .weight = identity.memory, .slots = engine.slots()});
+    if (!added) return engine.close(added);
+    membership_.engines[identity.identity] = identity.incarnation;
+    log::info("cache engine {:016x} ({}) joined with {} lines", identity.identity, engine.peer(),
+              engine.slots());
+    if (recovering_)
+        check_recovery();
+    else
+        save_membership();
+    for (auto& client : clients_) introduce(*client, engine);
+    if (engine.leaving()) engine_wants_to_leave(engine);
+}
+
+void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
+    const EngineIndex index = engine.index();
+    const auto& identity = engine.identity();
+    std::unique_ptr<EngineLink> old = std::move(links_[index.value]);
+    if (index_->has_engine(index)) {
+        const cache::Loss loss = index_->lose_engine(index);
+        if (!stopping_)
+            log::warning("cache engine {:016x} is gone ({}): {} lines lost their copy there",
+                         identity.identity, why.to_string(), loss.lines);
+        if (loss.dirty_lines > 0)
+            log::error("{} lines held data that no other engine and no storage has: they are lost",
+                       loss.dirty_lines);
+        if (loss.second_copies > 0) {
+            membership_.degraded = true;
+            degraded_mark_ = index_->flush_mark();
+            for (auto& volume : volumes_)
+                if (volume != nullptr && !volume->removed) volume->planner->want(degraded_mark_);
+        }
+        // While recovery waits, members stay members: it may come back with what it holds.
+        if (!stopping_ || membership_.engines.contains(identity.identity)) {
+            if (!recovering_ && !stopping_) {
+                membership_.engines.erase(identity.identity);
+                save_membership();
+            }
+        }
+        std::erase_if(items_, [index](const Item& item) { return item.slot.engine == index; });
+    }
+    for (auto& client : clients_) {
+        Client::Place& place = client->engines[index.value];
+        if (place.handle == 0) continue;
+        handles_.erase(place.handle);
+        place = {};
+        wire::CacheEngineNotice notice{.added = false, .index = index.value};
+        client->sink->tell(notice);
+    }
+    old_links_.push_back(std::move(old));
+    wants_turn_ = true;
+}
+
+// ---- Membership ------------------------------------------------------------------------------------------
+
+void Cache::save_membership() {
+    membership_changed_ = true;
+    if (saving_) return;
+    saving_ = true;
+    membership_changed_ = false;
+    store_->save(membership_.to_text(), [this](const Status& status) { membership_saved(status); });
+}
+
+void Cache::membership_saved(const Status& status) {
+    saving_ = false;
+    wants_turn_ = true;
+    if (!status) {
+        static log::Limiter limiter(1);
+        if (limiter.allow())
+            log::error("the cache's membership cannot be saved, writes wait for it: {}", status.to_string());
+        membership_changed_ = true;
+        // Again at the next tick.
+        return;
+    }
+    if (membership_changed_) return save_membership();
+    List<Work> ready;
+    ready.splice_back(unacknowledged_);
+    while (Work* work = ready.pop_front()) end(*work, {});
+}
+
+// ---- Recovery --------------------------------------------------------------------------------------------
+
+void Cache::check_recovery() {
+    if (!recovering_) return;
+    uint32_t back = 0;
+    for (const auto& engine : links_)
+        back += engine != nullptr && engine->is_ready() && engine->identity().kept;
+    const auto members = static_cast<uint32_t>(awaited_.size());
+    if (back == members) return finish_recovery();
+    bool unsafe = membership_.degraded || members < 2;
+    for (const auto& [wwid, settings] : membership_.policies) unsafe = unsafe || settings.unsafe;
+    const bool waited = reactor_.clock().now() - recovery_began_ > options_.recovery_grace;
+    if (!unsafe && waited && back + 1 >= members) return finish_recovery();
+}
+
+void Cache::finish_recovery() {
+    cache::Recovery recovery({.geometry = geometry_});
+    for (const auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed && volume->known)
+            recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size());
+    for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
+    const cache::RecoveryReport report = recovery.restore(*index_);
+    const auto back = static_cast<size_t>(std::count_if(links_.begin(), links_.end(), [](const auto& engine) {
+        return engine != nullptr && engine->is_ready() && engine->identity().kept;
+    }));
+    log::info("recovered {} dirty lines from {} headers of {} of {} cache engines", report.dirty_lines,
+              report.headers, back, awaited_.size());
+    // Copies that lost claim dirty data no more, before anything is written that they miss.
+    for (bool wipe : {false, true})
+        for (const cache::Slot& slot : wipe ? recovery.wipe() : recovery.erase()) {
+            auto erase = std::make_unique<SlotErase>();
+            erase->transfer.kind = wipe ? Transfer::Kind::kWipe : Transfer::Kind::kHeader;
+            erase->transfer.move.slot = slot.number;
+            erase->transfer.context = erase.get();
+            erase->transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
+                static_cast<SlotErase*>(transfer.context)->over = true;
+            };
+            link(slot.engine)->submit(erase->transfer);
+            slot_erases_.push_back(std::move(erase));
+        }
+    const bool all_back = back == awaited_.size();
+    if (!all_back && report.dirty_lines > 0) membership_.degraded = true;
+    degraded_mark_ = index_->flush_mark();
+    recovering_ = false;
+    awaited_.clear();
+    items_.clear();
+    save_membership();
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed || volume->freezes > 0) continue;
+        volume->planner->want(degraded_mark_);
+        ++volume->freezes;
+        thaw(*volume);
+    }
+    for (auto& task : std::exchange(after_recovery_, {})) task();
+    destage_tick();
+}
+
+void Cache::forget_awaited() {
+    if (!recovering_) return;
+    log::warning("recovery ends without {} cache engines, by the operator's word", awaited_.size());
+    finish_recovery();
+}
+
+// ---- Leaving ---------------------------------------------------------------------------------------------
+
+void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
+    if (!index_->has_engine(engine.index())) return;
+    log::info("cache engine {:016x} wants to leave: bringing its dirty lines home",
+              engine.identity().identity);
+    index_->drain_engine(engine.index());
+    for (auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed) volume->planner->want(index_->flush_mark());
+    destage_tick();
+}
+
+uint64_t Cache::dirty_lines_on(EngineIndex engine) {
+    uint64_t count = 0;
+    index_->for_each([&](cache::Line& line) { count += !line.dirty().empty() && line.held_by(engine); });
+    return count;
+}
+
+void Cache::check_leaving() {
+    if (membership_changed_ && !saving_) save_membership();
+    std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
+    if (membership_.degraded && !recovering_) {
+        bool home = true;
+        for (auto& volume : volumes_)
+            home = home &&
+                   (volume == nullptr || volume->removed || index_->flushed(volume->number, degraded_mark_));
+        if (home) {
+            membership_.degraded = false;
+            save_membership();
+        }
+    }
+    for (auto& engine : links_) {
+        if (engine == nullptr || !engine->leaving() || !engine->is_ready()) continue;
+        if (dirty_lines_on(engine->index()) > 0) {
+            // New ones went there as second copies before it was drained.
+            for (auto& volume : volumes_)
+                if (volume != nullptr && !volume->removed) volume->planner->want(index_->flush_mark());
+            continue;
+        }
+        engine->say_goodbye();
+        engine->turn();
+    }
+}
+
+Status Cache::remove_engine(uint32_t index) {
+    if (index >= links_.size() || links_[index] == nullptr)
+        return failure(Code::kNotFound, "there is no cache engine {}", index);
+    links_[index]->mark_leaving();
+    engine_wants_to_leave(*links_[index]);
+    return Status::ok();
+}
+
+// ---- Clients ---------------------------------------------------------------------------------------------
+
+Client* Cache::add_client(fabric::Scheme scheme, ClientSink& sink) {
+    auto client = std::make_unique<Client>();
+    client->sink = &sink;
+    client->scheme = scheme;
+    Client* made = client.get();
+    clients_.push_back(std::move(client));
+    for (auto& engine : links_)
+        if (engine != nullptr && engine->is_ready()) introduce(*made, *engine);
+    return made;
+}
+
+void Cache::remove_client(Client* client) {
+    for (size_t i = 0; i < client->engines.size(); ++i) {
+        const uint64_t handle = client->engines[i].handle;
+        if (handle == 0) continue;
+        handles_.erase(handle);
+        if (links_[i] != nullptr) links_[i]->revoke(handle);
+    }
+    std::erase_if(clients_, [client](const auto& item) { return item.get() == client; });
+}
+
+void Cache::introduce(Client& client, EngineLink& engine) noexcept {
+    const auto& addresses = engine.addresses();
+    auto address = std::find_if(addresses.begin(), addresses.end(),
+                                [&](const fabric::Address& one) { return one.scheme == client.scheme; });
+    wire::CacheEngineNotice notice{.added = true, .index = engine.index().value};
+    if (address == addresses.end() || !notice.set_uri(address->to_string())) return;
+    auto secret = [this] { return options_.secrets ? options_.secrets() : random_.next(); };
+    do notice.handle = secret();
+    while (notice.handle == wire::kStorageHandle || handles_.contains(notice.handle));
+    for (size_t at = 0; at < notice.token.size(); at += 8) wire::put64(notice.token.data() + at, secret());
+    client.engines[engine.index().value] = {.handle = notice.handle};
+    handles_[notice.handle] = {&client, engine.index().value};
+    engine.grant({notice.handle, notice.token});
+    engine.turn();  // the engine should hear of the client before the client comes
+    client.sink->tell(notice);
+}
+
+void Cache::client_attached(EngineLink& engine, uint64_t handle) noexcept {
+    auto found = handles_.find(handle);
+    if (found == handles_.end() || found->second.second != engine.index().value) return;
+    found->second.first->engines[engine.index().value].attached = true;
+}
+
+void Cache::client_detached(EngineLink& engine, uint64_t handle) noexcept {
+    auto found = handles_.find(handle);
+    if (found == handles_.end() || found->second.second != engine.index().value) return;
+    Client& client = *found->second.first;
+    handles_.erase(found);
+    client.engines[engine.index().value] = {};
+    if (engine.is_ready()) introduce(client, engine);
+}
+
+}  // namespace wss::se

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/membership.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+namespace wss::se {
+
+using nlohmann::json;
+
+std::string Membership::to_text() const {
+    json engines_json = json::object(), policies_json = json::object();
+    for (const auto& [identity, incarnation] : engines)
+        engines_json[fmt::format("{:016x}", identity)] = incarnation;
+    for (const auto& [wwid, settings] : policies)
+        policies_json[fmt::format("{:016x}", wwid)] = {{"policy", std::string(to_string(settings.policy))},
+                                                       {"unsafe", settings.unsafe}};
+    return json{{"version", 1},
+                {"storage", fmt::format("{:016x}", storage)},
+                {"next_incarnation", next_incarnation},
+                {"line_bytes", line_bytes},
+                {"degraded", degraded},
+                {"engines", engines_json},
+                {"policies", policies_json}}
+               .dump(1) +
+           "\n";
+}
+
+Result<Membership> Membership::parse(const std::string& text) {
+    try {
+        const json all = json::parse(text);
+        Membership out;
+        if (all.at("version").get<int>() != 1)
+            return failure(Code::kUnsupported, "written by another version of this program");
+        out.storage = std::stoull(all.at("storage").get<std::string>(), nullptr, 16);
+        out.next_incarnation = all.at("next_incarnation").get<uint32_t>();
+        out.line_bytes = all.at("line_bytes").get<uint32_t>();
+        out.degraded = all.at("degraded").get<bool>();
+        for (const auto& [identity, incarnation] : all.at("engines").items())
+            out.engines[std::stoull(identity, nullptr, 16)] = incarnation.get<uint32_t>();
+        for (const auto& [wwid, settings] : all.at("policies").items()) {
+            auto policy = cache::parse_policy(settings.at("policy").get<std::string>());
+            if (!policy) return policy.status();
+            out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
+        }
+        return out;
+    } catch (const std::exception& error) {
+        return failure(Code::kInvalid, "damaged: {}", error.what());
+    }
+}
+
+namespace {
+
+Status replace_file(const std::string& path, const std::string& text) {
+    const std::string fresh = path + ".new";
+    const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return Status::from_errno(errno, fresh);
+    const auto written = ::write(fd, text.data(), text.size());
+    const bool stable = written == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+    const int error = errno;
+    ::close(fd);
+    if (!stable) return Status::from_errno(error, fresh);
+    if (std::rename(fresh.c_str(), path.c_str()) != 0) return Status::from_errno(errno, path);
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return Status::from_errno(errno, folder);
+    const bool synced = fsync(directory) == 0;
+    ::close(directory);
+    return synced ? Status::ok() : Status::from_errno(errno, folder);
+}
+
+class FileStore final : public MembershipStore {
+  public:
+    FileStore(std::string path, reactor::Reactor& reactor)
+        : path_(std::move(path)), reactor_(reactor), thread_([this] { run(); }) {}
+    ~FileStore() override {
+        {
+            std::lock_guard lock(m_);
+            stopping_ = true;
+        }
+        changed_.notify_all();
+        thread_.join();
+    }
+    Result<std::string> load() override {
+        std::ifstream file(path_);
+        if (!file)
+            return errno == ENOENT ? Result<std::string>(std::string()) : Status::from_errno(errno, path_);
+        std::stringstream text;
+        text << file.rdbuf();
+        return text.str();
+    }
+    void save(std::string text, std::function<void(Status)> done) override {
+        {
+            std::lock_guard lock(m_);
+            WSS_ASSERT(!job_, "one save at a time");
+            job_ = {std::move(text), std::move(done)};
+        }
+        changed_.notify_all();
+    }
+    bool is_stable() const noexcept override { return true; }
+
+  private:
+    struct Job {
+        std::string text;
+        std::function<void(Status)> done;
+    };
+    void run() {
+        std::unique_lock lock(m_);
+        for (;;) {
+            changed_.wait(lock, [this] { return job_ || stopping_; });
+            if (!job_) return;
+            Job job = std::move(*job_);
+            job_.reset();
+            lock.unlock();
+            Status saved = replace_file(path_, job.text);
+            reactor_.post([done = std::move(job.done), saved] { done(saved); });
+            lock.lock();
+        }
+    }
+
+    const std::string path_;
+    reactor::Reactor& reactor_;
+    std::mutex m_;
+    std::condition_variable changed_;
+    std::optional<Job> job_;  // guarded by m_
+    bool stopping_ = false;   // guarded by m_
+    std::thread thread_;
+};
+
+class MemoryStore final : public MembershipStore {
+  public:
+    explicit MemoryStore(reactor::Reactor& reactor) : reactor_(reactor) {}
+    Result<std::string> load() override { return std::string(); }
+    void save(std::string, std::function<void(Status)> done) override {
+        reactor_.post([done = std::move(done)] { done(Status::ok()); });
+    }
+    bool is_stable() const noexcept override { return false; }
+
+  private:
+    reactor::Reactor& reactor_;
+};
+
+}  // namespace
+
+std::unique_ptr<MembershipStore> open_membership_file(std::string path, reactor::Reactor& reactor) {
+    return std::make_unique<FileStore>(std::move(path), reactor);
+}
+
+std::unique_ptr<MembershipStore> open_membership_memory(reactor::Reactor& reactor) {
+    return std::make_unique<MemoryStore>(reactor);
+}
+
+}  // namespace wss::se

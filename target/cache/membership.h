@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Membership: which cache engines' contents count, on stable storage, so that a storage engine that starts
+// again knows whose dirty lines to believe (lib/cache/header.h, H2), and what each volume's policy is.
+//
+// An engine gets an incarnation when it joins. One that was lost is struck out before any write that it
+// missed is acknowledged: should it come back after our own restart, its contents do not count.
+//
+// Thread-safety: Membership is a value of the cache's reactor. A Store may be called from there only and
+// calls back there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/base/status.h"
+#include "lib/cache/policy.h"
+#include "lib/reactor/reactor.h"
+
+namespace wss::se {
+
+struct Membership {
+    uint64_t storage = 0;  // our own name for life
+    uint32_t next_incarnation = 1;
+    uint32_t line_bytes = cache::kLineBytesDefault;
+    // Some dirty line may have one copy only: after a restart every engine is needed, not all but one.
+    bool degraded = false;
+    std::map<uint64_t, uint32_t> engines;                // identity → incarnation
+    std::map<uint64_t, cache::PolicySettings> policies;  // by WWID
+
+    std::string to_text() const;
+    static Result<Membership> parse(const std::string& text);
+    bool operator==(const Membership& other) const { return to_text() == other.to_text(); }
+};
+
+// Where it is kept. One save at a time.
+class MembershipStore {
+  public:
+    virtual ~MembershipStore() = default;
+    // The text last saved, empty if there is none.
+    virtual Result<std::string> load() = 0;
+    // `done` follows, on the reactor, once it is stable (or cannot be).
+    virtual void save(std::string text, std::function<void(Status)> done) = 0;
+    // False: what is saved is gone with the process.
+    virtual bool is_stable() const noexcept = 0;
+};
+
+// A file, replaced atomically; saved by a thread of its own.
+std::unique_ptr<MembershipStore> open_membership_file(std::string path, reactor::Reactor& reactor);
+// Remembers nothing; for a storage engine without a state file.
+std::unique_ptr<MembershipStore> open_membership_memory(reactor::Reactor& reactor);
+
+}  // namespace wss::se

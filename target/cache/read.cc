@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads. A hit of a client that is connected to the engines is delegated: each engine writes its part
+// straight to the client's memory, the last byte of each part carries the command's tag, and the client knows
+// that the command is over when all bytes are there. No message of ours answers it; engines tell us in
+// batches what they did.
+#include "target/cache/cache.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+
+void Cache::run_read(Work& work) noexcept {
+    const uint32_t engines = index_->placeable_engines();
+    bool all_hit = true;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        line.read = cache::plan_read({.settings = work.volume->settings,
+                                      .touched = line.touched,
+                                      .valid = line.line->valid(),
+                                      .dirty = line.line->dirty(),
+                                      .engines = engines});
+        all_hit = all_hit && line.read.from == cache::ReadFrom::kEngine;
+        if (line.read.from == cache::ReadFrom::kEngine) index_->touch(*line.line);
+    }
+    if (!all_hit || work.by_storage) return work.owner->need_buffer(work);
+    ++work.volume->counters.read_hits;
+    if (can_delegate(work)) return delegate(work);
+    work.phase = Work::Phase::kGather;
+    work.owner->need_buffer(work);
+}
+
+bool Cache::can_delegate(const Work& work) noexcept {
+    for (uint32_t i = 0; i < work.line_count; ++i)
+        if (!attached(work, work.lines[i].line->holders()[0])) return false;
+    return true;
+}
+
+void Cache::delegate(Work& work) noexcept {
+    work.is_delegated = true;
+    work.owner->delegated(work);
+    CacheCounters& counters = work.volume->counters;
+    ++counters.out_of_band_reads;
+    counters.out_of_band_read_bytes += work.length;
+    // Not one by one below: the first could end the work before the others are counted.
+    ++work.outstanding;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        const cache::Slot slot = line.line->holders()[0];
+        Transfer& transfer = next_transfer(work, line, slot);
+        transfer.move.to_peer = true;
+        transfer.move.immediate = true;
+        transfer.move.immediate_value = wire::pack_fused({.tag = work.tag, .credits = 0});
+        transfer.move.handle = work.client->engines[slot.engine.value].handle;
+        transfer.move.offset = line.span.offset;
+        transfer.move.length = line.span.length;
+        transfer.move.remote = {work.remote.address + at, work.remote.rkey, line.span.length};
+        at += line.span.length;
+        link(slot.engine)->submit(transfer);
+    }
+    if (--work.outstanding == 0) read_part_over(work);
+}
+
+// A hit for a client that no engine reaches: through our buffer.
+void Cache::gather(Work& work) noexcept {
+    ++work.outstanding;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        if (line.line->holders().empty()) {  // lost while we waited for the buffer
+            work.transfer_failed = true;
+            break;
+        }
+        const cache::Slot slot = line.line->holders()[0];
+        Transfer& transfer = next_transfer(work, line, slot);
+        transfer.move.to_peer = true;
+        transfer.move.offset = line.span.offset;
+        transfer.move.length = line.span.length;
+        transfer.move.remote =
+            work.regions->remote(link(slot.engine)->identity().net, work.buffer + at, line.span.length);
+        at += line.span.length;
+        link(slot.engine)->submit(transfer);
+    }
+    if (--work.outstanding == 0) read_part_over(work);
+}
+
+// Real storage has been read; pieces that are newer in an engine come on top, a stretch of each line at a
+// time.
+void Cache::overlay(Work& work) noexcept {
+    work.phase = Work::Phase::kOverlay;
+    ++work.outstanding;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        line.transfers_used = 0;
+        const Pieces run = line.overlay.first_run();
+        if (!run.empty() && !line.line->holders().empty()) {
+            line.overlay = line.overlay.without(run);
+            uint32_t begin = run.first() * cache::kPieceBytes;
+            uint32_t end = begin + run.count() * cache::kPieceBytes;
+            begin = std::max(begin, line.span.offset);
+            end = std::min(end, line.span.offset + line.span.length);
+            const cache::Slot slot = line.line->holders()[0];
+            Transfer& transfer = next_transfer(work, line, slot);
+            transfer.move.to_peer = true;
+            transfer.move.offset = begin;
+            transfer.move.length = end - begin;
+            transfer.move.remote =
+                work.regions->remote(link(slot.engine)->identity().net,
+                                     work.buffer + at + (begin - line.span.offset), end - begin);
+            link(slot.engine)->submit(transfer);
+        } else {
+            line.overlay = {};
+        }
+        at += line.span.length;
+    }
+    if (--work.outstanding == 0) read_part_over(work);
+}
+
+void Cache::read_part_over(Work& work) noexcept {
+    if (work.is_delegated) {
+        if (!work.transfer_failed) {
+            finish_part(work);
+            work.state = Work::State::kAnswered;
+            work.phase = Work::Phase::kEnding;
+            work.owner->answered(work);
+            return part_over(work);
+        }
+        ++work.volume->counters.done_again;
+        return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
+    }
+    if (work.phase == Work::Phase::kFill) {
+        for (uint32_t i = 0; i < work.line_count; ++i) {
+            LineWork& line = work.lines[i];
+            if (line.filling.empty() || work.transfer_failed || !still_there(line)) continue;
+            if (index_->filled(*line.line, line.filling)) {
+                ++work.volume->counters.fills;
+                work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
+            }
+        }
+        finish_part(work);
+        return part_over(work);
+    }
+    if (work.ending.error != 0) return end(work, work.ending);
+    if (work.transfer_failed) {
+        // What an engine did not give real storage has, unless it was dirty and is gone with the engine.
+        work.transfer_failed = false;
+        work.phase = Work::Phase::kNone;
+        if (++work.attempts > 3) return end(work, {.kind = Ending::Kind::kBusy});
+        for (uint32_t i = 0; i < work.line_count; ++i) work.lines[i].transfers_used = 0;
+        return start_storage(work, io::Op::kRead);
+    }
+    if (work.phase == Work::Phase::kGather) return end(work, {});
+    if (work.phase == Work::Phase::kStorage)
+        for (uint32_t i = 0; i < work.line_count; ++i) {
+            LineWork& line = work.lines[i];
+            line.overlay = line.touched & line.line->dirty();
+        }
+    for (uint32_t i = 0; i < work.line_count; ++i)
+        if (!work.lines[i].overlay.empty()) return overlay(work);
+    fill(work);
+}
+
+// The client is answered from the buffer while engines take what they miss from it.
+void Cache::fill(Work& work) noexcept {
+    work.phase = Work::Phase::kFill;
+    ++work.outstanding;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        line.transfers_used = 0;
+        line.filling = {};
+        const uint32_t begins = at;
+        at += line.span.length;
+        const bool wanted = (line.read.fill_afterwards | line.read.fetch).overlaps(line.covered) &&
+                            line.op.access == cache::Access::kExclusive && !stopping_;
+        if (!wanted) continue;
+        if (index_->place(*line.line, 1) != cache::Placed::kDone) {
+            ++work.volume->counters.no_room;
+            continue;
+        }
+        const cache::Slot slot = line.line->holders()[0];
+        const uint32_t begin = line.covered.first() * cache::kPieceBytes;
+        const uint32_t length = line.covered.count() * cache::kPieceBytes;  // covered pieces are adjacent
+        line.filling = line.covered;
+        Transfer& transfer = next_transfer(work, line, slot);
+        transfer.move.to_peer = false;
+        transfer.move.has_header = true;
+        transfer.move.header =
+            header_bytes(line, slot, *work.volume, line.line->valid() | line.covered, line.line->dirty(),
+                         std::max<uint64_t>(line.line->generation(), 1));
+        transfer.move.offset = begin;
+        transfer.move.length = length;
+        transfer.move.remote = work.regions->remote(
+            link(slot.engine)->identity().net, work.buffer + begins + (begin - line.span.offset), length);
+        link(slot.engine)->submit(transfer);
+    }
+    --work.outstanding;
+    const bool nothing = work.outstanding == 0;
+    if (nothing) work.phase = Work::Phase::kNone;
+    end(work, {});
+}
+
+}  // namespace wss::se

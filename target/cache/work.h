@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work: one command on its way through the cache, or one job of the cache's own.
+//
+//   read   enter lines → every piece is in an engine?  yes: engines write to the client (delegated), or, for
+//   a
+//                                                      client without engines, to our buffer
+//                                                      no:  storage reads into our buffer, dirty pieces come
+//                                                      from their engine, the client is answered; then the
+//                                                      buffer fills the lines
+//   write  enter lines → plan each line (lib/cache/policy.h) → storage, engines, or both; answered when all
+//          are done
+//
+// States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by us or by engines; a
+// fill may go on) → kIdle. `owner` has the work until it calls Cache::release(); the cache until its own part
+// is over.
+//
+// Thread-safety: belongs to the cache's reactor. Works and their lines are made once and reused.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/cache/index.h"
+#include "lib/cache/policy.h"
+#include "lib/io/backend.h"
+#include "target/cache/buffer_regions.h"
+#include "target/cache/engine_link.h"
+
+namespace wss::se {
+
+class Cache;
+struct CachedVolume;
+struct Client;
+struct Work;
+
+// How a command ended.
+struct Ending {
+    enum class Kind : uint8_t { kGood, kStorageFailed, kBusy, kDoAgain } kind = Kind::kGood;
+    int error = 0;  // kStorageFailed: errno of io_op
+    io::Op io_op = io::Op::kRead;
+    uint64_t offset = 0;                      // where
+    uint32_t engine = WSS_CACHE_ENGINES_MAX;  // kDoAgain: which one will not answer
+};
+
+// The block service as the cache sees it.
+class WorkOwner {
+  public:
+    // Bring `work.length` bytes of buffer, with the client's data in it if it is a write, and call
+    // Cache::buffer_ready(), now or later; Cache::buffer_failed() if the client is lost.
+    virtual void need_buffer(Work& work) noexcept = 0;
+    // Engines answer this read from now on; `ended` or `answered` follows.
+    virtual void delegated(Work& work) noexcept = 0;
+    // … and have done so.
+    virtual void answered(Work& work) noexcept = 0;
+    // The command is over; for a read that went well the data is in work.buffer.
+    virtual void ended(Work& work, const Ending& ending) noexcept = 0;
+
+  protected:
+    ~WorkOwner() = default;
+};
+
+// Where buffers come from and go back to; outlives every work.
+class BufferHome {
+  public:
+    virtual void give_back(std::byte* buffer, uint32_t bytes) noexcept = 0;
+
+  protected:
+    ~BufferHome() = default;
+};
+
+// A line of a work.
+struct LineWork {
+    cache::LineOp op;
+    cache::Line* line = nullptr;  // from enter to leave
+    cache::Span span;
+    cache::Pieces touched, covered;
+    cache::ReadPlan read;
+    cache::WritePlan write;
+    cache::Pieces filling;  // that the transfers under way make valid
+    cache::Pieces overlay;  // dirty pieces still to be brought from the engine
+    uint64_t generation = 0;
+    uint32_t transfers_used = 0;
+    std::array<Transfer, cache::kHoldersMax> transfers;
+    std::array<cache::Slot, cache::kHoldersMax> slots;
+    std::array<uint32_t, cache::kHoldersMax> incarnations{};
+};
+
+struct Work : ListNode<> {
+    enum class State : uint8_t { kIdle, kHeld, kEntering, kRunning, kAnswered };
+    enum class Phase : uint8_t { kNone, kGather, kStorage, kOverlay, kFill, kWrite, kRepair, kEnding };
+
+    // Immutable.
+    Cache* cache = nullptr;
+    std::unique_ptr<LineWork[]> lines;
+
+    // What is asked for.
+    WorkOwner* owner = nullptr;
+    void* cookie = nullptr;  // the owner's
+    CachedVolume* volume = nullptr;
+    Client* client = nullptr;  // whose engines may move the data; nullptr: none
+    bool is_write = false;
+    bool fua = false;
+    uint64_t offset = 0;
+    uint32_t length = 0;
+    wire::RemoteBuffer remote;  // the client's memory, if it is one stretch; else length 0
+    uint16_t tag = 0;           // low bits of the command's
+
+    // Ours.
+    Nanoseconds began{};
+    State state = State::kIdle;
+    Phase phase = Phase::kNone;
+    uint32_t line_count = 0, entered = 0;
+    uint32_t outstanding = 0;  // transfers and storage operations
+    bool is_delegated = false;
+    bool hold = false;        // the owner has it
+    bool by_storage = false;  // a write that goes the safe way: an engine failed
+    bool transfer_failed = false;
+    uint8_t attempts = 0;
+    uint32_t failed_engine = WSS_CACHE_ENGINES_MAX;
+    std::byte* buffer = nullptr;
+    const BufferRegions* regions = nullptr;
+    BufferHome* buffer_home = nullptr;
+    uint32_t buffer_bytes = 0;
+    io::Request io;
+    Ending ending;
+};
+
+}  // namespace wss::se

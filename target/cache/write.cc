@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes. lib/cache/policy.h says what each line needs; here it is done: real storage, engines, or both at
+// once.
+//
+// When an engine fails under a write, the write goes the safe way from its beginning: through our buffer to
+// real storage, and to the copies that are left. Lines stay entered meanwhile, so that nobody sees the
+// middle.
+#include "target/cache/cache.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+
+static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32_t engines) {
+    return {.settings = work.volume->settings,
+            .fua = work.fua,
+            .touched = line.touched,
+            .covered = line.covered,
+            .valid = line.line->valid(),
+            .dirty = line.line->dirty(),
+            .holders = static_cast<uint32_t>(line.line->holders().size()),
+            .engines = engines};
+}
+
+void Cache::plan_line(Work& work, LineWork& line) noexcept {
+    const uint32_t engines = index_->placeable_engines();
+    cache::WriteFacts facts = facts_of(work, line, engines);
+    line.write = work.by_storage ? cache::without_room(facts) : cache::plan_write(facts);
+    if (!line.write.storage && line.write.copies > facts.holders) {
+        if (index_->place(*line.line, line.write.copies) != cache::Placed::kDone) {
+            ++work.volume->counters.no_room;
+            line.write = cache::without_room(facts_of(work, line, engines));
+        }
+    }
+    // A piece that is written in part and is not there: the way through storage needs no reading first.
+    if (!line.write.fetch.empty()) line.write = cache::without_room(facts_of(work, line, engines));
+    // A line that got its place here and is not used: an empty one may be evicted.
+    if (line.line->state() == cache::LineState::kFilling) index_->filled(*line.line, {});
+}
+
+void Cache::run_write(Work& work) noexcept {
+    bool storage = false, direct = true;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        line.transfers_used = 0;
+        plan_line(work, line);
+        storage = storage || line.write.storage;
+        for (const cache::Slot& slot : line.line->holders()) direct = direct && attached(work, slot);
+        if (!line.line->holders().empty()) index_->touch(*line.line);
+    }
+    if ((storage || !direct || work.attempts > 0) && work.buffer == nullptr)
+        return work.owner->need_buffer(work);
+    start_write(work);
+}
+
+void Cache::start_write(Work& work) noexcept {
+    // Plans are made anew: lines may have changed while we waited for the buffer.
+    bool storage = false, fua = false;
+    const bool from_client = work.buffer == nullptr;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        line.transfers_used = 0;
+        plan_line(work, line);
+        storage = storage || line.write.storage;
+        fua = fua || line.write.storage_fua;
+    }
+    if (storage && from_client) return work.owner->need_buffer(work);
+    work.phase = Work::Phase::kWrite;
+    ++work.outstanding;
+    if (from_client) {
+        ++work.volume->counters.out_of_band_writes;
+        work.volume->counters.out_of_band_write_bytes += work.length;
+    }
+    for (uint32_t i = 0; i < work.line_count; ++i) update_copies(work, work.lines[i], from_client);
+    if (storage) {
+        work.io.fua = fua;
+        start_storage(work, io::Op::kWrite);
+    }
+    if (--work.outstanding == 0) write_part_over(work);
+}
+
+void Cache::update_copies(Work& work, LineWork& line, bool from_client) noexcept {
+    if (!line.write.invalidate.empty()) index_->invalidate(*line.line, line.write.invalidate);
+    line.filling = {};
+    if (line.write.update.empty() || line.line->holders().empty()) return;
+    // What lies between two updated pieces is covered by the write: it becomes valid as well.
+    const uint32_t first = line.write.update.first();
+    const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(line.write.update.bits));
+    const uint64_t through_last = last == 63 ? ~uint64_t{0} : (uint64_t{1} << (last + 1)) - 1;
+    const Pieces hull{through_last & ~((uint64_t{1} << first) - 1)};
+    const uint32_t begin = std::max(first * cache::kPieceBytes, line.span.offset);
+    const uint32_t end = std::min((last + 1) * cache::kPieceBytes, line.span.offset + line.span.length);
+    uint32_t line_begins = 0;
+    for (uint32_t i = 0; &work.lines[i] != &line; ++i) line_begins += work.lines[i].span.length;
+    const uint32_t in_buffer = line_begins + (begin - line.span.offset);
+    line.filling = hull;
+    line.generation = index_->stamp(*line.line);
+    const Pieces dirty = line.line->dirty() | line.write.dirty_after;
+    const Pieces valid = line.line->valid() | hull | line.write.dirty_after;
+    uint32_t which = 0;
+    for (const cache::Slot& slot : line.line->holders()) {
+        EngineLink& engine = *link(slot.engine);
+        Transfer& transfer = next_transfer(work, line, slot);
+        transfer.move.to_peer = false;
+        transfer.move.atomic = true;
+        transfer.move.has_header = true;
+        transfer.move.header =
+            header_bytes(line, slot, *work.volume, which++ == 0 ? valid : dirty, dirty, line.generation);
+        transfer.move.offset = begin;
+        transfer.move.length = end - begin;
+        if (from_client) {
+            transfer.move.handle = work.client->engines[slot.engine.value].handle;
+            transfer.move.remote = {work.remote.address + in_buffer, work.remote.rkey, end - begin};
+        } else {
+            transfer.move.remote =
+                work.regions->remote(engine.identity().net, work.buffer + in_buffer, end - begin);
+        }
+        engine.submit(transfer);
+    }
+}
+
+void Cache::write_part_over(Work& work) noexcept {
+    if (work.phase == Work::Phase::kRepair) return end(work, work.ending);
+    // Held back, even if an engine failed: real storage said no.
+    if (work.ending.error != 0) return give_up_write(work, work.ending);
+    if (!work.transfer_failed) {
+        for (uint32_t i = 0; i < work.line_count; ++i)
+            if (!work.lines[i].filling.empty() && !still_there(work.lines[i])) work.transfer_failed = true;
+    }
+    if (!work.transfer_failed) return settle_write(work);
+    work.transfer_failed = false;
+    work.by_storage = true;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        // Copies that did not get it differ: the clean ones end here, the dirty ones get it again.
+        index_->invalidate(*line.line, line.filling.without(line.line->dirty()));
+    }
+    if (++work.attempts <= 4) return run_write(work);
+    ++work.volume->counters.busy;
+    give_up_write(work, {.kind = Ending::Kind::kBusy});
+}
+
+// A write that failed may have reached some copies, all or none, and their headers may say that its pieces
+// are dirty: after a restart they would come to life again and undo what was written since. So the headers
+// are made to say what the index says: pieces that were clean count no more; those that were dirty stay, they
+// are the only copy of what was acknowledged before, and may show this write, which may have happened.
+void Cache::give_up_write(Work& work, const Ending& ending) noexcept {
+    work.ending = ending;
+    work.phase = Work::Phase::kRepair;
+    ++work.outstanding;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        if (line.filling.empty() || line.line->holders().empty()) continue;
+        const Pieces dirty = line.line->dirty();
+        index_->invalidate(*line.line, line.filling.without(dirty));
+        line.generation = index_->stamp(*line.line);
+        line.transfers_used = 0;
+        uint32_t which = 0;
+        for (const cache::Slot& slot : line.line->holders()) {
+            Transfer& transfer = next_transfer(work, line, slot);
+            transfer.kind = Transfer::Kind::kHeader;
+            transfer.move.header = header_bytes(
+                line, slot, *work.volume, which++ == 0 ? line.line->valid() : dirty, dirty, line.generation);
+            link(slot.engine)->submit(transfer);
+        }
+    }
+    if (--work.outstanding == 0) write_part_over(work);
+}
+
+void Cache::settle_write(Work& work) noexcept {
+    const Nanoseconds now = reactor_.now();
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        if (line.filling.empty()) continue;
+        if (!line.write.dirty_after.empty()) index_->written(*line.line, line.write.dirty_after, now);
+        index_->filled(*line.line, line.filling.without(line.write.dirty_after));
+    }
+    if (membership_pending()) {  // SE2
+        unacknowledged_.push_back(work);
+        return;
+    }
+    end(work, {});
+}
+
+}  // namespace wss::se

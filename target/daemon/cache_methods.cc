@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache, over the control socket.
+#include <nlohmann/json.hpp>
+
+#include "target/control/params.h"
+#include "target/daemon/ask_reactor.h"
+#include "target/daemon/cache_part.h"
+
+namespace wss::daemon {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::chrono::seconds kDrainAnswers{300};
+
+json to_json(const se::CacheCounters& c) {
+    return {{"reads", c.reads},
+            {"read_hits", c.read_hits},
+            {"read_bytes", c.read_bytes},
+            {"out_of_band_reads", c.out_of_band_reads},
+            {"out_of_band_read_bytes", c.out_of_band_read_bytes},
+            {"out_of_band_writes", c.out_of_band_writes},
+            {"out_of_band_write_bytes", c.out_of_band_write_bytes},
+            {"through_us_bytes", c.through_us_bytes},
+            {"storage_read_bytes", c.storage_read_bytes},
+            {"storage_write_bytes", c.storage_write_bytes},
+            {"writes", c.writes},
+            {"write_bytes", c.write_bytes},
+            {"read_ns", c.read_ns},
+            {"write_ns", c.write_ns},
+            {"fills", c.fills},
+            {"fill_bytes", c.fill_bytes},
+            {"destaged_lines", c.destaged_lines},
+            {"destaged_bytes", c.destaged_bytes},
+            {"destage_errors", c.destage_errors},
+            {"flushes", c.flushes},
+            {"done_again", c.done_again},
+            {"no_room", c.no_room},
+            {"busy", c.busy}};
+}
+
+json to_json(const se::EngineInfo& engine) {
+    return {{"index", engine.index},
+            {"identity", fmt::format("{:016x}", engine.identity)},
+            {"peer", engine.peer},
+            {"addresses", engine.addresses},
+            {"lines", engine.slots},
+            {"used_lines", engine.used_slots},
+            {"dirty_lines", engine.dirty_lines},
+            {"clients", engine.clients},
+            {"bytes_to_clients", engine.bytes_to_clients},
+            {"state", engine.state}};
+}
+
+json to_json(const se::CachedVolumeInfo& volume) {
+    return {{"name", volume.name},
+            {"policy", std::string(to_string(volume.settings.policy))},
+            {"unsafe", volume.settings.unsafe},
+            {"dirty_lines", volume.dirty_lines},
+            {"frozen", volume.frozen},
+            {"error", volume.last_error},
+            {"counters", to_json(volume.counters)}};
+}
+
+json to_json(const se::CacheInfo& info) {
+    json engines = json::array(), volumes = json::array();
+    for (const auto& engine : info.engines) engines.push_back(to_json(engine));
+    for (const auto& volume : info.volumes) volumes.push_back(to_json(volume));
+    return {{"line_bytes", info.line_bytes},
+            {"recovering", info.recovering},
+            {"awaited", info.awaited},
+            {"lines", info.capacity_lines},
+            {"used_lines", info.index.lines},
+            {"dirty_lines", info.index.dirty_lines},
+            {"evictions", info.index.evictions},
+            {"engines", engines},
+            {"volumes", volumes}};
+}
+
+using Take = std::function<void(Status)>;
+
+// A change that the reactor makes and reports by a Status.
+template <typename Change>
+Result<json> change(reactor::Reactor& reactor, std::chrono::seconds limit, Change&& make) {
+    struct Answer {
+        Status status;
+    };
+    auto done = ask_reactor<Answer>(
+        [&](auto take) {
+            reactor.post([make, take] { make(Take([take](Status s) { take(Answer{std::move(s)}); })); });
+        },
+        limit);
+    if (!done) return done.status();
+    if (!done->status) return done->status;
+    return json::object();
+}
+
+Result<json> set_policy(reactor::Reactor& reactor, se::Cache& cache, const json& json_params) {
+    std::string volume, policy;
+    bool unsafe = false;
+    control::Params params(json_params);
+    params.text("volume", volume, control::Params::kRequired)
+        .text("policy", policy, control::Params::kRequired);
+    params.flag("unsafe", unsafe);
+    WSS_TRY(params.finish());
+    auto parsed = cache::parse_policy(policy);
+    if (!parsed) return parsed.status();
+    cache::PolicySettings settings{.policy = *parsed, .unsafe = unsafe};
+    auto changed = change(reactor, kDrainAnswers, [&cache, volume, settings](Take take) {
+        cache.set_policy(volume, settings, std::move(take));
+    });
+    if (!changed) return changed;
+    return json{{"volume", volume}, {"policy", std::string(to_string(settings.policy))}, {"unsafe", unsafe}};
+}
+
+}  // namespace
+
+Result<se::CacheInfo> CachePart::info() {
+    return ask_reactor<se::CacheInfo>(
+        [&](auto take) { reactor_.post([this, take] { take(cache_->info()); }); });
+}
+
+void CachePart::add_methods(control::Methods& methods) {
+    auto status = [this](const json& params) -> Result<json> {
+        WSS_TRY(control::Params(params).finish());
+        auto asked = info();
+        if (!asked) return asked.status();
+        return to_json(*asked);
+    };
+    methods.add("cache.status", "engines, volumes and their counters", status);
+    methods.add_statistics("cache", [status] {
+        auto answer = status(json::object());
+        return answer ? *answer : json{{"error", answer.status().to_string()}};
+    });
+    methods.add("cache.policy", "volume, policy, [unsafe]: how the volume is cached from now on",
+                [this](const json& params) { return set_policy(reactor_, *cache_, params); });
+    methods.add("cache.drain", "[volume]: brings dirty lines home",
+                [this](const json& params) -> Result<json> {
+                    std::string volume;
+                    WSS_TRY(control::Params(params).text("volume", volume).finish());
+                    return change(reactor_, kDrainAnswers,
+                                  [this, volume](Take take) { cache_->drain(volume, std::move(take)); });
+                });
+    methods.add(
+        "cache.remove", "engine: brings its dirty lines home and lets it go",
+        [this](const json& params) -> Result<json> {
+            uint64_t engine = 0;
+            WSS_TRY(control::Params(params).size("engine", engine, control::Params::kRequired).finish());
+            return change(reactor_, kReactorAnswers, [this, engine](Take take) {
+                take(cache_->remove_engine(static_cast<uint32_t>(engine)));
+            });
+        });
+    methods.add("cache.forget", "stops waiting for engines that were there before the restart",
+                [this](const json& params) -> Result<json> {
+                    WSS_TRY(control::Params(params).finish());
+                    return change(reactor_, kReactorAnswers, [this](Take take) {
+                        cache_->forget_awaited();
+                        take(Status::ok());
+                    });
+                });
+}
+
+}  // namespace wss::daemon

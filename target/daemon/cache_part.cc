@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/daemon/cache_part.h"
+
+#include <future>
+
+#include "lib/base/log.h"
+#include "lib/fabric/open.h"
+#include "target/daemon/ask_reactor.h"
+
+namespace wss::daemon {
+
+// A storage engine's end of an engine's link has few completions outstanding.
+static constexpr uint32_t kPollerCompletions = 16384;
+
+Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig& config,
+                                                     reactor::Reactor& reactor) {
+    std::unique_ptr<CachePart> part(new CachePart(reactor));
+    std::vector<se::Cache::Net> nets;
+    for (const std::string& uri : config.cache_listen) {
+        auto address = fabric::Address::parse(uri, control::kCachePort);
+        if (!address) return address.status().within("--cache-listen");
+        auto fabric = fabric::open(*address);
+        if (!fabric) return fabric.status().within("listen for cache engines on " + address->to_string());
+        auto poller = (*fabric)->create_poller(kPollerCompletions);
+        if (!poller) return poller.status();
+        part->wanted_.push_back(*address);
+        part->fabrics_.push_back(std::move(*fabric));
+        part->pollers_.push_back(std::move(*poller));
+        reactor.add(*part->pollers_.back());
+        nets.push_back({part->fabrics_.back().get(), part->pollers_.back().get()});
+    }
+    se::CacheOptions options;
+    options.line_bytes = static_cast<uint32_t>(config.cache_line);
+    options.secrets = [] { return Random::entropy(); };
+    auto policy = cache::parse_policy(config.cache_policy);
+    if (!policy) return policy.status().within("--cache-policy");
+    options.default_policy.policy = *policy;
+    auto store = config.state.empty() ? se::open_membership_memory(reactor)
+                                      : se::open_membership_file(config.state + ".cache", reactor);
+    auto cache = se::Cache::create(reactor, part->random_, nets, std::move(store), options);
+    if (!cache) return cache.status();
+    part->cache_ = std::move(*cache);
+    return part;
+}
+
+CachePart::~CachePart() {
+    cache_.reset();
+    for (auto& poller : pollers_) reactor_.remove(*poller);
+}
+
+Status CachePart::listen() {
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+        auto bound = ask_reactor<Result<fabric::Address>>(
+            [&](auto take) { reactor_.post([this, i, take] { take(cache_->listen(i, wanted_[i])); }); });
+        if (!bound) return bound.status();
+        if (!*bound) return bound->status().within("listen for cache engines on " + wanted_[i].to_string());
+        bound_.push_back(**bound);
+    }
+    return Status::ok();
+}
+
+Status CachePart::stop(uint32_t seconds) {
+    auto promise = std::make_shared<std::promise<Status>>();
+    auto future = promise->get_future();
+    reactor_.post([this, promise] {
+        cache_->stop([promise](Status status) { promise->set_value(std::move(status)); });
+    });
+    if (future.wait_for(std::chrono::seconds(seconds)) == std::future_status::ready) return future.get();
+    return failure(Code::kTimedOut,
+                   "dirty lines could not be brought home in {} s; they stay in the cache engines", seconds);
+}
+
+std::string CachePart::describe() const {
+    std::string text = ", cache engines at";
+    for (const auto& address : bound_) text += " " + address.to_string();
+    return text;
+}
+
+}  // namespace wss::daemon

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// CachePart: what a target has for its cache: fabrics of the cache's own (no client has a connection on
+// them), the cache, and its part of the control socket.
+//
+// Thread-safety: create() and the destructor while the reactor does not turn, the rest from the daemon's
+// thread while it does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "target/cache/cache.h"
+#include "target/control/config.h"
+#include "target/control/methods.h"
+
+namespace wss::daemon {
+
+class CachePart {
+  public:
+    static Result<std::unique_ptr<CachePart>> create(const control::TargetConfig& config,
+                                                     reactor::Reactor& reactor);
+    ~CachePart();
+
+    se::Cache& cache() { return *cache_; }
+    Status listen();
+    // Brings dirty lines home. A failure leaves them in the engines, to be found at the next start.
+    Status stop(uint32_t seconds);
+    // ", cache engines at tcp://10.0.0.1:5556"
+    std::string describe() const;
+    Result<se::CacheInfo> info();
+    // cache.status, .policy, .drain, .remove, .forget and the section "cache" of stats.
+    void add_methods(control::Methods& methods);
+
+  private:
+    explicit CachePart(reactor::Reactor& reactor) : reactor_(reactor) {}
+
+    reactor::Reactor& reactor_;
+    Random random_{Random::entropy()};
+    std::vector<fabric::Address> wanted_, bound_;
+    std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
+    std::vector<std::unique_ptr<fabric::Poller>> pollers_;
+    std::unique_ptr<se::Cache> cache_;
+};
+
+}  // namespace wss::daemon

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/daemon/target_metrics.h"
+
+#include "target/daemon/ask_reactor.h"
+
+namespace wss::daemon {
+
+namespace {
+
+using metrics::Sample;
+using Samples = std::vector<Sample>;
+
+void counter(Samples& out, std::string name, std::string help, const std::string& volume, uint64_t value) {
+    out.push_back({std::move(name),
+                   std::move(help),
+                   Sample::Kind::kCounter,
+                   {{"volume", volume}},
+                   static_cast<double>(value)});
+}
+
+Samples block_samples(block::Service& service) {
+    Samples out;
+    auto totals = ask_reactor<block::CounterTotals>([&](auto take) { service.total(std::move(take)); });
+    if (!totals) return out;
+    totals->for_each([&](const char* name, const char* meaning, uint64_t value) {
+        out.push_back({fmt::format("wss_block_{}_total", name),
+                       meaning,
+                       Sample::Kind::kCounter,
+                       {},
+                       static_cast<double>(value)});
+    });
+    return out;
+}
+
+Samples volume_samples(volume::VolumeSet& volumes) {
+    Samples out;
+    for (const auto& info : volumes.list()) {
+        const auto& t = info.totals;
+        counter(out, "wss_volume_reads_total", "reads of the volume", info.name, t.reads);
+        counter(out, "wss_volume_writes_total", "writes to the volume", info.name, t.writes);
+        counter(out, "wss_volume_read_bytes_total", "bytes read", info.name, t.read_bytes);
+        counter(out, "wss_volume_written_bytes_total", "bytes written", info.name, t.written_bytes);
+        counter(out, "wss_volume_flushes_total", "flushes of real storage", info.name, t.flushes);
+        counter(out, "wss_volume_errors_total", "operations that real storage failed", info.name, t.errors);
+    }
+    return out;
+}
+
+void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
+    const se::CacheCounters& c = volume.counters;
+    const std::string& name = volume.name;
+    counter(out, "wss_cache_reads_total", "reads", name, c.reads);
+    counter(out, "wss_cache_read_hits_total", "reads of which every byte was in an engine", name,
+            c.read_hits);
+    counter(out, "wss_cache_writes_total", "writes", name, c.writes);
+    counter(out, "wss_cache_engine_read_bytes_total", "bytes that engines sent to clients", name,
+            c.out_of_band_read_bytes);
+    counter(out, "wss_cache_engine_write_bytes_total", "bytes that engines took from clients", name,
+            c.out_of_band_write_bytes);
+    counter(out, "wss_cache_through_target_bytes_total", "bytes of commands that crossed the target", name,
+            c.through_us_bytes);
+    counter(out, "wss_cache_storage_read_bytes_total", "bytes read from real storage", name,
+            c.storage_read_bytes);
+    counter(out, "wss_cache_storage_write_bytes_total", "bytes written to real storage", name,
+            c.storage_write_bytes);
+    counter(out, "wss_cache_fill_bytes_total", "bytes that engines took after misses", name, c.fill_bytes);
+    counter(out, "wss_cache_destaged_bytes_total", "dirty bytes brought home", name, c.destaged_bytes);
+    counter(out, "wss_cache_destage_errors_total", "times that real storage did not take dirty data", name,
+            c.destage_errors);
+    out.push_back({"wss_cache_dirty_lines",
+                   "lines newer than real storage",
+                   Sample::Kind::kGauge,
+                   {{"volume", name}},
+                   static_cast<double>(volume.dirty_lines)});
+    out.push_back({"wss_cache_storage_failing",
+                   "1 while dirty data waits for storage that fails",
+                   Sample::Kind::kGauge,
+                   {{"volume", name}},
+                   volume.last_error.empty() ? 0.0 : 1.0});
+}
+
+Samples cache_samples(CachePart& cache) {
+    Samples out;
+    auto info = cache.info();
+    if (!info) return out;
+    auto gauge = [&out](const char* name, const char* help, double value) {
+        out.push_back({name, help, Sample::Kind::kGauge, {}, value});
+    };
+    gauge("wss_cache_engines", "cache engines that are joined", static_cast<double>(info->engines.size()));
+    gauge("wss_cache_lines", "lines that the engines have room for",
+          static_cast<double>(info->capacity_lines));
+    gauge("wss_cache_used_lines", "lines in use", static_cast<double>(info->index.lines));
+    gauge("wss_cache_recovering", "1 while engines with dirty lines are waited for",
+          info->recovering ? 1 : 0);
+    for (const auto& volume : info->volumes) add_cached_volume(out, volume);
+    return out;
+}
+
+}  // namespace
+
+void add_target_metrics(metrics::Exporter& exporter, block::Service& service, volume::VolumeSet& volumes,
+                        CachePart* cache) {
+    exporter.add([&service] { return block_samples(service); });
+    exporter.add([&volumes] { return volume_samples(volumes); });
+    if (cache != nullptr) exporter.add([cache] { return cache_samples(*cache); });
+}
+
+}  // namespace wss::daemon

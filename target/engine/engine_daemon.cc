@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/engine/engine_daemon.h"
+
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/log.h"
+#include "lib/fabric/open.h"
+#include "target/control/config.h"
+#include "target/control/params.h"
+#include "target/daemon/ask_reactor.h"
+#include "target/daemon/daemon.h"
+
+namespace wss::daemon {
+
+using nlohmann::json;
+
+static constexpr uint32_t kPollerCompletions = 32000;
+
+Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config) {
+    if (config.join.empty())
+        return failure(Code::kInvalid,
+                       "no storage engine: give --join URI, for instance --join tcp://storage1:{}",
+                       control::kCachePort);
+    if (config.advertise.size() > config.listen.size())
+        return failure(Code::kInvalid, "there are more --advertise than --listen");
+    std::unique_ptr<EngineDaemon> daemon(new EngineDaemon(config));
+    if (Status status = daemon->run_start(); !status) return status;
+    return daemon;
+}
+
+Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
+    // RDMA addresses stand for devices; of the others one net serves all.
+    const std::string key = address.scheme == fabric::Scheme::kRdma ? address.host : std::string();
+    const std::string name = fmt::format("{}/{}", static_cast<int>(address.scheme), key);
+    for (size_t i = 0; i < nets_.size(); ++i)
+        if (nets_[i].key == name) return i;
+    auto fabric = fabric::open(address);
+    if (!fabric) return fabric.status().within(address.to_string());
+    auto poller = (*fabric)->create_poller(kPollerCompletions);
+    if (!poller) return poller.status().within(address.to_string());
+    reactor_.add(**poller);
+    nets_.push_back({name, std::move(*fabric), std::move(*poller)});
+    return nets_.size() - 1;
+}
+
+Status EngineDaemon::run_start() {
+    for (const std::string& uri : config_.join) {
+        auto address = fabric::Address::parse(uri, control::kCachePort);
+        if (!address) return address.status().within("--join");
+        auto net = net_for(*address);
+        if (!net) return net.status();
+        join_.emplace_back(*address, *net);
+    }
+    for (const std::string& uri : config_.listen) {
+        auto address = fabric::Address::parse(uri, kEnginePort);
+        if (!address) return address.status().within("--listen");
+        auto net = net_for(*address);
+        if (!net) return net.status();
+        listen_.emplace_back(*address, *net);
+    }
+    std::vector<cache::Engine::Net> nets;
+    for (Net& net : nets_) nets.push_back({net.fabric.get(), net.poller.get()});
+    auto engine = cache::Engine::create(reactor_, random_, nets, {.memory = config_.memory});
+    if (!engine) return engine.status();
+    engine_ = std::move(*engine);
+    WSS_TRY(listen_all());
+    for (const auto& [address, net] : join_) engine_->join(net, address);
+    WSS_TRY(engine_->start());
+    thread_ = std::thread([this] { reactor_.run(); });
+    pthread_setname_np(thread_.native_handle(), "engine");
+    WSS_TRY(start_metrics());
+    return start_control();
+}
+
+Status EngineDaemon::listen_all() {
+    for (size_t i = 0; i < listen_.size(); ++i) {
+        const auto& [address, net] = listen_[i];
+        std::string told = i < config_.advertise.size() ? config_.advertise[i] : "";
+        const bool anywhere = address.host == "0.0.0.0" || address.host == "::";
+        if (anywhere && told.empty())
+            return failure(
+                Code::kInvalid,
+                "--listen {}: clients cannot connect to that; say by --advertise URI where they can",
+                address.to_string());
+        auto bound = engine_->listen(net, address, told);
+        if (!bound) return bound.status().within("listen on " + address.to_string());
+    }
+    return Status::ok();
+}
+
+static json to_json(const cache::Engine& engine) {
+    json storages = json::array();
+    for (const auto& storage : engine.storages())
+        storages.push_back({{"address", storage.address},
+                            {"up", storage.up},
+                            {"lines", storage.slots},
+                            {"used_lines", storage.used_slots},
+                            {"line_bytes", storage.line_bytes},
+                            {"clients", storage.clients},
+                            {"error", storage.last_error}});
+    const cache::EngineCounters& c = engine.counters();
+    return {{"identity", fmt::format("{:016x}", engine.identity())},
+            {"addresses", engine.addresses()},
+            {"storages", storages},
+            {"counters",
+             {{"to_client_bytes", c.to_client_bytes},
+              {"from_client_bytes", c.from_client_bytes},
+              {"to_storage_bytes", c.to_storage_bytes},
+              {"from_storage_bytes", c.from_storage_bytes},
+              {"moves", c.moves},
+              {"failed_moves", c.failed_moves},
+              {"waited_for_stage", c.waited_for_stage},
+              {"clients_accepted", c.clients_accepted},
+              {"clients_refused", c.clients_refused},
+              {"wipes", c.wipes}}}};
+}
+
+Status EngineDaemon::start_control() {
+    if (config_.control.empty()) return Status::ok();
+    control::add_basic_methods(methods_, "wss-cache", kVersion);
+    auto status = [this]() -> Result<json> {
+        auto answer = ask_reactor<json>(
+            [this](auto take) { reactor_.post([this, take] { take(to_json(*engine_)); }); });
+        return answer;
+    };
+    methods_.add("engine.status", "storage engines, clients, counters",
+                 [status](const json& params) -> Result<json> {
+                     WSS_TRY(control::Params(params).finish());
+                     return status();
+                 });
+    methods_.add("engine.join", "joins again the storage engines that let it go",
+                 [this](const json& params) -> Result<json> {
+                     WSS_TRY(control::Params(params).finish());
+                     reactor_.post([this] { engine_->join_again(); });
+                     return json::object();
+                 });
+    methods_.add_statistics("engine", [status] {
+        auto answer = status();
+        return answer ? *answer : json{{"error", answer.status().to_string()}};
+    });
+    auto server = control::Server::start(config_.control, methods_);
+    if (!server) return server.status();
+    control_ = std::move(*server);
+    return Status::ok();
+}
+
+Status EngineDaemon::start_metrics() {
+    if (config_.metrics.empty()) return Status::ok();
+    exporter_ = std::make_unique<metrics::Exporter>();
+    exporter_->add([this] {
+        std::vector<metrics::Sample> out;
+        auto c = ask_reactor<cache::EngineCounters>(
+            [this](auto take) { reactor_.post([this, take] { take(engine_->counters()); }); });
+        if (!c) return out;
+        auto add = [&out](const char* name, const char* help, uint64_t value) {
+            out.push_back({name, help, metrics::Sample::Kind::kCounter, {}, static_cast<double>(value)});
+        };
+        add("wss_engine_to_client_bytes_total", "bytes written to clients", c->to_client_bytes);
+        add("wss_engine_from_client_bytes_total", "bytes read from clients", c->from_client_bytes);
+        add("wss_engine_to_storage_bytes_total", "bytes written to storage engines", c->to_storage_bytes);
+        add("wss_engine_from_storage_bytes_total", "bytes read from storage engines", c->from_storage_bytes);
+        add("wss_engine_moves_total", "operations of storage engines", c->moves);
+        add("wss_engine_failed_moves_total", "operations that failed", c->failed_moves);
+        add("wss_engine_clients_accepted_total", "clients that showed a valid token", c->clients_accepted);
+        add("wss_engine_clients_refused_total", "clients that did not", c->clients_refused);
+        add("wss_engine_wipes_total", "lines of deleted volumes wiped", c->wipes);
+        return out;
+    });
+    return exporter_->start(config_.metrics);
+}
+
+Status EngineDaemon::stop() {
+    control_.reset();
+    exporter_.reset();
+    if (!thread_.joinable()) return Status::ok();
+    auto left = std::make_shared<std::promise<void>>();
+    auto stopped = std::make_shared<std::promise<void>>();
+    auto left_future = left->get_future();
+    auto stopped_future = stopped->get_future();
+    reactor_.post(
+        [this, left] { engine_->leave(from_s(config_.leave_seconds), [left] { left->set_value(); }); });
+    left_future.wait_for(std::chrono::seconds(config_.leave_seconds + 5));
+    reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
+    if (stopped_future.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
+        return failure(Code::kTimedOut, "connections did not close; ending without them");
+    reactor_.stop();
+    thread_.join();
+    return Status::ok();
+}
+
+EngineDaemon::~EngineDaemon() {
+    WSS_ASSERT(!thread_.joinable(), "stop() comes first");
+    engine_.reset();
+    for (Net& net : nets_) reactor_.remove(*net.poller);
+}
+
+std::string EngineDaemon::describe() const {
+    std::string text;
+    for (const std::string& address : engine_->addresses()) text += (text.empty() ? "" : ", ") + address;
+    return (text.empty() ? "no address for clients" : text) + fmt::format(", {} MiB", config_.memory >> 20);
+}
+
+}  // namespace wss::daemon

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineDaemon: a cache engine in one process: fabrics, the reactor and its thread, cache::Engine, control
+// socket.
+//
+// Thread-safety: start() and stop() from one thread, which is not the reactor's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/cache/engine/engine.h"
+#include "target/control/server.h"
+#include "target/metrics/exporter.h"
+
+namespace wss::daemon {
+
+constexpr uint16_t kEnginePort = 5557;  // where clients connect
+
+struct EngineConfig {
+    std::vector<std::string> join;       // storage engines
+    std::vector<std::string> listen;     // for clients
+    std::vector<std::string> advertise;  // what clients are told, in the order of `listen`; "": as it is
+    uint64_t memory = 1u << 30;
+    std::string control;  // "": none
+    std::string metrics;  // "HOST:PORT"; "": none
+    uint32_t leave_seconds = 30;
+    std::string log_level = "info";
+};
+
+class EngineDaemon {
+  public:
+    static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config);
+    // Leaves: storage engines bring dirty lines home first, within leave_seconds.
+    Status stop();
+    ~EngineDaemon();
+
+    std::string describe() const;
+
+  private:
+    struct Net {
+        std::string key;  // of addresses that share it
+        std::unique_ptr<fabric::Fabric> fabric;
+        std::unique_ptr<fabric::Poller> poller;
+    };
+    explicit EngineDaemon(const EngineConfig& config) : config_(config) {}
+    Status run_start();
+    Result<size_t> net_for(const fabric::Address& address);
+    Status listen_all();
+    Status start_control();
+    Status start_metrics();
+
+    const EngineConfig config_;
+    SystemClock clock_;
+    Random random_{Random::entropy()};
+    reactor::Reactor reactor_{clock_};
+    std::vector<Net> nets_;
+    std::vector<std::pair<fabric::Address, size_t>> join_, listen_;
+    std::unique_ptr<cache::Engine> engine_;
+    std::thread thread_;
+    control::Methods methods_;
+    std::unique_ptr<control::Server> control_;
+    std::unique_ptr<metrics::Exporter> exporter_;
+};
+
+}  // namespace wss::daemon

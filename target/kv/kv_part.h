@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// KvPart: a partition of the key-value store in a target: a thread, fabrics and a Service of its own.
+//
+// Thread-safety: the daemon's thread. info_json() asks the partition's thread and waits.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/fabric/fabric.h"
+#include "lib/kv/service.h"
+#include "lib/kv/store/rocks_log.h"
+#include "target/kv/options.h"
+
+namespace wss::kvpart {
+
+// The rules of the options among themselves.
+Status check_options(const KvOptions& options);
+
+class KvPart {
+  public:
+    // Recovers what the log holds, listens, and serves.
+    static Result<std::unique_ptr<KvPart>> start(const KvOptions& options);
+    // Closes the connections and writes what is queued for the log.
+    Status stop(uint32_t seconds);
+    // stop() was called, or start() failed.
+    ~KvPart();
+    KvPart(const KvPart&) = delete;
+    KvPart& operator=(const KvPart&) = delete;
+
+    // "kv partition 0 of 3 on tcp://127.0.0.1:5557"
+    std::string describe() const;
+    // As kv::Service says it; empty when the thread does not answer.
+    std::string info_json();
+
+  private:
+    explicit KvPart(const KvOptions& options) : options_(options) {}
+    std::string identity() const;  // of the data on disk
+    Status open();
+    Status open_log(kv::store::Options& store);
+    Status listen();
+
+    const KvOptions options_;
+    SystemClock clock_;
+    kv::SystemWallClock wall_;
+    reactor::Reactor reactor_{clock_};
+    std::vector<fabric::Address> wanted_, bound_;
+    std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
+    std::unique_ptr<kv::store::RocksLog> log_;
+    std::unique_ptr<kv::Service> service_;
+    std::thread thread_;
+};
+
+}  // namespace wss::kvpart

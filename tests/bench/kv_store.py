@@ -1,0 +1,38 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions per operation of the version store, counted by valgrind: the same in every run, whatever the host does.
+
+usage: python3 -m tests.bench.kv_store PROGRAM
+"""
+
+import re
+import subprocess
+import sys
+
+OPERATIONS = ("get", "get-exact", "put", "prepare-commit", "one-sided")
+FEW, MANY = 10_000, 30_000
+
+
+def instructions(program: str, operation: str, count: int) -> int:
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, operation, str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if not found:
+        raise RuntimeError(f"valgrind did not count: {done.stderr[-400:]}")
+    return int(found.group(1))
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    print("| operation | instructions |\n| --- | --- |")
+    for operation in OPERATIONS:
+        # The difference of two runs has no start in it.
+        each = (instructions(sys.argv[1], operation, MANY) - instructions(sys.argv[1], operation, FEW)) / (MANY - FEW)
+        print(f"| {operation} | {each:.0f} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

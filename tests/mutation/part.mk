@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# The key-value store built with the switches of lib/kv/mutation.h, to see that a wrong store does not pass.
+MUTATED := $(BUILD)/mutated
+MUTATED_OBJECTS := $(patsubst %.cc,$(MUTATED)/%.o,$(wildcard lib/kv/store/*.cc lib/kv/*.cc lib/base/*.cc tests/mutation/*.cc \
+	tests/sim/scenarios/kv*.cc))
+
+$(MUTATED)/%.o: %.cc
+	@mkdir -p $(@D)
+	@echo "  CXX     $< (mutated)"
+	$(Q)$(CCACHE) $(CXX) $(CXXFLAGS) -DWSS_KV_MUTATIONS -MMD -MP -c $< -o $@
+
+# What has no switches comes from the library as it is.
+$(BUILD)/mutation_tests: $(MUTATED_OBJECTS) $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(LDLIBS)
+
+.PHONY: mutations
+mutations: $(BUILD)/mutation_tests ## see that known bugs, switched on in a build of their own, are caught
+	$(BUILD)/mutation_tests --gtest_brief=1
+-include $(MUTATED_OBJECTS:.o=.d)

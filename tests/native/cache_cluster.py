@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target with a cache and its cache engines as processes of this host, killed and started at will."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from .programs import BUILD, START_SECONDS, STOP_SECONDS, Target
+
+ENGINE = BUILD / "wss-cache"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ask(control: Path, method: str, timeout: float = 60, **params):
+    """One call over a control socket; returns the result, fails with the error's text."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout)
+        connection.connect(str(control))
+        connection.sendall(json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n")
+        received = b""
+        while not received.endswith(b"\n"):
+            part = connection.recv(1 << 20)
+            assert part, f"the control socket closed during {method}"
+            received += part
+    answer = json.loads(received)
+    if "error" in answer:
+        raise ControlError(f"{method}: {answer['error']['message']}")
+    return answer["result"]
+
+
+class ControlError(AssertionError):
+    pass
+
+
+def until(condition, seconds: float = 15, what: str = "the condition"):
+    """Polls; returns the first true value."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        time.sleep(0.02)
+
+
+class Engine:
+    """A running wss-cache."""
+
+    def __init__(self, name: str, join: str, listen: str, memory: str, directory: Path):
+        self.name = name
+        self.control = directory / f"{name}.sock"
+        self.log = directory / f"{name}.log"
+        self.command = [str(ENGINE), "--join", join, "--listen", listen, "--memory", memory,
+                        "--control", str(self.control), "--leave-seconds", "10"]
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> "Engine":
+        with self.log.open("ab") as errors:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline().decode() if readable else ""
+        assert line.startswith("wss-cache: ready on "), f"{line!r}\n{self.log.read_text()}"
+        return self
+
+    def status(self) -> dict:
+        return ask(self.control, "engine.status")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+class Cluster:
+    """kind: tcp or shm. Addresses stay the same when a process is started again."""
+
+    def __init__(self, kind: str, directory: Path, engines: int = 1, memory: str = "64M", size: str = "64M", more=(),
+                 volumes: dict[str, str] | None = None):
+        self.kind = kind
+        self.directory = directory
+        self.control = directory / "target.sock"
+        self.join = self._address("join")
+        self.volumes = volumes or {"disk": f"aio:{directory}/disk.img,size={size},create"}
+        self.more = ["--cache-listen", self.join, "--state", str(directory / "state.json"), "--control", str(self.control),
+                     "--auth-off", "--drain-seconds", "15", *more]
+        self.target = Target(self._address("serve"), self.volumes, directory, *self.more)
+        self.memory = memory
+        self.engines: list[Engine] = []
+        for number in range(engines):
+            self.add_engine(f"engine{number}", start=False)
+
+    def _address(self, name: str) -> str:
+        return f"tcp://127.0.0.1:{free_port()}" if self.kind == "tcp" else f"shm://{self.directory}/{name}.shm"
+
+    def add_engine(self, name: str, start: bool = True) -> Engine:
+        engine = Engine(name, self.join, self._address(name), self.memory, self.directory)
+        self.engines.append(engine)
+        return engine.start() if start else engine
+
+    def start(self) -> "Cluster":
+        self.target.start()
+        for engine in self.engines:
+            engine.start()
+        self.wait_for_engines(len(self.engines))
+        return self
+
+    def status(self) -> dict:
+        return ask(self.control, "cache.status")
+
+    def live(self) -> list[dict]:
+        return [engine for engine in self.status()["engines"] if engine["state"] == "live"]
+
+    def wait_for_engines(self, count: int, seconds: float = 15) -> None:
+        until(lambda: len(self.live()) == count, seconds, f"{count} engines live")
+
+    def wait_for_clients(self, count: int = 1) -> None:
+        """Every live engine has so many clients."""
+        until(lambda: all(engine["clients"] >= count for engine in self.live()), 10, "clients connected to the engines")
+
+    def counters(self, volume: str = "disk") -> dict:
+        return next(v for v in self.status()["volumes"] if v["name"] == volume)["counters"]
+
+    def dirty(self) -> int:
+        return self.status()["dirty_lines"]
+
+    def policy(self, policy: str, volume: str = "disk", unsafe: bool = False) -> None:
+        ask(self.control, "cache.policy", volume=volume, policy=policy, unsafe=unsafe)
+
+    def logs(self) -> str:
+        parts = [self.target.log] + [engine.log for engine in self.engines]
+        return "\n".join(f"--- {path.name}\n{path.read_text()[-3000:]}" for path in parts if path.exists())
+
+    def stop(self) -> None:
+        for engine in self.engines:
+            if engine.is_running():
+                engine.kill()
+        if self.target.process is not None and self.target.process.poll() is None:
+            self.target.kill()
+
+    def __enter__(self) -> "Cluster":
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, kind, *_):
+        ended = [(p, s) for p, s in [("target", self.target.process.poll())] + [(e.name, e.process.poll()) for e in self.engines]
+                 if s is not None and s not in (0, -signal.SIGKILL)]
+        self.stop()
+        if kind is not None or ended:
+            print(self.logs())
+        assert not ended, f"programs died by themselves: {ended}\n{self.logs()}"

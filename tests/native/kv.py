@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A key-value store of several wss-target processes, and kvctl. Nothing outlives its test, every wait has a bound."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ.get("WSS_BUILD", "build/release")).resolve()
+KVCTL = BUILD / "kvctl"
+TARGET = BUILD / "wss-target"
+START_SECONDS = 30
+STOP_SECONDS = 20
+
+
+def free_port() -> int:
+    """A port that nobody listens at now: the partitions must know each other's before they start."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Partition:
+    """One wss-target in the role kv."""
+
+    def __init__(self, index: int, addresses: list[str], directory: Path, options: list[str], wrapper: list[str], environment: dict[str, str]):
+        self.index = index
+        self.address = addresses[index]
+        self.log = directory / f"partition-{index}.log"
+        self.command = [*wrapper, str(TARGET), "--role", "kv", "--listen", self.address, "--kv-map", ",".join(addresses),
+                        "--kv-partition", str(index), "--control", "", "--log-level", "warning", *options]  # fmt: skip
+        self.environment = environment
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        self.begin()
+        self.wait_ready()
+
+    def begin(self) -> None:
+        if self.address.startswith("shm://"):
+            Path(self.address.removeprefix("shm://")).unlink(missing_ok=True)
+        with self.log.open("ab") as errors:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL,
+                                            env={**os.environ, **self.environment})
+
+    def wait_ready(self) -> None:
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline().decode() if readable else ""
+        if not line.startswith("wss-target: ready"):
+            self.kill()
+            raise AssertionError(f"partition {self.index} did not get ready: {line!r}\n{' '.join(self.command)}\n{self.log.read_text()}")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+class Store:
+    """`count` partitions over tcp or shm. `options` are for every wss-target; {index} in them is the partition's number."""
+
+    def __init__(self, scheme: str, count: int, directory: Path, options: list[str] = [], wrapper: list[str] = [],
+                 environment: dict[int, dict[str, str]] | None = None):
+        if scheme == "tcp":
+            self.addresses = [f"tcp://127.0.0.1:{free_port()}" for _ in range(count)]
+        else:
+            self.addresses = [f"shm://{directory}/p{index}.sock" for index in range(count)]
+        self.directory = directory
+        self.partitions = [
+            Partition(index, self.addresses, directory, [word.replace("{index}", str(index)) for word in options],
+                      [word.replace("{index}", str(index)) for word in wrapper], (environment or {}).get(index, {}))
+            for index in range(count)
+        ]  # fmt: skip
+
+    @property
+    def target(self) -> str:
+        return ",".join(self.addresses)
+
+    def __enter__(self) -> "Store":
+        try:
+            # All at once: after a restart they ask each other about what is prepared before they say that they are ready.
+            for partition in self.partitions:
+                partition.begin()
+            for partition in self.partitions:
+                partition.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            statuses = [partition.stop() for partition in self.partitions if partition.running]
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"a partition did not stop\n{self.logs()}") from None
+        if kind is None:
+            assert not any(statuses), f"partitions ended with {statuses}\n{self.logs()}"
+
+    def kill(self) -> None:
+        for partition in self.partitions:
+            if partition.running:
+                partition.kill()
+
+    def logs(self) -> str:
+        return "\n".join(f"--- partition {p.index}\n{p.log.read_text()[-2000:]}" for p in self.partitions if p.log.exists())
+
+    # ---- kvctl
+
+    def command(self, *words: object, modes: list[str] = []) -> list[str]:
+        return [str(KVCTL), "--target", self.target, *modes, *map(str, words)]
+
+    def kvctl(self, *words: object, expect: int = 0, timeout: float = 60, stdin: bytes | None = None, modes: list[str] = [],
+              environment: dict[str, str] | None = None) -> str:
+        """Runs kvctl to its end and returns what it printed."""
+        done = subprocess.run(self.command(*words, modes=modes), timeout=timeout, capture_output=True, input=stdin or b"",
+                              env={**os.environ, **(environment or {})})
+        assert done.returncode == expect, (f"kvctl {' '.join(map(str, words))}\nexit {done.returncode}, expected {expect}\n"
+                                           f"{done.stdout.decode(errors='replace')[-4000:]}\n{done.stderr.decode(errors='replace')[-4000:]}\n{self.logs()}")
+        return done.stdout.decode(errors="surrogateescape")
+
+    def kvctl_json(self, *words: object, **options) -> dict | list:
+        return json.loads(self.kvctl("--json", *words, **options))
+
+    def info(self) -> list[dict]:
+        return self.kvctl_json("info")
+
+    def bench(self, properties: dict[str, object], *words: object, modes: list[str] = [], timeout: float = 300, expect: int = 0,
+              environment: dict[str, str] | None = None) -> dict:
+        """kvctl bench; the JSON that it prints."""
+        assignments = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
+        return json.loads(self.kvctl("--json", "bench", *assignments, *words, modes=modes, timeout=timeout, expect=expect,
+                                     environment=environment).splitlines()[-1])
+
+    def start_bench(self, properties: dict[str, object], *words: object, modes: list[str] = []) -> subprocess.Popen:
+        assignments = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
+        return subprocess.Popen(self.command("--json", "bench", *assignments, *words, modes=modes), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+
+def wait_until(condition, seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.02)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may log in: secrets, right, wrong, missing and badly kept, over every fabric that needs no hardware."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from .programs import BUILD, PLUGIN, Target, run
+
+WSSCTL = BUILD / "wssctl"
+
+
+def secret_file(path, *lines, mode=0o600):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    path.chmod(mode)
+    return path
+
+
+def fresh(name):
+    """A line as an operator makes it."""
+    return run(WSSCTL, "secret", name).stdout.strip()
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return {name: fresh(name) for name in ("alice", "bob")}
+
+
+@pytest.fixture
+def guarded(listen, tmp_path, keys):
+    """A target that knows alice and bob."""
+    book = secret_file(tmp_path / "secrets", "# who may", "", keys["alice"], keys["bob"])
+    with Target(listen, {"disk": "ram:32M"}, tmp_path, "--secrets", str(book), "--name", "vault") as running:
+        yield running
+
+
+def attempt(target, *words, command="true"):
+    """Whether nbdkit's plugin gets in, what it says if not, and how long that took."""
+    started = time.monotonic()
+    done = run("nbdkit", "-U", "-", PLUGIN, f"target={target.address}", "volume=disk", *words, "--run", command,
+               check=False, timeout=60)
+    return done.returncode, done.stderr, time.monotonic() - started
+
+
+def test_who_has_the_secret_gets_in_and_io_works(guarded, keys, tmp_path):
+    mine = secret_file(tmp_path / "alice.secret", keys["alice"])
+    status, text, _ = attempt(guarded, f"secret-file={mine}", "channels=3", command=
+                              'qemu-io -f raw -c "write -P 0x5a 1M 256k" -c "read -P 0x5a 1M 256k" "$uri"')
+    assert status == 0, text
+    assert "authentication is on: 2 initiators" in guarded.log.read_text()
+
+
+@pytest.mark.parametrize("line, said", [
+    ("alice:this-is-not-the-secret-of-alice", "the target knows no initiator 'alice' with this secret"),
+    ("mallory:this-is-a-secret-of-nobody", "the target knows no initiator 'mallory' with this secret"),
+])
+def test_a_wrong_secret_is_refused_with_the_reason_and_the_target_goes_on(guarded, keys, tmp_path, line, said):
+    status, text, seconds = attempt(guarded, f"secret-file={secret_file(tmp_path / 'wrong', line)}")
+    assert status != 0
+    assert said in text, text
+    assert seconds < 15
+    assert attempt(guarded, f"secret-file={secret_file(tmp_path / 'right', keys['alice'])}")[0] == 0
+    log = guarded.log.read_text()
+    assert "refused: wrong secret" in log or "refused: unknown initiator" in log
+    assert line.split(":")[1] not in log + text
+
+
+def test_without_a_secret_the_reason_says_what_to_give(guarded):
+    status, text, _ = attempt(guarded)
+    assert status != 0
+    assert "serves those only who give a secret" in text, text
+
+
+def test_a_target_without_secrets_is_not_taken_for_the_one_that_was_meant(listen, tmp_path, keys):
+    with Target(listen, {"disk": "ram:32M"}, tmp_path) as anyone:
+        mine = secret_file(tmp_path / "mine", keys["alice"])
+        status, text, _ = attempt(anyone, f"secret-file={mine}")
+        assert status != 0
+        assert "the target does not authenticate" in text, text
+        assert "AUTHENTICATION IS OFF" in anyone.log.read_text()
+
+
+@pytest.mark.parametrize("mode, lines, said", [
+    (0o640, ["a:0123456789abcdef"], "mode 0640 lets others"),
+    (0o600, ["a:short"], "16 to 256 printable"),
+    (0o600, ["no colon here"], ":1: not of the form NAME:SECRET"),
+    (0o600, ["a:0123456789abcdef", "b:0123456789abcdef"], "an initiator's file has one line"),
+    (0o600, [], "no secret in it"),
+])
+def test_a_secret_file_badly_kept_is_refused_before_anything_is_sent(tmp_path, mode, lines, said):
+    path = secret_file(tmp_path / "bad", *lines, mode=mode)
+    done = run("nbdkit", "-U", "-", PLUGIN, "target=tcp://127.0.0.1:1", "volume=v", f"secret-file={path}", "--run",
+               "true", check=False)
+    assert done.returncode != 0
+    assert said in done.stderr and str(path) in done.stderr, done.stderr
+    assert "0123456789abcdef" not in done.stderr
+
+
+def test_the_target_refuses_a_secrets_file_that_others_can_read(tmp_path):
+    path = secret_file(tmp_path / "book", "a:0123456789abcdef", mode=0o644)
+    done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M",
+               "--secrets", str(path), check=False)
+    assert done.returncode == 1
+    assert "mode 0644 lets others" in done.stderr, done.stderr
+
+
+def test_secrets_are_read_again_without_a_restart(tmp_path, keys):
+    book = secret_file(tmp_path / "secrets", keys["bob"])
+    control = tmp_path / "control.sock"
+    mine = secret_file(tmp_path / "alice.secret", keys["alice"])
+    with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(book), "--control",
+                str(control)) as target:
+        assert attempt(target, f"secret-file={mine}")[0] != 0
+        secret_file(book, keys["bob"], keys["alice"])
+        assert "initiators known: 2" in run(WSSCTL, "--control", str(control), "auth", "reload").stdout
+        assert attempt(target, f"secret-file={mine}", command=
+                       f'{WSSCTL} --control {control} session list | grep -q "alice .* yes"')[0] == 0
+        secret_file(book, "broken")
+        done = run(WSSCTL, "--control", str(control), "auth", "reload", check=False)
+        assert done.returncode == 1 and "nothing is changed" in done.stderr, done.stderr
+        assert attempt(target, f"secret-file={mine}")[0] == 0
+
+
+def test_wssctl_says_that_authentication_is_off(tmp_path):
+    control = tmp_path / "control.sock"
+    with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--control", str(control)):
+        assert "WHOEVER REACHES THE TARGET MAY USE IT" in run(WSSCTL, "--control", str(control), "auth", "show").stdout
+
+
+def test_no_secret_is_in_a_command_line(guarded, keys, tmp_path):
+    mine = secret_file(tmp_path / "alice.secret", keys["alice"])
+    process = subprocess.Popen(["nbdkit", "-f", "-U", str(tmp_path / "nbd"), str(PLUGIN), f"target={guarded.address}",
+                                "volume=disk", f"secret-file={mine}"], stderr=subprocess.DEVNULL)
+    try:
+        lines = [open(f"/proc/{pid}/cmdline", "rb").read() for pid in (process.pid, guarded.process.pid)]
+        environment = open(f"/proc/{process.pid}/environ", "rb").read()
+    finally:
+        process.terminate()
+        process.wait(20)
+    secret = keys["alice"].split(":")[1].encode()
+    assert not any(secret in each for each in [*lines, environment])
+    assert os.path.exists(mine)
+
+
+def test_access_lists_let_one_write_another_read_and_a_third_see_nothing(tmp_path, keys):
+    lines = {**keys, "carol": fresh("carol")}
+    book = secret_file(tmp_path / "secrets", *lines.values())
+    mine = {name: secret_file(tmp_path / name, line) for name, line in lines.items()}
+    control, state = tmp_path / "control.sock", tmp_path / "state.json"
+
+    def write(target, name):
+        return attempt(target, f"secret-file={mine[name]}", command='qemu-io -f raw -c "write -P 7 0 64k" "$uri"')
+
+    def read(target, name):
+        return attempt(target, f"secret-file={mine[name]}", command='qemu-io -r -f raw -c "read -P 7 0 64k" "$uri"')
+
+    more = ["--secrets", str(book), "--control", str(control), "--state", str(state)]
+    image = f"aio:{tmp_path}/disk.img,size=32M,create"
+    with Target("tcp://127.0.0.1:0", {"disk": image}, tmp_path, *more) as target:
+        access = [WSSCTL, "--control", control, "volume", "access", "disk"]
+        assert "everyone" in run(*access).stdout
+        run(*access, "alice=rw", "bob=ro")
+        assert write(target, "alice")[0] == 0
+        assert write(target, "bob")[0] != 0
+        assert read(target, "bob")[0] == 0, "what alice wrote"
+        status, text, _ = read(target, "carol")
+        assert status != 0 and "has no volumes" in text, text
+        assert "'carol' is not of the form" in run(*access, "carol", check=False).stderr
+    # ... and it is remembered.
+    with Target("tcp://127.0.0.1:0", {"disk": image}, tmp_path, *more) as target:
+        assert "bob=ro" in run(*access).stdout
+        assert write(target, "bob")[0] != 0
+        run(*access, "--clear")
+        assert write(target, "carol")[0] == 0
+
+
+def test_access_rules_of_the_command_line_are_checked(tmp_path):
+    for rule, said in (("disk:a=maybe", "not of the form INITIATOR=rw"), ("other:a=rw", "there is no --volume other"),
+                       ("disk", "write VOLUME:INITIATOR=rw")):
+        done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "disk=ram:1M",
+                   "--access", rule, check=False)
+        assert done.returncode == 1 and said in done.stderr, done.stderr

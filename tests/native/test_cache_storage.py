@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real storage that fails or is full under the cache: dirty data stays and is tried again, and everybody is told."""
+
+import urllib.request
+
+import pytest
+
+from .cache_cluster import Cluster, ControlError, ask, free_port, until
+from .programs import run
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+
+KIB = 1024
+MIB = 1024 * KIB
+ENOSPC = 28
+EIO = 5
+
+
+@pytest.fixture
+def cluster_on(tmp_path, nbd):
+    """A cluster on a backend of this kind, under write-back, with a client before it."""
+    clusters = []
+
+    def start(rule: str, *more: str):
+        volumes = {"disk": f"error:{rule}:aio:{tmp_path}/disk.img,size=32M,create"}
+        cluster = Cluster("shm", tmp_path, engines=2, volumes=volumes, more=more)
+        clusters.append(cluster)
+        cluster.start()
+        server = nbd(cluster.target, "disk")
+        cluster.policy("write-back")
+        return cluster, RawNbd(server.socket)
+
+    yield start
+    for cluster in clusters:
+        cluster.stop()
+
+
+def test_a_place_that_cannot_be_written_keeps_its_data_dirty_and_fails_the_flush(cluster_on, tmp_path):
+    port = free_port()
+    cluster, client = cluster_on("op=write,from=1M,to=2M,errno=EIO", "--metrics", f"127.0.0.1:{port}")
+    with client:
+        assert client.command(WRITE, MIB, 64 * KIB, b"\x11" * 64 * KIB)[0] == 0
+        assert client.command(WRITE, 4 * MIB, 64 * KIB, b"\x22" * 64 * KIB)[0] == 0
+        assert client.command(FLUSH, 0, 0)[0] == EIO
+        assert client.command(READ, MIB, 64 * KIB) == (0, b"\x11" * 64 * KIB), "the cache still has it"
+        status = until(lambda: (s := cluster.status())["volumes"][0]["error"] and s, what="the operator is told")
+        assert status["volumes"][0]["counters"]["destage_errors"] > 0 and status["dirty_lines"] == 1
+        with pytest.raises(ControlError, match="cannot be brought home"):
+            cluster.policy("write-through")
+        assert cluster.status()["volumes"][0]["policy"] == "write-back"
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        assert 'wss_cache_storage_failing{volume="disk"} 1' in metrics
+        assert 'wss_cache_dirty_lines{volume="disk"} 1' in metrics
+        # Elsewhere life goes on, and what was stable is.
+        assert (tmp_path / "disk.img").read_bytes()[4 * MIB:4 * MIB + 4096] == b"\x22" * 4096
+        assert client.command(WRITE, MIB, 64 * KIB, b"\x33" * 64 * KIB)[0] == 0
+        assert client.command(READ, MIB, 64 * KIB) == (0, b"\x33" * 64 * KIB)
+
+
+def test_storage_that_is_full_now_and_then_gets_everything_in_the_end(cluster_on, tmp_path):
+    cluster, client = cluster_on("op=write,every=3,errno=ENOSPC")
+    with client:
+        for at in range(0, 2 * MIB, 64 * KIB):
+            assert client.command(WRITE, at, 64 * KIB, bytes([at // (64 * KIB) + 1]) * 64 * KIB)[0] == 0
+        seen = set()
+        until(lambda: (seen.add(error := client.command(FLUSH, 0, 0)[0]), error == 0)[1], 60, "a flush that succeeds")
+        assert cluster.dirty() == 0
+        assert seen <= {0, ENOSPC, EIO}
+        image = (tmp_path / "disk.img").read_bytes()
+        for at in range(0, 2 * MIB, 64 * KIB):
+            assert image[at:at + 64 * KIB] == bytes([at // (64 * KIB) + 1]) * 64 * KIB
+
+
+def test_write_through_acknowledges_nothing_that_storage_refused(cluster_on):
+    cluster, client = cluster_on("op=write,from=1M,to=2M,errno=EIO")
+    cluster.policy("write-through")
+    with client:
+        assert client.command(READ, MIB, 64 * KIB)[1] == bytes(64 * KIB)
+        assert client.command(WRITE, MIB, 64 * KIB, b"\x11" * 64 * KIB)[0] == EIO
+        assert client.command(READ, MIB, 64 * KIB) == (0, bytes(64 * KIB)), "what storage does not have is not read"
+
+
+def test_top_and_status_show_what_happens(tmp_path, nbd):
+    from .programs import BUILD
+    import json
+    with Cluster("shm", tmp_path, engines=1) as cluster:
+        server = nbd(cluster.target, "disk")
+        with RawNbd(server.socket) as client:
+            cluster.wait_for_clients()
+            for _ in range(3):
+                client.command(READ, 0, MIB)
+        wssctl = [BUILD / "wssctl", "--control", cluster.control]
+        shown = run(*wssctl, "cache", "status").stdout
+        assert "live" in shown and "write-through" in shown
+        sample = json.loads(run(*wssctl, "--json", "top", "--interval", "0.1", "--count", "1").stdout)
+        assert sample["volumes"][0]["name"] == "disk"
+        run(*wssctl, "cache", "drain")
+        assert run(*wssctl, "cache", "policy", "disk", "write-back", check=False).returncode == 1
+        run(*wssctl, "cache", "remove", "0")
+        until(lambda: cluster.status()["engines"] == [], what="the engine is let go")
+        run(BUILD / "wssctl", "--control", cluster.engines[0].control, "cache", "add")
+        cluster.wait_for_engines(1)
+        ask(cluster.control, "cache.status")

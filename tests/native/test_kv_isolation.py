@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Isolation, over real fabrics and against real faults: every read and write of these runs is judged while it happens.
+
+The short forms fit `make check`; with WSS_THOROUGH=1 each mode does 10^7 operations (1.25 million transactions of 8 keys).
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .kv import Store, wait_until
+
+THOROUGH = bool(os.environ.get("WSS_THOROUGH"))
+TRANSACTIONS = int(os.environ.get("WSS_KV_TRANSACTIONS", 1_250_000 if THOROUGH else 2_000))
+KEYS = 8
+# Contended: 1000 keys, the popular ones in every other transaction, half of which write.
+CONTENDED = {"threadcount": 4, "recordcount": 1000, "txnlen": KEYS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
+             "fieldlength": 200, "requestdistribution": "zipfian"}  # fmt: skip
+READ_ONLY = {**CONTENDED, "readproportion": 1, "updateproportion": 0}
+MODES = {
+    "ramp-fast": ["--algorithm", "ramp-fast"],
+    "ramp-small": ["--algorithm", "ramp-small"],
+    "ramp-hybrid": ["--algorithm", "ramp-hybrid"],
+    "2pl-sequential": ["--algorithm", "2pl-sequential"],
+    "2pl-parallel": ["--algorithm", "2pl-parallel"],
+    "ring": ["--transport", "ring"],
+    "one-sided": ["--one-sided", "on"],
+    "one-sided-paper": ["--one-sided", "paper"],
+    "one-sided-ring": ["--one-sided", "on", "--transport", "ring"],
+}
+
+
+def assert_held(result: dict) -> None:
+    assert result["CHECK"]["Violations"] == 0 and result["CHECK"]["FracturedReads"] == 0
+    assert result["CHECK"]["Reads"] > 0
+
+
+def prepared(store: Store) -> int:
+    return sum(one["ramp"]["prepared"] for one in store.info())
+
+
+@pytest.fixture(scope="module", params=["tcp", "shm"])
+def store(request, tmp_path_factory):
+    with Store(request.param, 4, tmp_path_factory.mktemp("kv"), ["--kv-terminate-ms", "300"]) as running:
+        yield running
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_contended_transactions_are_read_atomic(store, mode):
+    result = store.bench({**CONTENDED, "operationcount": TRANSACTIONS}, "--verify", modes=MODES[mode], timeout=7200 if THOROUGH else 300)
+    assert_held(result)
+    assert result["operations"] == TRANSACTIONS and result["failed"] == 0
+
+
+@pytest.mark.parametrize("mode", ["ramp-fast", "ramp-small", "ramp-hybrid", "one-sided"])
+def test_writes_left_half_done_are_terminated_and_seen_whole_or_not_at_all(store, mode):
+    """A client that dies leaves any subset of its prepares and commits behind."""
+    result = store.bench({**CONTENDED, "operationcount": 1500}, "--verify", "--fault-every", "7", modes=MODES[mode])
+    assert_held(result)
+    assert result["KV"]["HalfDoneWrites"] > 50
+    wait_until(lambda: prepared(store) == 0, 30, "termination of what dead clients left")
+    assert_held(store.bench({**READ_ONLY, "operationcount": 500}, "--verify", "--phase", "run", modes=MODES[mode]))
+    assert sum(one["ramp"]["terminated_commit"] + one["ramp"]["terminated_abort"] for one in store.info()) > 0
+
+
+def test_a_killed_client_leaves_whole_transactions(store):
+    for _ in range(3):
+        client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 60, "readproportion": 0, "updateproportion": 1}, "--verify")
+        wait_until(lambda: sum(one["ramp"]["prepared"] for one in store.info()) > 0, 60, "a transaction in flight")
+        client.send_signal(signal.SIGKILL)
+        client.communicate()
+    wait_until(lambda: prepared(store) == 0, 30, "termination of what dead clients left")
+    # The records may be those of a load that was cut short: what is there must be whole.
+    for mode in ("ramp-fast", "one-sided"):
+        result = store.bench({**READ_ONLY, "operationcount": 500}, "--verify", "--phase", "run", modes=MODES[mode])
+        assert_held(result)
+
+
+def test_conditional_puts_have_one_winner(store):
+    result = store.bench({**CONTENDED, "recordcount": 20, "operationcount": 2000}, "--verify", "--conditional-share", "0.7")
+    assert_held(result)
+    assert result["KV"]["ConditionsWon"] > 100 and result["KV"]["ConditionsLost"] > 0
+
+
+@pytest.mark.parametrize("mode", ["ramp-fast", "one-sided"])
+def test_deleted_keys_are_gone_with_their_transaction(store, mode):
+    assert_held(store.bench({**CONTENDED, "operationcount": 1500}, "--verify", "--delete-share", "0.2", modes=MODES[mode]))
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "shm"])
+def test_skewed_clocks_lose_no_write(scheme, tmp_path):
+    """Two clients, whose clocks are 20 s apart, on the same keys: each sees all that it has written."""
+    with Store(scheme, 3, tmp_path) as store:
+        store.bench({**CONTENDED, "operationcount": 1}, "--verify")
+
+        def skewed(seconds: str) -> subprocess.Popen:
+            command = store.command("--json", "bench", *(w for n, v in {**CONTENDED, "operationcount": 1500}.items() for w in ("-p", f"{n}={v}")),
+                                    "--phase", "run", "--verify")  # fmt: skip
+            return subprocess.Popen(["faketime", "-f", seconds, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    env={**os.environ, "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
+
+        clients = [skewed("+10s"), skewed("-10s")]
+        for client in clients:
+            out, err = client.communicate(timeout=200)
+            assert client.returncode == 0, err.decode()[-2000:]
+            assert_held(json.loads(out.splitlines()[-1]))
+        ahead = max(one["traffic"]["clock_ahead_max_us"] for one in store.info())
+        assert ahead > 5_000_000, "the clocks were not skewed"
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "shm"])
+def test_a_killed_and_restarted_server_loses_nothing_acknowledged(scheme, tmp_path):
+    options = ["--kv-durability", "sync", "--kv-directory", f"{tmp_path}/log-{{index}}", "--kv-terminate-ms", "300"]
+    with Store(scheme, 3, tmp_path, options) as store:
+        store.bench({**CONTENDED, "operationcount": 1}, "--verify")
+        client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 8, "status.interval": 1}, "--phase", "run", "--verify",
+                                   modes=["--timeout", "20"])  # fmt: skip
+        for victim in (0, 2):
+            before = store.info()[1]["traffic"]["prepares"]
+            wait_until(lambda: store.info()[1]["traffic"]["prepares"] > before + 10, 60, "writes")
+            store.partitions[victim].kill()
+            store.partitions[victim].start()
+        out, err = client.communicate(timeout=120)
+        assert client.returncode == 0, err.decode()[-3000:] + store.logs()
+        assert_held(json.loads(out.splitlines()[-1]))
+        # All of them at once: everything that was acknowledged to the client must come back from the log.
+        for partition in store.partitions:
+            partition.kill()
+        for partition in store.partitions:
+            partition.begin()
+        for partition in store.partitions:
+            partition.wait_ready()
+        result = store.bench({**READ_ONLY, "operationcount": 500}, "--phase", "run", "--verify")
+        assert_held(result)
+        assert result["failed"] == 0
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "shm"])
+def test_when_memory_is_full_writes_are_refused_and_reads_go_on(scheme, tmp_path):
+    with Store(scheme, 2, tmp_path, ["--kv-memory", "8M"]) as store:
+        large = {**CONTENDED, "fieldlength": 20000, "recordcount": 200}
+        result = store.bench({**large, "operationcount": 1500}, "--verify", timeout=120)
+        assert result["CHECK"]["Violations"] == 0
+        assert result["failed"] > 0 and sum(one["memory"]["refused_memory"] for one in store.info()) > 0
+        reads = store.bench({**large, "readproportion": 1, "updateproportion": 0, "operationcount": 200}, "--verify", "--phase", "run")
+        assert_held(reads)
+
+
+def test_stale_addresses_after_a_restart_are_noticed(tmp_path):
+    """A server without its memory comes back at the same place: clients that remember addresses must not believe what is there now."""
+    with Store("shm", 2, tmp_path) as store:
+        store.bench({**CONTENDED, "operationcount": 1}, "--verify")
+        client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 5}, "--phase", "run", modes=["--one-sided", "on"])
+        time.sleep(1.5)  # addresses are learnt and used
+        store.partitions[0].kill()
+        store.partitions[0].start()
+        out, _ = client.communicate(timeout=60)
+        assert client.returncode in (0, 1)
+        assert json.loads(out.splitlines()[-1])["KV"]["Reconnects"] > 0
+        # What is read now is what was written since, whole.
+        result = store.bench({**CONTENDED, "operationcount": 1000}, "--verify", modes=["--one-sided", "on"])
+        assert_held(result)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvctl snapshot: partitions write what a store can be started from again, where the operator allowed it."""
+
+import re
+import select
+import socket
+import subprocess
+
+from .programs import BUILD, START_SECONDS, STOP_SECONDS, run
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+class Partitions:
+    """Two of them; `options(index)` are each one's own."""
+
+    def __init__(self, options):
+        self.addresses = [free_address() for _ in range(2)]
+        self.options = options
+        self.processes = []
+
+    def __enter__(self):
+        for index, address in enumerate(self.addresses):
+            command = [BUILD / "wss-target", "--role", "kv", "--listen", address, "--kv-map", ",".join(self.addresses),
+                       "--kv-partition", index, "--control", "", *self.options(index)]  # fmt: skip
+            self.processes.append(subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL))
+        for process in self.processes:
+            readable, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+            assert readable and process.stdout.readline().startswith(b"wss-target: ready")
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+    def kvctl(self, *words, **how):
+        return run(BUILD / "kvctl", "--target", ",".join(self.addresses), *words, **how)
+
+
+def durable(tmp_path, index):
+    return ["--kv-durability", "sync", "--kv-directory", tmp_path / f"data-{index}"]
+
+
+def test_store_starts_from_a_snapshot_that_has_whole_transactions(tmp_path):
+    keys = [f"key{i}" for i in range(20)]
+    with Partitions(lambda index: durable(tmp_path, index)) as store:
+        store.kvctl("put-all", *[f"{key}=first" for key in keys])
+        said = store.kvctl("snapshot", "monday").stdout
+        assert re.search(r"timestamp \d+", said), said
+        store.kvctl("put-all", *[f"{key}=second" for key in keys])
+
+    def from_snapshot(index):
+        return ["--kv-durability", "sync", "--kv-directory", tmp_path / f"data-{index}.snapshots" / "monday"]
+
+    with Partitions(from_snapshot) as restored:
+        said = restored.kvctl("get-all", *keys).stdout
+        assert said.count("first") == len(keys) and "second" not in said, said
+
+
+def test_snapshot_goes_only_where_the_operator_said(tmp_path):
+    with Partitions(lambda index: []) as store:
+        refused = store.kvctl("snapshot", "monday", check=False)
+        assert refused.returncode != 0 and "--kv-directory" in refused.stderr, refused
+    with Partitions(lambda index: durable(tmp_path, index)) as store:
+        for name in ("../outside", "/tmp/outside", ".hidden", ""):
+            assert store.kvctl("snapshot", name, check=False).returncode != 0, name
+    assert not (tmp_path / "outside").exists()

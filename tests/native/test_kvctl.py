@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvctl as a user and a script meet it: every sub-command, its answers, its exit statuses, its errors."""
+
+import base64
+import json
+import os
+import pty
+import select
+import subprocess
+import time
+
+import pytest
+
+from .kv import KVCTL, Store
+
+FAILED, USAGE, NOT_REACHABLE, NOT_FOUND, CONDITION = 1, 2, 3, 4, 5
+
+
+@pytest.fixture(scope="module", params=["tcp", "shm"])
+def store(request, tmp_path_factory):
+    with Store(request.param, 3, tmp_path_factory.mktemp("kv")) as running:
+        yield running
+
+
+def test_what_is_put_is_got_and_deleted_is_gone(store):
+    store.kvctl("put", "plain", "one two")
+    assert store.kvctl("get", "plain") == "one two\n"
+    store.kvctl("del", "plain")
+    store.kvctl("get", "plain", expect=NOT_FOUND)
+
+
+def test_bytes_survive_and_do_no_harm_to_a_terminal(store, tmp_path):
+    value = bytes(range(256))
+    (tmp_path / "value").write_bytes(value)
+    store.kvctl("put", "binary", "--file", tmp_path / "value")
+    raw = subprocess.run(store.command("--raw", "get", "binary"), capture_output=True, timeout=60, check=True).stdout
+    assert raw == value
+    shown = store.kvctl("get", "binary")
+    assert "\\x00" in shown and "\\x1b" in shown and "\x1b" not in shown
+    assert base64.b64decode(store.kvctl_json("get", "binary")["value_base64"]) == value
+
+
+def test_a_value_from_standard_input_and_an_empty_one(store):
+    store.kvctl("put", "piped", "--file", "-", stdin=b"from a pipe")
+    assert store.kvctl("--raw", "get", "piped") == "from a pipe"
+    store.kvctl("put", "empty", "")
+    assert store.kvctl("--raw", "get", "empty") == ""
+
+
+def test_a_value_of_a_mebibyte_is_the_largest(store, tmp_path):
+    (tmp_path / "large").write_bytes(os.urandom(1 << 20))
+    store.kvctl("put", "large", "--file", tmp_path / "large")
+    assert subprocess.run(store.command("--raw", "get", "large"), capture_output=True, timeout=60).stdout == (tmp_path / "large").read_bytes()
+    (tmp_path / "larger").write_bytes(b"x" * ((1 << 20) + 1))
+    store.kvctl("put", "larger", "--file", tmp_path / "larger", expect=FAILED)
+    store.kvctl("put", "k" * 1024, "fits")
+    store.kvctl("put", "k" * 1025, "does not", expect=FAILED)
+
+
+def test_transactions_from_arguments(store):
+    written = store.kvctl_json("put-all", "t:a=1", "t:b=2", "t:c=x=y")
+    read = store.kvctl_json("get-all", "t:a", "t:b", "t:c")
+    assert [item["value"] for item in read["items"]] == ["1", "2", "x=y"]
+    assert {item["timestamp"] for item in read["items"]} == {written["timestamp"]}
+    assert store.kvctl("get-all", "t:a", "t:c") == "t:a\t1\nt:c\tx=y\n"
+    store.kvctl("get-all", "t:a", "t:none", expect=NOT_FOUND)
+    store.kvctl("txn", "put", "t:a=7", "del", "t:b")
+    assert [item["found"] for item in store.kvctl_json("txn", "get", "t:a", "t:b")["items"]] == [True, False]
+
+
+def test_transactions_from_lines(store, tmp_path):
+    lines = [{"put": {"l:a": "1", "l:b": "2"}}, {"get": ["l:a", "l:b"]}, {"put": {"l:a": "3"}, "del": ["l:b"]}, {"get": ["l:a", "l:b"]},
+             {"put": [{"key_base64": "/w==", "value_base64": "AAE="}]}, {"get": [{"key_base64": "/w=="}]}]  # fmt: skip
+    text = "\n".join(map(json.dumps, lines)) + "\n"
+    (tmp_path / "txns").write_text(text)
+    for output in (store.kvctl("txn", stdin=text.encode()), store.kvctl("txn", "--file", tmp_path / "txns")):
+        answers = [json.loads(line) for line in output.splitlines()]
+        assert [a["line"] for a in answers] == [1, 2, 3, 4, 5, 6]
+        assert [i["value"] for i in answers[1]["items"]] == ["1", "2"]
+        assert [i["found"] for i in answers[3]["items"]] == [True, False]
+        assert answers[5]["items"][0]["value"] == "\x00\x01"
+
+
+def test_a_bad_line_is_answered_and_the_others_are_done(store):
+    lines = b'nonsense\n{"get": ["x"], "put": {"x": "1"}}\n{"got": []}\n{}\n{"put": {"after": "1"}}\n'
+    answers = [json.loads(line) for line in store.kvctl("txn", stdin=lines, expect=FAILED).splitlines()]
+    assert ["error" in answer for answer in answers] == [True, True, True, True, False]
+    assert "never both" in answers[1]["error"]
+    assert store.kvctl("get", "after") == "1\n"
+
+
+def test_conditions(store):
+    store.kvctl("put", "cas", "1", "--if-absent")
+    store.kvctl("put", "cas", "2", "--if-absent", expect=CONDITION)
+    version = store.kvctl_json("get", "cas")["timestamp"]
+    store.kvctl("put", "cas", "3", "--if-timestamp", version)
+    store.kvctl("put", "cas", "4", "--if-timestamp", version, expect=CONDITION)
+    assert store.kvctl("get", "cas") == "3\n"
+
+
+def test_what_has_a_time_to_live_goes_together(store):
+    store.kvctl("put-all", "ttl:a=1", "ttl:b=2", "--ttl", "1500")
+    assert store.kvctl("get-all", "ttl:a", "ttl:b").count("\n") == 2
+    time.sleep(2)  # the time to live itself
+    assert [item["found"] for item in json.loads(store.kvctl("--json", "get-all", "ttl:a", "ttl:b", expect=NOT_FOUND))["items"]] == [False, False]
+
+
+def test_scan_lists_each_key_once_and_only_those_with_the_prefix(store):
+    store.kvctl("import", "-", stdin=b"".join(b'{"key": "scan:%03d", "value": "v%d"}\n' % (i, i) for i in range(700)))
+    store.kvctl("put", "scam", "other")
+    keys = store.kvctl("scan", "scan:").splitlines()
+    assert sorted(keys) == [f"scan:{i:03}" for i in range(700)]
+    assert len(store.kvctl("scan", "scan:", "--limit", "10").splitlines()) == 10
+    assert store.kvctl("scan", "scan:007", "--values") == "scan:007\tv7\n"
+    assert store.kvctl("scan", "no such prefix") == ""
+
+
+def test_what_is_exported_is_imported(store, tmp_path):
+    store.kvctl("put-all", "ex:a=1", "ex:b=two")
+    store.kvctl("export", tmp_path / "dump", "--prefix", "ex:")
+    rows = [json.loads(line) for line in (tmp_path / "dump").read_text().splitlines()]
+    assert {row["key"]: row["value"] for row in rows} == {"ex:a": "1", "ex:b": "two"}
+    store.kvctl("del", "ex:a", "ex:b")
+    store.kvctl("import", tmp_path / "dump")
+    assert store.kvctl("get", "ex:b") == "two\n"
+    store.kvctl("import", "-", stdin=b'{"key": "ok", "value": "1"}\nnonsense\n', expect=FAILED)
+
+
+def test_explain_tells_the_path_of_each_key(store):
+    store.kvctl("put-all", "e:a=1", "e:b=2", "e:c=3")
+    cold, warm = map(json.loads, store.kvctl("--json", "--one-sided", "on", "explain", "get", "e:a", "e:b", "e:c", "--repeat", "2").splitlines())
+    assert {item["path"] for item in cold["items"]} == {"message"}
+    assert {item["path"] for item in warm["items"]} == {"one-sided"}
+    assert {item["siblings"] for item in warm["items"]} == {3}
+    assert all(item["rounds"] == 1 and item["bytes"] > 0 for item in warm["items"])
+    assert "PATH" in store.kvctl("explain", "get", "e:a")
+    store.kvctl("explain", "put", "e:a", expect=USAGE)
+
+
+def test_info_and_watch_stats(store):
+    info = store.info()
+    assert len(info) == 3
+    assert [section["server"]["partition"] for section in info] == [0, 1, 2]
+    assert all(one["process"]["pid"] > 0 and one["process"]["cpu_us"] > 0 for one in info)
+    assert "# Partition 1/memory" in store.kvctl("info")
+    assert "# Partition 0" not in store.kvctl("info", "--partition", "1")
+    assert "traffic.messages" in store.kvctl("watch-stats", "--interval", "1", "--count", "1")
+
+
+def test_the_shell_runs_lines_and_goes_on_after_errors(store):
+    lines = b"put sh:a 'one two'\nget sh:a\n# a comment\nnonsense\nget sh:nothing\nput-all \"sh:b=x y\" sh:c=2\nget sh:b\nexit\nget sh:never\n"
+    output = subprocess.run(store.command("shell"), input=lines, capture_output=True, timeout=60)
+    assert output.stdout == b"one two\nx y\n"
+    assert b"'nonsense' is no command" in output.stderr and b"'sh:nothing' is not there" in output.stderr
+
+
+def test_the_shell_completes_commands_and_remembers_lines_on_a_terminal(store, tmp_path):
+    def session(keys: bytes, until: bytes) -> bytes:
+        master, slave = pty.openpty()
+        shell = subprocess.Popen(store.command("shell"), stdin=slave, stdout=slave, stderr=slave, close_fds=True,
+                                 env={**os.environ, "HOME": str(tmp_path), "TERM": "vt100"})
+        os.close(slave)
+        seen = read_until(master, b"kvctl> ")
+        os.write(master, keys)
+        seen += read_until(master, until)
+        os.write(master, b"\x15exit\n")  # whatever is on the line goes first
+        assert shell.wait(20) == 0
+        os.close(master)
+        return seen
+
+    store.kvctl("put", "tab", "completed")
+    assert b"completed" in session(b"exp\x01\x0bget tab\n", b"completed")
+    assert session(b"expl\t", b"ain")
+    # The previous session's line comes back by the arrow.
+    assert (tmp_path / ".kvctl_history").stat().st_mode & 0o077 == 0
+    assert b"completed" in session(b"\x1b[A\x1b[A\n", b"completed")
+
+
+def read_until(descriptor: int, word: bytes, seconds: float = 20) -> bytes:
+    seen = b""
+    deadline = time.monotonic() + seconds
+    while word not in seen:
+        assert time.monotonic() < deadline, seen
+        if select.select([descriptor], [], [], 0.1)[0]:
+            seen += os.read(descriptor, 4096)
+    return seen
+
+
+def test_errors_say_what_to_do(tmp_path):
+    def stderr_of(*words: str, status: int) -> str:
+        done = subprocess.run([KVCTL, *words], capture_output=True, text=True, timeout=60,
+                              env={name: value for name, value in os.environ.items() if name != "KVCTL_TARGET"})
+        assert done.returncode == status, done.stderr
+        return done.stderr
+
+    assert "KVCTL_TARGET" in stderr_of("get", "x", status=USAGE)
+    assert "did you mean 'get-all'" in stderr_of("getall", "x", status=USAGE)
+    assert stderr_of("--target", "tcp://127.0.0.1:1", "--timeout", "1", "get", "x", status=NOT_REACHABLE)
+    assert stderr_of("--target", "gopher://x", "get", "x", status=FAILED)
+    assert "ramp-fast" in stderr_of("--algorithm", "ramp-quick", "get", "x", status=USAGE)
+    assert "KEY=VALUE" in stderr_of("--target", "tcp://127.0.0.1:1", "put-all", "x", status=USAGE)
+    assert "recordcount" in stderr_of("--target", "tcp://127.0.0.1:1", "bench", "-p", "recordcount=many", status=USAGE)
+    assert "fieldlength" in stderr_of("--target", "tcp://127.0.0.1:1", "bench", "-p", "txnlen=8", "-p", "fieldcount=1", "--verify", status=USAGE)
+    assert "a to f" in stderr_of("--target", "tcp://127.0.0.1:1", "bench", "--workload", "z", status=USAGE)
+    (tmp_path / "h").write_text("r(1,2,3)\n")
+    assert "h:1" in stderr_of("check", str(tmp_path / "h"), status=FAILED)
+
+
+@pytest.mark.parametrize("letter", "abcdef")
+def test_every_standard_workload_runs_verified(store, letter):
+    result = store.bench({"threadcount": 2, "operationcount": 400, "recordcount": 200}, "--workload", letter, "--verify")
+    assert result["operations"] == 400 and result["failed"] == 0
+    assert result["CHECK"]["Violations"] == 0 and result["CHECK"]["Reads"] + result["CHECK"]["Writes"] > 0
+
+
+def test_the_report_is_ycsbs(store):
+    report = store.kvctl("bench", "--workload", "a", "-p", "operationcount=500")
+    for line in ("[OVERALL], RunTime(ms), ", "[OVERALL], Throughput(ops/sec), ", "[READ], Operations, ", "[READ], AverageLatency(us), ",
+                 "[READ], 50thPercentileLatency(us), ", "[READ], 99thPercentileLatency(us), ", "[READ], Return=OK, ", "[UPDATE], Operations, ",
+                 "[SERVER], CpuPerOperation(us), "):  # fmt: skip
+        assert line in report
+
+
+def test_records_are_named_as_ycsb_names_them(store):
+    store.kvctl("bench", "--workload", "c", "--phase", "load", "-p", "recordcount=3")
+    for key in ("user6284781860667377211", "user8517097267634966620", "user1820151046732198393"):
+        store.kvctl("get", key)
+
+
+def test_a_history_is_written_and_judged(store, tmp_path):
+    path = tmp_path / "history"
+    store.bench({"threadcount": 3, "operationcount": 1500, "recordcount": 50, "txnlen": 4, "readproportion": 0.5, "updateproportion": 0.5,
+                 "fieldlength": 200}, "--verify", "--history", path, "--fault-every", "50")  # fmt: skip
+    lines = path.read_text().splitlines()
+    assert len(lines) > 4 * 1500 and all(line[:2] in ("r(", "w(") for line in lines)
+    verdict = json.loads(subprocess.run([KVCTL, "--json", "check", path], capture_output=True, timeout=60, check=True).stdout)
+    assert verdict["violations"] == [] and verdict["operations"] == len(lines)
+
+
+def test_a_history_of_no_concurrency_control_is_found_out(store, tmp_path):
+    """The checkers see what RAMP prevents: without it, contended transactions are read in part."""
+    path = tmp_path / "history"
+    for seed in range(1, 20):
+        result = store.bench({"threadcount": 4, "operationcount": 4000, "recordcount": 8, "txnlen": 8, "readproportion": 0.5, "updateproportion": 0.5,
+                              "fieldlength": 200}, "--verify", "--history", path, "--seed", seed, modes=["--algorithm", "none"])  # fmt: skip
+        if result["CHECK"]["FracturedReads"] > 0:
+            break
+    assert result["CHECK"]["FracturedReads"] > 0
+    assert subprocess.run([KVCTL, "check", path], capture_output=True, timeout=60).returncode == 6

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/scenarios/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tests/sim/scenarios/block_client.h"
+#include "tests/sim/scenarios/cluster_parts.h"
+
+namespace wss::sim {
+
+using cache::Policy;
+
+constexpr Nanoseconds kInjectorTurn = from_ms(10);
+constexpr Nanoseconds kFaultPhaseMax = from_s(300);
+constexpr Nanoseconds kHealedLimit = from_s(90);
+constexpr uint64_t kEngineMemory = 1024 * 1024;
+
+ClusterOptions ClusterOptions::draw(uint64_t seed) {
+    Random random(seed ^ 0xcace);
+    ClusterOptions options;
+    options.seed = seed;
+    options.clients = 1 + static_cast<uint32_t>(random.below(3));
+    options.engines = 2 + static_cast<uint32_t>(random.below(4));
+    options.depth = 1 + static_cast<uint32_t>(random.below(12));
+    options.line_bytes = std::array<uint32_t, 4>{4096, 16384, 65536, 65536}[random.below(4)];
+    options.sectors = 512 << random.below(6);
+    options.policy = std::array<Policy, 5>{Policy::kBack, Policy::kBack, Policy::kThrough, Policy::kThrough,
+                                           Policy::kAround}[random.below(5)];
+    options.policy_changes = random.chance(4);
+    options.cut_one_in = random.chance(2) ? 50 + static_cast<uint32_t>(random.below(300)) : 0;
+    options.target_crash_one_in = random.chance(2) ? 100 + static_cast<uint32_t>(random.below(600)) : 0;
+    options.engine_crash_one_in = random.chance(2) ? 50 + static_cast<uint32_t>(random.below(300)) : 0;
+    options.engine_leave_one_in = random.chance(3) ? 100 + static_cast<uint32_t>(random.below(300)) : 0;
+    options.network.slow_one_in = 500;
+    options.network.break_one_in = 300;
+    options.network.refuse_one_in = 3;
+    options.network.register_one_in = 4;
+    options.disk.slow_one_in = 50;
+    options.disk.slow = random.chance(4) ? from_s(6) : from_ms(200);
+    options.disk.error_one_in = 40;
+    return options;
+}
+
+std::string ClusterOptions::to_string() const {
+    return fmt::format(
+        "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} operations; cut 1/{}, "
+        "target crash "
+        "1/{}, engine crash 1/{}, leave 1/{}, disk slow {} ms",
+        seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
+        policy_changes ? " and others" : "", operations, cut_one_in, target_crash_one_in, engine_crash_one_in,
+        engine_leave_one_in, disk.slow.count / 1'000'000);
+}
+
+std::string ClusterResult::to_string() const {
+    return fmt::format(
+        "{}: {} operations ({} failed), {} reconnects, {} target and {} engine crashes, {} leaves, {} cuts, "
+        "{} policy "
+        "changes; at the last target {} reads out of band, {} evictions, {} lines destaged; trace {:016x}",
+        failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
+        engine_crashes, leaves, cuts, policy_changes, out_of_band_reads, evictions, destaged, trace);
+}
+
+namespace {
+
+// An engine's machine and the process on it.
+struct EngineNode {
+    Node* node = nullptr;
+    std::unique_ptr<ClusterEngine> process;  // nullptr: off, or it has left
+    bool failed_to_start = false;
+};
+
+class ClusterRun {
+  public:
+    explicit ClusterRun(const ClusterOptions& options)
+        : options_(options),
+          engine_network_(engine_network(options)),
+          world_(options.seed),
+          node_(world_.add_node("target")),
+          disk_(world_, options.sectors * io::SimDisk::kSector, options_.disk),
+          shared_(options.sectors) {
+        for (uint32_t i = 0; i < options.engines; ++i)
+            engines_.push_back({.node = &add_node(fmt::format("engine{}", i)), .process = nullptr});
+        for (uint32_t i = 0; i < options.clients; ++i) {
+            client_nodes_.push_back(&add_node(fmt::format("client{}", i)));
+            clients_.push_back(std::make_unique<BlockClient>(*client_nodes_.back(), options_.network,
+                                                             "target", options.depth, shared_));
+        }
+    }
+
+    ClusterResult run() {
+        start_target();
+        for (EngineNode& engine : engines_) start_engine(engine);
+        for (auto& client : clients_) client->start();
+        phase_of_faults();
+        heal();
+        if (shared_.failure.empty()) phase_of_progress();
+        if (shared_.failure.empty()) phase_of_reading_back();
+        if (shared_.failure.empty()) phase_of_counting();
+        if (shared_.failure.empty()) shut_down();
+        // What failed may be in any state: it is left where it is.
+        if (!shared_.failure.empty()) abandon();
+        result_.failure = shared_.failure;
+        result_.trace = world_.trace();
+        result_.operations = shared_.ended;
+        result_.failed = shared_.failed;
+        result_.reconnects = shared_.reconnects;
+        return result_;
+    }
+
+  private:
+    // A connection that breaks is an engine lost; with write-back only the injector may do that.
+    static fabric::SimNetwork engine_network(const ClusterOptions& options) {
+        fabric::SimNetwork network = options.network;
+        if (options.uses_back()) network.break_one_in = network.register_one_in = 0;
+        return network;
+    }
+    Node& add_node(const std::string& name) {
+        Node& node = world_.add_node(name);
+        node.clock().skew = from_ms(static_cast<int64_t>(world_.random().below(20'000)) - 10'000);
+        node.clock().drift_ppm = static_cast<int32_t>(world_.random().below(200)) - 100;
+        return node;
+    }
+
+    // --- the target ---
+
+    void start_target() {
+        se::CacheOptions cache;
+        cache.line_bytes = options_.line_bytes;
+        cache.works = 64;
+        cache.destages = 4;
+        cache.default_policy.policy = options_.policy == Policy::kBack ? Policy::kThrough : options_.policy;
+        target_ = std::make_unique<ClusterTarget>(node_, options_.network, engine_network_, disk_,
+                                                  membership_, cache);
+        target_->start();
+        asked_policy_ = false;
+    }
+    void crash_target() {
+        ++result_.target_crashes;
+        exposed_ = true;
+        node_.crash();
+        disk_.crash();
+        shared_.model.crash();
+        bury(std::move(target_));
+    }
+    bool target_up() const { return node_.alive() && target_ != nullptr && target_->started(); }
+    void care_for_target() {
+        Random& random = world_.random();
+        if (!node_.alive()) {
+            if (!random.chance(50)) return;
+            node_.restart();
+            return start_target();
+        }
+        // A start that failed (registration refused) is repeated by whoever watches the service.
+        if (!target_->started() && !target_->status()) return crash_target();
+        if (random.chance(options_.target_crash_one_in)) return crash_target();
+        if (target_->started()) care_for_policy();
+    }
+    void care_for_policy() {
+        const bool back_is_due = options_.policy == Policy::kBack && !asked_policy_;
+        const bool change_is_due = options_.policy_changes && world_.random().chance(100);
+        if (policy_pending_ || (!back_is_due && !change_is_due)) return;
+        constexpr std::array<Policy, 5> kAll = {Policy::kBack, Policy::kBack, Policy::kThrough,
+                                                Policy::kAround, Policy::kNone};
+        const Policy wanted = back_is_due ? Policy::kBack : kAll[world_.random().below(kAll.size())];
+        policy_pending_ = true;
+        target_->cache().set_policy("disk", {.policy = wanted, .unsafe = false},
+                                    [this, back_is_due, of = node_.incarnation()](const Status& status) {
+                                        if (of != node_.incarnation()) return;
+                                        policy_pending_ = false;
+                                        if (!status) return;
+                                        ++result_.policy_changes;
+                                        asked_policy_ = asked_policy_ || back_is_due;
+                                    });
+        policy_asked_of_ = node_.incarnation();
+    }
+
+    // --- the engines ---
+
+    void start_engine(EngineNode& engine) {
+        if (!engine.node->alive()) engine.node->restart();
+        engine.process =
+            std::make_unique<ClusterEngine>(*engine.node, engine_network_, kEngineMemory, "target");
+        engine.failed_to_start = !engine.process->start();
+    }
+    void crash_engine(EngineNode& engine) {
+        engine.node->crash();
+        bury(std::move(engine.process));
+    }
+    // All engines are there and the target knows it.
+    bool all_joined() {
+        if (!target_up() || target_->cache().recovering()) return false;
+        se::CacheInfo info = target_->cache().info();
+        // By identity: the target may still believe in an engine that has crashed and started again
+        // meanwhile.
+        for (EngineNode& engine : engines_) {
+            if (engine.process == nullptr || engine.failed_to_start || engine.process->leaving() ||
+                !world_.connected(node_, *engine.node))
+                return false;
+            const uint64_t identity = engine.process->engine().identity();
+            bool live = std::any_of(info.engines.begin(), info.engines.end(), [identity](const auto& known) {
+                return known.identity == identity && known.state == "live" && known.slots > 0;
+            });
+            if (!live) return false;
+        }
+        if (info.engines.size() != engines_.size()) return false;
+        return true;
+    }
+    // Works towards the state in which the next engine may be lost.
+    void cover() {
+        if (!exposed_ || covering_ || !all_joined()) return;
+        covering_ = true;
+        exposed_ = false;
+        target_->cache().drain("", [this, of = node_.incarnation()](const Status& status) {
+            if (of != node_.incarnation()) return;
+            covering_ = false;
+            exposed_ = exposed_ || !status;
+        });
+    }
+    bool may_lose_engine() {
+        if (!options_.uses_back()) return true;
+        return !exposed_ && !covering_ && all_joined() && membership_is_whole();
+    }
+    // What the target would read after a crash: that it can do without any one engine. Until that is stable,
+    // losing an engine and the target together is for the operator to decide (wssctl cache forget).
+    bool membership_is_whole() const {
+        auto membership = se::Membership::parse(membership_.text);
+        return membership && !membership->degraded && membership->engines.size() == engines_.size();
+    }
+    void care_for_engine(EngineNode& engine) {
+        Random& random = world_.random();
+        if (engine.process == nullptr) {
+            if (random.chance(50)) start_engine(engine);
+            return;
+        }
+        if (engine.failed_to_start) return crash_engine(engine);
+        if (engine.process->gone()) return engine.process.reset();
+        if (engine.process->leaving()) return;
+        if (random.chance(options_.engine_crash_one_in) && may_lose_engine()) {
+            ++result_.engine_crashes;
+            exposed_ = true;
+            return crash_engine(engine);
+        }
+        if (random.chance(options_.engine_leave_one_in) && may_lose_engine()) {
+            ++result_.leaves;
+            exposed_ = true;
+            return engine.process->leave();
+        }
+        if (!world_.connected(node_, *engine.node)) {
+            if (random.chance(100)) world_.heal(node_, *engine.node);
+        } else if (random.chance(options_.cut_one_in) && may_lose_engine()) {
+            ++result_.cuts;
+            exposed_ = true;
+            world_.cut(node_, *engine.node);
+        }
+    }
+
+    // --- links of the clients ---
+
+    void care_for_link(Node& client, Node& other) {
+        Random& random = world_.random();
+        if (!world_.connected(client, other)) {
+            if (random.chance(100)) world_.heal(client, other);
+        } else if (random.chance(options_.cut_one_in)) {
+            ++result_.cuts;
+            world_.cut(client, other);
+        }
+    }
+
+    void inject() {
+        // Answers of a target that has crashed never come.
+        if (policy_pending_ && policy_asked_of_ != node_.incarnation()) policy_pending_ = false;
+        if (covering_ && !node_.alive()) covering_ = false;
+        care_for_target();
+        cover();
+        for (EngineNode& engine : engines_) care_for_engine(engine);
+        for (Node* client : client_nodes_) {
+            care_for_link(*client, node_);
+            for (EngineNode& engine : engines_) care_for_link(*client, *engine.node);
+        }
+    }
+    void work() {
+        for (auto& client : clients_)
+            for (uint64_t wanted = world_.random().below(options_.depth + 1); wanted > 0; --wanted)
+                client->begin_one();
+    }
+
+    void phase_of_faults() {
+        Nanoseconds end = world_.now() + kFaultPhaseMax;
+        while (shared_.begun < options_.operations && world_.now() < end && shared_.failure.empty()) {
+            inject();
+            work();
+            world_.run_for(Nanoseconds{static_cast<int64_t>(world_.random().below(kInjectorTurn.count))});
+        }
+    }
+
+    void heal() {
+        world_.disarm_faults();
+        world_.heal_all();
+        if (node_.alive() && !target_->started() && !target_->status()) crash_target();
+        if (!node_.alive()) {
+            node_.restart();
+            start_target();
+        }
+        for (EngineNode& engine : engines_) {
+            if (engine.process != nullptr && engine.failed_to_start) crash_engine(engine);
+            if (engine.process == nullptr) start_engine(engine);
+        }
+    }
+    // Those that were leaving when everything was healed come back.
+    void bring_back_engines() {
+        for (EngineNode& engine : engines_)
+            if (engine.process != nullptr && engine.process->gone()) {
+                engine.process.reset();
+                start_engine(engine);
+            }
+    }
+    bool idle() {
+        for (auto& client : clients_)
+            if (client->under_way() > 0 || !client->live()) return false;
+        return true;
+    }
+
+    // Everything that began ends, all engines come back, and new work is done, all of it well.
+    void phase_of_progress() {
+        auto whole = [this] {
+            bring_back_engines();
+            return idle() && all_joined();
+        };
+        if (!world_.run_until(whole, kHealedLimit))
+            return shared_.fail(idle() ? "engines did not join after everything was healed"
+                                       : "requests did not end after everything was healed");
+        uint64_t failed = shared_.failed, goal = shared_.ended + 100;
+        Nanoseconds end = world_.now() + kHealedLimit;
+        while (shared_.ended < goal && world_.now() < end && shared_.failure.empty()) {
+            work();
+            world_.run_for(from_ms(1));
+        }
+        if (shared_.ended < goal) return shared_.fail("no progress after everything was healed");
+        if (!world_.run_until([this] { return idle(); }, kHealedLimit))
+            return shared_.fail("the last requests did not end");
+        if (shared_.failed != failed) shared_.fail("requests failed after everything was healed");
+    }
+
+    // Every sector, twice: from where it is, and from where the first reading has brought it.
+    void phase_of_reading_back() {
+        constexpr uint64_t kAtOnce = 256;
+        for (uint64_t at = 0; at < 2 * options_.sectors && shared_.failure.empty(); at += kAtOnce) {
+            if (!clients_[0]->begin_read(at % options_.sectors, kAtOnce))
+                return shared_.fail("a read did not begin");
+            if (!world_.run_until([this] { return idle(); }, kHealedLimit))
+                return shared_.fail("reading back did not end");
+        }
+    }
+
+    // Nothing is dirty after a drain, and nothing is left of operations that are over.
+    void phase_of_counting() {
+        bool drained = false;
+        Status how;
+        target_->cache().drain("", [&](Status status) {
+            how = std::move(status);
+            drained = true;
+        });
+        if (!world_.run_until([&] { return drained; }, kHealedLimit))
+            return shared_.fail("a drain did not end");
+        if (!how) return shared_.fail("a drain failed: " + how.to_string());
+        se::CacheInfo info = target_->cache().info();
+        if (info.index.dirty_lines + info.index.dirty_pieces + info.index.destaging_lines != 0)
+            return shared_.fail("lines are dirty after a drain");
+        // Fills go on behind the answers.
+        auto settled = [this] { return target_->cache().info().index.operations == 0; };
+        if (!world_.run_until(settled, kHealedLimit)) return shared_.fail("operations are left on lines");
+        info = target_->cache().info();
+        uint64_t used = 0;
+        for (const se::EngineInfo& engine : info.engines) used += engine.used_slots;
+        if (used != info.index.lines)
+            return shared_.fail(fmt::format("{} slots are used by {} clean lines", used, info.index.lines));
+        result_.evictions = info.index.evictions;
+        for (const auto& volume : info.volumes) {
+            result_.out_of_band_reads += volume.counters.out_of_band_reads;
+            result_.destaged += volume.counters.destaged_lines;
+        }
+    }
+
+    void shut_down() {
+        for (auto& client : clients_) client->close();
+        auto closed = [this] {
+            for (auto& client : clients_)
+                if (!client->closed()) return false;
+            return true;
+        };
+        if (!world_.run_until(closed, kHealedLimit)) return shared_.fail("a client did not close");
+        for (EngineNode& engine : engines_) engine.process->leave();
+        auto left = [this] {
+            for (EngineNode& engine : engines_)
+                if (!engine.process->gone()) return false;
+            return true;
+        };
+        if (!world_.run_until(left, kHealedLimit)) return shared_.fail("an engine could not leave");
+        target_->stop();
+        if (!world_.run_until([this] { return target_->stopped(); }, kHealedLimit))
+            return shared_.fail("the target did not stop");
+        if (!target_->cache_stopped()) return shared_.fail("the cache did not stop well");
+        engines_.clear();
+        target_.reset();
+        clients_.clear();
+    }
+
+    void abandon() {
+        bury(std::move(target_));
+        for (EngineNode& engine : engines_) bury(std::move(engine.process));
+        for (auto& client : clients_) client.release();
+    }
+
+    const ClusterOptions options_;
+    const fabric::SimNetwork engine_network_;
+    World world_;
+    Node& node_;
+    io::SimDisk disk_;
+    BlockShared shared_;
+    StableText membership_;
+    std::vector<Node*> client_nodes_;
+    std::vector<std::unique_ptr<BlockClient>> clients_;
+    std::vector<EngineNode> engines_;
+    std::unique_ptr<ClusterTarget> target_;
+    bool asked_policy_ = false, policy_pending_ = false;
+    uint32_t policy_asked_of_ = 0;
+    // Some dirty line may have one copy only.
+    bool exposed_ = false, covering_ = false;
+    ClusterResult result_;
+};
+
+}  // namespace
+
+ClusterResult run_cluster(const ClusterOptions& options) {
+    return ClusterRun(options).run();
+}
+
+}  // namespace wss::sim

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scenario "cluster": the distributed cache. A target (SE and RS) on a treacherous disk, two to five cache
+// engines (CE), initiators that take their data from them, and everything between them failing.
+//
+// Product code: lib/cache, lib/cache/engine, target/cache, target/block, lib/initiator. Simulated: time,
+// chance, network, disk. First the faults: messages late, connections broken, links cut, target and engines
+// crashing, engines leaving and joining, policies changing, the disk slow and failing. Then everything is
+// healed: what was begun must end, new work must succeed, every sector is read back, everything dirty comes
+// home, and all lines and operations are given back.
+//
+// What may be lost. SectorModel knows what a crash of the target may undo: what was not flushed. A crash or a
+// loss of an engine may undo nothing. Under write-back that holds for one engine at a time, so the injector,
+// in runs that use write-back, takes the next one only after the target has all engines again and has brought
+// everything dirty home that was in one copy (exposed_).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/cache/policy.h"
+#include "lib/fabric/sim/sim_fabric.h"
+#include "lib/io/sim/sim_disk.h"
+
+namespace wss::sim {
+
+// Drawn from the seed, printed before the run.
+struct ClusterOptions {
+    uint64_t seed = 1;
+    uint32_t clients = 2;
+    uint32_t engines = 2;
+    uint32_t depth = 8;
+    uint64_t sectors = 8192;
+    uint32_t line_bytes = 65536;
+    uint32_t operations = 500;
+    cache::Policy policy = cache::Policy::kThrough;
+    bool policy_changes = false;
+    // Per turn of the fault injector (10 ms).
+    uint32_t cut_one_in = 0;
+    uint32_t target_crash_one_in = 0;
+    uint32_t engine_crash_one_in = 0;
+    uint32_t engine_leave_one_in = 0;
+    fabric::SimNetwork network;
+    io::SimDiskFaults disk;
+
+    static ClusterOptions draw(uint64_t seed);
+    std::string to_string() const;
+    bool uses_back() const { return policy == cache::Policy::kBack || policy_changes; }
+};
+
+struct ClusterResult {
+    std::string failure;  // empty: everything held
+    uint64_t trace = 0;
+    uint64_t operations = 0, failed = 0, reconnects = 0;
+    uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
+    uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that ended in order
+    std::string to_string() const;
+};
+
+ClusterResult run_cluster(const ClusterOptions& options);
+
+}  // namespace wss::sim

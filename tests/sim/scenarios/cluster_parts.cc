@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/scenarios/cluster_parts.h"
+
+namespace wss::sim {
+
+namespace {
+
+// Saving takes a while; a crash meanwhile may or may not find it done.
+class SimMembership final : public se::MembershipStore {
+  public:
+    SimMembership(Node& node, reactor::Reactor& reactor, StableText& file)
+        : node_(node), reactor_(reactor), file_(file) {}
+
+    Result<std::string> load() override { return file_.text; }
+    void save(std::string text, std::function<void(Status)> done) override {
+        World& world = node_.world();
+        ++file_.saves;
+        const bool at_once = world.random().chance(2);
+        if (at_once) file_.text = text;
+        const uint32_t incarnation = node_.incarnation();
+        world.schedule_in(from_us(100 + static_cast<int64_t>(world.random().below(5000))),
+                          [this, incarnation, at_once, text = std::move(text), done = std::move(done)] {
+                              if (!node_.alive() || node_.incarnation() != incarnation) return;
+                              if (!at_once) file_.text = text;
+                              reactor_.post([done] { done(Status::ok()); });
+                          });
+    }
+    bool is_stable() const noexcept override { return true; }
+
+  private:
+    Node& node_;
+    reactor::Reactor& reactor_;
+    StableText& file_;
+};
+
+}  // namespace
+
+ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
+                             io::SimDisk& disk, StableText& membership, const se::CacheOptions& options)
+    : node_(node),
+      disk_(disk),
+      membership_(membership),
+      options_(options),
+      random_(node.world().random().next()),
+      reactor_(node.clock()),
+      fabric_(fabric::open_sim(node, network)),
+      cache_fabric_(fabric::open_sim(node, engines)),
+      cache_poller_(std::move(*cache_fabric_->create_poller(16384))) {
+    reactor_.add(*cache_poller_);
+    volume::VolumeSet::Options volumes;
+    volumes.identity_salt = "sim";  // the same volume after every restart
+    volumes.open = [this](const std::string&,
+                          const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+        return disk_.open(node_);
+    };
+    volumes.attach = false;
+    volumes_ = std::make_unique<volume::VolumeSet>(std::vector{&reactor_}, std::move(volumes));
+    node_.run(reactor_);
+}
+
+ClusterTarget::~ClusterTarget() {
+    node_.forget(reactor_);
+    service_.reset();
+    volumes_.reset();
+    cache_.reset();
+    reactor_.remove(*cache_poller_);
+}
+
+Status ClusterTarget::create() {
+    auto cache = se::Cache::create(reactor_, random_, {{cache_fabric_.get(), cache_poller_.get()}},
+                                   std::make_unique<SimMembership>(node_, reactor_, membership_), options_);
+    if (!cache) return cache.status();
+    cache_ = std::move(*cache);
+    block::Service::Options options;
+    options.limits.caps = WSS_CAP_ALL | WSS_CAP_CACHE;
+    options.arena_bytes = 4 * 1024 * 1024;
+    options.epoch_base = (uint64_t{node_.incarnation()} + 1) << 32;
+    options.cache = cache_.get();
+    auto service = block::Service::create({&reactor_}, *volumes_, {fabric_.get()}, options);
+    if (!service) return service.status();
+    service_ = std::move(*service);
+    return Status::ok();
+}
+
+void ClusterTarget::start() {
+    status_ = create();
+    if (!status_) return;
+    volumes_->create_async({.name = "disk", .backend = "sim", .block_size = 512, .declared = true},
+                           [this](Status status) { volume_created(status); });
+}
+
+void ClusterTarget::volume_created(const Status& status) {
+    status_ = status;
+    if (!status) return;
+    fabric::Address address{.scheme = fabric::Scheme::kSim, .host = node_.name(), .port = kTargetPort};
+    status_ = service_->listen(0, address).status();
+    if (!status_) return;
+    address.port = kStoragePort;
+    status_ = cache_->listen(0, address).status();
+    started_ = status_.is_ok();
+}
+
+// As the daemon does: sessions, then the cache, then the volumes.
+void ClusterTarget::stop() {
+    service_->stop([this] {
+        cache_->stop([this](Status status) {
+            cache_stopped_ = std::move(status);
+            volumes_->close_all_async([this](Status) { stopped_ = true; });
+        });
+    });
+}
+
+ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory,
+                             const std::string& target)
+    : node_(node),
+      memory_(memory),
+      target_(target),
+      random_(node.world().random().next()),
+      reactor_(node.clock()),
+      fabric_(fabric::open_sim(node, network)),
+      poller_(std::move(*fabric_->create_poller(16384))) {
+    reactor_.add(*poller_);
+    node_.run(reactor_);
+}
+
+ClusterEngine::~ClusterEngine() {
+    node_.forget(reactor_);
+    engine_.reset();
+    reactor_.remove(*poller_);
+}
+
+Status ClusterEngine::start() {
+    auto engine =
+        cache::Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}}, {.memory = memory_});
+    if (!engine) return engine.status();
+    engine_ = std::move(*engine);
+    auto bound = engine_->listen(0, {.scheme = fabric::Scheme::kSim, .host = node_.name(), .port = 0});
+    if (!bound) return bound.status();
+    engine_->join(0, {.scheme = fabric::Scheme::kSim, .host = target_, .port = kStoragePort});
+    return engine_->start();
+}
+
+void ClusterEngine::leave() {
+    leaving_ = true;
+    engine_->leave(from_s(30), [this] { stop(); });
+}
+
+void ClusterEngine::stop() {
+    leaving_ = true;
+    engine_->stop([this] { gone_ = true; });
+}
+
+}  // namespace wss::sim

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of a simulated cache cluster: a target with a cache (SE and RS) and cache engines (CE), each
+// what its daemon assembles, on simulated parts; and the stable file of the cache's membership.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/cache/engine/engine.h"
+#include "lib/fabric/sim/sim_fabric.h"
+#include "lib/io/sim/sim_disk.h"
+#include "target/block/service.h"
+#include "target/cache/cache.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::sim {
+
+constexpr uint16_t kTargetPort = 1;   // of initiators
+constexpr uint16_t kStoragePort = 2;  // of cache engines
+
+// The file of the membership: what was saved is there after a crash; what was being saved may be.
+struct StableText {
+    std::string text;
+    uint64_t saves = 0;
+};
+
+// What a crashed node ran. Nobody steps it any more and nobody may: its destructors would wait for answers
+// that never come. It stays reachable, as the memory of a powered-off machine is nobody's leak.
+template <typename Process>
+void bury(std::unique_ptr<Process> process) {
+    static auto* graves = new std::vector<std::unique_ptr<Process>>;
+    if (process != nullptr) graves->push_back(std::move(process));
+}
+
+class ClusterTarget {
+  public:
+    // `engines`: the network as the cache sees it, which may be kinder than the clients' `network`.
+    ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
+                  io::SimDisk& disk, StableText& membership, const se::CacheOptions& options);
+    ~ClusterTarget();
+
+    // Both only begin; the world must step.
+    void start();
+    void stop();
+    bool started() const { return started_; }
+    bool stopped() const { return stopped_; }
+    const Status& status() const { return status_; }
+    const Status& cache_stopped() const { return cache_stopped_; }
+    // Once started.
+    se::Cache& cache() { return *cache_; }
+
+  private:
+    Status create();
+    void volume_created(const Status& status);
+
+    Node& node_;
+    io::SimDisk& disk_;
+    StableText& membership_;
+    const se::CacheOptions options_;
+    Random random_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_, cache_fabric_;
+    std::unique_ptr<fabric::Poller> cache_poller_;
+    std::unique_ptr<se::Cache> cache_;
+    std::unique_ptr<volume::VolumeSet> volumes_;
+    std::unique_ptr<block::Service> service_;
+    bool started_ = false, stopped_ = false;
+    Status status_, cache_stopped_;
+};
+
+class ClusterEngine {
+  public:
+    ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target);
+    ~ClusterEngine();
+
+    Status start();
+    // Leaves the cluster in an orderly way and stops; gone() says when.
+    void leave();
+    void stop();
+    bool gone() const { return gone_; }
+    bool leaving() const { return leaving_; }
+    cache::Engine& engine() { return *engine_; }
+
+  private:
+    Node& node_;
+    const uint64_t memory_;
+    const std::string target_;
+    Random random_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<cache::Engine> engine_;
+    bool leaving_ = false, gone_ = false;
+};
+
+}  // namespace wss::sim

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/scenarios/kv.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "tests/sim/scenarios/kv_nodes.h"
+
+namespace wss::sim {
+
+namespace {
+
+constexpr Nanoseconds kInjectorTurn = from_ms(10);
+constexpr Nanoseconds kFaultPhaseMax = from_s(200);
+constexpr Nanoseconds kHealedLimit = from_s(60);
+// Each opens sessions of the checker, which has room for 4096.
+constexpr uint64_t kKillsMax = 60;
+
+// What ran on nodes that lost power: see scenarios/block.cc.
+template <typename What>
+void bury(std::unique_ptr<What> what) {
+    static auto* graves = new std::vector<std::unique_ptr<What>>;
+    if (what) graves->push_back(std::move(what));
+}
+
+}  // namespace
+
+KvOptions KvOptions::draw(uint64_t seed) {
+    Random random(seed ^ 0x6b76);
+    KvOptions options;
+    options.seed = seed;
+    options.partitions = 1 + static_cast<uint32_t>(random.below(4));
+    options.clients = 1 + static_cast<uint32_t>(random.below(4));
+    options.depth = 1 + static_cast<uint32_t>(random.below(4));
+    options.keys = 4 + static_cast<uint32_t>(random.below(40));
+    options.keys_per_transaction = 2 + static_cast<uint32_t>(random.below(6));
+    options.write_percent = 10 + static_cast<uint32_t>(random.below(80));
+    options.algorithm = static_cast<kv::Algorithm>(random.below(3));
+    if (random.chance(12)) options.algorithm = static_cast<kv::Algorithm>(3 + random.below(3));
+    options.transport = random.chance(3) ? kv::Transport::kRing : kv::Transport::kMessage;
+    options.one_sided = static_cast<kv::OneSided>(random.below(3));
+    options.skew_ms = random.chance(2) ? 10'000 : 5;
+    options.cut_one_in = random.chance(2) ? 15 + static_cast<uint32_t>(random.below(100)) : 0;
+    options.crash_one_in = random.chance(2) ? 20 + static_cast<uint32_t>(random.below(200)) : 0;
+    options.kill_one_in = random.chance(2) ? 20 + static_cast<uint32_t>(random.below(100)) : 0;
+    options.half_one_in = random.chance(2) ? 5 + static_cast<uint32_t>(random.below(40)) : 0;
+    options.arena_bytes = random.chance(4) ? 1u << 20 : 4u << 20;
+    options.value_bytes = random.chance(4) ? 6000 : 200;
+    options.network.slow_one_in = 300;
+    options.network.break_one_in = 2000;
+    options.network.refuse_one_in = 4;
+    return options;
+}
+
+std::string KvOptions::to_string() const {
+    return fmt::format(
+        "kv seed {}: {} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
+        "each, {} % "
+        "writes of {} bytes, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, kill 1/{}, half 1/{}",
+        seed, kv::to_string(algorithm), kv::to_string(transport), kv::to_string(one_sided), partitions,
+        clients, depth, keys, keys_per_transaction, write_percent, value_bytes, arena_bytes / 1024, skew_ms,
+        cut_one_in, crash_one_in, kill_one_in, half_one_in);
+}
+
+std::string KvResult::to_string() const {
+    return fmt::format(
+        "{}: {} reads ({} in two rounds, {} keys one-sided), {} writes, {} failed, {} unknown; {} crashes, "
+        "{} clients "
+        "killed, {} cuts, {} terminated; trace {:016x}",
+        failure.empty() ? "held" : "FAILED: " + failure, reads, second_rounds, one_sided, writes, failed,
+        unknown, crashes, kills, cuts, terminated, trace);
+}
+
+namespace {
+
+class KvRun {
+  public:
+    explicit KvRun(const KvOptions& options) : options_(options), world_(options.seed), shared_(options_) {
+        for (uint32_t i = 0; i < options.partitions; ++i) {
+            partition_nodes_.push_back(&add_node(fmt::format("part{}", i)));
+            map_.push_back(fmt::format("sim://part{}", i));
+            logs_.push_back(std::make_unique<kv::store::MemoryLog>());
+        }
+        for (uint32_t i = 0; i < options.clients; ++i)
+            client_nodes_.push_back(&add_node(fmt::format("client{}", i)));
+        partitions_.resize(options.partitions);
+        clients_.resize(options.clients);
+    }
+
+    KvResult run() {
+        for (uint32_t i = 0; i < options_.partitions; ++i) start_partition(i);
+        for (uint32_t i = 0; i < options_.clients; ++i) start_client(i);
+        phase_of_faults();
+        heal();
+        if (shared_.failure.empty()) phase_of_progress();
+        if (shared_.failure.empty()) shut_down();
+        judge();
+        abandon();
+        result_.failure = shared_.failure;
+        result_.trace = world_.trace();
+        result_.reads = shared_.reads;
+        result_.writes = shared_.writes;
+        result_.failed = shared_.failed;
+        result_.unknown = shared_.unknown;
+        result_.second_rounds = shared_.second_rounds;
+        result_.one_sided = shared_.one_sided;
+        return result_;
+    }
+
+  private:
+    Node& add_node(std::string name) {
+        Node& node = world_.add_node(std::move(name));
+        int64_t spread = options_.skew_ms;
+        node.clock().skew = from_ms(
+            static_cast<int64_t>(world_.random().below(static_cast<uint64_t>(2 * spread + 1))) - spread);
+        if (spread > 0) node.clock().drift_ppm = static_cast<int32_t>(world_.random().below(200)) - 100;
+        return node;
+    }
+
+    void start_partition(uint32_t i) {
+        partitions_[i] = std::make_unique<KvPartition>(*partition_nodes_[i], i, options_, map_, *logs_[i]);
+        if (Status status = partitions_[i]->start(); !status)
+            shared_.fail("a partition did not start: " + status.to_string());
+    }
+    void crash_partition(uint32_t i) {
+        ++result_.crashes;
+        count_terminations(i);
+        partition_nodes_[i]->crash();
+        logs_[i]->crash(world_.random().below(logs_[i]->unpersisted() + 1));
+        bury(std::move(partitions_[i]));
+    }
+    void count_terminations(uint32_t i) {
+        if (!partitions_[i] || partitions_[i]->service() == nullptr) return;
+        const kv::ServiceCounters& counters = partitions_[i]->service()->counters();
+        result_.terminated += counters.terminated_abort + counters.terminated_commit;
+    }
+    void start_client(uint32_t i) {
+        clients_[i] = std::make_unique<KvClient>(*client_nodes_[i], map_, shared_);
+        clients_[i]->start();
+    }
+    void kill_client(uint32_t i) {
+        ++result_.kills;
+        clients_[i]->died();
+        client_nodes_[i]->crash();
+        bury(std::move(clients_[i]));
+        client_nodes_[i]->restart();
+        start_client(i);
+    }
+
+    void inject() {
+        Random& random = world_.random();
+        for (uint32_t i = 0; i < options_.partitions; ++i) {
+            if (!partition_nodes_[i]->alive()) {
+                if (random.chance(30)) {
+                    partition_nodes_[i]->restart();
+                    start_partition(i);
+                }
+            } else if (random.chance(options_.crash_one_in)) {
+                crash_partition(i);
+            }
+            for (Node* client : client_nodes_) inject_cut(*partition_nodes_[i], *client);
+            for (uint32_t other = 0; other < i; ++other)
+                inject_cut(*partition_nodes_[i], *partition_nodes_[other]);
+        }
+        for (uint32_t i = 0; i < options_.clients; ++i)
+            if (result_.kills < kKillsMax && random.chance(options_.kill_one_in)) kill_client(i);
+    }
+    void inject_cut(Node& a, Node& b) {
+        Random& random = world_.random();
+        if (!world_.connected(a, b)) {
+            if (random.chance(60)) world_.heal(a, b);
+        } else if (random.chance(options_.cut_one_in)) {
+            ++result_.cuts;
+            world_.cut(a, b);
+        }
+    }
+    void work() {
+        for (auto& client : clients_)
+            for (uint64_t wanted = world_.random().below(options_.depth + 1); wanted > 0; --wanted)
+                client->begin_one();
+    }
+
+    void phase_of_faults() {
+        Nanoseconds end = world_.now() + kFaultPhaseMax;
+        while (shared_.begun < options_.transactions && world_.now() < end && shared_.failure.empty()) {
+            inject();
+            for (int burst = 0; burst < 4; ++burst) {
+                work();
+                world_.run_for(
+                    Nanoseconds{static_cast<int64_t>(world_.random().below(kInjectorTurn.count / 4))});
+            }
+        }
+    }
+
+    void heal() {
+        world_.disarm_faults();
+        world_.heal_all();
+        shared_.healed = true;
+        for (uint32_t i = 0; i < options_.partitions; ++i)
+            if (!partition_nodes_[i]->alive()) {
+                partition_nodes_[i]->restart();
+                start_partition(i);
+            }
+    }
+
+    bool all_calm() {
+        for (auto& partition : partitions_)
+            if (!partition->calm()) return false;
+        for (auto& client : clients_)
+            if (!client->ready() || client->under_way() > 0) return false;
+        return true;
+    }
+
+    void phase_of_progress() {
+        if (!world_.run_until([this] { return all_calm(); }, kHealedLimit))
+            return shared_.fail(
+                "transactions stayed undecided, or requests did not end, after everything was healed");
+        // Memory that the faults filled is collected after the window.
+        world_.run_for(from_ms(2 * options_.window_ms));
+        shared_.healed_at = world_.now();
+        uint64_t goal = shared_.ended + 100;
+        Nanoseconds end = world_.now() + kHealedLimit;
+        while (shared_.ended < goal && world_.now() < end && shared_.failure.empty()) {
+            work();
+            world_.run_for(from_ms(1));
+        }
+        if (shared_.ended < goal) shared_.fail("no progress after everything was healed");
+        if (!world_.run_until([this] { return all_calm(); }, kHealedLimit))
+            shared_.fail("the last requests did not end");
+    }
+
+    void shut_down() {
+        for (auto& client : clients_) client->close();
+        auto closed = [this] {
+            for (auto& client : clients_)
+                if (!client->closed()) return false;
+            return true;
+        };
+        if (!world_.run_until(closed, kHealedLimit)) return shared_.fail("a client did not close");
+        for (uint32_t i = 0; i < options_.partitions; ++i) count_terminations(i);
+        for (auto& partition : partitions_) partition->stop();
+        auto stopped = [this] {
+            for (auto& partition : partitions_)
+                if (!partition->stopped()) return false;
+            return true;
+        };
+        if (!world_.run_until(stopped, kHealedLimit)) return shared_.fail("a partition did not stop");
+        clients_.clear();
+        partitions_.clear();
+    }
+
+    void judge() {
+        kv::check::Report report = shared_.checker.report();
+        result_.violations = report.total();
+        result_.fractured = shared_.checker.fractured();
+        if (report.total() > 0) shared_.fail(report.to_string());
+    }
+
+    void abandon() {
+        for (auto& partition : partitions_) bury(std::move(partition));
+        for (auto& client : clients_) bury(std::move(client));
+    }
+
+    const KvOptions options_;
+    World world_;
+    KvShared shared_;
+    std::vector<Node*> partition_nodes_, client_nodes_;
+    std::vector<std::string> map_;
+    std::vector<std::unique_ptr<kv::store::MemoryLog>> logs_;
+    std::vector<std::unique_ptr<KvPartition>> partitions_;
+    std::vector<std::unique_ptr<KvClient>> clients_;
+    KvResult result_;
+};
+
+}  // namespace
+
+KvResult run_kv(const KvOptions& options) {
+    // Clients that lost power keep their sessions with the checker.
+    auto* run = new KvRun(options);
+    return run->run();
+}
+
+}  // namespace wss::sim

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scenario "kv": partitions of the key-value store, clients, and everything between them failing.
+//
+// Product code: lib/kv (service, store, session, termination), lib/reactor. Simulated: time, chance, network,
+// the log's disk. First the faults (messages late, connections broken, links cut, partitions that lose power,
+// clients that die half-way through a commit, clocks that are seconds apart), then everything is healed:
+// prepared transactions must be terminated and all must make progress. The checker (lib/kv/check) judges
+// every read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/fabric/sim/sim_fabric.h"
+#include "lib/kv/types.h"
+
+namespace wss::sim {
+
+struct KvOptions {
+    uint64_t seed = 1;
+    uint32_t partitions = 3;
+    uint32_t clients = 3;
+    uint32_t depth = 3;  // transactions of a client under way
+    uint32_t keys = 20;
+    uint32_t keys_per_transaction = 4;
+    uint32_t transactions = 600;
+    uint32_t write_percent = 50;
+    kv::Algorithm algorithm = kv::Algorithm::kRampFast;
+    kv::Transport transport = kv::Transport::kMessage;
+    kv::OneSided one_sided = kv::OneSided::kOff;
+    uint32_t skew_ms = 0;       // clocks are up to this far apart, both ways
+    uint32_t cut_one_in = 0;    // per turn of the fault injector (10 ms)
+    uint32_t crash_one_in = 0;  // of a partition
+    uint32_t kill_one_in = 0;   // of a client
+    uint32_t half_one_in = 0;   // of writes: the client stops after some prepares or commits
+    uint64_t arena_bytes = 4u << 20;
+    uint32_t value_bytes = 200;
+    uint32_t window_ms = 2000;
+    fabric::SimNetwork network;
+
+    static KvOptions draw(uint64_t seed);
+    std::string to_string() const;
+};
+
+struct KvResult {
+    std::string failure;  // empty: everything held
+    uint64_t trace = 0;
+    uint64_t reads = 0, writes = 0, failed = 0, unknown = 0, crashes = 0, kills = 0, cuts = 0;
+    uint64_t terminated = 0, second_rounds = 0, one_sided = 0, violations = 0, fractured = 0;
+    std::string to_string() const;
+};
+
+KvResult run_kv(const KvOptions& options);
+
+}  // namespace wss::sim

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/scenarios/kv_nodes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace wss::sim {
+
+namespace {
+
+constexpr Nanoseconds kRequestTimeout = from_s(8);
+// Beyond the request's own limit: the tick that looks at limits.
+constexpr Nanoseconds kGrace = from_s(1);
+
+}  // namespace
+
+// --- partition ---
+
+KvPartition::KvPartition(Node& node, uint32_t index, const KvOptions& options, std::vector<std::string> map,
+                         kv::store::Log& log)
+    : node_(node),
+      index_(index),
+      options_(options),
+      map_(std::move(map)),
+      log_(log),
+      wall_(node),
+      reactor_(node.clock()),
+      fabric_(fabric::open_sim(node, options.network)) {
+    node_.run(reactor_);
+}
+
+KvPartition::~KvPartition() {
+    node_.forget(reactor_);
+}
+
+Status KvPartition::start() {
+    kv::ServiceOptions options;
+    options.partition = index_;
+    options.partitions = map_;
+    options.arena_bytes = options_.arena_bytes;
+    options.store.durability = kv::store::Durability::kSync;
+    options.store.window = from_ms(options_.window_ms);
+    options.store.window_floor = std::min(options.store.window, options.store.window_floor);
+    if (kv::mutated(kv::Mutation::kNoWindow)) options.store.window = options.store.window_floor = {0};
+    options.terminate_after = from_ms(300);
+    options.seed = node_.world().random().next();
+    auto service = kv::Service::create(reactor_, {fabric_.get()}, wall_, &log_, options);
+    if (!service) return service.status();
+    service_ = std::move(*service);
+    auto bound = service_->listen(0, *fabric::Address::parse(map_[index_], kv::kDefaultPort));
+    return bound.status();
+}
+
+void KvPartition::stop() {
+    if (service_) service_->stop([this] { stopped_ = true; });
+}
+
+bool KvPartition::calm() {
+    return service_ && service_->ready() && service_->store().statistics().prepared == 0;
+}
+
+// --- client ---
+
+kv::check::CheckerOptions KvShared::checker_options(const KvOptions& options) {
+    bool ramp = options.algorithm == kv::Algorithm::kRampFast ||
+                options.algorithm == kv::Algorithm::kRampSmall ||
+                options.algorithm == kv::Algorithm::kRampHybrid;
+    // Two-phase locking alone does not survive faults half-way: the baselines are checked without them.
+    return {.atomic = ramp, .remember = 1 << 12, .keys = 1 << 10, .run = 7};
+}
+
+KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
+    : node_(node),
+      shared_(shared),
+      wall_(node),
+      reactor_(node.clock()),
+      fabric_(fabric::open_sim(node, shared.options.network)),
+      lane_(std::move(*kv::Lane::create(reactor_, *fabric_, 16))),
+      random_(node.world().random().next()) {
+    kv::Options options;
+    options.partitions = std::move(map);
+    options.algorithm = shared.options.algorithm;
+    options.transport = shared.options.transport;
+    options.one_sided = shared.options.one_sided;
+    options.timeout = kRequestTimeout;
+    options.connect_timeout = from_s(600);  // partitions come and go
+    session_ = std::make_unique<kv::Session>(*lane_, wall_, random_.next(), std::move(options));
+    for (uint32_t i = 0; i < shared.options.depth; ++i) {
+        auto work = std::make_unique<Work>();
+        work->client = this;
+        work->judge = shared.checker.open_session();
+        work->get.context = work->put.context = work.get();
+        work->get.done = [](kv::Request& request) noexcept {
+            auto& over = *static_cast<Work*>(request.context);
+            over.client->get_over(over);
+        };
+        work->put.done = [](kv::Request& request) noexcept {
+            auto& over = *static_cast<Work*>(request.context);
+            over.client->put_over(over);
+        };
+        works_.push_back(std::move(work));
+    }
+    node_.run(reactor_);
+}
+
+KvClient::~KvClient() {
+    node_.forget(reactor_);
+}
+
+void KvClient::start() {
+    session_->start([this](const Status& status) {
+        ready_ = status.is_ok();
+        failed_ = !ready_;
+    });
+}
+
+void KvClient::died() {
+    for (auto& work : works_)
+        if (work->used && work->writing)
+            work->judge->end_write(work->writer, kv::check::Outcome::kUnknown, work->put.timestamp,
+                                   work->prints);
+}
+
+void KvClient::choose(Work& work) {
+    const KvOptions& options = shared_.options;
+    uint64_t count = 1 + random_.below(options.keys_per_transaction);
+    keys_.clear();
+    work.prints.clear();
+    while (keys_.size() < count) {
+        // Squared: some keys are hot.
+        uint64_t key = random_.below(options.keys) * random_.below(options.keys) / options.keys;
+        std::string name = fmt::format("key{}", key);
+        if (std::find(keys_.begin(), keys_.end(), name) != keys_.end()) {
+            --count;
+            continue;
+        }
+        work.prints.push_back(kv::fingerprint(name));
+        keys_.push_back(std::move(name));
+    }
+}
+
+bool KvClient::begin_one() {
+    if (!ready_) return false;
+    auto free = std::find_if(works_.begin(), works_.end(), [](const auto& work) { return !work->used; });
+    if (free == works_.end()) return false;
+    Work& work = **free;
+    choose(work);
+    if (keys_.empty()) return false;
+    work.used = true;
+    work.begun = node_.world().now();
+    work.writing = random_.below(100) < shared_.options.write_percent;
+    ++under_way_;
+    ++shared_.begun;
+    work.writing ? begin_put(work) : begin_get(work);
+    return true;
+}
+
+void KvClient::begin_put(Work& work) {
+    work.writer = work.judge->begin_write();
+    work.put.items.clear();
+    work.put.fault = {};
+    work.put.timestamp = {};
+    if (!shared_.healed && random_.chance(shared_.options.half_one_in)) {
+        work.put.fault.skip_prepare = random_.chance(2) ? random_.next() : 0;
+        work.put.fault.skip_commit = random_.next();
+        // Who has not prepared everywhere does not commit anywhere: that would be no RAMP client.
+        work.put.fault.die_after_prepare = work.put.fault.skip_prepare != 0 || random_.chance(2);
+    }
+    size_t length = std::max<size_t>(shared_.options.value_bytes, kv::check::stamp_bytes(keys_.size()));
+    for (size_t i = 0; i < keys_.size(); ++i) {
+        auto& item = work.put.items.emplace_back();
+        item.key = keys_[i];
+        kv::check::write_stamp(item.value, length, work.writer, work.prints[i], work.prints);
+    }
+    session_->submit(work.put);
+}
+
+void KvClient::begin_get(Work& work) {
+    work.get.items.resize(keys_.size());
+    work.floors.clear();
+    for (size_t i = 0; i < keys_.size(); ++i) {
+        work.get.items[i].key = keys_[i];
+        work.floors.push_back(work.judge->floor_of(work.prints[i]));
+    }
+    session_->submit(work.get);
+}
+
+void KvClient::put_over(Work& work) {
+    using kv::check::Outcome;
+    const kv::WriteFault& fault = work.put.fault;
+    bool halved = fault.skip_prepare != 0 || fault.skip_commit != 0 || fault.die_after_prepare;
+    Outcome outcome = work.put.status            ? Outcome::kCommitted
+                      : work.put.outcome_unknown ? Outcome::kUnknown
+                                                 : Outcome::kFailed;
+    // What a client does that lies about its commits is nobody's promise.
+    if (halved) outcome = Outcome::kUnknown;
+    work.judge->end_write(work.writer, outcome, work.put.timestamp, work.prints);
+    node_.world().note(work.put.timestamp.value);
+    shared_.failed += outcome == Outcome::kFailed;
+    shared_.unknown += outcome == Outcome::kUnknown;
+    ++shared_.writes;
+    ++shared_.ended;
+    --under_way_;
+    work.used = false;
+    if (node_.world().now() - work.begun > kRequestTimeout + kGrace)
+        shared_.fail("a write outlived its limit");
+    if (shared_.healed && !halved && outcome != Outcome::kCommitted && work.begun >= shared_.healed_at)
+        shared_.fail("a write failed after everything was healed: " + work.put.status.to_string());
+}
+
+void KvClient::get_over(Work& work) {
+    ++shared_.ended;
+    ++shared_.reads;
+    --under_way_;
+    work.used = false;
+    if (node_.world().now() - work.begun > kRequestTimeout + kGrace)
+        shared_.fail("a read outlived its limit");
+    if (!work.get.status) {
+        ++shared_.failed;
+        if (shared_.healed && work.begun >= shared_.healed_at)
+            shared_.fail("a read failed after everything was healed: " + work.get.status.to_string());
+        return;
+    }
+    std::vector<kv::check::ReadItem> items;
+    for (size_t i = 0; i < work.get.items.size(); ++i) {
+        const kv::GetAll::Item& item = work.get.items[i];
+        items.push_back({.key = work.prints[i],
+                         .timestamp = item.timestamp,
+                         .found = item.found,
+                         .value = item.value,
+                         .siblings = item.siblings,
+                         .floor = work.floors[i]});
+        node_.world().note(item.timestamp.value);
+    }
+    work.judge->read(items);
+    shared_.second_rounds += work.get.rounds > 1;
+    for (const auto& item : work.get.items) shared_.one_sided += item.explain.path == kv::Path::kOneSided;
+}
+
+}  // namespace wss::sim

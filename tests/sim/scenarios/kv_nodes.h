@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of scenario "kv": a partition, and a client that makes random transactions and has them
+// judged.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/kv/check/checker.h"
+#include "lib/kv/service.h"
+#include "lib/kv/session.h"
+#include "lib/kv/store/memory_log.h"
+#include "tests/sim/scenarios/kv.h"
+
+namespace wss::sim {
+
+// The time of day as a node's clock shows it.
+class SimWallClock final : public kv::WallClock {
+  public:
+    explicit SimWallClock(Node& node) : node_(node) {}
+    uint64_t unix_us() noexcept override {
+        return kv::kTicksEpoch_us + 1'000'000'000'000 +
+               static_cast<uint64_t>(node_.clock().now().count / 1000);
+    }
+
+  private:
+    Node& node_;
+};
+
+class KvPartition {
+  public:
+    KvPartition(Node& node, uint32_t index, const KvOptions& options, std::vector<std::string> map,
+                kv::store::Log& log);
+    ~KvPartition();
+    Status start();
+    void stop();
+    bool stopped() const { return service_ == nullptr || stopped_; }
+    bool calm();  // serves, and has nothing undecided
+    kv::Service* service() { return service_.get(); }
+
+  private:
+    Node& node_;
+    const uint32_t index_;
+    const KvOptions& options_;
+    const std::vector<std::string> map_;
+    kv::store::Log& log_;
+    SimWallClock wall_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<kv::Service> service_;
+    bool stopped_ = false;
+};
+
+// What all clients share.
+struct KvShared {
+    explicit KvShared(const KvOptions& of) : options(of), checker(checker_options(of)) {}
+    static kv::check::CheckerOptions checker_options(const KvOptions& options);
+    const KvOptions& options;
+    kv::check::Checker checker;
+    uint64_t begun = 0, ended = 0, failed = 0, unknown = 0, reads = 0, writes = 0;
+    uint64_t second_rounds = 0, one_sided = 0;
+    bool healed = false;
+    Nanoseconds healed_at = kNever;  // and everything has settled
+    std::string failure;
+    void fail(std::string why) {
+        if (failure.empty()) failure = std::move(why);
+    }
+};
+
+class KvClient {
+  public:
+    KvClient(Node& node, std::vector<std::string> map, KvShared& shared);
+    ~KvClient();
+    void start();
+    bool begin_one();
+    bool ready() const { return ready_; }
+    bool needs_restart() const { return failed_; }
+    uint32_t under_way() const { return under_way_; }
+    void close() { session_->close(); }
+    bool closed() const { return session_->closed(); }
+    // Its node has lost power: nobody will hear how its writes ended.
+    void died();
+
+  private:
+    struct Work {
+        KvClient* client = nullptr;
+        bool used = false, writing = false;
+        Nanoseconds begun{};
+        kv::GetAll get;
+        kv::PutAll put;
+        kv::check::Writer writer;
+        std::vector<uint64_t> prints;
+        std::vector<kv::Timestamp> floors;
+        std::unique_ptr<kv::check::Session> judge;
+    };
+    void choose(Work& work);
+    void begin_put(Work& work);
+    void begin_get(Work& work);
+    void put_over(Work& work);
+    void get_over(Work& work);
+
+    Node& node_;
+    KvShared& shared_;
+    SimWallClock wall_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<kv::Lane> lane_;
+    std::unique_ptr<kv::Session> session_;
+    Random random_;
+    std::vector<std::unique_ptr<Work>> works_;
+    std::vector<std::string> keys_;  // scratch
+    uint32_t under_way_ = 0;
+    bool ready_ = false, failed_ = false;
+};
+
+}  // namespace wss::sim

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache cluster in the simulated world. More seeds: make sim-cache-soak.
+#include <gtest/gtest.h>
+
+#include "lib/base/log.h"
+#include "tests/sim/scenarios/cluster.h"
+
+namespace wss::sim {
+namespace {
+
+class ClusterWithoutFaults : public ::testing::TestWithParam<cache::Policy> {};
+
+TEST_P(ClusterWithoutFaults, every_operation_succeeds) {
+    ClusterOptions options;
+    options.seed = 7;
+    options.operations = 2000;
+    options.policy = GetParam();
+    ClusterResult result = run_cluster(options);
+    EXPECT_EQ(result.failure, "");
+    EXPECT_EQ(result.failed, 0u);
+    EXPECT_GE(result.operations, 2000u);
+    EXPECT_GT(result.evictions, 0u) << "the volume is larger than the cache";
+    EXPECT_GT(result.out_of_band_reads, 0u);
+    if (GetParam() == cache::Policy::kBack) {
+        EXPECT_GT(result.destaged, 0u);
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Policies, ClusterWithoutFaults,
+                         ::testing::Values(cache::Policy::kAround, cache::Policy::kThrough,
+                                           cache::Policy::kBack));
+
+TEST(ClusterScenario, the_same_seed_gives_the_same_run) {
+    ClusterOptions options = ClusterOptions::draw(11);
+    ClusterResult first = run_cluster(options), second = run_cluster(options);
+    EXPECT_EQ(first.trace, second.trace);
+    EXPECT_EQ(first.operations, second.operations);
+    ClusterResult other = run_cluster(ClusterOptions::draw(12));
+    EXPECT_NE(first.trace, other.trace);
+}
+
+TEST(ClusterScenario, no_write_is_lost_or_undone_by_what_its_policy_promises_to_survive) {
+    ASSERT_TRUE(log::set_level("off"));
+    for (uint64_t seed = 100; seed < 125; ++seed) {
+        ClusterResult result = run_cluster(ClusterOptions::draw(seed));
+        EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
+    }
+}
+
+}  // namespace
+}  // namespace wss::sim

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The key-value store in the simulated world. More seeds: make sim-soak SCENARIO=kv.
+#include <gtest/gtest.h>
+
+#include "lib/base/log.h"
+#include "tests/sim/scenarios/kv.h"
+
+namespace wss::sim {
+namespace {
+
+TEST(KvScenario, without_faults_every_transaction_succeeds) {
+    KvOptions options;
+    options.seed = 7;
+    KvResult result = run_kv(options);
+    EXPECT_EQ(result.failure, "");
+    EXPECT_EQ(result.failed, 0u);
+    EXPECT_EQ(result.unknown, 0u);
+}
+
+TEST(KvScenario, the_same_seed_gives_the_same_run) {
+    KvOptions options = KvOptions::draw(11);
+    KvResult first = run_kv(options), second = run_kv(options);
+    EXPECT_EQ(first.trace, second.trace);
+    EXPECT_NE(first.trace, run_kv(KvOptions::draw(12)).trace);
+}
+
+// Without control readers do see parts of transactions; if they did not, the next test would show nothing.
+TEST(KvScenario, readers_without_concurrency_control_see_fractured_transactions) {
+    KvOptions options;
+    options.seed = 3;
+    options.keys = 6;
+    options.transactions = 2000;
+    options.algorithm = kv::Algorithm::kNone;
+    EXPECT_GT(run_kv(options).fractured, 0u);
+}
+
+TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
+    ASSERT_TRUE(log::set_level("error"));
+    for (uint64_t seed = 200; seed < 225; ++seed) {
+        KvResult result = run_kv(KvOptions::draw(seed));
+        EXPECT_EQ(result.failure, "") << "again: make sim SCENARIO=kv SEED=" << seed;
+    }
+}
+
+}  // namespace
+}  // namespace wss::sim

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small index and short ways to use it, for the tests of the cache.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "lib/cache/index.h"
+
+namespace wss::cache::testing {
+
+constexpr Pieces kAll{0xffff};
+constexpr Pieces piece(uint32_t number) {
+    return {uint64_t{1} << number};
+}
+
+// Engines 0 … n-1 with so many slots each; volumes 0 … 3.
+struct Bench {
+    explicit Bench(uint32_t engines = 2, uint32_t slots = 8, uint32_t transient = 64)
+        : index({.geometry = {}, .volumes_max = 4, .transient_lines = transient}) {
+        for (uint32_t volume = 0; volume < 4; ++volume) EXPECT_TRUE(index.add_volume(volume).is_ok());
+        for (uint8_t engine = 0; engine < engines; ++engine) add_engine(engine, slots);
+    }
+    void add_engine(uint8_t engine, uint32_t slots) {
+        EXPECT_TRUE(
+            index.add_engine({engine}, {.identity = 500u + engine, .weight = slots, .slots = slots}).is_ok());
+    }
+    // Calls `work(line)` as an operation of its own; the line may be gone afterwards.
+    template <typename Work>
+    bool with(LineKey key, Pieces pieces, Access access, Work&& work) {
+        Line* line = index.open(key);
+        if (line == nullptr) return false;
+        LineOp op;
+        op.pieces = pieces;
+        op.access = access;
+        bool granted = index.enter(*line, op);
+        if (granted) work(*line);
+        Granted others;
+        index.leave(op, others);
+        return granted;
+    }
+    bool fill(LineKey key, Pieces pieces = kAll) {
+        bool done = false;
+        with(key, pieces, Access::kExclusive,
+             [&](Line& line) { done = index.place(line, 1) == Placed::kDone && index.filled(line, pieces); });
+        return done;
+    }
+    bool write(LineKey key, Pieces pieces, Nanoseconds now = {}, uint32_t copies = 2) {
+        bool done = false;
+        with(key, pieces, Access::kExclusive, [&](Line& line) {
+            done = index.place(line, copies) == Placed::kDone && index.written(line, pieces, now);
+        });
+        return done;
+    }
+    bool destage(LineKey key, Index::Destaged result = Index::Destaged::kStable) {
+        return with(key, kAll, Access::kShared,
+                    [&](Line& line) { index.end_destage(line, index.begin_destage(line), result); });
+    }
+
+    Index index;
+};
+
+}  // namespace wss::cache::testing

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cache engine with a storage engine and clients that are written against the wire alone, in one thread
+// over loopback TCP.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "lib/cache/engine/engine.h"
+#include "lib/fabric/open.h"
+
+namespace wss::cache {
+namespace {
+
+using wire::CacheStatus;
+using wire::RecordType;
+
+class Nobody : public fabric::ConnectionHandler {
+  public:
+    void on_established(fabric::Connection& c, std::span<const std::byte>) noexcept override {
+        up = true;
+        std::array<fabric::Receive, 8> receives;
+        ASSERT_EQ(c.post_receives(receives), Code::kOk);
+    }
+    void on_refused(fabric::Connection&, const Status&, std::span<const std::byte>) noexcept override {
+        refused = over = true;
+    }
+    void on_completions(fabric::Connection&, std::span<const fabric::Completion> list) noexcept override {
+        for (const auto& one : list)
+            if (one.status == fabric::CompletionStatus::kOk) parts.emplace_back(one.immediate, one.length);
+    }
+    void on_closed(fabric::Connection&, const Status&) noexcept override { over = true; }
+
+    std::unique_ptr<fabric::Connection> connection;
+    bool up = false, refused = false, over = false;
+    std::vector<std::pair<uint32_t, uint32_t>> parts;
+};
+
+class EngineTest : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
+  protected:
+    void SetUp() override {
+        auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
+        fabric_ = std::move(*fabric::open(address));
+        poller_ = std::move(*fabric_->create_poller(4096));
+        reactor_.add(*poller_);
+        listener_ = std::move(*poller_->listen(address, *this));
+        engine_ = std::move(*Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
+                                            {.memory = 4u << 20, .identity = 42}));
+        client_address_ = *engine_->listen(0, address);
+        engine_->join(0, listener_->address());
+        ASSERT_TRUE(engine_->start());
+        memory_ = std::move(*fabric_->allocate(1u << 20, fabric::Access::kRemoteReadWrite));
+        ASSERT_TRUE(until([this] { return ready_; }));
+    }
+    void TearDown() override {
+        for (auto& client : clients_)
+            if (client->connection && !client->over) client->connection->close();
+        bool stopped = false;
+        engine_->stop([&] { stopped = true; });
+        ASSERT_TRUE(until([&] {
+            for (auto& client : clients_)
+                if (client->connection && !client->over) return false;
+            return stopped && link_->is_over();
+        }));
+        clients_.clear();
+        engine_.reset();
+        link_.reset();
+        listener_.reset();
+        reactor_.remove(*poller_);
+    }
+    bool until(const std::function<bool()>& done) {
+        const Nanoseconds limit = clock_.now() + from_s(10);
+        while (!done()) {
+            reactor_.step();
+            if (link_ && link_->is_up()) link_->flush();
+            if (clock_.now() > limit) return false;
+        }
+        return true;
+    }
+
+    // --- the storage engine
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        EXPECT_EQ(wire::parse_cache_join(request->data(), join_), wire::ParseError::kNone);
+        link_ = std::move(*RecordLink::create(*fabric_, {}, *this));
+        std::array<std::byte, 64> data;
+        size_t length = wire::encode_cache_welcome(
+            {.storage = 1, .incarnation = 5, .line_bytes = 65536, .operations = 16}, data);
+        EXPECT_TRUE(link_->accept(*request, *poller_, {data.data(), length}));
+    }
+    bool link_up(RecordLink&, std::span<const std::byte>) noexcept override { return true; }
+    bool record(RecordLink&, const wire::Record& record) noexcept override {
+        if (record.type == RecordType::kDone) done_[record.id] = static_cast<CacheStatus>(record.flags);
+        if (record.type == RecordType::kReady) ready_ = true;
+        if (record.type == RecordType::kAttached) ++attached_;
+        if (record.type == RecordType::kDetached) ++detached_;
+        return true;
+    }
+    void operation_over(RecordLink&, uint64_t, bool) noexcept override {}
+    void link_over(RecordLink&, const Status&) noexcept override { lost_ = true; }
+
+    void grant(uint64_t handle, uint8_t secret) {
+        wire::CacheLogin login{.handle = handle};
+        login.token.fill(std::byte{secret});
+        link_->wrote(wire::put_grant(login, link_->room()));
+        link_->flush();
+    }
+    Nobody& connect(uint64_t handle, uint8_t secret) {
+        wire::CacheLogin login{.handle = handle};
+        login.token.fill(std::byte{secret});
+        std::array<std::byte, 64> data;
+        size_t length = wire::encode_cache_login(login, data);
+        clients_.push_back(std::make_unique<Nobody>());
+        clients_.back()->connection =
+            std::move(*poller_->connect(client_address_, {data.data(), length}, {}, *clients_.back()));
+        return *clients_.back();
+    }
+    CacheStatus run(uint32_t id, const wire::CacheMove& move) {
+        done_.erase(id);
+        link_->wrote(wire::put_move(id, move, link_->room()));
+        EXPECT_TRUE(until([&] { return done_.contains(id) || lost_; }));
+        return done_.contains(id) ? done_[id] : CacheStatus::kFailed;
+    }
+    wire::RemoteBuffer at(size_t offset, uint32_t length) {
+        return {memory_->remote_address() + offset, memory_->rkey(), length};
+    }
+
+    SystemClock clock_;
+    Random random_{1};
+    reactor::Reactor reactor_{clock_, {}};
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<fabric::Listener> listener_;
+    std::unique_ptr<Engine> engine_;
+    fabric::Address client_address_;
+    std::unique_ptr<fabric::Region> memory_;
+    std::unique_ptr<RecordLink> link_;
+    std::vector<std::unique_ptr<Nobody>> clients_;
+    wire::CacheJoin join_;
+    std::map<uint32_t, CacheStatus> done_;
+    bool ready_ = false, lost_ = false;
+    int attached_ = 0, detached_ = 0;
+};
+
+TEST_F(EngineTest, NobodyGetsInWithoutAValidToken) {
+    grant(100, 7);
+    ASSERT_TRUE(until([this] { return true; }));
+    Nobody& stranger = connect(99, 7);
+    Nobody& liar = connect(100, 8);
+    ASSERT_TRUE(until([&] { return stranger.over && liar.over; }));
+    EXPECT_TRUE(stranger.refused && liar.refused);
+    EXPECT_EQ(engine_->counters().clients_accepted, 0u);
+    Nobody& right = connect(100, 7);
+    ASSERT_TRUE(until([&] { return right.up && attached_ == 1; }));
+    // A token is good for one connection.
+    Nobody& second = connect(100, 7);
+    ASSERT_TRUE(until([&] { return second.over; }));
+    EXPECT_TRUE(second.refused);
+    EXPECT_EQ(engine_->counters().clients_refused, 3u);
+}
+
+TEST_F(EngineTest, BytesGoFromAClientToASlotAndBackWithTheTag) {
+    grant(100, 7);
+    Nobody& client = connect(100, 7);
+    ASSERT_TRUE(until([&] { return attached_ == 1; }));
+    auto bytes = memory_->bytes();
+    for (size_t i = 0; i < 65536; ++i) bytes[i] = std::byte(i * 31 >> 3);
+    EXPECT_EQ(run(1, {.to_peer = false,
+                      .atomic = true,
+                      .handle = 100,
+                      .slot = 3,
+                      .length = 65536,
+                      .remote = at(0, 65536)}),
+              CacheStatus::kOk);
+    EXPECT_EQ(run(2, {.to_peer = true,
+                      .immediate = true,
+                      .handle = 100,
+                      .slot = 3,
+                      .offset = 4096,
+                      .length = 8192,
+                      .immediate_value = 0x12340000,
+                      .remote = at(100000, 8192)}),
+              CacheStatus::kOk);
+    EXPECT_EQ(std::memcmp(bytes.data() + 4096, bytes.data() + 100000, 8192), 0);
+    ASSERT_TRUE(until([&] { return client.parts.size() == 1; }));
+    EXPECT_EQ(client.parts[0], (std::pair<uint32_t, uint32_t>(0x12340000, 8192)));
+}
+
+TEST_F(EngineTest, ARevokedClientIsClosedAndItsMovesSaySo) {
+    grant(100, 7);
+    Nobody& client = connect(100, 7);
+    ASSERT_TRUE(until([&] { return attached_ == 1; }));
+    link_->wrote(wire::put_handle(RecordType::kRevoke, 100, link_->room()));
+    ASSERT_TRUE(until([&] { return client.over && detached_ == 1; }));
+    EXPECT_EQ(run(1, {.to_peer = true, .handle = 100, .slot = 0, .length = 4096, .remote = at(0, 4096)}),
+              CacheStatus::kNoClient);
+}
+
+TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
+    grant(100, 7);
+    Nobody& client = connect(100, 7);
+    ASSERT_TRUE(until([&] { return attached_ == 1; }));
+    wire::CacheMove move{.to_peer = true, .handle = 100, .slot = 0, .length = 4096, .remote = at(0, 4096)};
+    move.remote.rkey ^= 1;
+    EXPECT_EQ(run(1, move), CacheStatus::kNoClient);
+    ASSERT_TRUE(until([&] { return client.over && detached_ == 1; }));
+    EXPECT_FALSE(lost_);
+}
+
+TEST_F(EngineTest, WipedSlotsHoldZeroes) {
+    std::memset(memory_->bytes().data(), 0x77, 65536);
+    ASSERT_EQ(run(1, {.to_peer = false, .slot = 2, .length = 65536, .remote = at(0, 65536)}),
+              CacheStatus::kOk);
+    link_->wrote(wire::put_slot(RecordType::kWipe, 2, 2, link_->room()));
+    ASSERT_TRUE(until([&] { return done_.contains(2); }));
+    ASSERT_EQ(run(3, {.to_peer = true, .slot = 2, .length = 65536, .remote = at(0, 65536)}),
+              CacheStatus::kOk);
+    for (size_t i = 0; i < 65536; i += 512) ASSERT_EQ(memory_->bytes()[i], std::byte{0}) << i;
+}
+
+TEST_F(EngineTest, AStorageEngineThatNamesSlotsBeyondItsPartLosesItsLink) {
+    EXPECT_EQ(run(1, {.to_peer = true, .slot = 1u << 20, .length = 4096, .remote = at(0, 4096)}),
+              CacheStatus::kFailed);
+    EXPECT_TRUE(lost_);
+    // ... and the engine joins again.
+    ready_ = lost_ = false;
+    EXPECT_TRUE(until([this] { return ready_; }));
+}
+
+}  // namespace
+}  // namespace wss::cache

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The index: where lines are, what counts of them, and who may touch them when.
+#include "lib/cache/index.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/cache/bench.h"
+
+namespace wss::cache::testing {
+namespace {
+
+constexpr LineKey kKey{1, 42};
+
+LineOp* only(Granted& granted) {
+    LineOp* op = granted.pop_front();
+    return granted.empty() ? op : nullptr;
+}
+
+struct Op : LineOp {
+    Op(Access how, Pieces which) {
+        access = how;
+        pieces = which;
+    }
+};
+
+TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
+    Bench bench;
+    Line& line = *bench.index.open(kKey);
+    Op write(Access::kExclusive, piece(0) | piece(1)), read(Access::kShared, piece(1)),
+        apart(Access::kShared, piece(2));
+    EXPECT_TRUE(bench.index.enter(line, write));
+    EXPECT_FALSE(bench.index.enter(line, read));
+    EXPECT_TRUE(bench.index.enter(line, apart)) << "no piece in common";
+    Granted granted;
+    bench.index.leave(apart, granted);
+    EXPECT_TRUE(granted.empty());
+    bench.index.leave(write, granted);
+    EXPECT_EQ(only(granted), &read);
+    EXPECT_TRUE(read.granted());
+    bench.index.leave(read, granted);
+    EXPECT_EQ(bench.index.find(kKey), nullptr) << "an absent line without operations is forgotten";
+}
+
+TEST(CacheIndex, operations_of_a_piece_happen_in_the_order_of_arrival) {
+    Bench bench;
+    Line& line = *bench.index.open(kKey);
+    Op first(Access::kShared, piece(0)), write(Access::kExclusive, piece(0)),
+        later(Access::kShared, piece(0));
+    EXPECT_TRUE(bench.index.enter(line, first));
+    EXPECT_FALSE(bench.index.enter(line, write));
+    EXPECT_FALSE(bench.index.enter(line, later)) << "a read may not overtake a write that waits";
+    Granted granted;
+    bench.index.leave(first, granted);
+    EXPECT_EQ(only(granted), &write);
+    bench.index.leave(write, granted);
+    EXPECT_EQ(only(granted), &later);
+    bench.index.leave(later, granted);
+}
+
+TEST(CacheIndex, an_operation_that_gives_up_lets_the_next_go_on) {
+    Bench bench;
+    Line& line = *bench.index.open(kKey);
+    Op read(Access::kShared, piece(0)), write(Access::kExclusive, piece(0)), later(Access::kShared, piece(0));
+    bench.index.enter(line, read);
+    bench.index.enter(line, write);
+    bench.index.enter(line, later);
+    Granted granted;
+    bench.index.leave(write, granted);
+    EXPECT_EQ(only(granted), &later);
+    bench.index.leave(later, granted);
+    bench.index.leave(read, granted);
+    EXPECT_EQ(bench.index.counters().operations, 0u);
+}
+
+TEST(CacheIndex, a_line_in_use_or_dirty_is_never_evicted) {
+    Bench bench(1, 2);
+    ASSERT_TRUE(bench.fill({0, 0}));
+    ASSERT_TRUE(bench.write({0, 1}, kAll, {}, 1));
+    Op read(Access::kShared, piece(0));
+    bench.index.enter(*bench.index.find({0, 0}), read);
+    EXPECT_FALSE(bench.fill({0, 2})) << "one is read, the other dirty";
+    EXPECT_EQ(bench.index.counters().no_room, 1u);
+    Granted granted;
+    bench.index.leave(read, granted);
+    EXPECT_TRUE(bench.fill({0, 2}));
+    EXPECT_EQ(bench.index.find({0, 0}), nullptr);
+    EXPECT_NE(bench.index.find({0, 1}), nullptr);
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, dirty_lines_are_in_two_engines_until_they_are_clean) {
+    Bench bench(3);
+    ASSERT_TRUE(bench.write(kKey, kAll));
+    Line* line = bench.index.find(kKey);
+    ASSERT_EQ(line->holders().size(), 2u);
+    EXPECT_NE(line->holders()[0].engine, line->holders()[1].engine);
+    EXPECT_TRUE(bench.destage(kKey));
+    EXPECT_EQ(line->state(), LineState::kClean);
+    EXPECT_EQ(line->holders().size(), 1u) << "the second copy is given up";
+    EXPECT_EQ(line->valid(), kAll);
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, two_copies_need_two_engines) {
+    Bench bench(1);
+    Placed placed{};
+    bench.with(kKey, kAll, Access::kExclusive, [&](Line& line) { placed = bench.index.place(line, 2); });
+    EXPECT_EQ(placed, Placed::kNoEngine);
+    EXPECT_EQ(bench.index.find(kKey), nullptr);
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, a_write_during_destaging_stays_dirty) {
+    Bench bench;
+    ASSERT_TRUE(bench.write(kKey, piece(0), from_s(1)));
+    Line& line = *bench.index.find(kKey);
+    Op destage(Access::kShared, line.dirty());
+    ASSERT_TRUE(bench.index.enter(line, destage));
+    Index::Destage what = bench.index.begin_destage(line);
+    EXPECT_EQ(what.pieces, piece(0));
+    Op overwrite(Access::kExclusive, piece(0));
+    EXPECT_FALSE(bench.index.enter(line, overwrite)) << "what is being read for storage does not change";
+    ASSERT_TRUE(bench.write(kKey, piece(1), from_s(2)));
+    EXPECT_EQ(line.state(), LineState::kDestaging);
+    bench.index.end_destage(line, what, Index::Destaged::kStable);
+    EXPECT_EQ(line.dirty(), piece(1));
+    EXPECT_EQ(line.state(), LineState::kDirty);
+    EXPECT_EQ(line.dirty_since(), from_s(2));
+    Granted granted;
+    bench.index.leave(destage, granted);
+    EXPECT_EQ(only(granted), &overwrite);
+    bench.index.leave(overwrite, granted);
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, failed_destaging_keeps_the_data_and_their_place_in_the_order) {
+    Bench bench;
+    ASSERT_TRUE(bench.write({0, 1}, piece(0), from_s(1)));
+    ASSERT_TRUE(bench.write({0, 2}, piece(0), from_s(2)));
+    bench.destage({0, 1}, Index::Destaged::kFailed);
+    Line* oldest = bench.index.oldest_dirty(0);
+    ASSERT_NE(oldest, nullptr);
+    EXPECT_EQ(oldest->key(), (LineKey{0, 1}));
+    EXPECT_EQ(oldest->dirty_since(), from_s(1));
+    EXPECT_EQ(oldest->dirty(), piece(0));
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, a_flush_waits_for_what_was_written_before_it_and_no_more) {
+    Bench bench;
+    ASSERT_TRUE(bench.write({0, 1}, piece(0)));
+    uint64_t mark = bench.index.flush_mark();
+    ASSERT_TRUE(bench.write({0, 2}, piece(0)));
+    EXPECT_FALSE(bench.index.flushed(0, mark));
+    EXPECT_TRUE(bench.index.flushed(1, mark)) << "another volume";
+    Line& line = *bench.index.find({0, 1});
+    Op destage(Access::kShared, line.dirty());
+    bench.index.enter(line, destage);
+    Index::Destage what = bench.index.begin_destage(line);
+    EXPECT_FALSE(bench.index.flushed(0, mark)) << "it is on its way, not there";
+    bench.index.end_destage(line, what, Index::Destaged::kStable);
+    Granted granted;
+    bench.index.leave(destage, granted);
+    EXPECT_TRUE(bench.index.flushed(0, mark)) << "the later write is not its business";
+    EXPECT_EQ(bench.index.dirty_lines(0), 1u);
+}
+
+TEST(CacheIndex, an_engine_lost_costs_hits_and_not_dirty_data_with_two_copies) {
+    Bench bench(2, 64);
+    for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(bench.write({0, i}, piece(3)));
+    for (uint64_t i = 100; i < 120; ++i) ASSERT_TRUE(bench.fill({0, i}));
+    Loss loss = bench.index.lose_engine({0});
+    EXPECT_EQ(loss.dirty_lines, 0u);
+    EXPECT_EQ(loss.second_copies, 20u);
+    for (uint64_t i = 0; i < 20; ++i) {
+        Line* line = bench.index.find({0, i});
+        ASSERT_NE(line, nullptr);
+        EXPECT_EQ(line->dirty(), piece(3));
+        ASSERT_EQ(line->holders().size(), 1u);
+        EXPECT_EQ(line->holders()[0].engine, EngineIndex{1});
+    }
+    EXPECT_TRUE(bench.index.consistent());
+    bench.add_engine(0, 64);
+    EXPECT_TRUE(bench.write({0, 500}, piece(0))) << "back, and used again";
+}
+
+TEST(CacheIndex, the_copy_that_is_left_has_its_dirty_pieces_only) {
+    Bench bench(2, 8);
+    ASSERT_TRUE(bench.fill(kKey));
+    EngineIndex primary = bench.index.find(kKey)->holders()[0].engine;
+    ASSERT_TRUE(bench.write(kKey, piece(3)));
+    EXPECT_EQ(bench.index.find(kKey)->valid(), kAll);
+    bench.index.lose_engine(primary);
+    EXPECT_EQ(bench.index.find(kKey)->valid(), piece(3)) << "clean pieces were in the first copy alone";
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, what_was_under_way_when_its_engine_was_lost_has_no_effect) {
+    Bench bench(1, 8);
+    Line& line = *bench.index.open(kKey);
+    Op write(Access::kExclusive, kAll);
+    bench.index.enter(line, write);
+    ASSERT_EQ(bench.index.place(line, 1), Placed::kDone);
+    bench.index.lose_engine({0});
+    EXPECT_FALSE(bench.index.written(line, kAll, {}));
+    EXPECT_FALSE(bench.index.filled(line, kAll));
+    EXPECT_EQ(line.state(), LineState::kAbsent);
+    Granted granted;
+    bench.index.leave(write, granted);
+    EXPECT_EQ(bench.index.find(kKey), nullptr);
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, destaging_that_outlives_its_copies_does_not_clean_a_later_write) {
+    Bench bench(1, 8);
+    ASSERT_TRUE(bench.write(kKey, piece(0), {}, 1));
+    Line& line = *bench.index.find(kKey);
+    Op destage(Access::kShared, piece(0));
+    bench.index.enter(line, destage);
+    Index::Destage what = bench.index.begin_destage(line);
+    bench.index.lose_engine({0});
+    bench.add_engine(1, 8);
+    ASSERT_TRUE(bench.write(kKey, piece(1), {}, 1));
+    Op again(Access::kShared, piece(1));
+    bench.index.enter(line, again);
+    Index::Destage later = bench.index.begin_destage(line);
+    bench.index.end_destage(line, what, Index::Destaged::kStable);
+    EXPECT_EQ(line.dirty(), piece(1));
+    bench.index.end_destage(line, later, Index::Destaged::kStable);
+    EXPECT_TRUE(line.dirty().empty());
+    Granted granted;
+    bench.index.leave(destage, granted);
+    bench.index.leave(again, granted);
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, a_drained_engine_gets_no_new_lines) {
+    Bench bench(2, 64);
+    bench.index.drain_engine({0});
+    for (uint64_t i = 0; i < 50; ++i) {
+        ASSERT_TRUE(bench.fill({0, i}));
+        EXPECT_EQ(bench.index.find({0, i})->holders()[0].engine, EngineIndex{1});
+    }
+}
+
+TEST(CacheIndex, transient_lines_are_a_limit) {
+    Bench bench(0, 0, 2);
+    Line* lines[2] = {bench.index.open({0, 1}), bench.index.open({0, 2})};
+    Op ops[2] = {{Access::kShared, piece(0)}, {Access::kShared, piece(0)}};
+    for (int i = 0; i < 2; ++i) bench.index.enter(*lines[i], ops[i]);
+    EXPECT_EQ(bench.index.open({0, 3}), nullptr);
+    Granted granted;
+    for (LineOp& op : ops) bench.index.leave(op, granted);
+    EXPECT_NE(bench.index.open({0, 3}), nullptr);
+}
+
+TEST(CacheIndex, erased_lines_count_no_longer_and_their_slots_are_free_when_it_is_confirmed) {
+    Bench bench(2, 4);
+    ASSERT_TRUE(bench.write(kKey, kAll));
+    bench.with(kKey, kAll, Access::kExclusive, [&](Line& line) {
+        bench.index.begin_erase(line, LineState::kWiping);
+        EXPECT_TRUE(line.valid().empty() && line.dirty().empty());
+        EXPECT_EQ(bench.index.used_slots({0}) + bench.index.used_slots({1}), 2u);
+        EXPECT_TRUE(bench.index.flushed(1, bench.index.flush_mark()));
+        bench.index.erased(line);
+    });
+    EXPECT_EQ(bench.index.used_slots({0}) + bench.index.used_slots({1}), 0u);
+    EXPECT_TRUE(bench.index.remove_volume(1).is_ok());
+    EXPECT_TRUE(bench.index.consistent());
+}
+
+TEST(CacheIndex, no_state_follows_what_it_may_not_follow) {
+    EXPECT_TRUE(may_follow(LineState::kAbsent, LineState::kFilling));
+    EXPECT_FALSE(may_follow(LineState::kAbsent, LineState::kDirty)) << "dirty data need slots first";
+    EXPECT_FALSE(may_follow(LineState::kDestaging, LineState::kEvicting)) << "data on their way to storage";
+    EXPECT_FALSE(may_follow(LineState::kWiping, LineState::kClean))
+        << "a deleted volume's data do not return";
+    EXPECT_FALSE(may_follow(LineState::kEvicting, LineState::kClean));
+}
+
+}  // namespace
+}  // namespace wss::cache::testing

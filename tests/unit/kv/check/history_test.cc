@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/check/history.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace wss::kv::check {
+namespace {
+
+std::string verdict_of(const std::string& text) {
+    auto operations = parse_history(text, "test");
+    EXPECT_TRUE(operations) << operations.status().to_string();
+    std::string all;
+    for (const std::string& violation : judge_history(*operations).violations) all += violation + "\n";
+    return all;
+}
+
+void expect_caught(const std::string& text, const std::string& word) {
+    EXPECT_NE(verdict_of(text).find(word), std::string::npos) << "got: " << verdict_of(text);
+}
+
+// Session 0 loads keys 1 and 2 at 10.
+const std::string kLoad = "w(1,10,0,0)\nw(2,10,0,0)\n";
+
+TEST(JudgeHistory, accepts_what_is_read_atomic) {
+    EXPECT_EQ(verdict_of(""), "");
+    EXPECT_EQ(verdict_of(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\n"), "");
+    EXPECT_EQ(verdict_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\n"), "");
+}
+
+TEST(JudgeHistory, accepts_lost_updates_write_skew_and_long_forks) {
+    EXPECT_EQ(verdict_of(kLoad + "r(1,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nw(1,21,2,2)\n"), "");
+    EXPECT_EQ(
+        verdict_of(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nr(2,10,2,2)\nw(2,21,2,2)\n"),
+        "");
+    EXPECT_EQ(
+        verdict_of(kLoad + "w(1,20,1,1)\nw(2,21,2,2)\nr(1,20,3,3)\nr(2,10,3,3)\nr(1,10,4,4)\nr(2,21,4,4)\n"),
+        "");
+}
+
+TEST(JudgeHistory, accepts_non_monotonic_reads_of_different_sets) {
+    // {x, y} at T, then y alone from before T: allowed by Read Atomic.
+    EXPECT_EQ(verdict_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\nr(2,10,2,3)\n"), "");
+}
+
+TEST(JudgeHistory, catches_a_fractured_read) {
+    expect_caught(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,10,2,2)\nr(1,10,3,3)\nr(2,20,3,3)\n",
+                  "no order");
+    // One reader alone could be explained by the writer coming before the load; reading the load first
+    // excludes it.
+    expect_caught(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,2)\nw(2,20,1,2)\nr(1,20,2,3)\nr(2,10,2,3)\n",
+                  "no order");
+}
+
+TEST(JudgeHistory, catches_a_fractured_read_of_the_initial_value) {
+    expect_caught("w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,0,2,2)\n", "initial value");
+}
+
+TEST(JudgeHistory, catches_a_session_that_misses_its_own_write) {
+    expect_caught(kLoad + "r(1,10,1,1)\nw(1,20,1,2)\nr(1,10,1,3)\n", "no order");
+    expect_caught("w(1,20,1,2)\nr(1,0,1,3)\n", "initial value");
+}
+
+TEST(JudgeHistory, catches_an_update_lost_to_a_slow_clock) {
+    // Session 2 reads 100, writes 50 over it, and reads 100 again.
+    expect_caught(kLoad + "w(1,100,1,1)\nr(1,100,2,2)\nw(1,50,2,3)\nr(1,100,2,4)\n", "no order");
+}
+
+TEST(JudgeHistory, catches_thin_air_aborted_reads_and_two_values_in_one_read) {
+    expect_caught(kLoad + "r(1,99,1,1)\n", "nobody wrote");
+    expect_caught(kLoad + "w(1,30,1,-1)\nr(1,30,2,2)\n", "aborted");
+    expect_caught(kLoad + "w(1,30,1,1)\nr(1,30,2,2)\nr(1,10,2,2)\n", "reads values");
+}
+
+TEST(JudgeHistory, catches_colliding_values_and_writes_of_zero) {
+    expect_caught("w(1,30,1,1)\nw(1,30,2,2)\n", "both wrote");
+    expect_caught("w(1,0,1,1)\n", "initial value");
+    expect_caught("w(1,1,1,1)\nw(2,1,2,1)\n", "two sessions");
+}
+
+TEST(ParseHistory, names_the_line_that_it_does_not_understand) {
+    for (const char* line : {"x(1,2,3,4)", "r(1,2,3)", "r(1,2,3,4", "r(1,2,3,-1)", "r(-1,2,3,4)",
+                             "r(1,2,3,4)x", "w(1,2,3,-2)", "r()", "r"}) {
+        auto parsed = parse_history(std::string("w(1,1,1,1)\n") + line, "file");
+        ASSERT_FALSE(parsed) << line;
+        EXPECT_NE(parsed.status().to_string().find("file:2"), std::string::npos) << line;
+    }
+}
+
+TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
+    std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
+    auto file = HistoryFile::create(path);
+    ASSERT_TRUE(file) << file.status().to_string();
+    HistorySession a(**file, 0), b(**file, 1);
+    HistorySession::Item x{1, 10}, y{2, 20}, z{3, 30};
+    a.write({{x, y}});
+    size_t lost = b.write_unknown({&y, 1}), kept = b.write_unknown({&z, 1});
+    b.read({&x, 1});
+    EXPECT_FALSE(b.flush());
+    b.resolve(lost, false);
+    b.resolve(kept, true);
+    ASSERT_TRUE(a.flush());
+    ASSERT_TRUE(b.flush());
+    ASSERT_TRUE((*file)->close());
+    auto read = read_history(path);
+    unlink(path.c_str());
+    ASSERT_TRUE(read);
+    int64_t session = int64_t{1} << 40;
+    std::vector<Operation> expected = {{true, 1, 10, 0, 0},
+                                       {true, 2, 20, 0, 0},
+                                       {true, 2, 20, 1, -1},
+                                       {true, 3, 30, 1, session + 1},
+                                       {false, 1, 10, 1, session + 2}};
+    EXPECT_EQ(*read, expected);
+}
+
+TEST(HistoryFile, a_file_that_cannot_be_made_is_said) {
+    EXPECT_FALSE(HistoryFile::create("/nonexistent/history"));
+    EXPECT_FALSE(read_history("/nonexistent/history"));
+}
+
+}  // namespace
+}  // namespace wss::kv::check

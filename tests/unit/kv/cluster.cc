@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/kv/cluster.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+
+#include "lib/fabric/open.h"
+
+namespace wss::kv::test {
+
+namespace {
+
+// A port that nobody has; whoever is quick could take it before us.
+uint16_t free_port() {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t length = sizeof address;
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    ::close(fd);
+    return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+struct Cluster::Node {
+    SystemClock clock;
+    SystemWallClock wall;
+    reactor::Reactor reactor{clock};
+    std::unique_ptr<fabric::Fabric> fabric;
+    std::unique_ptr<Service> service;
+    std::thread thread;
+};
+
+Cluster::Cluster(Options options) : options_(std::move(options)) {
+    static std::atomic<int> clusters{0};
+    int number = clusters++;
+    for (uint32_t i = 0; i < options_.partitions; ++i)
+        addresses_.push_back(options_.scheme == "tcp"
+                                 ? fmt::format("tcp://127.0.0.1:{}", free_port())
+                                 : fmt::format("shm:///tmp/wss-kv-test.{}.{}.{}", getpid(), number, i));
+    nodes_.resize(options_.partitions);
+    for (uint32_t i = 0; i < options_.partitions; ++i) start(i);
+}
+
+void Cluster::start(uint32_t partition) {
+    nodes_[partition] = std::make_unique<Node>();
+    Node& node = *nodes_[partition];
+    auto address = fabric::Address::parse(addresses_[partition], kDefaultPort);
+    ASSERT_TRUE(address) << address.status().to_string();
+    auto fabric = fabric::open(*address);
+    ASSERT_TRUE(fabric) << fabric.status().to_string();
+    node.fabric = std::move(*fabric);
+    ServiceOptions options;
+    options.partition = partition;
+    options.partitions = addresses_;
+    options.arena_bytes = options_.arena_bytes;
+    options.store.window = options_.window;
+    options.store.window_floor = std::min(options_.window, options.store.window_floor);
+    options.terminate_after = options_.terminate_after;
+    options.seed = Random::entropy();
+    auto service = Service::create(node.reactor, {node.fabric.get()}, node.wall, nullptr, options);
+    ASSERT_TRUE(service) << service.status().to_string();
+    node.service = std::move(*service);
+    auto bound = node.service->listen(0, *address);
+    ASSERT_TRUE(bound) << bound.status().to_string();
+    node.thread = std::thread([&node] { node.reactor.run(); });
+}
+
+void Cluster::on(uint32_t partition, const std::function<void(Service&)>& task) {
+    Node& node = *nodes_[partition];
+    std::promise<void> done;
+    node.reactor.post([&] {
+        task(*node.service);
+        done.set_value();
+    });
+    done.get_future().get();
+}
+
+ServiceCounters Cluster::counters(uint32_t partition) {
+    ServiceCounters counters;
+    on(partition, [&](Service& service) { counters = service.counters(); });
+    return counters;
+}
+
+void Cluster::stop(uint32_t partition) {
+    Node& node = *nodes_[partition];
+    if (!node.service) return;
+    std::promise<void> done;
+    node.reactor.post([&] { node.service->stop([&] { done.set_value(); }); });
+    EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    node.reactor.stop();
+    node.thread.join();
+    node.service.reset();
+}
+
+Cluster::~Cluster() {
+    for (uint32_t i = 0; i < nodes_.size(); ++i) stop(i);
+}
+
+Status put(LocalClient& client, const std::vector<std::pair<std::string, std::string>>& items) {
+    PutAll request;
+    for (const auto& [key, value] : items) request.items.push_back({.key = key, .value = value});
+    client.run(request);
+    return request.status;
+}
+
+std::vector<std::string> get(LocalClient& client, const std::vector<std::string>& keys) {
+    GetAll request;
+    for (const auto& key : keys) request.items.emplace_back().key = key;
+    client.run(request);
+    EXPECT_TRUE(request.status) << request.status.to_string();
+    std::vector<std::string> values;
+    for (const auto& item : request.items) values.push_back(item.found ? item.value : "(none)");
+    return values;
+}
+
+}  // namespace wss::kv::test

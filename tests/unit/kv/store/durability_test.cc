@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule S2 and S9 of store.h: what was answered survives a crash at any moment, what was not is whole or not
+// there.
+#include <gtest/gtest.h>
+
+#include "tests/unit/kv/store/bench.h"
+
+namespace wss::kv::store {
+namespace {
+
+constexpr Options kSync{.durability = Durability::kSync};
+
+TEST(KvDurability, PrepareIsAnsweredAfterItIsOnStableStorage) {
+    Bench bench(kSync);
+    Heard heard;
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, heard.continuation()), Answer::kPending);
+    bench.store->poll();
+    EXPECT_FALSE(heard.answer.has_value());
+    bench.persist();
+    EXPECT_EQ(heard.answer, Answer::kOk);
+}
+
+TEST(KvDurability, RepeatedPrepareIsAnsweredTogetherWithTheFirst) {
+    Bench bench(kSync);
+    Heard first;
+    Heard second;
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, first.continuation()), Answer::kPending);
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, second.continuation()), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(first.answer, Answer::kOk);
+    EXPECT_EQ(second.answer, Answer::kOk);
+}
+
+TEST(KvDurability, ForgottenOwnerIsNotCalled) {
+    Bench bench(kSync);
+    Heard heard;
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, heard.continuation()), Answer::kPending);
+    bench.store->forget(&heard);
+    bench.persist();
+    EXPECT_FALSE(heard.answer.has_value());
+    EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
+}
+
+TEST(KvDurability, PreparedTransactionComesBackForTermination) {
+    Bench bench(kSync);
+    EXPECT_EQ(bench.put(5, {{"x", "old"}}), Answer::kPending);
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}, {"y", "b"}}), Answer::kPending);
+    bench.persist();
+    bench.restart(0);
+    std::vector<Overdue> overdue = bench.store->overdue(from_s(1), 10);
+    ASSERT_EQ(overdue.size(), 1u);
+    EXPECT_EQ(overdue[0].timestamp, Timestamp{10});
+    EXPECT_EQ(text_of(overdue[0].participants), "participants");
+    EXPECT_EQ(overdue[0].keys.size(), 2u);
+    EXPECT_EQ(bench.get("x"), "old");
+    EXPECT_TRUE(bench.read_remotely("x").view.invalid);
+    EXPECT_EQ(bench.store->commit({10}), Answer::kOk);
+    EXPECT_EQ(bench.get("x") + bench.get("y"), "ab");
+}
+
+TEST(KvDurability, LostCommitRecordLeavesThePreparedTransaction) {
+    Bench bench(kSync);
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(bench.store->commit({10}), Answer::kOk);
+    bench.restart(0);
+    EXPECT_EQ(bench.get("x"), "(absent)");
+    EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
+}
+
+TEST(KvDurability, CommittedDecisionAndValuesSurvive) {
+    Bench bench(kSync);
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(bench.store->commit({10}), Answer::kOk);
+    EXPECT_EQ(bench.put(20, {{"y", "b"}}), Answer::kPending);
+    bench.restart(99);
+    EXPECT_EQ(bench.get("x") + bench.get("y"), "ab");
+    EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kCommitted);
+    EXPECT_EQ(bench.put(20, {{"y", "again"}}), Answer::kOk) << "a repeated put after the restart";
+    EXPECT_EQ(bench.get("y"), "b");
+    EXPECT_EQ(bench.read_remotely("y").latest, "b");
+}
+
+TEST(KvDurability, AbortIsAnsweredWhenItCanNotBeUndone) {
+    Bench bench(kSync);
+    Heard unknown;
+    Heard prepared;
+    EXPECT_EQ(bench.store->inquire({7}, unknown.continuation()), Answer::kPending);
+    EXPECT_EQ(bench.prepare(7, {{"x", "a"}}), Answer::kPending) << "waits for the abort";
+    EXPECT_FALSE(unknown.answer.has_value());
+    bench.persist();
+    EXPECT_EQ(unknown.answer, Answer::kAborted);
+    EXPECT_EQ(bench.prepare(8, {{"x", "a"}}), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(bench.store->abort({8}, prepared.continuation()), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(prepared.answer, Answer::kAborted);
+    bench.restart(0);
+    EXPECT_EQ(bench.prepare(7, {{"x", "a"}}), Answer::kAborted);
+    EXPECT_EQ(bench.prepare(8, {{"x", "a"}}), Answer::kAborted);
+    EXPECT_EQ(bench.get("x"), "(absent)");
+}
+
+TEST(KvDurability, AbortOvertakingAPrepareThatIsBeingLoggedWins) {
+    Bench bench(kSync);
+    Heard prepare;
+    Heard abort;
+    EXPECT_EQ(bench.prepare(7, {{"x", "a"}}, prepare.continuation()), Answer::kPending);
+    EXPECT_EQ(bench.store->inquire({7}, {}), Answer::kBusy);
+    EXPECT_EQ(bench.store->commit({7}), Answer::kBusy);
+    EXPECT_EQ(bench.store->abort({7}, abort.continuation()), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(prepare.answer, Answer::kAborted);
+    EXPECT_EQ(abort.answer, Answer::kAborted);
+    bench.restart(0);
+    EXPECT_EQ(bench.store->inquire({7}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.store->statistics().versions, 0u);
+}
+
+TEST(KvDurability, FailedLogRefusesWritesAndKeepsReads) {
+    Bench bench(kSync);
+    EXPECT_EQ(bench.put(5, {{"x", "old"}}), Answer::kPending);
+    bench.persist();
+    bench.log.fail();
+    Heard heard;
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}, {"y", "b"}}, heard.continuation()), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(heard.answer, Answer::kIo);
+    EXPECT_EQ(bench.put(11, {{"x", "a"}}), Answer::kIo);
+    EXPECT_EQ(bench.get("x"), "old");
+    EXPECT_EQ(bench.get("y"), "(absent)");
+    EXPECT_EQ(bench.store->statistics().versions, 1u);
+}
+
+TEST(KvDurability, CollectedAndDeletedVersionsLeaveTheDiskToo) {
+    Bench bench(kSync);
+    for (uint64_t ts = 1; ts <= 50; ts++) {
+        EXPECT_EQ(bench.put(ts, {{"x", "value"}}), Answer::kPending);
+        bench.persist();
+    }
+    EXPECT_EQ(bench.log.stored_versions(), 50u);
+    bench.pass(from_s(6));
+    bench.persist();
+    EXPECT_EQ(bench.log.stored_versions(), 1u);
+    EXPECT_EQ(bench.erase(60, "x"), Answer::kPending);
+    bench.persist();
+    for (int i = 0; i < 20; i++) bench.pass(from_s(10));
+    bench.persist();
+    EXPECT_EQ(bench.log.stored_versions(), 0u);
+    const Timestamp floor = bench.store->floor();
+    EXPECT_GE(floor, Timestamp{60});
+    bench.restart(0);
+    EXPECT_EQ(bench.store->floor(), floor);
+    EXPECT_EQ(bench.put(55, {{"x", "zombie"}}), Answer::kTooOld);
+}
+
+// --- a table larger than memory
+
+TEST(KvEviction, TableLargerThanTheArenaKeepsEveryValue) {
+    for (Durability durability : {Durability::kSync, Durability::kAsync, Durability::kMemory}) {
+        MemoryLog log;
+        Bench bench({.durability = durability}, size_t{1} << 20, &log);
+        const auto value = [](uint64_t ts) { return std::string(5000, static_cast<char>('a' + ts % 26)); };
+        for (uint64_t ts = 1; ts <= 1000; ts++) {
+            Answer answer = Answer::kNoMemory;
+            for (int tries = 0; tries < 5 && answer == Answer::kNoMemory; tries++) {
+                bench.store->maintain({});
+                bench.store->poll();
+                answer = bench.put(ts, {{"key" + std::to_string(ts), value(ts)}});
+                bench.store->poll();
+            }
+            ASSERT_TRUE(answer == Answer::kOk || answer == Answer::kPending) << ts;
+        }
+        EXPECT_GT(bench.store->statistics().cold_versions, 700u);
+        for (uint64_t ts = 1; ts <= 1000; ts++) {
+            const std::string key = "key" + std::to_string(ts);
+            std::string seen = bench.get(key);
+            if (seen == "(cold)") {
+                const SlotAddress no_slot{};
+                EXPECT_EQ(bench.store->get(key).slot, no_slot);
+                seen.clear();
+                bench.store->fetch(key, {ts},
+                                   {[](void* context, const Found& found) noexcept {
+                                        *static_cast<std::string*>(context) = text_of(found.version.value);
+                                    },
+                                    &seen});
+                bench.store->poll();
+            }
+            ASSERT_EQ(seen, value(ts)) << key;
+            bench.store->maintain({});
+        }
+    }
+}
+
+TEST(KvEviction, AddressOfAnEvictedKeyNeverYieldsAnotherKeysValue) {
+    MemoryLog log;
+    Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
+    EXPECT_EQ(bench.put(1, {{"victim", std::string(1000, 'v')}}), Answer::kOk);
+    const SlotAddress address = bench.store->get("victim").slot;
+    for (uint64_t ts = 2; ts <= 5000; ts++) {
+        ASSERT_EQ(bench.put(ts, {{"key" + std::to_string(ts), std::string(1000, 'k')}}), Answer::kOk) << ts;
+        bench.store->maintain({});
+        const RemoteRead read = bench.read_remotely("victim", address);
+        ASSERT_TRUE(!read.latest || *read.latest == std::string(1000, 'v'));
+    }
+    EXPECT_EQ(bench.get("victim"), "(cold)");
+    EXPECT_NE(bench.read_remotely("victim", address).slot, Verdict::kOk);
+}
+
+TEST(KvEviction, ColdKeysSurviveARestartAndAreWarmWhenFetched) {
+    Bench bench(kSync, size_t{1} << 20);
+    for (uint64_t ts = 1; ts <= 300; ts++) {
+        (void)bench.put(ts, {{"key" + std::to_string(ts), std::string(5000, 'v')}});
+        bench.persist();
+        bench.store->maintain({});
+    }
+    bench.restart(99);
+    ASSERT_TRUE(bench.recovered.is_ok()) << bench.recovered.to_string();
+    EXPECT_EQ(bench.store->statistics().keys, 300u);
+    EXPECT_GT(bench.store->statistics().cold_versions, 50u);
+}
+
+}  // namespace
+}  // namespace wss::kv::store

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/store/lock_table.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/unit/kv/store/bench.h"
+
+namespace wss::kv::store {
+namespace {
+
+struct Told {
+    std::optional<LockAnswer> answer;
+    LockDone done() {
+        return {[](void* context, LockAnswer told) noexcept { static_cast<Told*>(context)->answer = told; },
+                this};
+    }
+};
+
+struct Locks {
+    HandClock clock;
+    LockTable table{clock};
+    LockAnswer take(uint64_t owner, LockMode mode, bool wait = false, LockDone done = {}) {
+        return table.lock({.key = "x", .owner = owner, .mode = mode, .wait = wait}, done);
+    }
+};
+constexpr auto kS = LockMode::kShared;
+constexpr auto kX = LockMode::kExclusive;
+
+TEST(KvLocks, SharedHoldersExcludeAWriterAndAWriterEverybody) {
+    Locks locks;
+    EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kS), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(3, kX), LockAnswer::kRefused);
+    locks.table.unlock_all(1);
+    locks.table.unlock_all(2);
+    EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(1, kS), LockAnswer::kRefused);
+    EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted) << "its own";
+    locks.table.unlock("x", 3);
+    EXPECT_EQ(locks.table.held(), 0u);
+}
+
+TEST(KvLocks, WaitersAreServedInOrderAndNotOvertaken) {
+    Locks locks;
+    Told writer;
+    Told reader;
+    EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kX, true, writer.done()), LockAnswer::kWaiting);
+    EXPECT_EQ(locks.take(3, kS, true, reader.done()), LockAnswer::kWaiting);
+    EXPECT_EQ(locks.take(4, kS), LockAnswer::kRefused) << "a writer waits";
+    locks.table.unlock_all(1);
+    EXPECT_EQ(writer.answer, LockAnswer::kGranted);
+    EXPECT_FALSE(reader.answer.has_value());
+    locks.table.unlock_all(2);
+    EXPECT_EQ(reader.answer, LockAnswer::kGranted);
+}
+
+TEST(KvLocks, DeadHolderLosesItsLease) {
+    Locks locks;
+    Told told;
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    locks.clock.pass(from_s(4));
+    EXPECT_EQ(locks.take(2, kX, true, told.done()), LockAnswer::kWaiting);
+    locks.clock.pass(from_s(2));
+    EXPECT_FALSE(locks.table.holds("x", 1, kX));
+    locks.table.expire();
+    EXPECT_EQ(told.answer, LockAnswer::kGranted);
+    EXPECT_TRUE(locks.table.holds("x", 2, kX));
+}
+
+TEST(KvLocks, WaiterIsToldWhenItWaitedTooLong) {
+    Locks locks;
+    Told told;
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kX, true, told.done()), LockAnswer::kWaiting);
+    for (int i = 0; i < 3; i++) {
+        locks.clock.pass(from_s(2));
+        EXPECT_EQ(locks.table.lock({.key = "x", .owner = 1, .mode = kX}, {}), LockAnswer::kGranted)
+            << "renewed";
+        locks.table.expire();
+    }
+    EXPECT_EQ(told.answer, LockAnswer::kTimedOut);
+    EXPECT_EQ(locks.table.waiting(), 0u);
+}
+
+TEST(KvLocks, OnlySharedHolderBecomesExclusiveTwoDoNot) {
+    Locks locks;
+    EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    EXPECT_TRUE(locks.table.holds("x", 1, kX));
+    locks.table.unlock_all(1);
+    EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kS), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(1, kX, true), LockAnswer::kRefused);
+}
+
+TEST(KvLocks, ForgottenWaiterIsNotTold) {
+    Locks locks;
+    Told told;
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kX, true, told.done()), LockAnswer::kWaiting);
+    locks.table.forget(&told);
+    locks.table.unlock_all(1);
+    EXPECT_FALSE(told.answer.has_value());
+    EXPECT_EQ(locks.table.held() + locks.table.waiting(), 0u);
+}
+
+}  // namespace
+}  // namespace wss::kv::store

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real log: a process that is killed while it writes, and what RocksDB must have kept.
+#include "lib/kv/store/rocks_log.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+#include "tests/unit/kv/store/bench.h"
+
+namespace wss::kv::store {
+namespace {
+
+class Directory {
+  public:
+    Directory() {
+        char name[] = "/tmp/wss-kv-XXXXXX";
+        path_ = mkdtemp(name);
+    }
+    ~Directory() { std::filesystem::remove_all(path_); }
+    std::string path() const { return path_ + "/data"; }
+
+  private:
+    std::string path_;
+};
+
+std::unique_ptr<RocksLog> open(const Directory& directory, bool sync = true) {
+    Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(), .sync = sync});
+    EXPECT_TRUE(log.is_ok()) << log.status().to_string();
+    return std::move(*log);
+}
+
+// Polls as a reactor does: armed, asleep on the eventfd, with a limit.
+bool wait_for(Store& store, const std::function<bool()>& done) {
+    for (int i = 0; i < 5000; i++) {
+        store.poll();
+        if (done()) return true;
+        if (!store.arm()) continue;
+        pollfd wait{.fd = store.fd(), .events = POLLIN};
+        if (::poll(&wait, 1, 10'000) <= 0) return false;
+    }
+    return false;
+}
+
+TEST(KvRocksLog, RowsComeBackAfterReopening) {
+    Directory directory;
+    for (uint64_t run = 0; run < 3; run++) {
+        std::unique_ptr<RocksLog> log = open(directory);
+        Bench bench({.epoch = run + 1, .durability = Durability::kSync}, Bench::kArena, log.get());
+        ASSERT_TRUE(bench.recovered.is_ok()) << bench.recovered.to_string();
+        for (uint64_t old = 1; old <= run; old++) EXPECT_EQ(bench.get("x" + std::to_string(old)), "value");
+        EXPECT_EQ(bench.store->overdue({}, 10).size(), run);
+        Heard put;
+        Heard prepare;
+        EXPECT_EQ(bench.put(run + 1, {{"x" + std::to_string(run + 1), "value"}}, put.continuation()),
+                  Answer::kPending);
+        EXPECT_EQ(bench.prepare(run + 100, {{"p", "prepared"}}, prepare.continuation()), Answer::kPending);
+        EXPECT_TRUE(wait_for(*bench.store, [&] { return put.answer && prepare.answer; }));
+    }
+}
+
+TEST(KvRocksLog, DirectoryOfAnotherPartitionIsRefused) {
+    Directory directory;
+    ASSERT_TRUE(RocksLog::open({.path = directory.path(), .identity = "partition 1"}).is_ok());
+    const Status refused = RocksLog::open({.path = directory.path(), .identity = "partition 2"}).status();
+    EXPECT_EQ(refused.code(), Code::kInvalid);
+    EXPECT_NE(refused.text().find("partition 1"), std::string::npos) << refused.text();
+}
+
+TEST(KvRocksLog, SpillFileDoesNotThrowDurableDataAway) {
+    Directory directory;
+    { std::unique_ptr<RocksLog> log = open(directory); }
+    const Status refused = RocksLog::open({.path = directory.path(), .fresh = true}).status();
+    EXPECT_EQ(refused.code(), Code::kInvalid) << refused.to_string();
+    { std::unique_ptr<RocksLog> log = open(directory); }
+    Directory spill;
+    for (int run = 0; run < 2; run++) {
+        Result<std::unique_ptr<RocksLog>> log =
+            RocksLog::open({.path = spill.path(), .sync = false, .fresh = true});
+        ASSERT_TRUE(log.is_ok()) << log.status().to_string();
+        LoggedTransaction row;
+        EXPECT_FALSE(*(*log)->find_transaction({5}, row)) << "of the run before";
+        LogBatch batch;
+        batch.put_transaction({.timestamp = {5}, .state = LoggedState::kAborted});
+        (*log)->append(std::move(batch), 0);
+        EXPECT_TRUE((*log)->flush().is_ok());
+    }
+}
+
+TEST(KvRocksLog, SecondOpenerIsRefused) {
+    Directory directory;
+    std::unique_ptr<RocksLog> log = open(directory);
+    EXPECT_FALSE(RocksLog::open({.path = directory.path()}).is_ok());
+}
+
+TEST(KvRocksLog, FetchSeesWhatWasAppendedBefore) {
+    Directory directory;
+    std::unique_ptr<RocksLog> log = open(directory);
+    std::vector<LogCompletion> done;
+    for (uint64_t i = 1; i <= 200; i++) {
+        LogBatch batch;
+        batch.put_version("key", {i}, bytes_of(std::to_string(i)));
+        log->append(std::move(batch), 0);
+        log->fetch("key", {i}, i);
+    }
+    for (int spin = 0; spin < 100'000 && done.size() < 200; spin++) {
+        log->poll(done);
+        if (done.size() < 200) usleep(100);
+    }
+    ASSERT_EQ(done.size(), 200u);
+    for (const LogCompletion& one : done) EXPECT_EQ(one.record, std::to_string(one.ticket));
+}
+
+TEST(KvRocksLog, ManyTransactionsShareOneSync) {
+    Directory directory;
+    std::unique_ptr<RocksLog> log = open(directory);
+    Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
+    std::vector<Heard> heard(500);
+    for (size_t i = 0; i < heard.size(); i++)
+        EXPECT_EQ(bench.put(i + 1, {{"x", "value"}}, heard[i].continuation()), Answer::kPending);
+    EXPECT_TRUE(wait_for(*bench.store, [&] { return heard.back().answer.has_value(); }));
+    EXPECT_LT(log->syncs(), 250u);
+}
+
+TEST(KvRocksLog, OldDecisionsBecomeTheFloorAndCanStillBeFound) {
+    Directory directory;
+    {
+        std::unique_ptr<RocksLog> log = open(directory);
+        LogBatch batch;
+        batch.put_transaction({.timestamp = {50}, .state = LoggedState::kAborted});
+        batch.put_transaction({.timestamp = {60}, .state = LoggedState::kCommitted});
+        log->append(std::move(batch), 0);
+        ASSERT_TRUE(log->flush().is_ok());
+    }
+    sleep(2);
+    Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(), .decisions_s = 0});
+    ASSERT_TRUE(log.is_ok());
+    Bench bench({.durability = Durability::kSync}, Bench::kArena, log->get());
+    EXPECT_EQ(bench.store->floor(), Timestamp{60});
+    EXPECT_EQ(bench.store->inquire({50}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.store->inquire({60}, {}), Answer::kCommitted);
+    EXPECT_EQ(bench.store->inquire({55}, {}), Answer::kTooOld);
+    EXPECT_EQ(bench.prepare(50, {{"x", "late"}}), Answer::kTooOld);
+}
+
+// The writer: transactions of two keys, each reported through the pipe when it is answered.
+[[noreturn]] void write_until_killed(const Directory& directory, int out) {
+    std::unique_ptr<RocksLog> log = open(directory);
+    Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
+    constexpr uint64_t kWindow = 16;
+    for (uint64_t ts = 1;; ts += kWindow) {
+        std::vector<Heard> heard(kWindow);
+        for (uint64_t i = 0; i < kWindow; i++) {
+            const std::string value = std::to_string(ts + i);
+            (void)bench.prepare(ts + i, {{"a" + value, value}, {"b" + value, value}},
+                                heard[i].continuation());
+        }
+        if (!wait_for(*bench.store, [&] { return heard.back().answer.has_value(); })) _exit(2);
+        for (uint64_t i = 0; i < kWindow; i++) {
+            const uint64_t acknowledged = ts + i;
+            if (heard[i].answer != Answer::kOk) _exit(3);
+            if (::write(out, &acknowledged, sizeof acknowledged) != sizeof acknowledged) _exit(4);
+            if (acknowledged % 2 == 0) (void)bench.store->commit({acknowledged});
+        }
+    }
+}
+
+TEST(KvRocksLog, KilledProcessLosesNoAnsweredPrepare) {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer does not follow a fork() into threads";
+#endif
+    Directory directory;
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t writer = fork();
+    if (writer == 0) write_until_killed(directory, ends[1]);
+    close(ends[1]);
+    uint64_t last = 0;
+    uint64_t acknowledged = 0;
+    while (last < 300 && ::read(ends[0], &acknowledged, sizeof acknowledged) == sizeof acknowledged)
+        last = acknowledged;
+    kill(writer, SIGKILL);
+    while (::read(ends[0], &acknowledged, sizeof acknowledged) == sizeof acknowledged) last = acknowledged;
+    int status = 0;
+    ASSERT_EQ(waitpid(writer, &status, 0), writer);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself: " << status;
+    close(ends[0]);
+    ASSERT_GE(last, 300u);
+
+    std::unique_ptr<RocksLog> log = open(directory);
+    Bench bench({.epoch = 2, .durability = Durability::kSync}, Bench::kArena, log.get());
+    ASSERT_TRUE(bench.recovered.is_ok()) << bench.recovered.to_string();
+    for (uint64_t ts = 1; ts <= last; ts++) {
+        const std::string value = std::to_string(ts);
+        for (const char* key : {"a", "b"}) {
+            const Found found = bench.store->get_exact(key + value, {ts});
+            ASSERT_EQ(found.presence, Presence::kExact) << key << ts;
+            ASSERT_EQ(text_of(found.version.value), value);
+        }
+    }
+    // What was not answered is whole or not there.
+    for (uint64_t ts = last + 1; ts <= last + 32; ts++) {
+        const std::string value = std::to_string(ts);
+        EXPECT_EQ(bench.store->get_exact("a" + value, {ts}).presence,
+                  bench.store->get_exact("b" + value, {ts}).presence);
+    }
+}
+
+}  // namespace
+}  // namespace wss::kv::store

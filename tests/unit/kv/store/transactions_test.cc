@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule S1 (one state per timestamp), S3, S4 and S5 of store.h, as a RAMP client meets them.
+#include <gtest/gtest.h>
+
+#include "tests/unit/kv/store/bench.h"
+
+namespace wss::kv::store {
+namespace {
+
+TEST(KvTransactions, PreparedVersionIsNotTheLatestUntilItCommits) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "old");
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "new");
+}
+
+TEST(KvTransactions, CommitShowsAllKeysOfTheTransaction) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}, {"y", "2"}, {"z", "3"}}), Answer::kOk);
+    EXPECT_EQ(bench.get("y"), "(absent)");
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.get("x") + bench.get("y") + bench.get("z"), "123");
+    EXPECT_EQ(text_of(bench.store->get("y").version.metadata), "metadata");
+}
+
+TEST(KvTransactions, PrepareCommitAndAbortMayBeRepeated) {
+    Bench bench;
+    for (int i = 0; i < 3; i++) EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
+    for (int i = 0; i < 3; i++) EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(20, {{"x", "other"}}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "1");
+    EXPECT_EQ(bench.prepare(30, {{"x", "2"}}), Answer::kOk);
+    for (int i = 0; i < 3; i++) EXPECT_EQ(bench.store->abort({30}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.get("x"), "1");
+}
+
+TEST(KvTransactions, DecisionNeverChanges) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.store->abort({20}, {}), Answer::kCommitted);
+    EXPECT_EQ(bench.prepare(30, {{"x", "2"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->abort({30}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.store->commit({30}), Answer::kAborted);
+    EXPECT_EQ(bench.prepare(30, {{"x", "2"}}), Answer::kAborted);
+    EXPECT_EQ(bench.put(30, {{"x", "2"}}), Answer::kAborted);
+    EXPECT_EQ(bench.get("x"), "1");
+}
+
+TEST(KvTransactions, CommitOfUnknownTransactionIsNotCalledOkAndIsRemembered) {
+    Bench bench;
+    EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
+    EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
+    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kCommitted);
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "1");
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+}
+
+TEST(KvTransactions, InquiryAboutUnknownTransactionAbortsItForEver) {
+    Bench bench;
+    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kAborted);
+    EXPECT_EQ(bench.store->commit({20}), Answer::kAborted);
+    EXPECT_EQ(bench.get("x"), "(absent)");
+}
+
+TEST(KvTransactions, InquiryTellsPreparedAndCommitted) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kPrepared);
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kCommitted);
+}
+
+TEST(KvTransactions, LastWriterWinsWhateverTheOrderOfCommits) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "older"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(30, {{"x", "newer"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->commit({30}), Answer::kOk);
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "newer");
+    EXPECT_EQ(text_of(bench.store->get_exact("x", {20}).version.value), "older");
+    EXPECT_EQ(bench.store->statistics().commits_lost, 1u);
+}
+
+TEST(KvTransactions, OverdueListsOldPreparedTransactionsWithTheirParticipants) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}, {"y", "1"}}), Answer::kOk);
+    bench.pass(from_s(2));
+    EXPECT_EQ(bench.prepare(30, {{"z", "1"}}), Answer::kOk);
+    std::vector<Overdue> overdue = bench.store->overdue(from_s(1), 10);
+    ASSERT_EQ(overdue.size(), 1u);
+    EXPECT_EQ(overdue[0].timestamp, Timestamp{20});
+    EXPECT_EQ(text_of(overdue[0].participants), "participants");
+    EXPECT_EQ(overdue[0].keys.size(), 2u);
+    EXPECT_EQ(bench.store->abort({20}, {}), Answer::kAborted);
+    EXPECT_TRUE(bench.store->overdue(from_s(1), 10).empty());
+}
+
+TEST(KvTransactions, MalformedTransactionsAreRefusedAndLeaveNothing) {
+    Bench bench;
+    const std::string long_key(kKeyMax + 1, 'k');
+    const std::string long_value(kValueMax + 1, 'v');
+    EXPECT_EQ(bench.put(0, {{"x", "1"}}), Answer::kInvalid);
+    EXPECT_EQ(bench.put(5, {}), Answer::kInvalid);
+    EXPECT_EQ(bench.put(5, {{"", "1"}}), Answer::kInvalid);
+    EXPECT_EQ(bench.put(5, {{long_key, "1"}}), Answer::kInvalid);
+    EXPECT_EQ(bench.put(5, {{"x", long_value}}), Answer::kInvalid);
+    EXPECT_EQ(bench.put(5, {{"x", "1"}, {"y", "1"}, {"x", "2"}}), Answer::kInvalid);
+    EXPECT_EQ(bench.store->statistics().keys, 0u);
+    EXPECT_EQ(bench.store->statistics().prepared, 0u);
+    EXPECT_EQ(bench.put(5, {{std::string(kKeyMax, 'k'), std::string(kValueMax, 'v')}}), Answer::kOk);
+}
+
+TEST(KvTransactions, TooManyPreparedTransactionsAreRefusedAsBusy) {
+    Bench bench({.prepared_max = 2});
+    EXPECT_EQ(bench.prepare(1, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(2, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(3, {{"x", "1"}}), Answer::kBusy);
+    EXPECT_EQ(bench.store->commit({1}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(3, {{"x", "1"}}), Answer::kOk);
+}
+
+// --- lookups
+
+TEST(KvLookup, ExactFindsPreparedVersionOfAWriterThatCommittedElsewhere) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
+    const Found found = bench.store->get_exact("x", {20});
+    EXPECT_EQ(found.presence, Presence::kExact);
+    EXPECT_FALSE(found.committed);
+    EXPECT_EQ(text_of(found.version.value), "new");
+}
+
+TEST(KvLookup, CollectedVersionIsAnsweredByANewerOne) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
+    bench.pass(from_s(4));
+    EXPECT_EQ(bench.store->get_exact("x", {10}).presence, Presence::kExact);
+    bench.pass(from_s(2));
+    const Found found = bench.store->get_exact("x", {10});
+    EXPECT_EQ(found.presence, Presence::kNewer);
+    EXPECT_EQ(found.version.timestamp, Timestamp{20});
+}
+
+TEST(KvLookup, VersionThatNeverWasIsGone) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->get_exact("x", {15}).presence, Presence::kGone);
+    EXPECT_EQ(bench.store->get_exact("nobody", {15}).presence, Presence::kGone);
+    EXPECT_EQ(bench.store->get_exact("x", {5}).presence, Presence::kNewer);
+}
+
+TEST(KvLookup, SetFindsTheNewestMemberPreparedOrCommitted) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(30, {{"x", "c"}}), Answer::kOk);
+    const std::vector<Timestamp> both = {{10}, {20}, {25}};
+    const std::vector<Timestamp> all = {{30}, {10}, {20}};
+    const std::vector<Timestamp> none = {{11}, {40}};
+    EXPECT_EQ(text_of(bench.store->get_newest("x", both).version.value), "b");
+    EXPECT_EQ(text_of(bench.store->get_newest("x", all).version.value), "c");
+    EXPECT_EQ(bench.store->get_newest("x", none).presence, Presence::kAbsent);
+}
+
+// 5 commits after 9 and 12 and is therefore collected after 9: a reader whose set has 5 and 9 must not get 5.
+TEST(KvLookup, SetWithACollectedMemberIsNotAnsweredByAnOlderOneThatIsStillHere) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(5, {{"x", "five"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(9, {{"x", "nine"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(12, {{"x", "twelve"}}), Answer::kOk);
+    bench.pass(from_s(3));
+    EXPECT_EQ(bench.store->commit({5}), Answer::kOk);
+    bench.pass(from_s(3));
+    ASSERT_EQ(bench.store->get_exact("x", {9}).presence, Presence::kNewer);
+    ASSERT_EQ(bench.store->get_exact("x", {5}).presence, Presence::kExact);
+    const std::vector<Timestamp> set = {{5}, {9}};
+    const Found found = bench.store->get_newest("x", set);
+    EXPECT_EQ(found.presence, Presence::kNewer);
+    EXPECT_EQ(text_of(found.version.value), "twelve");
+}
+
+// --- deletes, expiry, conditions
+
+TEST(KvDelete, DeletedKeyIsForgottenOnlyWhenOlderWritesAreRefused) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
+    EXPECT_EQ(bench.erase(20, "x"), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "(deleted)");
+    bench.pass(from_s(6));
+    EXPECT_EQ(bench.put(15, {{"x", "late"}}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "(deleted)") << "an older write must not bring it back";
+    bench.pass(from_s(61));
+    bench.pass(from_s(6));
+    bench.pass(from_s(6));
+    EXPECT_EQ(bench.store->statistics().keys, 0u);
+    EXPECT_EQ(bench.put(16, {{"x", "very late"}}), Answer::kTooOld);
+    const Found found = bench.store->get_exact("x", {10});
+    EXPECT_EQ(found.presence, Presence::kNewer);
+    EXPECT_TRUE(found.version.tombstone);
+}
+
+TEST(KvExpiry, ExpiredVersionBecomesATombstoneOfThatTime) {
+    Bench bench;
+    const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    EXPECT_EQ(bench.write(10, writes), Answer::kOk);
+    EXPECT_EQ(bench.store->get("x").version.expires, Timestamp{500});
+    bench.store->maintain({499});
+    EXPECT_EQ(bench.get("x"), "a");
+    bench.store->maintain({500});
+    EXPECT_EQ(bench.get("x"), "(deleted)");
+    EXPECT_EQ(bench.store->get("x").version.timestamp, Timestamp{500});
+    EXPECT_EQ(bench.put(600, {{"x", "again"}}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "again");
+}
+
+TEST(KvExpiry, OverwrittenVersionDoesNotExpire) {
+    Bench bench;
+    const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    EXPECT_EQ(bench.write(10, writes), Answer::kOk);
+    EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
+    bench.store->maintain({1000});
+    EXPECT_EQ(bench.get("x"), "b");
+}
+
+Answer put_if(Bench& bench, uint64_t ts, Condition condition, uint64_t expected, bool at_once = true) {
+    const std::vector<Write> writes = {
+        {.key = "x", .value = bytes_of("new"), .condition = condition, .expected = {expected}}};
+    return bench.write(ts, writes, at_once);
+}
+
+TEST(KvCondition, IfAbsentHoldsOnceAndAgainAfterADelete) {
+    Bench bench;
+    EXPECT_EQ(put_if(bench, 10, Condition::kIfAbsent, 0), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 20, Condition::kIfAbsent, 0), Answer::kConflict);
+    EXPECT_EQ(bench.erase(30, "x"), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 40, Condition::kIfAbsent, 0), Answer::kOk);
+    EXPECT_EQ(bench.store->statistics().conflicts, 1u);
+}
+
+TEST(KvCondition, IfTimestampHoldsForTheLatestOnly) {
+    Bench bench;
+    EXPECT_EQ(put_if(bench, 5, Condition::kIfTimestamp, 3), Answer::kConflict);
+    EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 20, Condition::kIfTimestamp, 9), Answer::kConflict);
+    EXPECT_EQ(put_if(bench, 9, Condition::kIfTimestamp, 10), Answer::kTooOld);
+    EXPECT_EQ(put_if(bench, 20, Condition::kIfTimestamp, 10), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 30, Condition::kIfTimestamp, 10), Answer::kConflict);
+}
+
+TEST(KvCondition, NobodyWritesBetweenTheCheckAndTheCommit) {
+    Bench bench;
+    EXPECT_EQ(put_if(bench, 20, Condition::kIfAbsent, 0, false), Answer::kOk);
+    EXPECT_EQ(bench.put(10, {{"x", "between"}}), Answer::kBusy);
+    EXPECT_EQ(put_if(bench, 30, Condition::kIfAbsent, 0), Answer::kBusy);
+    EXPECT_EQ(bench.store->abort({20}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.prepare(40, {{"x", "b"}}), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 50, Condition::kIfAbsent, 0), Answer::kBusy);
+    EXPECT_EQ(bench.store->commit({40}), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 50, Condition::kIfTimestamp, 40), Answer::kOk);
+}
+
+// --- scan, pins, snapshots
+
+TEST(KvScan, GivesKeysOfAPrefixInOrderFromACursorAndLeavesDeletedOnesOut) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"a1", "1"}, {"b1", "2"}, {"b2", "3"}, {"b3", "4"}, {"c", "5"}}), Answer::kOk);
+    EXPECT_EQ(bench.erase(20, "b2"), Answer::kOk);
+    EXPECT_EQ(bench.prepare(30, {{"b0", "not yet"}}), Answer::kOk);
+    const auto scan = [&](std::string_view prefix, std::string_view after, size_t limit) {
+        std::string keys;
+        bench.store->scan(prefix, after, {}, [&](const Found& found) {
+            keys += std::string(found.version.key) + " ";
+            return --limit > 0;
+        });
+        return keys;
+    };
+    EXPECT_EQ(scan("b", "", 10), "b1 b3 ");
+    EXPECT_EQ(scan("b", "b1", 10), "b3 ");
+    EXPECT_EQ(scan("", "", 3), "a1 b1 b3 ");
+    EXPECT_EQ(scan("", "b3", 10), "c ");
+    EXPECT_EQ(scan("zz", "", 10), "");
+}
+
+TEST(KvPin, KeepsWhatAReaderOfThatTimeNeedsBeyondTheWindow) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
+    Pin pin = bench.store->pin({15});
+    EXPECT_EQ(bench.put(30, {{"x", "c"}}), Answer::kOk);
+    bench.pass(from_s(60));
+    EXPECT_EQ(text_of(bench.store->get_at("x", {15}).version.value), "a");
+    EXPECT_EQ(bench.store->get_exact("x", {20}).presence, Presence::kNewer) << "not pinned";
+    pin.release();
+    bench.pass(from_s(1));
+    EXPECT_EQ(bench.store->statistics().versions, 1u);
+    EXPECT_EQ(bench.store->get_at("x", {15}).presence, Presence::kGone);
+}
+
+TEST(KvSnapshot, OfATimeHasEveryOlderTransactionWhollyAndNoNewerOne) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "1"}, {"y", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(40, {{"x", "4"}, {"y", "4"}}), Answer::kOk);
+    bench.store->raise_floor({50});
+    EXPECT_FALSE(bench.store->settled({50}));
+    EXPECT_EQ(bench.prepare(45, {{"x", "too late"}}), Answer::kTooOld);
+    EXPECT_EQ(bench.put(60, {{"x", "6"}, {"y", "6"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->commit({40}), Answer::kOk);
+    ASSERT_TRUE(bench.store->settled({50}));
+    Pin pin = bench.store->pin({50});
+    std::string seen;
+    bench.store->scan("", "", {50}, [&](const Found& found) {
+        seen += text_of(found.version.value);
+        return true;
+    });
+    EXPECT_EQ(seen, "44");
+}
+
+// --- memory
+
+TEST(KvMemory, FullArenaRefusesWritesAndKeepsAnsweringReads) {
+    Bench bench({}, size_t{1} << 20);
+    const std::string value(10000, 'v');
+    uint64_t ts = 1;
+    Answer answer = Answer::kOk;
+    while (answer == Answer::kOk && ts < 1000)
+        answer = bench.put(ts, {{"key" + std::to_string(ts), value}}), ts++;
+    EXPECT_EQ(answer, Answer::kNoMemory);
+    EXPECT_GT(ts, 60u);
+    EXPECT_EQ(bench.get("key1"), value);
+    EXPECT_EQ(bench.store->statistics().refused_memory, 1u);
+    EXPECT_EQ(bench.get("key" + std::to_string(ts - 1)), "(absent)");
+    EXPECT_EQ(bench.store->statistics().prepared, 0u);
+}
+
+TEST(KvMemory, FullArenaShortensTheWindowBeforeItRefuses) {
+    Bench bench({}, size_t{1} << 20);
+    const std::string value(10000, 'v');
+    for (uint64_t ts = 1; ts <= 5000; ts++) {
+        bench.clock.pass(from_ms(10));
+        ASSERT_EQ(bench.put(ts, {{"x", value}}), Answer::kOk) << ts;
+    }
+    EXPECT_LT(bench.store->statistics().window_now, from_s(5));
+    EXPECT_GE(bench.store->statistics().window_now, from_ms(500));
+}
+
+TEST(KvMemory, HeapLimitIsKept) {
+    Bench bench({.heap_limit = 200'000});
+    uint64_t ts = 1;
+    while (ts < 10000 && bench.put(ts, {{"key" + std::to_string(ts), "v"}}) == Answer::kOk) ts++;
+    EXPECT_LT(ts, 2000u);
+    EXPECT_LT(bench.store->statistics().heap_used, 220'000u);
+    EXPECT_EQ(bench.get("key1"), "v");
+}
+
+}  // namespace
+}  // namespace wss::kv::store

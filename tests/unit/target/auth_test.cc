@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Authentication against a peer that has only the wire: honest, lying, repeating what it overheard, changing
+// what was said.
+#include "lib/wire/auth.h"
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Prover = wire::AuthTranscript::Prover;
+
+constexpr uint32_t kCaps = WSS_CAP_AUTHENTICATE | WSS_CAP_NOTIFY;
+const Secret kAlice("the secret of alice");
+const Secret kBob("the secret of bob 12");
+
+WorldOptions guarded() {
+    WorldOptions options;
+    options.service.secrets = std::make_shared<const SecretBook>(
+        "vault", std::vector<NamedSecret>{{"alice", kAlice}, {"bob", kBob}});
+    return options;
+}
+
+// An initiator's half, written from the protocol's description alone.
+class Prove {
+  public:
+    Prove(World& world, uint8_t port, bool multi = false)
+        : world_(world), client(std::make_unique<RawClient>(world)) {
+        login = World::login(port, kCaps, multi);
+        client->connect(login);
+        EXPECT_TRUE(world.until([&] { return client->established() || client->refused(); }));
+    }
+    void start(const std::string& name, byte nonce = byte{7}) {
+        wire::AuthStart words{.name = name};
+        words.nonce.fill(nonce);
+        start_.resize(sizeof(wss_srp_auth_start));
+        ASSERT_EQ(wire::encode_auth_start(words, start_), start_.size());
+        client->send(start_);
+        ASSERT_TRUE(world_.until([&] { return client->others.size() == 1 || client->closed(); }));
+        if (!client->others.empty()) challenge_ = client->others[0];
+    }
+    Digest proof(const Secret& secret, Prover prover = Prover::kInitiator) {
+        std::array<byte, 56> request;
+        wire::encode_login_request(login, request);
+        wire::AuthTranscript transcript;
+        EXPECT_TRUE(transcript.logins(request, response()));
+        EXPECT_TRUE(transcript.start(start_));
+        EXPECT_TRUE(transcript.challenge(challenge_));
+        return transcript.proof(secret, prover);
+    }
+    void send(const Digest& proof) {
+        std::array<byte, sizeof(wss_srp_auth_proof)> message;
+        wire::encode_auth_proof(proof, message);
+        client->send(message);
+    }
+    wire::AuthResult result() {
+        EXPECT_TRUE(world_.until([&] { return client->others.size() >= 2 || client->closed(); }));
+        wire::AuthResult words;
+        if (client->others.size() < 2) return words;
+        EXPECT_EQ(wire::parse_auth_result(client->others[1], words), wire::ParseError::kNone);
+        return words;
+    }
+    wire::AuthResult run(const std::string& name, const Secret& secret) {
+        start(name);
+        send(proof(secret));
+        return result();
+    }
+    bool ends() {
+        return world_.until([&] { return client->closed(); });
+    }
+    void raw(std::initializer_list<int> head, size_t bytes) {
+        std::vector<byte> message(bytes);
+        size_t at = 0;
+        for (int each : head) message[at++] = byte(each);
+        client->send(message);
+    }
+
+    wire::LoginRequest login;
+    std::vector<byte> start_, challenge_;
+
+  private:
+    // The target's answer as it was on the wire: every field is in what the client kept.
+    std::vector<byte> response() {
+        std::vector<byte> bytes(52);
+        EXPECT_EQ(wire::encode_login_response(client->login(), bytes), 52u);
+        return bytes;
+    }
+    World& world_;
+
+  public:
+    std::unique_ptr<RawClient> client;
+};
+
+class Authentication : public ::testing::Test {
+  protected:
+    void SetUp() override { world.add_volume("v0", "ram:4M", 4 << 20); }
+    // The target serves on, whoever tried what.
+    void TearDown() override {
+        Prove honest(world, 99);
+        EXPECT_TRUE(honest.run("alice", kAlice).granted);
+        EXPECT_EQ(world.read(*honest.client, 0, 0, 8, 0, 4096).response.status, wire::kGood);
+    }
+    World world{guarded()};
+};
+
+TEST_F(Authentication, both_ends_prove_that_they_know_the_secret) {
+    Prove alice(world, 1);
+    auto result = alice.run("alice", kAlice);
+    ASSERT_TRUE(result.granted) << result.text;
+    EXPECT_TRUE(equal_in_constant_time(result.proof, alice.proof(kAlice, Prover::kTarget)));
+    EXPECT_NE(result.proof, alice.proof(kAlice, Prover::kInitiator)) << "one side's proof is not the other's";
+    wire::AuthChallenge challenge;
+    ASSERT_EQ(wire::parse_auth_challenge(alice.challenge_, challenge), wire::ParseError::kNone);
+    EXPECT_EQ(challenge.name, "vault");
+    auto sessions = world.service().sessions().list();
+    ASSERT_EQ(sessions.size(), 1u);
+    EXPECT_EQ(sessions[0].name, "alice");
+    EXPECT_TRUE(sessions[0].authenticated);
+}
+
+TEST_F(Authentication, a_wrong_secret_is_refused_in_words_and_the_connection_ends) {
+    Prove liar(world, 1);
+    auto result = liar.run("alice", kBob);
+    EXPECT_FALSE(result.granted);
+    EXPECT_EQ(result.text, "the target knows no initiator 'alice' with this secret");
+    EXPECT_TRUE(equal_in_constant_time(result.proof, Digest{})) << "a liar gets nothing to guess by";
+    EXPECT_TRUE(liar.ends());
+    EXPECT_EQ(world.service().sessions().count(), 0u);
+    EXPECT_EQ(world.totals().refused_logins, 1u);
+}
+
+TEST_F(Authentication, an_unknown_name_looks_like_a_wrong_secret) {
+    Prove liar(world, 1);
+    auto result = liar.run("nobody", kBob);
+    EXPECT_FALSE(result.granted);
+    EXPECT_EQ(result.text, "the target knows no initiator 'nobody' with this secret");
+}
+
+TEST_F(Authentication, who_wishes_no_authentication_is_refused_at_login) {
+    RawClient client(world);
+    client.connect(World::login(1, WSS_CAP_ALL));
+    ASSERT_TRUE(world.until([&] { return client.refused(); }));
+    EXPECT_EQ(client.reject().text(),
+              "this target serves those only who give a secret (wssctl map --secret-file)");
+    RawClient stock(world);
+    stock.connect(World::login(2, 0));
+    ASSERT_TRUE(world.until([&] { return stock.refused(); }));
+}
+
+TEST_F(Authentication, an_overheard_exchange_repeated_is_refused) {
+    Prove alice(world, 1);
+    alice.start("alice");
+    const Digest overheard = alice.proof(kAlice);
+    alice.send(overheard);
+    ASSERT_TRUE(alice.result().granted);
+    Prove thief(world, 1);
+    thief.login = alice.login;
+    thief.start("alice");  // the same nonce and name as before
+    EXPECT_EQ(thief.start_, alice.start_);
+    EXPECT_NE(thief.challenge_, alice.challenge_) << "the target draws a fresh nonce";
+    thief.send(overheard);
+    EXPECT_FALSE(thief.result().granted);
+    EXPECT_FALSE(alice.client->closed()) << "a thief does not end the session of whom he imitates";
+    EXPECT_EQ(world.read(*alice.client, 0, 0, 1, 0, 512).response.status, wire::kGood);
+}
+
+TEST_F(Authentication, the_targets_own_proof_sent_back_is_refused) {
+    Prove mirror(world, 1);
+    mirror.start("alice");
+    mirror.send(mirror.proof(kAlice, Prover::kTarget));
+    EXPECT_FALSE(mirror.result().granted);
+}
+
+// What somebody between the two could change, one bit of it; the honest initiator proves what it has seen.
+TEST_F(Authentication, any_bit_changed_on_the_way_is_refused) {
+    struct Tampering {
+        const char* what;
+        std::function<void(Prove&)> change;
+    };
+    const Tampering all[] = {
+        {"initiator port", [](Prove& p) { p.login.initiator_port[3] ^= 1; }},
+        {"target port", [](Prove& p) { p.login.target_port[15] ^= 1; }},
+        {"extensions wished", [](Prove& p) { p.login.caps ^= WSS_CAP_KEEPALIVE; }},
+        {"nonce of the initiator", [](Prove& p) { p.start_[9] ^= byte{1}; }},
+        {"name", [](Prove& p) { p.start_[40] ^= byte{1}; }},
+        {"nonce of the target", [](Prove& p) { p.challenge_[8] ^= byte{1}; }},
+        {"name of the target", [](Prove& p) { p.challenge_[40] ^= byte{1}; }},
+    };
+    for (const Tampering& each : all) {
+        Prove victim(world, 1);
+        victim.start("alice");
+        each.change(victim);
+        victim.send(victim.proof(kAlice));
+        EXPECT_FALSE(victim.result().granted) << each.what;
+        EXPECT_TRUE(victim.ends()) << each.what;
+    }
+    for (size_t bit = 0; bit < 256; bit += 37) {
+        Prove victim(world, 1);
+        victim.start("alice");
+        Digest proof = victim.proof(kAlice);
+        proof[bit / 8] ^= byte(1 << bit % 8);
+        victim.send(proof);
+        EXPECT_FALSE(victim.result().granted) << "bit " << bit;
+    }
+}
+
+TEST_F(Authentication, a_command_before_the_proof_ends_the_connection_unheard) {
+    Prove eager(world, 1);
+    std::vector<byte> data(512, byte{1});
+    eager.client->start_immediate(0, cdb_write16(0, 1), data);
+    EXPECT_TRUE(eager.ends());
+    Prove between(world, 2);
+    between.start("alice");
+    between.client->start(0, cdb_read16(0, 1), wire::CommandRequest::Direction::kIn,
+                          {between.client->remote(0, 512)});
+    EXPECT_TRUE(between.ends());
+    EXPECT_EQ(world.totals().commands, 0u);
+    EXPECT_EQ(world.totals().writes, 0u);
+}
+
+TEST_F(Authentication, messages_that_are_none_end_the_connection) {
+    const std::pair<int, size_t> kMessages[] = {{WSS_SRP_AUTH_START, 103},
+                                                {WSS_SRP_AUTH_START, 104},
+                                                {WSS_SRP_AUTH_PROOF, 40},
+                                                {0xff, 16},
+                                                {WSS_SRP_I_LOGOUT, 16}};
+    for (auto [opcode, bytes] : kMessages) {
+        Prove rude(world, 1);
+        rude.raw({opcode}, bytes);
+        EXPECT_TRUE(rude.ends()) << opcode << " of " << bytes;
+    }
+    Prove twice(world, 1);
+    twice.start("alice");
+    twice.client->send(twice.start_);
+    EXPECT_TRUE(twice.ends());
+}
+
+TEST_F(Authentication, further_channels_prove_for_themselves) {
+    Prove first(world, 1);
+    ASSERT_TRUE(first.run("alice", kAlice).granted);
+    Prove second(world, 1, true);
+    ASSERT_TRUE(second.run("alice", kAlice).granted);
+    EXPECT_EQ(world.service().sessions().count(), 1u);
+    EXPECT_EQ(world.service().sessions().list()[0].peers.size(), 2u);
+    Prove intruder(world, 1, true);
+    auto result = intruder.run("bob", kBob);
+    EXPECT_FALSE(result.granted) << "another's session is joined by nobody";
+    EXPECT_EQ(result.text, "the session to join is not this initiator's, or has been replaced");
+}
+
+TEST_F(Authentication, a_session_is_ended_by_a_login_of_its_own_initiator_only) {
+    Prove alice(world, 1);
+    ASSERT_TRUE(alice.run("alice", kAlice).granted);
+    Prove bob(world, 1);  // the same port id
+    auto result = bob.run("bob", kBob);
+    EXPECT_FALSE(result.granted);
+    EXPECT_EQ(result.text, "another initiator is logged in with this port id");
+    EXPECT_FALSE(alice.client->closed());
+    Prove again(world, 1);
+    EXPECT_TRUE(again.run("alice", kAlice).granted);
+    EXPECT_TRUE(alice.ends()) << "fenced";
+    EXPECT_GT(again.client->login().session_epoch, alice.client->login().session_epoch);
+}
+
+TEST_F(Authentication, strangers_are_no_more_than_the_lobby_holds_and_no_longer_than_its_time) {
+    std::vector<std::unique_ptr<Prove>> idle;
+    for (uint32_t i = 0; i < kLobbyMax; ++i) idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
+    Prove late(world, 77);
+    EXPECT_TRUE(late.client->refused());
+    EXPECT_EQ(late.client->reject().text(),
+              "too many initiators are authenticating at this moment; try again");
+    EXPECT_TRUE(idle[0]->ends()) << "whoever says nothing is closed";
+    EXPECT_TRUE(world.until([&] { return idle.back()->client->closed(); }));
+}
+
+TEST_F(Authentication, a_target_that_stops_lets_go_of_strangers) {
+    World other{guarded()};
+    Prove stranger(other, 1);
+    other.stop();
+    EXPECT_TRUE(stranger.ends());
+}
+
+}  // namespace
+}  // namespace wss::block::testing

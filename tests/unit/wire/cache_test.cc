@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "lib/wire/cache.h"
+
+namespace wss::wire {
+namespace {
+
+std::array<std::byte, 512> memory;
+
+Record first_record(size_t length) {
+    Bytes message{memory.data(), length};
+    Record record;
+    EXPECT_EQ(next_record(message, record), ParseError::kNone);
+    EXPECT_TRUE(message.empty());
+    return record;
+}
+
+TEST(CacheMessages, JoinAndWelcomeComeBackAsTheyWere) {
+    const CacheJoin join{.engine = 7, .memory = 1ull << 33, .incarnation = 3, .storage = 9};
+    CacheJoin joined;
+    ASSERT_EQ(parse_cache_join({memory.data(), encode_cache_join(join, memory)}, joined), ParseError::kNone);
+    EXPECT_EQ(joined, join);
+    const CacheWelcome welcome{
+        .storage = 9, .incarnation = 4, .line_bytes = 65536, .operations = 1024, .keep = true};
+    CacheWelcome welcomed;
+    ASSERT_EQ(parse_cache_welcome({memory.data(), encode_cache_welcome(welcome, memory)}, welcomed),
+              ParseError::kNone);
+    EXPECT_EQ(welcomed, welcome);
+}
+
+TEST(CacheMessages, WhatCannotBeIsRefused) {
+    CacheWelcome welcome{.storage = 1, .incarnation = 1, .line_bytes = 65537, .operations = 8}, out;
+    EXPECT_NE(parse_cache_welcome({memory.data(), encode_cache_welcome(welcome, memory)}, out),
+              ParseError::kNone);
+    welcome = {.storage = 1, .incarnation = 1, .line_bytes = 65536, .operations = kCacheOperationsMax + 1};
+    EXPECT_NE(parse_cache_welcome({memory.data(), encode_cache_welcome(welcome, memory)}, out),
+              ParseError::kNone);
+    CacheJoin nobody, joined;
+    EXPECT_NE(parse_cache_join({memory.data(), encode_cache_join(nobody, memory)}, joined),
+              ParseError::kNone);
+    // A client's login is no join, and the other way round.
+    CacheLogin login{.handle = 5}, logged_in;
+    EXPECT_NE(parse_cache_join({memory.data(), encode_cache_login(login, memory)}, joined),
+              ParseError::kNone);
+    EXPECT_EQ(parse_cache_login({memory.data(), encode_cache_login(login, memory)}, logged_in),
+              ParseError::kNone);
+}
+
+TEST(CacheMessages, MovesComeBackAsTheyWere) {
+    rc::check([] {
+        CacheMove move;
+        move.to_peer = *rc::gen::arbitrary<bool>();
+        move.immediate = move.to_peer && *rc::gen::arbitrary<bool>();
+        move.has_header = !move.to_peer && *rc::gen::arbitrary<bool>();
+        move.atomic = !move.to_peer && *rc::gen::arbitrary<bool>();
+        move.handle = *rc::gen::arbitrary<uint64_t>();
+        move.slot = *rc::gen::arbitrary<uint32_t>();
+        move.offset = *rc::gen::arbitrary<uint32_t>();
+        move.length = *rc::gen::inRange<uint32_t>(1, 1 << 20);
+        move.immediate_value = *rc::gen::arbitrary<uint32_t>();
+        move.remote = {*rc::gen::inRange<uint64_t>(0, UINT64_MAX - (1 << 21)),
+                       *rc::gen::arbitrary<uint32_t>(), move.length};
+        if (move.has_header) move.header.fill(std::byte{0x5a});
+        Record record = first_record(put_move(77, move, memory));
+        CacheMove out;
+        RC_ASSERT(parse_move(record, out) == ParseError::kNone);
+        RC_ASSERT(record.id == 77u);
+        RC_ASSERT(out.handle == move.handle && out.slot == move.slot && out.offset == move.offset);
+        RC_ASSERT(out.remote == move.remote && out.immediate_value == move.immediate_value);
+        RC_ASSERT(out.to_peer == move.to_peer && out.immediate == move.immediate);
+        RC_ASSERT(out.atomic == move.atomic && out.has_header == move.has_header);
+        RC_ASSERT(!move.has_header || out.header == move.header);
+    });
+}
+
+TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
+    rc::check([](const std::vector<uint8_t>& bytes) {
+        Bytes message{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
+        size_t before = message.size() + 1;
+        Record record;
+        while (!message.empty() && message.size() < before) {
+            before = message.size();
+            if (next_record(message, record) != ParseError::kNone) break;
+            CacheMove move;
+            CacheHeader header;
+            CacheLogin login;
+            uint32_t slot;
+            uint64_t handle;
+            std::string text;
+            (void)parse_move(record, move);
+            (void)parse_header(record, header);
+            (void)parse_grant(record, login);
+            (void)parse_slot(record, slot);
+            (void)parse_handle(record, handle);
+            (void)parse_text(record, text);
+        }
+        CacheEngineNotice notice;
+        DoAgain again;
+        CacheJoin join;
+        (void)parse_cache_engine({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, notice);
+        (void)parse_do_again({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, again);
+        (void)parse_cache_join({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, join);
+    });
+}
+
+TEST(CacheMessages, ARecordLongerThanItsMessageIsRefused) {
+    const size_t length = put_handle(RecordType::kRevoke, 3, memory);
+    for (size_t cut = 1; cut < length; ++cut) {
+        Bytes message{memory.data(), cut};
+        Record record;
+        EXPECT_NE(next_record(message, record), ParseError::kNone) << cut;
+    }
+}
+
+TEST(CacheMessages, NoticesAndWordsToDoAgainComeBackAsTheyWere) {
+    CacheEngineNotice notice{.added = true, .index = 63, .handle = 0x1122334455667788};
+    notice.token.fill(std::byte{9});
+    ASSERT_TRUE(notice.set_uri("rdma://10.0.0.7:5557"));
+    ASSERT_FALSE(CacheEngineNotice{}.set_uri(std::string(WSS_CACHE_URI_MAX, 'x')));
+    CacheEngineNotice out;
+    ASSERT_EQ(parse_cache_engine({memory.data(), encode_cache_engine(notice, memory)}, out),
+              ParseError::kNone);
+    EXPECT_EQ(out.uri_text(), "rdma://10.0.0.7:5557");
+    EXPECT_TRUE(out.added && out.index == 63 && out.handle == notice.handle && out.token == notice.token);
+    notice.index = 64;
+    EXPECT_NE(parse_cache_engine({memory.data(), encode_cache_engine(notice, memory)}, out),
+              ParseError::kNone);
+    DoAgain again;
+    ASSERT_EQ(parse_do_again({memory.data(), encode_do_again({.tag = 5, .engine = 64}, memory)}, again),
+              ParseError::kNone);
+    EXPECT_TRUE(again.tag == 5 && again.engine == 64);
+}
+
+TEST(CacheMessages, TokensAreEqualOnlyWhenEveryByteIs) {
+    CacheToken a{}, b{};
+    EXPECT_TRUE(same_token(a, b));
+    for (size_t i = 0; i < a.size(); ++i) {
+        b = a;
+        b[i] = std::byte{1};
+        EXPECT_FALSE(same_token(a, b)) << i;
+    }
+}
+
+}  // namespace
+}  // namespace wss::wire

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every sub-command of kvctl shares: the global options, the connection, the exit status, and how keys,
+// values and answers are printed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/kv/client.h"
+
+namespace wss::kvctl {
+
+using Json = nlohmann::ordered_json;
+
+// Documented in --help.
+enum Exit : int {
+    kDone = 0,
+    kFailed = 1,        // the store refused, or something went wrong
+    kUsage = 2,         // wrong command line
+    kNotReachable = 3,  // a target did not answer
+    kNotFound = 4,      // a key that was asked for is not there
+    kCondition = 5,     // the condition of a put does not hold
+    kViolation = 6,     // --verify found that isolation was broken
+};
+
+struct Context {
+    kv::Options options;
+    uint32_t timeout_seconds = 10;
+    bool json = false, raw = false;
+    bool shell = false;  // commands come from the shell: no second shell in it
+    int exit = kDone;
+    std::unique_ptr<kv::Client> connection;  // made when first needed
+
+    // The client, or nullptr after having said why there is none.
+    kv::Client* client();
+    // Runs the request; false after having said what went wrong.
+    bool run(kv::Request& request);
+    // Prints `status` and remembers the exit status that goes with it.
+    void fail(const Status& status);
+    void fail_with(int status, const std::string& text);
+    void print(const Json& answer) const;
+};
+
+// As it is in --raw; else bytes that are not printable are escaped, so that they do no harm to a terminal.
+std::string shown(const Context& context, std::string_view bytes);
+// {"value": text}, or {"value_base64": …} where the bytes are no UTF-8.
+void put_bytes(Json& object, const std::string& name, std::string_view bytes);
+Result<std::string> get_bytes(const Json& object, const std::string& name);
+// {"key", "found", "timestamp", "value"}
+Json to_json(const kv::GetAll::Item& item);
+
+std::string base64(std::string_view bytes);
+Result<std::string> from_base64(std::string_view text);
+
+// All of standard input or of a file ("-" is standard input), at most `limit` bytes.
+Result<std::string> read_input(const std::string& path, size_t limit);
+
+// Parses and runs one command line (without the program's name).
+void execute(Context& context, std::vector<std::string> words);
+// The names of the commands, for completion.
+std::vector<std::string> command_names();
+
+// One per sub-command, each in the file of its name.
+void add_get(CLI::App& app, Context& context);
+void add_put(CLI::App& app, Context& context);
+void add_del(CLI::App& app, Context& context);
+void add_get_all(CLI::App& app, Context& context);
+void add_put_all(CLI::App& app, Context& context);
+void add_txn(CLI::App& app, Context& context);
+void add_scan(CLI::App& app, Context& context);
+void add_info(CLI::App& app, Context& context);
+void add_watch_stats(CLI::App& app, Context& context);
+void add_explain(CLI::App& app, Context& context);
+void add_snapshot(CLI::App& app, Context& context);
+void add_import(CLI::App& app, Context& context);
+void add_export(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
+void add_check(CLI::App& app, Context& context);
+void add_shell(CLI::App& app, Context& context);
+
+}  // namespace wss::kvctl

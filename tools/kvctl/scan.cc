@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// kvctl scan: keys by prefix. kvctl export and import: all of them, as JSON lines that txn's "put"
+// understands, one key a line.
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <iostream>
+
+#include "tools/kvctl/context.h"
+
+namespace wss::kvctl {
+
+namespace {
+
+constexpr uint32_t kPageKeys = 256;
+constexpr uint32_t kImportKeysMax = kv::kItemsMax;
+
+struct ScanArguments {
+    std::string prefix, cursor, file = "-";
+    uint64_t limit = 0;
+    bool values = false;
+};
+
+// Calls `visit` for each row until it says no; false when something went wrong (and was said).
+bool for_each_row(Context& context, kv::Scan& request,
+                  const std::function<bool(const kv::Scan::Row&)>& visit) {
+    do {
+        if (!context.run(request)) return false;
+        for (const kv::Scan::Row& row : request.rows)
+            if (!visit(row)) return true;
+    } while (!request.cursor.empty());
+    return true;
+}
+
+Json row_json(const kv::Scan::Row& row, bool values) {
+    Json json;
+    put_bytes(json, "key", row.key);
+    json["timestamp"] = row.timestamp.value;
+    if (values) put_bytes(json, "value", row.value);
+    return json;
+}
+
+void scan(Context& context, const ScanArguments& arguments) {
+    kv::Scan request;
+    request.prefix = arguments.prefix;
+    request.with_values = arguments.values;
+    uint64_t left = arguments.limit == 0 ? UINT64_MAX : arguments.limit;
+    request.limit = static_cast<uint32_t>(std::min<uint64_t>(left, kPageKeys));
+    for_each_row(context, request, [&](const kv::Scan::Row& row) {
+        if (context.json)
+            context.print(row_json(row, arguments.values));
+        else
+            std::printf("%s\n",
+                        (shown(context, row.key) + (arguments.values ? "\t" + shown(context, row.value) : ""))
+                            .c_str());
+        return --left > 0;
+    });
+}
+
+void export_rows(Context& context, const ScanArguments& arguments) {
+    std::FILE* file = arguments.file == "-" ? stdout : std::fopen(arguments.file.c_str(), "we");
+    if (file == nullptr) return context.fail(Status::from_errno(errno, arguments.file));
+    kv::Scan request;
+    request.prefix = arguments.prefix;
+    request.with_values = true;
+    request.limit = kPageKeys;
+    uint64_t rows = 0;
+    bool done = for_each_row(context, request, [&](const kv::Scan::Row& row) {
+        ++rows;
+        return std::fprintf(file, "%s\n", row_json(row, true).dump().c_str()) > 0;
+    });
+    bool written = std::fflush(file) == 0 && std::ferror(file) == 0;
+    if (file != stdout) written = std::fclose(file) == 0 && written;
+    if (!written) return context.fail(Status::from_errno(errno, arguments.file));
+    if (done) std::fprintf(stderr, "kvctl: %llu keys exported\n", static_cast<unsigned long long>(rows));
+}
+
+// One row of an export; false at what is none.
+Result<kv::PutAll::Item> parse_row(const std::string& line) {
+    Json row = Json::parse(line, nullptr, false);
+    if (!row.is_object()) return Status(Code::kInvalid, "this is no JSON object");
+    auto key = get_bytes(row, "key"), value = get_bytes(row, "value");
+    if (!key) return key.status();
+    if (!value) return value.status();
+    return kv::PutAll::Item{*key, *value, false};
+}
+
+bool flush(Context& context, kv::PutAll& request, uint64_t& written) {
+    if (request.items.empty()) return true;
+    if (!context.run(request)) return false;
+    written += request.items.size();
+    request.items.clear();
+    return true;
+}
+
+void import_rows(Context& context, const std::string& path, uint32_t keys) {
+    std::ifstream opened;
+    if (path != "-") opened.open(path);
+    std::istream& input = path == "-" ? std::cin : opened;
+    if (!input) return context.fail(Status::from_errno(errno, path));
+    kv::PutAll request;
+    std::string line;
+    uint64_t written = 0;
+    for (uint64_t number = 1; std::getline(input, line); ++number) {
+        if (line.empty()) continue;
+        auto item = parse_row(line);
+        if (!item)
+            return context.fail_with(kFailed, fmt::format("{}:{}: {} ({} keys before it were written)", path,
+                                                          number, item.status().to_string(), written));
+        request.items.push_back(std::move(*item));
+        if (request.items.size() >= keys && !flush(context, request, written)) return;
+    }
+    if (flush(context, request, written))
+        std::fprintf(stderr, "kvctl: %llu keys imported\n", static_cast<unsigned long long>(written));
+}
+
+}  // namespace
+
+void add_scan(CLI::App& app, Context& context) {
+    auto arguments = std::make_shared<ScanArguments>();
+    CLI::App* command = app.add_subcommand(
+        "scan", "List keys by prefix, partition by partition (pages are not one transaction)");
+    command->add_option("prefix", arguments->prefix);
+    command->add_option("--limit", arguments->limit, "At most so many keys; 0: all");
+    command->add_flag("--values", arguments->values, "With their values");
+    command->callback([&context, arguments] { scan(context, *arguments); });
+}
+
+void add_export(CLI::App& app, Context& context) {
+    auto arguments = std::make_shared<ScanArguments>();
+    CLI::App* command = app.add_subcommand(
+        "export", "Write all keys as JSON lines (for a state that is one transaction see snapshot)");
+    command->add_option("file", arguments->file, "'-' is standard output")->capture_default_str();
+    command->add_option("--prefix", arguments->prefix, "Only keys that begin so");
+    command->callback([&context, arguments] { export_rows(context, *arguments); });
+}
+
+void add_import(CLI::App& app, Context& context) {
+    auto file = std::make_shared<std::string>("-");
+    auto keys = std::make_shared<uint32_t>(64);
+    CLI::App* command = app.add_subcommand("import", "Write the keys of an export");
+    command->add_option("file", *file, "'-' is standard input")->capture_default_str();
+    command->add_option("--keys", *keys, "Keys of one transaction")
+        ->capture_default_str()
+        ->check(CLI::Range(1u, kImportKeysMax));
+    command->callback([&context, file, keys] { import_rows(context, *file, *keys); });
+}
+
+}  // namespace wss::kvctl

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl secret, wssctl auth show|reload
+#include <cstdio>
+
+#include "lib/base/secrets.h"
+#include "tools/wssctl/client.h"
+
+namespace wss::wssctl {
+
+// Standard output is the only place where it appears, so that a shell can send it to a file.
+static void make_secret(Context& context, const std::string& name) {
+    if (Status checked = check_initiator_name(name); !checked) {
+        context.fail(checked);
+        context.exit = kUsage;
+        return;
+    }
+    std::printf("%s\n", make_secret_line(name).c_str());
+}
+
+void add_secret(CLI::App& app, Context& context) {
+    static std::string name;
+    CLI::App* command = app.add_subcommand(
+        "secret", "Print a fresh NAME:SECRET line: (umask 077; wssctl secret host1 > host1.secret)");
+    command->add_option("NAME", name, "the initiator's: 1 to 63 of A-Z a-z 0-9 . _ -")->required();
+    command->footer(
+        "The same line goes into the file of the target (--secrets) and into the initiator's own.");
+    command->callback([&context] { make_secret(context, name); });
+}
+
+static void ask_and_print(Context& context, const std::string& method) {
+    auto answer = ask(context, method);
+    if (!answer) return context.fail(answer.status());
+    if (context.json) return context.print(*answer);
+    const std::string state = answer->value("authentication", "?");
+    std::printf("authentication: %s%s\n", state.c_str(),
+                state == "off" ? "; WHOEVER REACHES THE TARGET MAY USE IT" : "");
+    if (answer->contains("initiators"))
+        std::printf("initiators known: %u\n", answer->value("initiators", 0u));
+}
+
+void add_auth(CLI::App& app, Context& context) {
+    CLI::App* auth = app.add_subcommand("auth", "Authentication of initiators: show, reload");
+    auth->require_subcommand(1);
+    auth->add_subcommand("show", "Whether initiators must prove who they are")->callback([&context] {
+        ask_and_print(context, "auth.show");
+    });
+    auth->add_subcommand("reload", "Have the target read its file of secrets again")->callback([&context] {
+        ask_and_print(context, "auth.reload");
+    });
+}
+
+}  // namespace wss::wssctl

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl cache status | policy | drain | remove | forget | add
+#include <cstdio>
+
+#include "lib/base/size.h"
+#include "tools/wssctl/client.h"
+#include "tools/wssctl/table.h"
+
+namespace wss::wssctl {
+
+namespace {
+
+struct Arguments {
+    std::string volume, policy, engine;
+    bool unsafe = false;
+};
+
+uint64_t number(const Json& json, const char* key) {
+    auto found = json.find(key);
+    return found != json.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+std::string text(const Json& json, const char* key) {
+    auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : "?";
+}
+
+std::string percent(uint64_t part, uint64_t whole) {
+    return whole == 0
+               ? "-"
+               : fmt::format("{:.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+void print_engines(const Json& status) {
+    Table table(
+        {"ENGINE", "IDENTITY", "STATE", "LINES", "USED", "DIRTY", "CLIENTS", "TO CLIENTS", "ADDRESS"});
+    for (const Json& engine : status.value("engines", Json::array())) {
+        const Json addresses = engine.value("addresses", Json::array());
+        const uint64_t lines = number(engine, "lines");
+        table.add({std::to_string(number(engine, "index")), text(engine, "identity"), text(engine, "state"),
+                   std::to_string(lines), percent(number(engine, "used_lines"), lines),
+                   std::to_string(number(engine, "dirty_lines")), std::to_string(number(engine, "clients")),
+                   readable_size(number(engine, "bytes_to_clients")),
+                   addresses.empty() || !addresses[0].is_string() ? "-" : addresses[0].get<std::string>()});
+    }
+    table.empty() ? void(std::printf("no cache engines\n")) : table.print();
+}
+
+void print_volumes(const Json& status) {
+    Table table({"VOLUME", "POLICY", "READS", "HITS", "OUT OF BAND", "FROM STORAGE", "DIRTY", "ERROR"});
+    for (const Json& volume : status.value("volumes", Json::array())) {
+        const Json counters = volume.value("counters", Json::object());
+        const bool unsafe = volume.value("unsafe", false);
+        table.add({text(volume, "name"), text(volume, "policy") + (unsafe ? " (unsafe)" : ""),
+                   std::to_string(number(counters, "reads")),
+                   percent(number(counters, "read_hits"), number(counters, "reads")),
+                   readable_size(number(counters, "out_of_band_read_bytes") +
+                                 number(counters, "out_of_band_write_bytes")),
+                   readable_size(number(counters, "storage_read_bytes")),
+                   std::to_string(number(volume, "dirty_lines")), text(volume, "error")});
+    }
+    if (!table.empty()) table.print();
+}
+
+void print_engine_process(const Json& status) {
+    Table table({"STORAGE", "UP", "LINES", "USED", "CLIENTS", "ERROR"});
+    for (const Json& storage : status.value("storages", Json::array()))
+        table.add({text(storage, "address"), storage.value("up", false) ? "yes" : "no",
+                   std::to_string(number(storage, "lines")),
+                   percent(number(storage, "used_lines"), number(storage, "lines")),
+                   std::to_string(number(storage, "clients")), text(storage, "error")});
+    table.print();
+}
+
+void status(Context& context) {
+    auto answer = ask(context, "cache.status");
+    const bool is_engine = !answer && answer.status().code() != Code::kUnavailable;
+    // The socket of a wss-cache has another method.
+    if (is_engine) {
+        auto engine = ask(context, "engine.status");
+        if (engine) return context.json ? context.print(*engine) : print_engine_process(*engine);
+    }
+    if (!answer) return context.fail(answer.status());
+    if (context.json) return context.print(*answer);
+    if (answer->value("recovering", false))
+        std::printf(
+            "recovering: waiting for %llu cache engines that hold dirty lines (wssctl cache forget gives "
+            "them up)\n",
+            static_cast<unsigned long long>(number(*answer, "awaited")));
+    print_engines(*answer);
+    print_volumes(*answer);
+}
+
+void simple(Context& context, const char* method, const Json& params) {
+    auto answer = ask(context, method, params);
+    if (!answer) return context.fail(answer.status());
+    if (context.json) context.print(*answer);
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, Context& context) {
+    static Arguments arguments;
+    CLI::App* cache =
+        app.add_subcommand("cache", "The cache of the target: status, policy, drain, remove, add, forget");
+    cache->require_subcommand(1);
+    cache
+        ->add_subcommand("status",
+                         "Engines and volumes (of a wss-cache, by its --control: its storage engines)")
+        ->callback([&context] { status(context); });
+    CLI::App* policy =
+        cache->add_subcommand("policy", "How a volume is cached, from now on; what is dirty goes home first");
+    policy->add_option("volume", arguments.volume, "Name of the volume")->required();
+    policy->add_option("policy", arguments.policy, "write-through, write-back, write-around or none")
+        ->required();
+    policy->add_flag("--unsafe", arguments.unsafe,
+                     "write-back with one engine: its loss loses acknowledged writes");
+    policy->callback([&context] {
+        simple(context, "cache.policy",
+               {{"volume", arguments.volume}, {"policy", arguments.policy}, {"unsafe", arguments.unsafe}});
+    });
+    CLI::App* drain =
+        cache->add_subcommand("drain", "Brings dirty lines home and returns when they are in storage");
+    drain->add_option("volume", arguments.volume, "Name of the volume; all without it");
+    drain->callback([&context] {
+        simple(context, "cache.drain",
+               arguments.volume.empty() ? Json::object() : Json{{"volume", arguments.volume}});
+    });
+    CLI::App* remove = cache->add_subcommand("remove", "Brings an engine's dirty lines home and lets it go");
+    remove->add_option("engine", arguments.engine, "Its number in `wssctl cache status`")->required();
+    remove->callback([&context] { simple(context, "cache.remove", {{"engine", arguments.engine}}); });
+    CLI::App* add = cache->add_subcommand(
+        "add", "Has a wss-cache (by its --control) join again the storage engines that let it go");
+    add->callback([&context] { simple(context, "engine.join", Json::object()); });
+    cache
+        ->add_subcommand("forget",
+                         "After a restart: gives up engines that hold dirty lines and do not come back")
+        ->callback([&context] { simple(context, "cache.forget", Json::object()); });
+}
+
+}  // namespace wss::wssctl
