@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,7 +23,7 @@ def run_steps(demo: Demo, total: int, done: int) -> bool:
         print(f"[{number:2}/{total}] {title} …", end="", flush=True)
         try:
             told = step(demo)
-        except (LabError, RuntimeError, KeyError, ValueError) as error:
+        except (LabError, RuntimeError, KeyError, ValueError, AssertionError) as error:
             print(f" FAILED after {time.monotonic() - started:.1f} s\n{error}", flush=True)
             if demo.target is not None:
                 print(f"wss-target said:\n{demo.target.stderr[-2000:]}")
@@ -77,6 +78,7 @@ def main() -> int:
     parser.add_argument("--host", action="store_true", help="on this machine, which has RDMA and loads modules")
     options = parser.parse_args()
     build = options.build.resolve()
+    os.environ["WSS_BUILD"] = str(build)
     module = build / "kernel/wss.ko"
     try:
         return on_host(build, module, build / "demo") if options.host else in_vm(build, module)

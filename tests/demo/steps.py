@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable
 
+from tests.demo import kv_steps
 from tests.lab.guest import Guest, Process
 
 PORT = 5555
@@ -167,4 +168,6 @@ STEPS: list[tuple[str, Callable[[Demo], str]]] = [
     ("count the RDMAs of the target", count_rdma),
     ("unload wss.ko", unload),
     ("stop wss-target", stop_target),
+    *kv_steps.steps(operations=300),
+    ("the same natively, over shm", lambda demo: kv_steps.natively()),
 ]

@@ -17,6 +17,7 @@ import pytest
 
 from tests.lab.errors import LabError
 from tests.lab.lab import Lab
+from tests.lab.leaks import check_leaks
 from tests.lab.vm import Shape, Vm
 
 SHARED_SHAPE = Shape(cpus=2, memory_mib=2048, nvme_sizes=(2 << 30,))
@@ -52,6 +53,15 @@ class SharedLab:
             self.discard()
             raise
 
+    def finish(self) -> None:
+        """After the last test: what the kernel can tell only when all is at rest."""
+        try:
+            for vm in self._lab.vms if self._lab else ():
+                if vm.running:
+                    check_leaks(vm)
+        finally:
+            self.discard()
+
     def discard(self) -> None:
         if self._lab:
             self._lab.close()
@@ -74,14 +84,14 @@ def lab_say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def shared_single(lab_say: Callable[[str], None]) -> Iterator[SharedLab]:
     shared = SharedLab(1, SHARED_SHAPE, lab_say)
     yield shared
-    shared.discard()
+    shared.finish()
 
 
 @pytest.fixture(scope="module")  # two machines are too many to keep for tests that do not want them
 def shared_pair(lab_say: Callable[[str], None]) -> Iterator[SharedLab]:
     shared = SharedLab(2, PAIR_SHAPE, lab_say)
     yield shared
-    shared.discard()
+    shared.finish()
 
 
 @pytest.fixture
@@ -115,6 +125,8 @@ def make_lab(request: pytest.FixtureRequest, lab_say: Callable[[str], None]) -> 
     try:
         yield make
         for lab in mine:
+            for running in filter(lambda one: one.running, lab.vms):
+                check_leaks(running)
             lab.check_klog()
     finally:
         for lab in mine:

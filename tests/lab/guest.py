@@ -21,6 +21,7 @@ from tests.lab.channel import Sink
 from tests.lab.errors import CommandFailed, GuestDied, GuestTimeout, KernelComplaint, LabError, tail
 from tests.lab.inside import frames
 from tests.lab.klog import KernelLog
+from tests.lab.slowness import stretched
 
 DEFAULT_TIMEOUT = 60.0
 KILL_GRACE = 10.0  # from SIGKILL to the end of the process; longer means that it hangs in the kernel
@@ -194,7 +195,7 @@ class Process(Sink):
     def _wait_until(self, condition: Callable[[], bool], timeout: float, dead_is_error: bool = True) -> bool:
         """Wait for the condition; False at the limit. A dead machine ends the wait, by default as an error."""
         with self._changed:
-            held = self._changed.wait_for(lambda: condition() or self._died, timeout)
+            held = self._changed.wait_for(lambda: condition() or self._died, stretched(timeout))
             if self._died and not condition() and dead_is_error:
                 raise GuestDied(f"`{self.name}`: the machine died while it ran; its console ends:\n{self.last_words()}")
             return held and condition()
@@ -293,7 +294,7 @@ class Guest:
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT, pause: float = 0.1) -> None:
     """Poll for something that no event announces; an error names it when it does not come."""
-    limit = time.monotonic() + timeout
+    limit = time.monotonic() + stretched(timeout)
     while not condition():
         if time.monotonic() > limit:
             raise LabError(f"{what}: not so within {timeout:.0f} s")

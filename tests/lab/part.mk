@@ -4,7 +4,7 @@ LAB_ENV = BUILD=$(abspath $(BUILD)) MODE=$(MODE)
 PYTEST = $(LAB_ENV) timeout $(SYSTEM_LIMIT) /usr/bin/python3 -B -m pytest -p no:cacheprovider
 SYSTEM_LIMIT ?= 1440
 
-.PHONY: lab lab-probe lab-clean check-system
+.PHONY: lab lab-probe lab-clean check-system check-debug
 lab: ## an interactive shell in a VM with the tree's binaries on PATH (VM='--nvme 1G --vms 2')
 	@$(LAB_ENV) tests/lab/lab shell $(VM)
 
@@ -16,3 +16,6 @@ lab-clean: ## remove logs, disks and caches of lab runs that are over
 
 check-system: ## run the system tests in the lab (FILTER=pattern, as of pytest -k)
 	@$(PYTEST) tests/system -x -q $(if $(FILTER),-k '$(FILTER)')
+
+check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kmemleak, over rxe and siw (RDMA=siw TESTS=…)
+	@tests/lab/kernels/check-debug $(BUILD)

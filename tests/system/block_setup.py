@@ -22,13 +22,15 @@ RUN = "/run/wss-test"  # of the machine's own, for control sockets, state and ba
 class Target:
     """A running wss-target. It can be killed and started again with the same arguments."""
 
-    def __init__(self, guest: Guest, volumes: dict[str, str], more: str = "", port: int = PORT) -> None:
+    def __init__(self, guest: Guest, volumes: dict[str, str], more: str = "", port: int = PORT,
+                 state: str = "") -> None:
         self.guest = guest
         self.port = port
         self.control = f"{RUN}/control-{port}.sock"
+        self.state = state or f"{RUN}/state-{port}.json"
         words = " ".join(f"--volume {name}={backend}" for name, backend in volumes.items())
         self._command = (f"mkdir -p {RUN} && exec wss-target --listen rdma://$LAB_ADDRESS:{port} --control {self.control} "
-                         f"--state {RUN}/state-{port}.json {words} {more}")
+                         f"--state {self.state} {words} {more}")
         self._process: Process | None = None
 
     @property
@@ -69,7 +71,7 @@ class Target:
             self.stop()
         self.process.kill()
         if self.guest_is_alive():
-            self.guest.run(["rm", "-rf", f"{RUN}/state-{self.port}.json", self.control])
+            self.guest.run(["rm", "-rf", self.state, self.control])
 
     def guest_is_alive(self) -> bool:
         return getattr(self.guest, "running", True)

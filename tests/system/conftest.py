@@ -1,9 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System tests use the lab's fixtures (tests/lab/fixtures.py)."""
+"""System tests use the lab's fixtures (tests/lab/fixtures.py).
 
+`make check` has minutes for them all: files in LONG run in `make check-all` (WSS_THOROUGH=1), or when they are asked for by
+name (`make check-system FILTER=…`).
+"""
+
+import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.lab.fixtures import *  # noqa: E402,F401,F403  (pytest finds fixtures by name in this module)
+
+LONG = {
+    "test_block_crash.py",
+    "test_busy_device_requeues.py",
+    "test_cache.py",
+    "test_connect_and_disconnect_under_load.py",
+    "test_device_removed_under_load.py",
+    "test_every_mode_moves_the_same_data.py",
+    "test_fewer_queues_at_first.py",
+    "test_file_systems.py",
+    "test_hung_target_steps.py",
+    "test_interop.py",
+    "test_lab.py",
+    "test_lab_command.py",
+    "test_mounted_disk_loses_its_volume.py",
+    "test_polled_io.py",
+    "test_processors_come_and_go.py",
+    "test_repeated_map_and_unmap.py",
+    "test_schedulers.py",
+    "test_stuck_storage_is_reset.py",
+    "test_volumes_come_and_go_under_load.py",
+    "test_waking_up.py",
+}
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("WSS_THOROUGH") or config.option.keyword or any(".py" in word for word in config.args):
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.path.name in LONG])
+    items[:] = [item for item in items if item.path.name not in LONG]

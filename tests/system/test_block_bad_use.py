@@ -50,7 +50,7 @@ def test_a_wrong_address_or_option_is_named(vm: Vm) -> None:
     with loaded(vm):
         for words, said in MAPS:
             refused(vm, f"wssctl map {words}", said)
-        assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "unmap"], "no session is left"
+        assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "pending", "unmap"], "no session is left"
 
 
 def test_insmod_fails_with_the_reason_in_the_kernel_log(vm: Vm) -> None:

@@ -4,6 +4,7 @@ the driver can always be taken away."""
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -14,24 +15,25 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Driver, FioEnd, Stopwatch, Target, fio_command, fio_end, loaded, run_fio
 
 EIO = 5
+THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")
 FAIL_TMO = 2
 # Beyond fast_io_fail_tmo: noticing (a keep-alive, or RDMA's retries), the request's way, and a loaded machine.
 NOTICE = 25
 PATIENT = "fast_io_fail_tmo=120"
 HASTY = f"fast_io_fail_tmo={FAIL_TMO} reconnect_delay=1"
 VERIFY = ("--rw=randwrite --verify=crc32c --verify_fatal=1 --iodepth=16 --bssplit=4k/40:16k/30:64k/20:256k/10 --size=48m "
-          "--verify_backlog=256 --time_based --runtime={}")
+          "--verify_backlog=32 --time_based --runtime={}")
 
 
 def image(name: str) -> dict[str, str]:
     return {"v": f"aio:{RUN}/{name}.img,size=48M,create"}
 
 
-def start_verifying(vm: Vm, driver: Driver, device: str, seconds: int) -> Process:
+def start_verifying(vm: Vm, driver: Driver, device: str, seconds: int, requests: int = 200) -> Process:
     """fio that writes and verifies, well under way."""
     before = driver.counters()["requests"]
     load = vm.start(fio_command(device, VERIFY.format(seconds)))
-    wait_until(lambda: driver.counters()["requests"] > before + 200 or not load.running, "fio is under way", 60)
+    wait_until(lambda: driver.counters()["requests"] > before + requests or not load.running, "fio is under way", 60)
     assert load.running, load.stdout + load.stderr
     return load
 
@@ -89,7 +91,7 @@ def test_unmap_and_rmmod_work_when_the_target_is_gone(vm: Vm, clean) -> None:
         assert busy.status == 1 and "is in use" in busy.stderr, busy
         driver.unmap(device, force=True)
         assert end_of(load, 30).error != 0
-        assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "unmap"]
+        assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "pending", "unmap"]
 
         target.start()
         device = driver.map(target, "v", PATIENT)
@@ -171,18 +173,31 @@ def test_io_fails_in_time_when_the_targets_machine_loses_power(pair: Lab) -> Non
             assert_usable(client, driver, device)
 
 
-def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab) -> None:
+@pytest.mark.parametrize("seconds", [1, 5, 30] if THOROUGH else [5])
+def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab, seconds: int) -> None:
     client, server = pair.vms
     with loaded(client) as driver, Target(server, image("link")) as target:
         device = driver.map(target, "v", PATIENT)
-        load = start_verifying(client, driver, device, 15)
+        load = start_verifying(client, driver, device, 25 + seconds, requests=40)
         before = driver.counters()["requests"]
         pair.cut_link(server)
-        # Three seconds of the machine's clock, in which nothing gets through.
-        client.run(["sleep", "3"])
+        # Of the machine's clock; nothing gets through.
+        client.run(["sleep", str(seconds)])
         pair.restore_link(server)
         wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests go on", 90)
         assert_verified(end_of(load, 120))
         assert driver.counters()["errors"] == 0
         driver.assert_nothing_leaks()
         server.run(f"rm -f {RUN}/*.img", check=False)
+
+
+def test_a_machine_goes_down_although_its_target_is_gone(make_lab) -> None:
+    vm = make_lab().vms[0]
+    Driver(vm).load()
+    target = Target(vm, image("down")).start()
+    device = Driver(vm).map(target, "v", "fast_io_fail_tmo=off dev_loss_tmo=off")
+    load = start_verifying(vm, Driver(vm), device, 600)
+    target.process.kill()
+    Driver(vm).wait_for_state("recovering", NOTICE)
+    assert load.running, "its requests wait for ever, if nobody ends them"
+    vm.power_off(60)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # First command in a machine: its name, its network card on the private segment, soft RDMA on it.
-# Arguments: name, address, MTU, "rdma" or "none", number of NVMe disks.
+# Arguments: name, address, MTU, kind of soft RDMA device (rxe, siw, none), number of NVMe disks.
 set -eu
 name=$1 address=$2 mtu=$3 rdma=$4 disks=$5
 
@@ -11,9 +11,9 @@ ip link set lo up
 ip link set eth0 mtu "$mtu" up
 ip address add "$address/24" dev eth0
 mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true # not in every kernel
-if [ "$rdma" = rdma ]; then
-    modprobe -a rdma_rxe rdma_ucm
-    rdma link add rxe0 type rxe netdev eth0
+if [ "$rdma" != none ]; then
+    modprobe -a "$([ "$rdma" = siw ] && echo siw || echo "rdma_$rdma")" rdma_ucm
+    rdma link add "${rdma}0" type "$rdma" netdev eth0
 fi
 [ "$disks" -gt 0 ] || exit 0
 modprobe nvme # finds its disks in the background

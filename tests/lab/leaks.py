@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the driver lost, as a kernel with kmemleak tells it. On other kernels there is nothing to ask."""
+
+from __future__ import annotations
+
+from tests.lab.errors import LabError
+from tests.lab.guest import Guest
+
+KMEMLEAK = "/sys/kernel/debug/kmemleak"
+AGE = 6  # seconds: kmemleak holds nothing against an object that is younger than 5
+
+
+def check_leaks(guest: Guest, module: str = "wss") -> None:
+    """Fail with the allocations of the module, or through it, that nothing points to any more."""
+    if guest.run(f"test -e {KMEMLEAK}", check=False).status != 0:
+        return
+    # Two scans: what an object in flight pointed to during the first one is found by the second.
+    guest.run(f"sleep {AGE}; echo scan > {KMEMLEAK}; sleep {AGE}; echo scan > {KMEMLEAK}", 120)
+    records = guest.run(f"cat {KMEMLEAK}").stdout.split("unreferenced object")
+    ours = [record for record in records if f"[{module}]" in record]
+    if ours:
+        raise LabError(f"{guest.name}: {len(ours)} objects leaked:\nunreferenced object" + "unreferenced object".join(ours[:5]))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the behaviours share: a target, the driver, and the handles that they turn."""
+
+from __future__ import annotations
+
+import os
+
+from tests.lab.guest import Process, Result, wait_until
+from tests.lab.vm import Vm
+from tests.system.block_setup import (RUN, SESSION, Driver, FioEnd, Stopwatch, Target, difference, fio_command, fio_end,
+                                      run_fio)
+
+__all__ = ["EIO", "RUN", "SESSION", "THOROUGH", "Rig", "Stopwatch", "Target", "difference", "wait_until"]
+
+EIO = 5
+THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")
+PARAMETERS = "/sys/module/wss/parameters"
+DEBUGFS = "/sys/kernel/debug"
+TRACING = "/sys/kernel/tracing"
+VOLUMES = {"a": "ram:32M", "b": "ram:32M", "file": f"aio:{RUN}/behaviour.img,size=32M,create"}
+
+
+class Rig:
+    def __init__(self, vm: Vm) -> None:
+        self.vm = vm
+        self.driver = Driver(vm)
+        self.target = Target(vm, VOLUMES)
+        self.broken = True  # until it stands
+        self._parameters: set[str] = set()
+
+    def stand_up(self) -> None:
+        """Driver loaded, target running, nothing mapped."""
+        if self.broken:
+            self.fall_down()
+            self.vm.run(f"mountpoint -q {DEBUGFS} || mount -t debugfs debugfs {DEBUGFS}", check=False)
+            self.driver.load()
+            self.target.start()
+            self.broken = False
+        if not self.target.process.running:
+            self.target.start()
+
+    def fall_down(self) -> None:
+        if self._started:
+            self.target.process.kill()
+        self._parameters.clear()
+        self.vm.run("rdma link show rxe0 || rdma link add rxe0 type rxe netdev eth0", check=False)
+        self.vm.run(f"test ! -d /sys/class/wss || wssctl unmap --all --force; umount {RUN}/mnt", 90, check=False)
+        self.driver.unload(90)
+        self.vm.run(f"rm -rf {RUN}/behaviour.img {RUN}/state-5555.json", check=False)
+
+    @property
+    def _started(self) -> bool:
+        return self.target._process is not None
+
+    def tidy(self) -> None:
+        """After a behaviour: nothing is left of what it did."""
+        for name in self._parameters:
+            self.vm.run(f"echo 0 > {PARAMETERS}/{name}")
+        self._parameters.clear()
+        self.vm.run("wssctl unmap --all --force", 90)
+        left = self.vm.run("ls /sys/class/wss").stdout.split()
+        assert left == ["last_error", "map", "pending", "unmap"], left
+        if self.target.process.running:
+            sessions = lambda: self.target.ask("session list")["sessions"]  # noqa: E731
+            wait_until(lambda: not sessions(), "the target has no session left", 20)
+
+    # ---- handles
+
+    def map(self, volume: str = "a", options: str = "") -> str:
+        return self.driver.map(self.target, volume, options)
+
+    def set(self, parameter: str, value: int) -> None:
+        """A module parameter; back to 0 after the behaviour."""
+        self._parameters.add(parameter)
+        self.vm.run(f"echo {value} > {PARAMETERS}/{parameter}")
+
+    def io_timeout(self, device: str, milliseconds: int) -> None:
+        """When a request counts as not answered."""
+        self.vm.run(f"echo {milliseconds} > /sys/block/{device.removeprefix('/dev/')}/queue/io_timeout")
+
+    def reset(self) -> None:
+        """The connection is given up and made anew."""
+        self.vm.run(f"echo 1 > {SESSION}/reset")
+
+    def counters(self) -> dict[str, int]:
+        return self.driver.counters()
+
+    def last_error(self) -> str:
+        return self.vm.run(f"cat {SESSION}/last_error").stdout.strip()
+
+    def wait_live(self, seconds: float = 60) -> None:
+        self.driver.wait_for_state("live", seconds)
+
+    def said(self, mark: int) -> str:
+        """The kernel log since `vm.klog.mark()`."""
+        self.vm.sync_klog()
+        return self.vm.klog.text(mark)
+
+    # ---- I/O
+
+    def start_verifying(self, device: str, seconds: int, words: str = "") -> Process:
+        """Writes and reads back for some seconds, and is well under way on return."""
+        before = self.counters()["requests"]
+        load = self.vm.start(fio_command(
+            device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --iodepth=8 --bssplit=4k/40:16k/30:64k/30 --size=16m "
+                    f"--verify_backlog=64 --time_based --runtime={seconds} {words}"))
+        wait_until(lambda: self.counters()["requests"] > before + 30 or not load.running, "fio is under way", 60)
+        assert load.running, load.stdout + load.stderr
+        return load
+
+    def end_verified(self, load: Process, timeout: float = 120) -> None:
+        """All that was written was read back, and no request failed."""
+        result = load.wait(timeout)
+        end = fio_end(result.stdout, result.status)
+        assert end.status == 0 and end.error == 0 and end.verified > 0, end
+
+    def end_failed(self, load: Process, error: int, timeout: float) -> None:
+        result = load.wait(timeout)
+        end = fio_end(result.stdout, result.status)
+        assert end.error == error, end
+
+    def verify(self, device: str, words: str = "--bs=16k --iodepth=4", mib: int = 2) -> FioEnd:
+        """A little data written and read back."""
+        end = run_fio(self.vm, device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --size={mib}m {words}")
+        assert end.status == 0 and end.error == 0 and end.verified > 0, end
+        return end
+
+    def dd(self, words: str, check: bool = True, timeout: float = 60) -> Result:
+        return self.vm.run(f"dd status=none {words}", timeout, check=check)
+
+    def assert_no_error(self) -> None:
+        """Whatever happened, no request failed because of it, and nothing is left mapped."""
+        counters = self.counters()
+        assert counters["errors"] == counters["protocol_errors"] == 0, counters
+        self.driver.assert_nothing_leaks()

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scatterlists that cannot be mapped and full send queues delay requests and nothing else."""
+
+from tests.system.behaviour.rig import Rig
+
+
+def test_busy_device_requeues(rig: Rig) -> None:
+    device = rig.map("a")
+    for fault in ("force_map", "force_post"):
+        before = rig.counters()["faults"]
+        rig.set(fault, 5)
+        rig.verify(device, "--bs=16k --iodepth=8", mib=1)
+        rig.verify(device, "--bs=64k --iodepth=1", mib=1)
+        rig.set(fault, 0)
+        assert rig.counters()["faults"] > before
+    rig.assert_no_error()

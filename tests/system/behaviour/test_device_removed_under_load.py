@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RDMA device is taken away under I/O and comes back: the driver lets go of it at once, requests wait, and go on.
+
+rxe waits for user processes that use the device, here the target; so the target goes after the driver has let go."""
+
+from tests.system.behaviour.rig import Rig
+
+ADD = "rdma link add rxe0 type rxe netdev eth0"
+
+
+def test_device_removed_under_load(rig: Rig) -> None:
+    device = rig.map("file", "reconnect_delay=1 fast_io_fail_tmo=120")
+    load = rig.start_verifying(device, 8)
+    mark = rig.vm.klog.mark()
+    removal = rig.vm.start("rdma link delete rxe0")
+    rig.driver.wait_for_state("recovering", 30)
+    rig.target.process.kill()
+    assert removal.wait(30).status == 0
+    assert "connection lost (the RDMA device is being removed)" in rig.said(mark)
+    rig.vm.run(ADD)
+    rig.target.start()
+    rig.wait_live()
+    rig.end_verified(load)
+    rig.assert_no_error()
+
+
+def test_device_removed_when_idle(rig: Rig) -> None:
+    device = rig.map("a", "reconnect_delay=1")
+    rig.target.process.kill()
+    rig.vm.run("rdma link delete rxe0", 30)
+    rig.driver.wait_for_state("recovering", 30)
+    rig.vm.run(f"{ADD}; rdma link delete rxe0", 30)
+    rig.driver.unmap(device)
+    rig.vm.run(ADD)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wssctl trace shows, while requests run, where their time goes; afterwards nothing is measured any more."""
+
+import json
+
+from tests.system.behaviour.rig import DEBUGFS, Rig
+
+
+def test_live_trace(rig: Rig) -> None:
+    device = rig.map("a")
+    load = rig.start_verifying(device, 12)
+    said = rig.vm.run("wssctl --json trace --interval 1 --count 2", 60).stdout.splitlines()
+    assert len(said) == 2
+    kinds = json.loads(said[-1])["session0"]["kinds"]
+    for kind in ("read", "write"):
+        stages, classes = kinds[kind]["stages"], kinds[kind]["classes"]
+        assert set(stages) == {"block", "map", "post", "remote", "finish", "total"}
+        assert set(classes) == {"kernel", "WSS and SRP", "communication"}
+        assert 0.9 < sum(classes.values()) < 1.1, classes
+        assert 0 < stages["total"]["p50_us"] <= stages["total"]["p99_us"]
+    assert rig.vm.run(f"cat {DEBUGFS}/wss/measure").stdout.strip() == "0"
+    table = rig.vm.run("wssctl trace --interval 3 --count 1", 60).stdout
+    assert "session0, 3.0 s" in table and "remote" in table, table
+    rig.end_verified(load)

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A map looks for its target in the network of who asks."""
+
+from tests.system.behaviour.rig import Rig
+
+
+def test_network_namespaces(rig: Rig) -> None:
+    rig.vm.run("ip netns add elsewhere")
+    try:
+        refused = rig.vm.run(f"ip netns exec elsewhere wssctl map {rig.target.address} a", 60, check=False)
+        assert refused.status != 0 and not rig.vm.run("ls /dev/wss0", check=False).ok, refused
+    finally:
+        rig.vm.run("ip netns delete elsewhere")
+    rig.verify(rig.map("a"))

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume that is switched to read-only under its user, and back."""
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+def test_read_only_is_switched(rig: Rig) -> None:
+    device = rig.map("a")
+    read_only = lambda: rig.vm.run(f"blockdev --getro {device}").stdout.strip() == "1"  # noqa: E731
+    write = f"if=/dev/zero of={device} bs=4k count=1 oflag=direct"
+    rig.dd(write)
+    rig.target.wssctl("volume set a --read-only on")
+    wait_until(read_only, "the disk is read-only", 20)
+    assert rig.dd(write, check=False).status == 1
+    rig.dd(f"if={device} of=/dev/null bs=4k count=1 iflag=direct")
+    rig.target.wssctl("volume set a --read-only off")
+    wait_until(lambda: not read_only(), "the disk can be written", 20)
+    rig.dd(write)

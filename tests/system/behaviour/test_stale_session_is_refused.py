@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A login that shows the epoch of the old session is not trusted: its writes may still be under way."""
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+def test_stale_session_is_refused(rig: Rig) -> None:
+    device = rig.map("a", "reconnect_delay=1")
+    rig.set("force_stale", 1)
+    rig.reset()
+    wait_until(lambda: "did not end our old session" in rig.last_error(), "the login is refused for its epoch", 30)
+    assert rig.driver.state() == "recovering"
+    rig.set("force_stale", 0)
+    rig.wait_live()
+    rig.verify(device)
+    rig.assert_no_error()

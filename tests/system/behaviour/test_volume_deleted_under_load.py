@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume deleted under its user: errors, and no more than errors."""
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+def test_volume_deleted_under_load(rig: Rig) -> None:
+    rig.target.wssctl("volume create gone ram:16M")
+    gone, stays = rig.map("gone"), rig.map("a")
+    load = rig.start_verifying(gone, 60)
+    rig.target.wssctl("volume delete gone")
+    assert load.wait(60).status != 0
+    wait_until(lambda: rig.vm.run("cat /sys/block/wss0/wss/state").stdout.strip() == "dead", "the disk is dead", 20)
+    assert "Input/output error" in rig.dd(f"if={gone} of=/dev/null bs=4k count=1 iflag=direct", check=False).stderr
+    rig.verify(stays)
+    rig.driver.assert_nothing_leaks()

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a sleep of the machine every connection is looked at, and goes on."""
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+def test_waking_up(rig: Rig) -> None:
+    """The kernel's own rehearsal: processes are frozen for five seconds, devices are left alone."""
+    device = rig.map("a")
+    mark = rig.vm.klog.mark()
+    rig.vm.run("echo freezer > /sys/power/pm_test && echo mem > /sys/power/state", 60)
+    wait_until(lambda: "awake: looking whether the target is still there" in rig.said(mark), "it looks", 20)
+    rig.wait_live()
+    rig.verify(device)
+    rig.assert_no_error()

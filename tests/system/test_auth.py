@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver and a target that wants secrets: who is let in, who is not and why, and that no secret shows anywhere."""
+
+from __future__ import annotations
+
+from tests.lab.guest import wait_until
+from tests.lab.vm import Vm
+from tests.system.block_setup import RUN, SESSION, Target, loaded, run_fio
+from tests.system.test_block_bad_use import refused
+
+ALICE = "alice:correct-horse-battery-staple"
+SECRET = ALICE.split(":")[1]
+VOLUMES = {"disk": f"aio:{RUN}/auth.img,size=64M,create"}
+
+
+def keep(vm: Vm, name: str, *lines: str, mode: str = "600") -> str:
+    path = f"{RUN}/{name}"
+    text = "\\n".join(lines)
+    vm.run(f"mkdir -p {RUN} && printf '{text}\\n' > {path} && chmod {mode} {path}")
+    return path
+
+
+def guarded(vm: Vm) -> Target:
+    return Target(vm, VOLUMES, f"--secrets {keep(vm, 'book', ALICE, 'bob:0123456789abcdef0123')} --name vault")
+
+
+def test_with_the_secret_io_works_on_every_channel_and_comes_back_after_a_restart(vm: Vm) -> None:
+    with loaded(vm) as driver, guarded(vm) as target:
+        mine = keep(vm, "alice", ALICE)
+        device = driver.map(target, "disk", f"--secret-file {mine} queues=2 poll_queues=1")
+        assert vm.run(f"cat {SESSION}/initiator").stdout.strip() == "alice"
+        assert int(vm.run(f"cat {SESSION}/capabilities").stdout, 16) & 0x10 == 0, "no extension of its own to commands"
+        end = run_fio(vm, device, "--rw=randwrite --bs=16k --size=8m --iodepth=8 --verify=crc32c")
+        assert end.error == 0 and end.verified > 0
+        session = target.ask("session list")["sessions"][0]
+        assert (session["name"], session["authenticated"], session["channels"]) == ("alice", True, 3)
+        target.process.kill()
+        driver.wait_for_state("recovering")
+        target.start()
+        driver.wait_for_state("live")
+        assert run_fio(vm, device, "--rw=write --bs=64k --size=4m --verify=crc32c").error == 0
+        assert SECRET not in vm.run("grep -rsh . /sys/class/wss /sys/module/wss/parameters; dmesg; cat /proc/*/cmdline; "
+                                    "cat /proc/keys", check=False).stdout
+        driver.unmap(device)
+
+
+def test_who_has_no_secret_or_a_wrong_one_is_refused_with_the_reason(vm: Vm) -> None:
+    with loaded(vm) as driver, guarded(vm) as target:
+        wrong = keep(vm, "wrong", "alice:0123456789abcdef0123")
+        unknown = keep(vm, "unknown", "mallory:0123456789abcdef0123")
+        readable = keep(vm, "readable", ALICE, mode="644")
+        to = f"wssctl map {target.address} disk"
+        refused(vm, to, "serves those only who give a secret")
+        refused(vm, f"{to} --secret-file {wrong}", "the target knows no initiator 'alice' with this secret")
+        refused(vm, f"{to} --secret-file {unknown}", "the target knows no initiator 'mallory' with this secret")
+        refused(vm, f"{to} --secret-file {readable}", "mode 0644 lets others")
+        refused(vm, f"{to} initiator=carol", "there is no key `logon` `wss:carol`")
+        assert "with this secret" in vm.run(f"{to} --secret-file {wrong}; cat /sys/class/wss/last_error", check=False).stdout
+        assert target.counters()["refused_logins"] >= 2
+        mine = keep(vm, "alice", ALICE)
+        device = driver.map(target, "disk", f"--secret-file {mine}")
+        assert run_fio(vm, device, "--rw=randrw --bs=4k --size=2m --verify=crc32c").error == 0, "the target goes on"
+
+
+def test_a_target_that_does_not_authenticate_is_refused_by_who_has_a_secret(vm: Vm) -> None:
+    with loaded(vm), Target(vm, VOLUMES) as anyone:
+        mine = keep(vm, "alice", ALICE)
+        refused(vm, f"wssctl map {anyone.address} disk --secret-file {mine}", "the target does not authenticate")
+
+
+def test_a_secret_that_was_changed_ends_reconnections_with_the_reason(vm: Vm) -> None:
+    with loaded(vm) as driver, guarded(vm) as target:
+        mine = keep(vm, "alice", ALICE)
+        driver.map(target, "disk", f"--secret-file {mine}")
+        keep(vm, "book", "alice:something-else-entirely")
+        target.process.kill()
+        target.start()
+        wait_until(lambda: "with this secret" in vm.run(f"cat {SESSION}/last_error").stdout, "the reason shows", 60)
+        assert driver.state() == "recovering"
+
+
+def test_an_access_list_decides_what_the_driver_sees_and_may_write(vm: Vm) -> None:
+    volumes = {name: f"aio:{RUN}/{name}.img,size=32M,create" for name in ("open", "fixed", "hidden")}
+    book = keep(vm, "book", ALICE, "bob:0123456789abcdef0123")
+    rules = "--access fixed:alice=ro --access hidden:bob=rw"
+    with loaded(vm) as driver, Target(vm, volumes, f"--secrets {book} {rules}") as target:
+        mine = keep(vm, "alice", ALICE)
+        to = f"wssctl map {target.address}"
+        refused(vm, f"{to} hidden --secret-file {mine}", "unknown volume 'hidden'; the target has: open, fixed")
+        driver.map(target, "open", f"--secret-file {mine}")
+        driver.map(target, "fixed", f"--secret-file {mine}")
+        assert vm.run("lsblk -dno RO /dev/wss0 /dev/wss1").stdout.split() == ["0", "1"]
+        assert vm.run("dd if=/dev/zero of=/dev/wss1 bs=4k count=1 oflag=direct", check=False).status != 0
+        assert vm.run("dd if=/dev/wss1 of=/dev/null bs=4k count=1 iflag=direct status=none").status == 0
+        # Behind the block layer's back, the target itself refuses.
+        vm.run("blockdev --setrw /dev/wss1", check=False)
+        assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=4k").error != 0
+        assert target.counters()["other_errors"] >= 1 or vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "1"
+        # While it is served: from reading to writing, and out of sight.
+        target.wssctl("volume access fixed alice=rw")
+        wait_until(lambda: vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "0", "it may be written", 30)
+        assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=1m --verify=crc32c").error == 0
+        target.wssctl("volume access fixed bob=rw")
+        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "dead", "it is gone", 30)
+        assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error != 0, "an error, not a hang"
+        assert run_fio(vm, "/dev/wss0", "--rw=randrw --bs=4k --size=1m --verify=crc32c").error == 0, "others go on"
+
+
+def test_memory_that_the_target_made_anew_is_not_taken_for_the_old_volume(vm: Vm) -> None:
+    with loaded(vm) as driver, Target(vm, {"r": "ram:16M"}) as target:
+        device = driver.map(target, "r")
+        assert run_fio(vm, device, "--rw=write --bs=64k --size=1m --verify=crc32c").error == 0
+        mark = vm.klog.mark()
+        target.process.kill()
+        target.start()
+        wait_until(lambda: vm.run("cat /sys/block/wss0/wss/state").stdout.strip() == "dead", "the disk is dead", 60)
+        assert run_fio(vm, device, "--rw=read --bs=4k --size=4k").error != 0
+        vm.sync_klog()
+        assert "was made anew on the target, and what was in it is gone" in vm.klog.text(mark)
