@@ -178,9 +178,10 @@ bool RecordLink::post(fabric::WorkRequest work) noexcept {
 }
 
 size_t RecordLink::flush() noexcept {
-    const bool had = open_ != kNone && open_bytes_ > 0;
-    if (state_ == State::kUp) seal();
-    return had ? 1 : 0;
+    // What was written to a link that is closing goes nowhere: it is no work, or its owner would never rest.
+    if (state_ != State::kUp || open_ == kNone || open_bytes_ == 0) return 0;
+    seal();
+    return 1;
 }
 
 // ---- In --------------------------------------------------------------------------------------------------

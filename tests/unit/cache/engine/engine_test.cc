@@ -194,6 +194,16 @@ TEST_F(EngineTest, ARevokedClientIsClosedAndItsMovesSaySo) {
               CacheStatus::kNoClient);
 }
 
+// Or the engine's thread would spin, for ever after a goodbye.
+TEST_F(EngineTest, AnAnswerThatALinkCouldNotSendBeforeItClosedIsNoWork) {
+    link_->wrote(wire::put_plain(RecordType::kPing, 0, 7, link_->room()));
+    link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
+    ASSERT_TRUE(until([&] { return lost_; }));
+    ASSERT_TRUE(until([&] { return engine_->storages()[0].up == false; }));
+    EXPECT_EQ(engine_->poll(), 0u);
+    EXPECT_EQ(link_->flush(), 0u);
+}
+
 TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
