@@ -2,11 +2,15 @@
 #include "lib/reactor/sim/world.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 namespace wss::sim {
 
 // Long enough that no clock of a node is negative whatever its skew.
 constexpr Nanoseconds kEpoch = from_s(1000);
+// Before a livelock is declared: the turns in which who is busy is written down.
+constexpr uint32_t kTurnsNamed = 100;
 
 Nanoseconds NodeClock::now() noexcept {
     Nanoseconds t = world_.now();
@@ -73,7 +77,10 @@ size_t World::step_reactors() {
         // An earlier one in this round may have crashed the node or removed the reactor.
         bool present =
             std::find(node->reactors_.begin(), node->reactors_.end(), reactor) != node->reactors_.end();
-        if (present) events += reactor->step();
+        if (!present) continue;
+        const size_t done = reactor->step();
+        if (done > 0 && turns_ + kTurnsNamed > kTurnsMax) busy_.insert(node->name());
+        events += done;
     }
     return events;
 }
@@ -86,8 +93,24 @@ Nanoseconds World::next_time() const {
     return next;
 }
 
+void World::count_turn() {
+    if (++turns_ > kTurnsMax) livelock();
+}
+
+void World::livelock() const {
+    std::string names;
+    for (const std::string& name : busy_) names += " " + name;
+    std::fprintf(stderr, "livelock: %u turns at %.9f s of simulated time, and there is still work; busy:%s\n",
+                 kTurnsMax, static_cast<double>(now_.count) / 1e9, names.empty() ? " events" : names.c_str());
+    std::abort();
+}
+
 bool World::step(Nanoseconds limit) {
-    if (run_due_events() + step_reactors() > 0) return true;
+    if (run_due_events() + step_reactors() > 0) {
+        count_turn();
+        return true;
+    }
+    turns_ = 0;
     Nanoseconds next = next_time();
     if (next > limit || next == kNever) {
         if (limit != kNever) now_ = limit;

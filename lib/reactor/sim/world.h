@@ -7,6 +7,10 @@
 // hours takes seconds, and the same seed gives the same run: trace() is a hash over all that happened, for
 // tests to compare.
 //
+// A reactor that reports work for ever without letting time pass would hang the run, and spin a core in
+// production. The world counts turns of one instant and ends the process with a message that names the nodes
+// that were busy (livelock()).
+//
 // Fault sites are two-level: a quarter of them is armed per run, and an armed site fires with the given odds;
 // a run in which everything fails at once would only ever exercise the first error path.
 //
@@ -81,6 +85,9 @@ class Node {
 
 class World {
   public:
+    // Turns at one instant. The busiest run in order takes a few hundred.
+    static constexpr uint32_t kTurnsMax = 100'000;
+
     explicit World(uint64_t seed);
     World(const World&) = delete;
 
@@ -129,12 +136,16 @@ class World {
     };
     size_t step_reactors();
     size_t run_due_events();
+    void count_turn();
+    [[noreturn]] void livelock() const;
     Nanoseconds next_time() const;
 
     Nanoseconds now_{0};
     Random random_;
     uint64_t trace_ = 0xcbf29ce484222325u;
     uint64_t scheduled_ = 0;
+    uint32_t turns_ = 0;          // since time moved
+    std::set<std::string> busy_;  // nodes that had work in the last of too many turns
     bool faults_on_ = true;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<Event> events_;  // heap by Later

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated world: a run always ends.
+#include "lib/reactor/sim/world.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::sim {
+namespace {
+
+// Says that it had work in each of its first `turns` turns.
+class Busy final : public reactor::Source {
+  public:
+    explicit Busy(uint32_t turns) : turns_(turns) {}
+    size_t poll() noexcept override { return turns_ > 0 ? turns_-- : 0; }
+
+  private:
+    uint32_t turns_;
+};
+
+void run(uint32_t turns) {
+    World world(1);
+    Node& node = world.add_node("spinner");
+    reactor::Reactor reactor(node.clock());
+    Busy busy(turns);
+    reactor.add(busy);
+    node.run(reactor);
+    world.run_for(from_s(1));
+    node.forget(reactor);
+    reactor.remove(busy);
+}
+
+TEST(WorldDeathTest, a_reactor_that_is_busy_without_end_ends_the_run_and_is_named) {
+    EXPECT_DEATH(run(World::kTurnsMax + 10), "livelock: .* busy: spinner");
+}
+
+TEST(World, much_work_at_one_instant_is_no_livelock) {
+    run(World::kTurnsMax - 10);
+}
+
+TEST(World, turns_are_counted_anew_when_time_moves) {
+    World world(1);
+    uint32_t ran = 0;
+    for (uint32_t i = 0; i < 2 * World::kTurnsMax; i += 1000)
+        world.schedule(from_ms(i), [&world, &ran] {
+            for (uint32_t turn = 0; turn < 1000; ++turn) world.schedule(world.now(), [&ran] { ++ran; });
+        });
+    world.run_for(from_s(1000));
+    EXPECT_EQ(ran, 2 * World::kTurnsMax);
+}
+
+}  // namespace
+}  // namespace wss::sim
