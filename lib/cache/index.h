@@ -170,6 +170,8 @@ class Index {
     // Not being destaged; nullptr if there is none.
     Line* oldest_dirty(uint32_t volume);
     uint64_t dirty_lines(uint32_t volume) const;
+    // Walks the dirty lines, not the index.
+    uint64_t dirty_lines_on(EngineIndex engine);
     // Visits lines that are dirty and not being destaged, oldest first, until `visit(Line&)` returns false.
     template <typename Visit>
     void for_each_dirty(uint32_t volume, Visit&& visit);

@@ -126,9 +126,24 @@ uint32_t Index::used_slots(EngineIndex engine) const {
     return has_engine(engine) ? slots(engine) - static_cast<uint32_t>(engines_[engine.value].free.size()) : 0;
 }
 
+uint64_t Index::dirty_lines_on(EngineIndex engine) {
+    if (counters_.dirty_lines == 0) return 0;
+    uint64_t count = 0;
+    for (auto& volume : volumes_) {
+        if (volume == nullptr) continue;
+        volume->dirty.for_each([&](Line& line) { count += line.held_by(engine); });
+        volume->destaging.for_each([&](Line& line) {
+            // Written to meanwhile: counted above.
+            const bool counted = static_cast<ListNode<DirtyOrder>&>(line).linked();
+            count += !counted && line.held_by(engine);
+        });
+    }
+    return count;
+}
+
 bool Index::consistent() {
     IndexCounters counted;
-    std::array<uint64_t, kEnginesMax> used{}, primaries{};
+    std::array<uint64_t, kEnginesMax> used{}, primaries{}, dirty{};
     bool good = true;
     for_each([&](Line& line) {
         bool placed = line.holder_count_ != 0;
@@ -147,13 +162,14 @@ bool Index::consistent() {
             const Engine& engine = engines_[slot.engine.value];
             good = good && engine.joined && engine.taken[slot.number - engine.options.first_slot];
             ++used[slot.engine.value];
+            dirty[slot.engine.value] += !line.dirty_.empty();
         }
         if (placed) ++primaries[line.holders_[0].engine.value];
     });
     for (uint8_t i = 0; i < kEnginesMax; ++i) {
         if (!engines_[i].joined) continue;
-        good = good && used[i] == used_slots({i}) && primaries[i] == engines_[i].replacement->resident() &&
-               engines_[i].replacement->consistent();
+        good = good && used[i] == used_slots({i}) && dirty[i] == dirty_lines_on({i}) &&
+               primaries[i] == engines_[i].replacement->resident() && engines_[i].replacement->consistent();
     }
     return good && counted.lines == counters_.lines && counted.dirty_lines == counters_.dirty_lines &&
            counted.dirty_pieces == counters_.dirty_pieces &&

@@ -407,7 +407,7 @@ CacheInfo Cache::info() {
         one.slots = engine->slots();
         const bool joined = index_->has_engine(engine->index());
         one.used_slots = joined ? index_->used_slots(engine->index()) : 0;
-        one.dirty_lines = joined ? dirty_lines_on(engine->index()) : 0;
+        one.dirty_lines = index_->dirty_lines_on(engine->index());
         one.bytes_to_clients = engine->bytes_to_clients();
         one.state = !engine->is_ready() ? "joining" : engine->leaving() ? "leaving" : "live";
         for (const auto& client : clients_) one.clients += client->engines[engine->index().value].attached;

@@ -231,7 +231,6 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void check_recovery();
     void finish_recovery();
     void check_leaving();
-    uint64_t dirty_lines_on(cache::EngineIndex engine);
 
     // work.cc
     void admit(Work& work) noexcept;

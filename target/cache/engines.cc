@@ -228,12 +228,6 @@ void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
     destage_tick();
 }
 
-uint64_t Cache::dirty_lines_on(EngineIndex engine) {
-    uint64_t count = 0;
-    index_->for_each([&](cache::Line& line) { count += !line.dirty().empty() && line.held_by(engine); });
-    return count;
-}
-
 void Cache::check_leaving() {
     if (membership_changed_ && !saving_) save_membership();
     std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
@@ -249,7 +243,7 @@ void Cache::check_leaving() {
     }
     for (auto& engine : links_) {
         if (engine == nullptr || !engine->leaving() || !engine->is_ready()) continue;
-        if (dirty_lines_on(engine->index()) > 0) {
+        if (index_->dirty_lines_on(engine->index()) > 0) {
             // New ones went there as second copies before it was drained.
             for (auto& volume : volumes_)
                 if (volume != nullptr && !volume->removed) volume->planner->want(index_->flush_mark());
