@@ -28,6 +28,7 @@ Nanoseconds Reactor::default_spin() noexcept {
 }
 
 Reactor::Reactor(Clock& clock, Options options) : clock_(clock), options_(options), now_(clock.now()) {
+    if (options.spin == kNever) return;
     epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     WSS_ASSERT(epoll_fd_ >= 0 && wake_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
@@ -37,12 +38,13 @@ Reactor::Reactor(Clock& clock, Options options) : clock_(clock), options_(option
 
 Reactor::~Reactor() {
     for (Timer* timer : heap_) timer->heap_index_ = Timer::kUnset;
+    if (epoll_fd_ < 0) return;
     close(wake_fd_);
     close(epoll_fd_);
 }
 
 void Reactor::watch(Source& source) {
-    if (source.fd() < 0) return;
+    if (source.fd() < 0 || epoll_fd_ < 0) return;
     // Level-triggered: a source that does not drain its descriptor is polled again rather than forgotten.
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &source}};
     int result = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, source.fd(), &event);
@@ -50,7 +52,7 @@ void Reactor::watch(Source& source) {
 }
 
 void Reactor::forget(Source& source) {
-    if (source.fd() >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, source.fd(), nullptr);
+    if (source.fd() >= 0 && epoll_fd_ >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, source.fd(), nullptr);
 }
 
 void Reactor::add(Source& source) {
@@ -104,12 +106,14 @@ void Reactor::post(std::function<void()> task) {
         posted_.push_back(std::move(task));
         has_posted_.store(true, std::memory_order_release);
     }
+    if (wake_fd_ < 0) return;
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full means: awake already
 }
 
 void Reactor::stop() noexcept {
     stopping_.store(true, std::memory_order_release);
+    if (wake_fd_ < 0) return;
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
 }
@@ -137,6 +141,7 @@ void Reactor::sleep() noexcept {
 }
 
 void Reactor::run() noexcept {
+    WSS_ASSERT(epoll_fd_ >= 0, "a reactor that runs can sleep");
     Nanoseconds idle_since = kNever;
     while (!stopping_.load(std::memory_order_acquire)) {
         if (step() > 0) {

@@ -61,8 +61,8 @@ class Timer {
 class Reactor {
   public:
     struct Options {
-        // How long to look for work before sleeping. Zero where the machine has one CPU: spinning would only
-        // keep whoever has work for us from running.
+        // How long to look for work before sleeping. Zero where the machine has one CPU: spinning would keep
+        // whoever has work for us from running. kNever: it is stepped, never run; needs no descriptors.
         Nanoseconds spin = default_spin();
     };
     static Nanoseconds default_spin() noexcept;

@@ -6,23 +6,27 @@
 //   wss-sim SEED          one run: prints the seed and what was drawn from it, then how it went; run twice,
 //   and the traces
 //                         must be equal
-//   wss-sim FIRST COUNT   that many seeds, each in turn; prints failures only, and the line that repeats each
+//   wss-sim [--jobs N] [--limit SECONDS] FIRST COUNT
+//                         that many seeds, N at a time (as many as there are CPUs), each for so long at most;
+//                         prints failures only, and the line that repeats each
 //
 // Exit status: 0 everything held, 1 something did not, 2 usage.
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "lib/base/log.h"
 #include "tests/sim/scenarios/block.h"
 #include "tests/sim/scenarios/cluster.h"
 #include "tests/sim/scenarios/kv.h"
+#include "tests/sim/soak.h"
 
 namespace {
 
@@ -74,57 +78,59 @@ int run_one(uint64_t seed) {
     return first.failure.empty() ? 0 : 1;
 }
 
-// A child process for a batch of seeds: what a failed run leaves behind goes with it, and a crash is found.
-constexpr uint64_t kBatch = 3;
-
-int run_batch(uint64_t first, uint64_t count) {
-    int failures = 0;
-    for (uint64_t seed = first; seed < first + count; ++seed) {
-        Outcome result = scenario->run(seed);
-        if (result.failure.empty()) continue;
-        ++failures;
-        fmt::print("seed {}: {}\n    again: make sim SCENARIO={} SEED={}\n", seed, result.text,
-                   scenario->name, seed);
-        std::fflush(stdout);
-    }
-    return failures;
+bool held(uint64_t seed) {
+    Outcome result = scenario->run(seed);
+    if (result.failure.empty()) return true;
+    fmt::print("seed {}: {}\n    again: make sim SCENARIO={} SEED={}\n", seed, result.text, scenario->name,
+               seed);
+    return false;
 }
 
-int run_many(uint64_t first, uint64_t count) {
-    uint64_t bad = 0;
-    for (uint64_t at = first; at < first + count; at += kBatch) {
-        uint64_t batch = std::min(kBatch, first + count - at);
-        std::fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            int failures = run_batch(at, batch);
-            std::fflush(stdout);
-            _exit(failures > 0 ? 1 : 0);
+int run_many(const wss::sim::SoakOptions& options) {
+    auto begin = std::chrono::steady_clock::now();
+    const uint64_t failed = wss::sim::soak(options, held);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    fmt::print("{} seeds from {}: {}; {:.0f} s, {:.1f} seeds a second\n", options.count, options.first,
+               failed == 0 ? "all held" : fmt::format("{} FAILED", failed), seconds,
+               static_cast<double>(options.count) / seconds);
+    return failed == 0 ? 0 : 1;
+}
+
+// Takes "--jobs N" and "--limit N" out of the arguments; false when they make no sense.
+bool take_options(int& argc, char** argv, wss::sim::SoakOptions& options) {
+    int kept = 1;
+    for (int i = 1; i < argc; ++i) {
+        const bool jobs = std::strcmp(argv[i], "--jobs") == 0, limit = std::strcmp(argv[i], "--limit") == 0;
+        if (!jobs && !limit) {
+            argv[kept++] = argv[i];
+            continue;
         }
-        int status = 0;
-        waitpid(child, &status, 0);
-        if (WIFSIGNALED(status))
-            fmt::print("seeds {} to {}: died by signal {}\n", at, at + batch - 1, WTERMSIG(status));
-        bad += status != 0;
-        if ((at - first) / kBatch % 200 == 199) fmt::print("… {} of {} seeds\n", at + batch - first, count);
+        uint64_t value = 0;
+        if (++i >= argc || !parse(argv[i], value) || value == 0 || value > 100'000) return false;
+        (jobs ? options.jobs : options.limit_seconds) = static_cast<uint32_t>(value);
     }
-    fmt::print("{} seeds from {}: {}\n", count, first, bad == 0 ? "all held" : "FAILED");
-    return bad == 0 ? 0 : 1;
+    argc = kept;
+    return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    uint64_t first = 0, count = 0;
+    wss::sim::SoakOptions soak;
+    soak.jobs = std::max(1u, std::thread::hardware_concurrency());
+    bool ok = take_options(argc, argv, soak);
     for (const Scenario& one : kScenarios) {
         if (argc < 2 || std::strcmp(argv[1], one.name) != 0) continue;
         scenario = &one;
         ++argv;
         --argc;
     }
-    bool ok = (argc == 2 || argc == 3) && parse(argv[1], first) && (argc == 2 || parse(argv[2], count));
+    ok = ok && (argc == 2 || argc == 3) && parse(argv[1], soak.first) &&
+         (argc == 2 || parse(argv[2], soak.count));
     if (!ok) {
-        fmt::print(stderr, "usage: wss-sim [block|cache|kv] SEED | wss-sim [block|cache|kv] FIRST COUNT\n");
+        fmt::print(stderr,
+                   "usage: wss-sim [block|cache|kv] SEED\n"
+                   "       wss-sim [--jobs N] [--limit SECONDS] [block|cache|kv] FIRST COUNT\n");
         return 2;
     }
     // What crashed keeps its descriptors, as it keeps its memory.
@@ -136,5 +142,5 @@ int main(int argc, char** argv) {
     // A target that loses its clients says so; thousands of runs would say it thousands of times.
     const char* level = argc == 2 && getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off";
     if (!wss::log::set_level(level)) return 2;
-    return argc == 2 ? run_one(first) : run_many(first, count);
+    return argc == 2 ? run_one(soak.first) : run_many(soak);
 }

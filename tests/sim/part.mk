@@ -11,7 +11,7 @@ $(BUILD)/sim_tests: $(SIM_TESTS) $(SIM_LIB) $(BUILD)/libtarget.a $(BUILD)/libwss
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(LDLIBS)
 
-$(BUILD)/wss-sim: $(BUILD)/tests/sim/main.o $(SIM_LIB) $(BUILD)/libtarget.a $(BUILD)/libwss.a
+$(BUILD)/wss-sim: $(BUILD)/tests/sim/main.o $(BUILD)/tests/sim/soak.o $(SIM_LIB) $(BUILD)/libtarget.a $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
@@ -28,4 +28,4 @@ sim-cache: $(BUILD)/wss-sim ## the simulation of the cache cluster (SEED=n)
 sim-cache-soak: $(BUILD)/wss-sim ## many seeds of it (SEEDS=n, FIRST_SEED=n)
 	@$(BUILD)/wss-sim cache $(FIRST_SEED) $(SEEDS)
 
--include $(SIM_LIB:.o=.d) $(SIM_TESTS:.o=.d) $(BUILD)/tests/sim/main.d
+-include $(SIM_LIB:.o=.d) $(SIM_TESTS:.o=.d) $(BUILD)/tests/sim/main.d $(BUILD)/tests/sim/soak.d

@@ -37,7 +37,7 @@ BlockClient::BlockClient(Node& node, const fabric::SimNetwork& network, const st
     : node_(node),
       shared_(shared),
       target_(target),
-      reactor_(node.clock()),
+      reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
       poller_(std::move(*fabric_->create_poller(1024))),
       random_(node.world().random().next()),

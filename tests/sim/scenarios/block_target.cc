@@ -4,7 +4,10 @@
 namespace wss::sim {
 
 BlockTarget::BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimDisk& disk)
-    : node_(node), disk_(disk), reactor_(node.clock()), fabric_(fabric::open_sim(node, network)) {
+    : node_(node),
+      disk_(disk),
+      reactor_(node.clock(), {.spin = kNever}),
+      fabric_(fabric::open_sim(node, network)) {
     volume::VolumeSet::Options options;
     options.identity_salt = "sim";  // the same volume after every restart
     options.open = [this](const std::string&,

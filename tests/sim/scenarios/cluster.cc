@@ -144,6 +144,8 @@ class ClusterRun {
         node_.crash();
         disk_.crash();
         shared_.model.crash();
+        // One that could not start has nothing under way, and there are hundreds where registration fails.
+        if (!target_->status()) target_.reset();
         bury(std::move(target_));
     }
     bool target_up() const { return node_.alive() && target_ != nullptr && target_->started(); }
@@ -188,6 +190,7 @@ class ClusterRun {
     }
     void crash_engine(EngineNode& engine) {
         engine.node->crash();
+        if (engine.failed_to_start) engine.process.reset();
         bury(std::move(engine.process));
     }
     // All engines are there and the target knows it.

@@ -17,13 +17,15 @@ class SimMembership final : public se::MembershipStore {
         ++file_.saves;
         const bool at_once = world.random().chance(2);
         if (at_once) file_.text = text;
-        const uint32_t incarnation = node_.incarnation();
-        world.schedule_in(from_us(100 + static_cast<int64_t>(world.random().below(5000))),
-                          [this, incarnation, at_once, text = std::move(text), done = std::move(done)] {
-                              if (!node_.alive() || node_.incarnation() != incarnation) return;
-                              if (!at_once) file_.text = text;
-                              reactor_.post([done] { done(Status::ok()); });
-                          });
+        // The disk outlives us; `done` and the reactor are there as long as the process is.
+        world.schedule_in(
+            from_us(100 + static_cast<int64_t>(world.random().below(5000))),
+            [&node = node_, &reactor = reactor_, &file = file_, incarnation = node_.incarnation(), at_once,
+             text = std::move(text), done = std::move(done)] {
+                if (!node.alive() || node.incarnation() != incarnation) return;
+                if (!at_once) file.text = text;
+                reactor.post([done] { done(Status::ok()); });
+            });
     }
     bool is_stable() const noexcept override { return true; }
 
@@ -42,7 +44,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
       membership_(membership),
       options_(options),
       random_(node.world().random().next()),
-      reactor_(node.clock()),
+      reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
       cache_fabric_(fabric::open_sim(node, engines)),
       cache_poller_(std::move(*cache_fabric_->create_poller(16384))) {
@@ -116,7 +118,7 @@ ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint
       memory_(memory),
       target_(target),
       random_(node.world().random().next()),
-      reactor_(node.clock()),
+      reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
       poller_(std::move(*fabric_->create_poller(16384))) {
     reactor_.add(*poller_);

@@ -25,7 +25,7 @@ KvPartition::KvPartition(Node& node, uint32_t index, const KvOptions& options, s
       map_(std::move(map)),
       log_(log),
       wall_(node),
-      reactor_(node.clock()),
+      reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, options.network)) {
     node_.run(reactor_);
 }
@@ -74,7 +74,7 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
     : node_(node),
       shared_(shared),
       wall_(node),
-      reactor_(node.clock()),
+      reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, shared.options.network)),
       lane_(std::move(*kv::Lane::create(reactor_, *fabric_, 16))),
       random_(node.world().random().next()) {

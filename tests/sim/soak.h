@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Soak: many seeds of a scenario, several at a time, each with a limit in real time.
+//
+// Seeds run in child processes, a few in each: what a failed run leaves behind goes with its child, a crash
+// costs one seed, and a seed that does not end is killed and counts as failed. So a soak always ends, and
+// says which seeds did not hold.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace wss::sim {
+
+struct SoakOptions {
+    uint64_t first = 1;
+    uint64_t count = 1;
+    uint32_t jobs = 1;             // processes at a time
+    uint32_t limit_seconds = 300;  // of real time, for one seed
+};
+
+// `run` returns whether the seed held; it has printed why when not. Returns how many seeds did not hold.
+uint64_t soak(const SoakOptions& options, const std::function<bool(uint64_t seed)>& run);
+
+}  // namespace wss::sim
