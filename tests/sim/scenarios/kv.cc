@@ -276,9 +276,10 @@ class KvRun {
 }  // namespace
 
 KvResult run_kv(const KvOptions& options) {
-    // Clients that lost power keep their sessions with the checker.
-    auto* run = new KvRun(options);
-    return run->run();
+    auto run = std::make_unique<KvRun>(options);
+    KvResult result = run->run();
+    bury(std::move(run));  // clients that lost power keep their sessions with its checker
+    return result;
 }
 
 }  // namespace wss::sim
