@@ -4,8 +4,8 @@ CXX ?= g++
 CCACHE := $(shell command -v ccache 2>/dev/null)
 OPT_release := -O2 -g1
 OPT_debug := -O0 -g
-OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-OPT_tsan := -O1 -g -fsanitize=thread
+OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_tsan := -O1 -g1 -fsanitize=thread
 OPT := $(OPT_$(MODE))
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
 CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
