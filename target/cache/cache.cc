@@ -148,6 +148,7 @@ void Cache::tick(void* self) noexcept {
     cache.destage_tick();
     if (cache.recovering_) cache.check_recovery();
     cache.check_leaving();
+    cache.invite_anew();
     cache.wants_turn_ = true;
     cache.reactor_.set(cache.timer_, now + kTick);
 }

@@ -112,7 +112,10 @@ struct Client {
     struct Place {
         uint64_t handle = 0;  // granted; 0: not
         bool attached = false;
+        // Not attached in so many ticks, it is invited anew; doubled each time.
+        uint16_t ticks = 0, patience = kInviteTicks;
     };
+    static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
     std::array<Place, cache::kEnginesMax> engines;
 };
 
@@ -219,12 +222,14 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept override;
     void client_attached(EngineLink& engine, uint64_t handle) noexcept override;
     void client_detached(EngineLink& engine, uint64_t handle) noexcept override;
+    void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept override;
     void engine_wants_to_leave(EngineLink& engine) noexcept override;
     void engine_over(EngineLink& engine, const Status& why) noexcept override;
     EngineLink* link(cache::EngineIndex index) noexcept {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
     void introduce(Client& client, EngineLink& engine) noexcept;
+    void invite_anew() noexcept;
     void save_membership();
     void membership_saved(const Status& status);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }

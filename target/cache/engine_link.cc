@@ -8,6 +8,8 @@ using wire::ParseError;
 using wire::RecordType;
 
 constexpr size_t kAddressesMax = 16;
+// Other pings have 0, and what an engine says unasked has it too.
+constexpr uint32_t kPingOfGrant = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                           const wire::CacheWelcome& welcome) {
@@ -49,8 +51,20 @@ void EngineLink::send(Transfer& transfer) noexcept {
     }
 }
 
-void EngineLink::grant(const wire::CacheLogin& login) noexcept {
-    if (link_->is_up()) link_->wrote(wire::put_grant(login, link_->room()));
+// A client that comes before its grant is refused. Records are taken in order: the answer to a ping behind
+// the grant says that it is there.
+void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
+    if (!link_->is_up()) return;
+    link_->wrote(wire::put_grant({notice.handle, notice.token}, link_->room()));
+    link_->wrote(wire::put_plain(RecordType::kPing, 0, kPingOfGrant, link_->room()));
+    granted_.push_back(notice);
+}
+
+void EngineLink::pong(uint32_t id) noexcept {
+    if (id != kPingOfGrant || granted_.empty()) return;  // that it came is all it says
+    const wire::CacheEngineNotice notice = granted_.front();
+    granted_.pop_front();
+    owner_.grant_known(*this, notice);
 }
 
 void EngineLink::revoke(uint64_t handle) noexcept {
@@ -99,7 +113,8 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
             owner_.engine_wants_to_leave(*this);
             return true;
         case RecordType::kPong:
-            return true;  // that it came is all it says
+            pong(record.id);
+            return true;
         default:
             return false;
     }

@@ -8,6 +8,7 @@
 // Thread-safety: belongs to the cache's reactor. Nothing is allocated per transfer.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ class EngineLinkOwner {
     virtual void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept = 0;
     virtual void client_attached(EngineLink& engine, uint64_t handle) noexcept = 0;
     virtual void client_detached(EngineLink& engine, uint64_t handle) noexcept = 0;
+    // The engine has taken in what was granted with this notice: the client may come.
+    virtual void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept = 0;
     virtual void engine_wants_to_leave(EngineLink& engine) noexcept = 0;
     // Its transfers were reported before. Last call; destroyed after the turn.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
@@ -69,7 +72,8 @@ class EngineLink final : private cache::RecordLinkOwner {
 
     // Never fails: a transfer to an engine that is over ends with kFailed, from turn().
     void submit(Transfer& transfer) noexcept;
-    void grant(const wire::CacheLogin& login) noexcept;
+    // grant_known() follows, unless the engine is lost.
+    void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
     void say_goodbye() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
@@ -95,6 +99,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     void operation_over(cache::RecordLink&, uint64_t, bool) noexcept override {}
     void link_over(cache::RecordLink&, const Status& why) noexcept override;
     bool done(const wire::Record& record) noexcept;
+    void pong(uint32_t id) noexcept;
     void send(Transfer& transfer) noexcept;
 
     EngineLinkOwner& owner_;
@@ -111,6 +116,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     uint64_t bytes_to_clients_ = 0;
     Nanoseconds asked_since_ = kNever;
     uint64_t heard_ = 0;
+    std::deque<wire::CacheEngineNotice> granted_;  // not yet known to the engine, in order
 };
 
 }  // namespace wss::se

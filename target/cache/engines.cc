@@ -295,17 +295,42 @@ void Cache::introduce(Client& client, EngineLink& engine) noexcept {
     do notice.handle = secret();
     while (notice.handle == wire::kStorageHandle || handles_.contains(notice.handle));
     for (size_t at = 0; at < notice.token.size(); at += 8) wire::put64(notice.token.data() + at, secret());
-    client.engines[engine.index().value] = {.handle = notice.handle};
+    Client::Place& place = client.engines[engine.index().value];
+    place.handle = notice.handle;
+    place.attached = false;
+    place.ticks = 0;
     handles_[notice.handle] = {&client, engine.index().value};
-    engine.grant({notice.handle, notice.token});
-    engine.turn();  // the engine should hear of the client before the client comes
-    client.sink->tell(notice);
+    engine.grant(notice);
+    wants_turn_ = true;
+}
+
+void Cache::grant_known(EngineLink&, const wire::CacheEngineNotice& notice) noexcept {
+    auto found = handles_.find(notice.handle);
+    if (found != handles_.end()) found->second.first->sink->tell(notice);
+}
+
+// A client whose connection to an engine failed says nothing of it, and may come some day: its network is
+// cut, its engine was too busy. A notice of the same engine ends what it has of it.
+void Cache::invite_anew() noexcept {
+    for (auto& client : clients_)
+        for (size_t i = 0; i < client->engines.size(); ++i) {
+            Client::Place& place = client->engines[i];
+            if (place.handle == 0 || place.attached || links_[i] == nullptr || !links_[i]->is_ready())
+                continue;
+            if (++place.ticks < place.patience) continue;
+            place.patience = std::min<uint16_t>(place.patience * 2, Client::kInviteTicksMax);
+            handles_.erase(place.handle);
+            links_[i]->revoke(place.handle);
+            introduce(*client, *links_[i]);
+        }
 }
 
 void Cache::client_attached(EngineLink& engine, uint64_t handle) noexcept {
     auto found = handles_.find(handle);
     if (found == handles_.end() || found->second.second != engine.index().value) return;
-    found->second.first->engines[engine.index().value].attached = true;
+    Client::Place& place = found->second.first->engines[engine.index().value];
+    place.attached = true;
+    place.patience = Client::kInviteTicks;
 }
 
 void Cache::client_detached(EngineLink& engine, uint64_t handle) noexcept {

@@ -115,6 +115,8 @@ class ClusterRun {
     // A connection that breaks is an engine lost; with write-back only the injector may do that.
     static fabric::SimNetwork engine_network(const ClusterOptions& options) {
         fabric::SimNetwork network = options.network;
+        network.delay_min = std::max(network.delay_min, options.engine_delay);
+        network.delay_max = std::max(network.delay_max, options.engine_delay);
         if (options.uses_back()) network.break_one_in = network.register_one_in = 0;
         return network;
     }
@@ -396,7 +398,10 @@ class ClusterRun {
             return true;
         };
         if (!world_.run_until(closed, kHealedLimit)) return shared_.fail("a client did not close");
-        for (EngineNode& engine : engines_) engine.process->leave();
+        for (EngineNode& engine : engines_) {
+            result_.refused_clients += engine.process->engine().counters().clients_refused;
+            engine.process->leave();
+        }
         auto left = [this] {
             for (EngineNode& engine : engines_)
                 if (!engine.process->gone()) return false;

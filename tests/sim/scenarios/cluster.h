@@ -40,6 +40,7 @@ struct ClusterOptions {
     uint32_t engine_crash_one_in = 0;
     uint32_t engine_leave_one_in = 0;
     fabric::SimNetwork network;
+    Nanoseconds engine_delay{};  // what is between target and engines is at least so slow
     io::SimDiskFaults disk;
 
     static ClusterOptions draw(uint64_t seed);
@@ -52,6 +53,7 @@ struct ClusterResult {
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
     uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
+    uint64_t refused_clients = 0;                                 // by engines
     uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that ended in order
     std::string to_string() const;
 };

@@ -29,6 +29,17 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClusterWithoutFaults,
                          ::testing::Values(cache::Policy::kAround, cache::Policy::kThrough,
                                            cache::Policy::kBack));
 
+// The grant takes the longer way: from the target to the engine, while the client is told at once.
+TEST(ClusterScenario, a_client_does_not_come_to_an_engine_before_its_grant) {
+    ClusterOptions options;
+    options.operations = 200;
+    options.engine_delay = from_ms(5);
+    ClusterResult result = run_cluster(options);
+    EXPECT_EQ(result.failure, "");
+    EXPECT_EQ(result.refused_clients, 0u);
+    EXPECT_GT(result.out_of_band_reads, 0u);
+}
+
 TEST(ClusterScenario, the_same_seed_gives_the_same_run) {
     ClusterOptions options = ClusterOptions::draw(11);
     ClusterResult first = run_cluster(options), second = run_cluster(options);
