@@ -31,6 +31,7 @@ LONG = {
     "test_processors_come_and_go.py",
     "test_repeated_map_and_unmap.py",
     "test_schedulers.py",
+    "test_stock_target.py",
     "test_stuck_storage_is_reset.py",
     "test_volumes_come_and_go_under_load.py",
     "test_waking_up.py",

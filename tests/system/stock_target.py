@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linux's own SRP target (LIO, ib_srpt) in a machine of the lab, set up through configfs alone."""
+
+from __future__ import annotations
+
+from tests.lab.guest import Guest
+
+PORT = 5557
+LIO = "/sys/kernel/config/target"
+DISKS = "/run/lio"  # a tmpfs of the machine's own: files in it can have holes punched, so UNMAP works
+
+# Errors end it: a half-made target would be tested as a whole one.
+CONFIGURE = """set -e
+    mkdir -p /etc/target {disks}
+    mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+    modprobe -a target_core_mod target_core_file
+    modprobe ib_srpt {parameters}
+    mkdir -p {lio}/srpt && echo {port} > {lio}/srpt/discovery_auth/rdma_cm_port
+    guid=$(cat /sys/class/infiniband/*/node_guid)
+    group={lio}/srpt/$guid/$guid
+    mkdir -p $group/acls/$LAB_ADDRESS
+    number=0
+    for words in {units}; do
+        name=${{words%%:*}}; size=${{words#*:}}
+        truncate -s $size {disks}/$name
+        disk={lio}/core/fileio_0/$name
+        mkdir -p $disk
+        echo fd_dev_name={disks}/$name,fd_dev_size=$(stat -c %s {disks}/$name),fd_buffered_io=1 > $disk/control
+        echo serial-of-$name > $disk/wwn/vpd_unit_serial
+        echo 1 > $disk/enable
+        echo 1 > $disk/attrib/emulate_tpu; echo 1 > $disk/attrib/emulate_tpws
+        mkdir -p $group/lun/lun_$number && ln -s $disk $group/lun/lun_$number/port
+        mkdir -p $group/acls/$LAB_ADDRESS/lun_$number
+        ln -s $group/lun/lun_$number $group/acls/$LAB_ADDRESS/lun_$number/port
+        number=$((number + 1))
+    done
+    echo 1 > $group/enable
+"""
+# The reverse, of whatever there is.
+TAKE_DOWN = """
+    for group in {lio}/srpt/*/*/enable; do [ -e $group ] && echo 0 > $group; done
+    find {lio} -type l -name port -delete 2>/dev/null
+    for kind in 'acls/*/lun_*' 'acls/*' 'lun/lun_*'; do rmdir {lio}/srpt/*/*/$kind 2>/dev/null; done
+    for kind in '*/0x*' '*/*:*' '0x*' '*:*'; do rmdir {lio}/srpt/$kind 2>/dev/null; done
+    rmdir {lio}/srpt {lio}/core/fileio_0/* {lio}/core/fileio_0 2>/dev/null
+    rm -rf {disks}
+    modprobe -r ib_srpt target_core_file target_core_mod
+"""
+
+
+class StockTarget:
+    """`units` are files, name to size, in the order of their LUNs. `parameters` are those of ib_srpt."""
+
+    def __init__(self, guest: Guest, units: dict[str, str], parameters: str = "srp_max_req_size=8260") -> None:
+        self.guest = guest
+        self.port = PORT
+        self._units = units
+        self._parameters = parameters
+
+    @property
+    def address(self) -> str:
+        return f"{self.guest.address}:{self.port}"
+
+    @property
+    def login(self) -> str:
+        """ib_srpt answers to its own name only."""
+        guid = self.guest.run("cat /sys/module/ib_srpt/parameters/srpt_service_guid").stdout.strip().removeprefix("0x")
+        return f"id_ext={guid} ioc_guid={guid}"
+
+    def __enter__(self) -> StockTarget:
+        units = " ".join(f"{name}:{size}" for name, size in self._units.items())
+        self.guest.run(CONFIGURE.format(lio=LIO, disks=DISKS, port=self.port, units=units, parameters=self._parameters), 60)
+        return self
+
+    def __exit__(self, *_) -> None:
+        if getattr(self.guest, "running", True):
+            self.guest.run(TAKE_DOWN.format(lio=LIO, disks=DISKS), 90, check=False)
+
+    def set(self, unit: str, attribute: str, value: int) -> None:
+        self.guest.write(f"{LIO}/core/fileio_0/{unit}/attrib/{attribute}", str(value))

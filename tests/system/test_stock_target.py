@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our driver at Linux's own SRP target, which knows nothing of our extensions: a disk like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.guest import wait_until
+from tests.lab.vm import Vm
+from tests.system.block_setup import SESSION, Driver, difference, loaded, run_fio
+from tests.system.stock_target import DISKS, StockTarget
+from tests.system.test_interop import MKFS, holds_a_filesystem
+
+OPTIONS = "reconnect_delay=1"
+
+
+@pytest.fixture
+def target(vm: Vm) -> Iterator[StockTarget]:
+    with StockTarget(vm, {"a": "512M", "b": "64M"}) as target:
+        yield target
+
+
+def mapped(driver: Driver, target: StockTarget, lun: int = 0, options: str = "") -> str:
+    return driver.map(target, f"lun:{lun}", f"{target.login} {OPTIONS} {options}")
+
+
+def queue(vm: Vm, device: str, name: str) -> str:
+    return vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/queue/{name}").stdout.strip()
+
+
+def test_a_stock_targets_disks_have_the_right_geometry_cache_discard_and_name(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        wwids = set()
+        for lun, mib in enumerate((512, 64)):
+            device = mapped(driver, target, lun)
+            assert int(vm.run(f"blockdev --getsize64 {device}").stdout) == mib << 20
+            assert queue(vm, device, "logical_block_size") == "512"
+            assert queue(vm, device, "write_cache") == "write back", "a buffered file is a volatile cache"
+            assert queue(vm, device, "fua") == "1"
+            assert int(queue(vm, device, "discard_max_bytes")) > 0, "UNMAP"
+            wwids.add(vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/wwid").stdout.strip())
+        assert len(wwids) == 2 and all(wwid.startswith("naa.6001405") for wwid in wwids), f"{wwids}: LIO's company is 001405"
+
+
+def test_the_login_and_the_data_do_without_every_extension(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        device = mapped(driver, target)
+        before = driver.counters()
+        for words in (
+            "--bssplit=512/10:4k/40:16k/20:64k/20:512k/10 --iodepth=32 --size=16m",
+            "--bssplit=4k/50:64k/50 --iodepth=8 --size=4m --sync=dsync",
+            "--bssplit=4k/20:64k/40:256k/40 --iodepth=8 --size=8m --rw=randtrimwrite",
+        ):
+            end = run_fio(vm, device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 {words}")
+            assert end.status == 0 and end.error == 0 and end.verified > 0, end
+        moved = difference(driver.counters(), before)
+        assert moved["fused_completions"] == moved["remote_invalidations"] == moved["engine_completions"] == 0, moved
+        assert moved["regions_registered"] == moved["regions_released"] > 0, moved
+        assert moved["errors"] == moved["protocol_errors"] == moved["reconnects"] == 0, moved
+        driver.assert_nothing_leaks()
+
+
+def test_a_stock_target_that_takes_short_commands_only_is_asked_for_less(vm: Vm) -> None:
+    """ib_srpt's own default is far below what our commands with immediate data need."""
+    with StockTarget(vm, {"a": "64M"}, parameters="") as target, loaded(vm) as driver:
+        device = mapped(driver, target)
+        end = run_fio(vm, device, "--rw=randwrite --verify=crc32c --verify_fatal=1 --bssplit=4k/60:64k/40 --iodepth=16 --size=8m")
+        assert end.status == 0 and end.error == 0 and end.verified > 0, end
+
+
+def test_discards_and_zeroes_free_the_stock_targets_blocks(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        device = mapped(driver, target, 1)
+        used = lambda: int(vm.run(f"stat -c %b {DISKS}/b").stdout)  # noqa: E731
+        vm.run(f"dd if=/dev/urandom of={device} bs=1M count=8 oflag=direct status=none && sync {device}")
+        full = used()
+        assert full >= 8 << 11
+        vm.run(f"blkdiscard -o 0 -l 4M {device}")
+        assert used() <= full - (4 << 11)
+        vm.run(f"blkdiscard -z -o 4M -l 2M {device}")
+        zeroes = vm.run("head -c 6M /dev/zero | sha256sum").stdout
+        assert vm.run(f"head -c 6M {device} | sha256sum").stdout == zeroes
+        assert driver.counters()["errors"] == 0
+
+
+@pytest.mark.parametrize("kind", MKFS)
+def test_file_systems_live_on_a_stock_target(vm: Vm, target: StockTarget, kind: str) -> None:
+    with loaded(vm) as driver:
+        holds_a_filesystem(vm, mapped(driver, target), kind)
+        assert driver.counters()["errors"] == 0
+        driver.assert_nothing_leaks()
+
+
+def test_a_lost_stock_target_is_found_again_under_load(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        device = mapped(driver, target, 1)
+        load = vm.start(f"fio --name=job --filename={device} --ioengine=libaio --direct=1 --rw=randwrite --bs=16k --iodepth=16 --size=32m "
+                        "--verify=crc32c --verify_state_save=0 --verify_backlog=64")
+        wait_until(lambda: driver.counters()["requests"] > 100, "writes go out", 30)
+        vm.run(f"echo 1 > {SESSION}/reset")
+        assert load.wait(120).status == 0, load.stdout + load.stderr
+        counters = driver.counters()
+        assert counters["reconnects"] == 1 and counters["errors"] == 0, counters
+        driver.assert_nothing_leaks()
+
+
+def test_a_stock_target_refuses_what_it_does_not_know(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        def refused(words: str) -> str:
+            assert vm.run(f"wssctl map rdma://{target.address} {words}", 60, check=False).status != 0
+            return vm.run("cat /sys/class/wss/last_error").stdout
+
+        assert "login rejected: " in refused("lun:0 id_ext=0123456789abcdef ioc_guid=0123456789abcdef")
+        unknown = refused(f"lun:7 {target.login}")
+        assert "unknown volume 'lun:7'; the target has: " in unknown and "lun:0" in unknown and "lun:1" in unknown
+        assert driver.map(target, "lun:0", target.login)
