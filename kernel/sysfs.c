@@ -34,12 +34,14 @@ static ssize_t map_store(struct class *class, struct class_attribute *a, const c
 	char *copy = kstrndup(text, count, GFP_KERNEL);
 	int ret;
 
-	if (!copy)
-		return -ENOMEM;
-	wss_default_options(&opts);
-	ret = wss_parse_options(copy, &opts, &err);
-	if (!ret)
-		ret = wss_map(&opts, &err);
+	if (!copy) {
+		ret = wss_fail(&err, -ENOMEM, "%s", wss_reason(ENOMEM));
+	} else {
+		wss_default_options(&opts);
+		ret = wss_parse_options(copy, &opts, &err);
+		if (!ret)
+			ret = wss_map(&opts, &err);
+	}
 	wss_set_last_error(&err);
 	kfree(copy);
 	return ret ?: count;
