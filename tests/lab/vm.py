@@ -9,7 +9,6 @@ them, memory is lost.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab import paths
+from tests.lab import paths, rdma
 from tests.lab.bootimage import boot_image
 from tests.lab.channel import AgentControls, Channel
 from tests.lab.disks import Disk
@@ -109,9 +108,9 @@ class Vm(Guest):
         if channel.dead.is_set():
             self.power_cut()
             raise BootError(f"{self.name} died while booting; its console ends:\n{self._last_words()}")
-        rdma = (os.environ.get("WSS_LAB_RDMA") or "rxe") if self.shape.rdma else "none"
+        device = rdma.KIND if self.shape.rdma else "none"
         try:
-            words = [self.name, self.address, str(MTU), rdma, str(len(self.disks))]
+            words = [self.name, self.address, str(MTU), device, str(len(self.disks))]
             self.run(["sh", str(INSIDE / "setup.sh"), *words], timeout, cwd="/")
         except (CommandFailed, GuestDied) as error:
             self.power_cut()

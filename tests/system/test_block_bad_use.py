@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 
 from tests.lab.guest import Result
+from tests.lab.rdma import ADD, REMOVE
 from tests.lab.vm import Vm
 from tests.system.block_setup import MODULE, RUN, Target, loaded
 
 FAILED, USAGE, NOT_REACHABLE = 1, 2, 3
 SECONDS = 20  # of a loaded machine; the driver gives up an address after 3 to 10 s
-ADD_RXE = "rdma link add rxe0 type rxe netdev eth0"
 
 
 def refused(vm: Vm, command: str, said: str, status: int = FAILED, seconds: float = SECONDS) -> Result:
@@ -157,9 +157,9 @@ def test_malformed_toml_is_named_by_file_line_and_key(vm: Vm) -> None:
 
 @pytest.fixture
 def no_rdma(vm: Vm):
-    vm.run("rdma link delete rxe0")
+    vm.run(REMOVE)
     yield
-    vm.run(ADD_RXE)
+    vm.run(ADD)
 
 
 def test_without_an_rdma_device_both_ends_say_so(vm: Vm, no_rdma) -> None:

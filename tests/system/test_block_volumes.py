@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 from tests.lab.guest import wait_until
+from tests.lab.rdma import DEVICE
 from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Target, loaded, run_fio
 
@@ -62,10 +63,10 @@ def test_mapping_and_unmapping_over_and_over_leaves_nothing(vm: Vm) -> None:
         assert counters["errors"] == counters["reconnects"] == 0, counters
         driver.unmap(keep)
         # And with the session itself each time.
-        resources = vm.run("rdma resource show rxe0").stdout
+        resources = vm.run(f"rdma resource show {DEVICE}").stdout
         vm.run(loop.replace("wss1", "wss0"), 180)
         assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "pending", "unmap"]
-        wait_until(lambda: vm.run("rdma resource show rxe0").stdout == resources, "queue pairs and regions are as before", 30)
+        wait_until(lambda: vm.run(f"rdma resource show {DEVICE}").stdout == resources, "queue pairs and regions are as before", 30)
         assert target.counters()["violations"] == 0
 
 

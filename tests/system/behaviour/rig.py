@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from tests.lab import rdma
 from tests.lab.guest import Process, Result, wait_until
 from tests.lab.vm import Vm
 from tests.system.block_setup import (RUN, SESSION, Driver, FioEnd, Stopwatch, Target, difference, fio_command, fio_end,
@@ -43,7 +44,7 @@ class Rig:
         if self._started:
             self.target.process.kill()
         self._parameters.clear()
-        self.vm.run("rdma link show rxe0 || rdma link add rxe0 type rxe netdev eth0", check=False)
+        self.vm.run(f"rdma link show {rdma.DEVICE} || {rdma.ADD}", check=False)
         self.vm.run(f"test ! -d /sys/class/wss || wssctl unmap --all --force; umount {RUN}/mnt", 90, check=False)
         self.driver.unload(90)
         self.vm.run(f"rm -rf {RUN}/behaviour.img {RUN}/state-5555.json", check=False)

@@ -3,16 +3,15 @@
 
 rxe waits for user processes that use the device, here the target; so the target goes after the driver has let go."""
 
+from tests.lab.rdma import ADD, REMOVE
 from tests.system.behaviour.rig import Rig
-
-ADD = "rdma link add rxe0 type rxe netdev eth0"
 
 
 def test_device_removed_under_load(rig: Rig) -> None:
     device = rig.map("file", "reconnect_delay=1 fast_io_fail_tmo=120")
     load = rig.start_verifying(device, 8)
     mark = rig.vm.klog.mark()
-    removal = rig.vm.start("rdma link delete rxe0")
+    removal = rig.vm.start(REMOVE)
     rig.driver.wait_for_state("recovering", 30)
     rig.target.process.kill()
     assert removal.wait(30).status == 0
@@ -27,8 +26,8 @@ def test_device_removed_under_load(rig: Rig) -> None:
 def test_device_removed_when_idle(rig: Rig) -> None:
     device = rig.map("a", "reconnect_delay=1")
     rig.target.process.kill()
-    rig.vm.run("rdma link delete rxe0", 30)
+    rig.vm.run(REMOVE, 30)
     rig.driver.wait_for_state("recovering", 30)
-    rig.vm.run(f"{ADD}; rdma link delete rxe0", 30)
+    rig.vm.run(f"{ADD}; {REMOVE}", 30)
     rig.driver.unmap(device)
     rig.vm.run(ADD)
