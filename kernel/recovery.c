@@ -139,22 +139,25 @@ static void wss_tear_down(struct wss_session *sess)
 		mod_delayed_work(wss_wq, &sess->fail_work, wss_secs(sess->opts.fast_io_fail_tmo));
 }
 
-static void wss_revalidate_volumes(struct wss_session *sess)
+/* No request may go out before it is known that each volume is still where it was. */
+static int wss_revalidate_volumes(struct wss_session *sess, struct wss_error *err)
 {
 	struct wss_volume *vol;
+	int ret = 0;
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!READ_ONCE(vol->removing) && !READ_ONCE(sess->broken))
-			wss_volume_revalidate(vol);
+		if (!ret && !READ_ONCE(vol->removing) && !READ_ONCE(sess->broken))
+			ret = wss_volume_revalidate(vol, err);
 	}
 	mutex_unlock(&sess->mutex);
+	return ret;
 }
 
 /* True when the session is live again. */
 static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 {
-	bool live;
+	bool live = false;
 
 	spin_lock_irq(&sess->lock);
 	sess->broken = false;
@@ -164,16 +167,16 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	if (sess->cache_lost)
 		wss_volumes_lose_cache(sess);
 	sess->cache_lost = false;
-	wss_revalidate_volumes(sess);
-
-	spin_lock_irq(&sess->lock);
-	live = !sess->broken && wss_set_state(sess, WSS_LIVE);
-	if (live)
-		sess->last_error.text[0] = '\0';
-	spin_unlock_irq(&sess->lock);
+	if (!wss_revalidate_volumes(sess, err)) {
+		wss_fail(err, 0, "the connection broke during login");
+		spin_lock_irq(&sess->lock);
+		live = !sess->broken && wss_set_state(sess, WSS_LIVE);
+		if (live)
+			sess->last_error.text[0] = '\0';
+		spin_unlock_irq(&sess->lock);
+	}
 	if (live)
 		return true;
-	wss_fail(err, 0, "the connection broke during login");
 	/* Nobody has submitted since the tear-down: the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;

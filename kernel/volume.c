@@ -301,59 +301,67 @@ static void wss_volume_lost(struct wss_volume *vol, const char *why)
 	wss_volume_kill(vol);
 }
 
-/* The logical unit may have another number now; another volume may have its number. */
-static bool wss_volume_find_again(struct wss_volume *vol)
+/* The logical unit may have another number now; another volume may have its number. -ENXIO: it is gone. */
+static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
 {
 	struct wss_lun_id id;
-	struct wss_error err;
 	int ret;
 
-	ret = wss_identify(vol->sess, vol->id.lun, &id, &err);
+	ret = wss_identify(vol->sess, vol->id.lun, &id, err);
 	if (!ret && !strcmp(id.wwid, vol->id.wwid))
-		return true;
+		return 0;
 	if (ret && ret != -EREMOTEIO)
-		return false;
-	ret = wss_find_volume(vol->sess, vol->id.wwid, &id, &err);
-	if (ret == -ENXIO && !wss_find_volume(vol->sess, vol->id.name, &id, &err))
+		return ret;
+	ret = wss_find_volume(vol->sess, vol->id.wwid, &id, err);
+	if (ret == -ENXIO && !wss_find_volume(vol->sess, vol->id.name, &id, err))
 		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
 	else if (ret == -ENXIO)
 		wss_volume_lost(vol, "is not on the target any more");
-	if (ret)
-		return false;
-	memcpy(vol->id.lun, id.lun, sizeof(vol->id.lun));
-	return true;
+	if (!ret)
+		memcpy(vol->id.lun, id.lun, sizeof(vol->id.lun));
+	return ret;
+}
+
+static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *limits)
+{
+	if (limits->block_bytes != vol->limits.block_bytes) {
+		wss_volume_lost(vol, "changed its block size");
+		return;
+	}
+	vol->limits.blocks = limits->blocks;
+	vol->limits.read_only = limits->read_only;
+	if (get_capacity(vol->disk) != wss_sectors(vol))
+		set_capacity_and_notify(vol->disk, wss_sectors(vol));
+	if (get_disk_ro(vol->disk) != limits->read_only)
+		set_disk_ro(vol->disk, limits->read_only);
+	if (limits->write_cache != vol->limits.write_cache) {
+		vol->limits.write_cache = limits->write_cache;
+		blk_queue_write_cache(vol->disk->queue, limits->write_cache,
+				      limits->write_cache && vol->limits.fua);
+	}
 }
 
 /**
  * wss_volume_revalidate - look again at what the target says of a volume
  * @vol: the volume; its size and read-only state follow the target
+ * @err: says why not
  *
  * Context: sleeps, bounded; sess->mutex held.
+ * Return: 0 when it is known what the volume's requests will meet: itself, or an error since it is
+ * gone. Else -errno, and its number may be that of another volume: no request may go out.
  */
-void wss_volume_revalidate(struct wss_volume *vol)
+int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 {
 	struct wss_limits limits;
-	struct wss_error err;
+	int ret = wss_volume_find_again(vol, err);
 
-	if (!wss_volume_find_again(vol))
-		return;
-	if (wss_read_limits(vol->sess, vol->id.lun, &limits, &err))
-		return;
-	if (limits.block_bytes != vol->limits.block_bytes) {
-		wss_volume_lost(vol, "changed its block size");
-		return;
-	}
-	vol->limits.blocks = limits.blocks;
-	vol->limits.read_only = limits.read_only;
-	if (get_capacity(vol->disk) != wss_sectors(vol))
-		set_capacity_and_notify(vol->disk, wss_sectors(vol));
-	if (get_disk_ro(vol->disk) != limits.read_only)
-		set_disk_ro(vol->disk, limits.read_only);
-	if (limits.write_cache != vol->limits.write_cache) {
-		vol->limits.write_cache = limits.write_cache;
-		blk_queue_write_cache(vol->disk->queue, limits.write_cache,
-				      limits.write_cache && vol->limits.fua);
-	}
+	if (ret)
+		return ret == -ENXIO ? 0 : ret;
+	ret = wss_read_limits(vol->sess, vol->id.lun, &limits, err);
+	if (!ret)
+		wss_volume_follow(vol, &limits);
+	/* A unit that refuses to tell, as while it is formatted, is still the right one. */
+	return ret == -EREMOTEIO ? 0 : ret;
 }
 
 /**
@@ -364,11 +372,16 @@ void wss_rescan_work(struct work_struct *work)
 {
 	struct wss_session *sess = container_of(work, struct wss_session, rescan_work);
 	struct wss_volume *vol;
+	struct wss_error err;
+	int ret = 0;
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (READ_ONCE(sess->state) == WSS_LIVE && !READ_ONCE(vol->removing))
-			wss_volume_revalidate(vol);
+		if (!ret && READ_ONCE(sess->state) == WSS_LIVE && !READ_ONCE(vol->removing))
+			ret = wss_volume_revalidate(vol, &err);
 	}
 	mutex_unlock(&sess->mutex);
+	/* Recovery looks until it has seen them all. */
+	if (ret)
+		wss_session_error(sess, "what changed on the target could not be found out");
 }

@@ -829,7 +829,7 @@ void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     struct wss_error *err);
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
-void wss_volume_revalidate(struct wss_volume *vol);
+int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err);
 void wss_volume_kill(struct wss_volume *vol);
 void wss_rescan_work(struct work_struct *work);
 

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a reconnection another volume may have a disk's number: until the driver has seen that it is the same one, no request goes out."""
+
+from tests.lab.guest import wait_until
+from tests.system.behaviour.rig import SESSION, Rig
+
+
+def test_volumes_are_known_before_requests_go_out(rig: Rig) -> None:
+    device = rig.map("a", "reconnect_delay=1 fast_io_fail_tmo=60")
+    rig.dd(f"if=/dev/urandom of={device} bs=64k count=1 oflag=direct")
+    wanted = rig.dd(f"if={device} bs=64k count=1 iflag=direct | sha256sum").stdout
+    rig.set("force_map", 1)  # nor can an administrative command be mapped: nothing can be asked
+    rig.reset()
+    wait_until(lambda: "no memory region" in rig.last_error(), "the driver cannot look", 30)
+    assert rig.vm.run(f"cat {SESSION}/state").stdout.strip() == "recovering"
+    rig.set("force_map", 0)
+    rig.wait_live()
+    assert rig.dd(f"if={device} bs=64k count=1 iflag=direct | sha256sum").stdout == wanted
+    rig.assert_no_error()
