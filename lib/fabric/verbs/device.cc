@@ -106,7 +106,9 @@ Status Device::describe() {
     bool iwarp = context_->device->transport_type == IBV_TRANSPORT_IWARP;
     caps_.name = "verbs";
     caps_.write_immediate = !iwarp;
-    caps_.send_invalidate = (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
+    // siw closes the connection over an inlined SEND WITH INVALIDATE, and answers are inlined: on iWARP the
+    // initiator invalidates its regions itself.
+    caps_.send_invalidate = !iwarp && (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
     caps_.read_sink_remote_write = iwarp;
     caps_.segments_max = std::min(kSegmentsMax, static_cast<uint32_t>(std::max(device.max_sge, 1)));
     caps_.read_depth_max = std::min(limits_.initiated_reads_max, limits_.answered_reads_max);
