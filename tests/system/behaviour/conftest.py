@@ -21,7 +21,7 @@ from tests.system.behaviour.rig import Rig
 def behaviour_lab(lab_say: Callable[[str], None]) -> Iterator[SharedLab]:
     shared = SharedLab(1, SHARED_SHAPE, lab_say)
     yield shared
-    shared.discard()
+    shared.finish()
 
 
 @pytest.fixture(scope="session")
