@@ -10,7 +10,7 @@ OPT := $(OPT_$(MODE))
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
 CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
 LDFLAGS += $(OPT) -pthread
-LDLIBS += -libverbs -lrdmacm -laio -lspdlog -lfmt -lxxhash -lcrypto -Wl,--as-needed -lrocksdb -Wl,--no-as-needed -ldl
+LDLIBS += -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lcrypto -Wl,--as-needed -lrocksdb -Wl,--no-as-needed -ldl
 
 LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*'))
 LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)

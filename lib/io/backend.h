@@ -82,7 +82,8 @@ class Backend {
     virtual std::string describe() const = 0;  // "aio:/dev/nvme0n1"
 };
 
-// Opens by specification: "aio:PATH", "ram:SIZE". Defined where all backends are known.
+// Opens by specification: "aio:PATH", "uring:PATH", "pool:THREADS:PATH", "spawn:PATH", "ram:SIZE". Defined
+// where all backends are known.
 struct OpenOptions {
     uint64_t size = 0;  // file to be created or grown to this; 0: as it is
     bool create = false;

@@ -42,6 +42,10 @@ class File {
     int block_write_zeroes(uint64_t offset, uint64_t length) noexcept;
     // The work of `request`, which is none of read and write.
     int block_run(const Request& request) noexcept;
+    // Reads or writes, through `bounce` (aligned to memory_align(), of kBounceBytes) where the request's own
+    // buffer is not aligned. `request.done_bytes` says how far it came. What has `fua` is stable.
+    int block_transfer(Request& request, std::byte* bounce) noexcept;
+    static constexpr size_t kBounceBytes = 256 << 10;
 
   private:
     File(std::string path, int fd, bool read_only, bool block_device);

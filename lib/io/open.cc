@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of backends. A new one adds a row.
+#include <charconv>
+
 #include "lib/base/size.h"
 #include "lib/io/aio/aio.h"
 #include "lib/io/filter/filter.h"
 #include "lib/io/ram/ram.h"
+#include "lib/io/threads/threads.h"
+#include "lib/io/uring/uring.h"
 
 namespace wss::io {
 
@@ -35,6 +39,34 @@ Opened open_aio(const std::string& rest, const OpenOptions& options) {
     return AioBackend::open(rest, options);
 }
 
+// "pool:PATH" or "pool:THREADS:PATH".
+Opened open_pool(const std::string& rest, const OpenOptions& options) {
+    uint32_t threads = kPoolThreads;
+    size_t colon = rest.find(':');
+    std::string path = rest;
+    if (colon != std::string::npos && !rest.starts_with('/')) {
+        auto [end, wrong] = std::from_chars(rest.data(), rest.data() + colon, threads);
+        if (wrong != std::errc() || end != rest.data() + colon || threads < 1 ||
+            threads > Worker::kThreadsMax)
+            return failure(Code::kInvalid,
+                           "pool:{}: the number of threads is 1 to {}, as in pool:16:/dev/nvme0n1", rest,
+                           Worker::kThreadsMax);
+        path = rest.substr(colon + 1);
+    }
+    if (path.empty()) return failure(Code::kInvalid, "pool: needs a path, for example pool:16:/dev/nvme0n1");
+    return ThreadsBackend::open(ThreadsBackend::Kind::kPool, threads, path, options);
+}
+
+Opened open_spawn(const std::string& rest, const OpenOptions& options) {
+    if (rest.empty()) return failure(Code::kInvalid, "spawn: needs a path, for example spawn:/dev/nvme0n1");
+    return ThreadsBackend::open(ThreadsBackend::Kind::kSpawn, 1, rest, options);
+}
+
+Opened open_uring(const std::string& rest, const OpenOptions& options) {
+    if (rest.empty()) return failure(Code::kInvalid, "uring: needs a path, for example uring:/dev/nvme0n1");
+    return UringBackend::open(rest, options);
+}
+
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
 Opened open_filter(MakeFilter make, const std::string& rest, const OpenOptions& options) {
@@ -52,6 +84,9 @@ Opened open_filter(MakeFilter make, const std::string& rest, const OpenOptions& 
 constexpr Kind kKinds[] = {
     {"aio:", open_aio},
     {"ram:", open_ram},
+    {"uring:", open_uring},
+    {"pool:", open_pool},
+    {"spawn:", open_spawn},
     {"error:", [](const std::string& rest,
                   const OpenOptions& options) { return open_filter(make_error_filter, rest, options); }},
     {"delay:", [](const std::string& rest,
@@ -77,7 +112,9 @@ Opened open_backend(const std::string& specification, const OpenOptions& options
         if (specification.starts_with(kind.prefix))
             return kind.open(specification.substr(kind.prefix.size()), options);
     if (specification.starts_with('/')) return AioBackend::open(specification, options);
-    return failure(Code::kInvalid, "'{}' is no backend: write aio:PATH or ram:SIZE", specification);
+    return failure(Code::kInvalid,
+                   "'{}' is no backend: write aio:PATH, uring:PATH, pool:PATH, spawn:PATH or ram:SIZE",
+                   specification);
 }
 
 }  // namespace wss::io

@@ -4,7 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <system_error>
+
+#include "lib/base/log.h"
 
 namespace wss::io {
 
@@ -31,15 +35,26 @@ void Worker::Inbox::take(List<Request>& into) noexcept {
     into.splice_back(done_);
 }
 
-Worker::Worker(Run run, void* context) : run_(run), context_(context), thread_([this] { loop(); }) {}
+Worker::Worker(Run run, void* context, uint32_t threads) : run_(run), context_(context) {
+    threads_.reserve(std::clamp<uint32_t>(threads, 1, kThreadsMax));
+    threads_.emplace_back([this] { loop(); });
+    while (threads_.size() < threads_.capacity()) {
+        try {
+            threads_.emplace_back([this] { loop(); });
+        } catch (const std::system_error& error) {
+            log::warning("{} storage threads instead of {}: {}", threads_.size(), threads, error.what());
+            break;
+        }
+    }
+}
 
 Worker::~Worker() {
     {
         std::lock_guard lock(m_);
         stopping_ = true;
     }
-    wake_.notify_one();
-    thread_.join();
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
 }
 
 void Worker::submit(Request& request, Inbox& inbox) noexcept {
@@ -51,14 +66,20 @@ void Worker::submit(Request& request, Inbox& inbox) noexcept {
     wake_.notify_one();
 }
 
-void Worker::deliver(Request& request) noexcept {
-    Inbox& inbox = *std::launder(reinterpret_cast<Slot*>(request.scratch))->inbox;
+void Worker::deliver(Request& request, Inbox& inbox) noexcept {
     // All under the lock: once the queue can take it, the request and the inbox itself may go at any time.
     std::lock_guard lock(inbox.m_);
     inbox.done_.push_back(request);
     inbox.news_.store(true, std::memory_order_release);
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(inbox.event_fd_, &one, sizeof one);  // full means: awake already
+}
+
+void Worker::perform(Run run, void* context, Request& request, Inbox& inbox) noexcept {
+    request.done_bytes = 0;
+    request.error = run(context, request);
+    if (request.error == 0) request.done_bytes = request.length;
+    deliver(request, inbox);
 }
 
 void Worker::loop() noexcept {
@@ -69,9 +90,7 @@ void Worker::loop() noexcept {
         Request* request = waiting_.pop_front();
         if (request == nullptr) return;  // stopping, and nothing is left
         lock.unlock();
-        request->error = run_(context_, *request);
-        request->done_bytes = request->error == 0 ? request->length : 0;
-        deliver(*request);
+        perform(run_, context_, *request, *std::launder(reinterpret_cast<Slot*>(request->scratch))->inbox);
         lock.lock();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worker: one helper thread for the storage calls that the kernel only offers blocking (fallocate,
-// BLKDISCARD), so that a reactor never waits for them.
+// Worker: helper threads for the storage calls that block (fallocate, BLKDISCARD; in lib/io/threads all of
+// them), so that a reactor never waits for them. One thread, or a pool of them, started before the work.
 //
 // A request travels through two intrusive lists: the worker's and, done, its queue's Inbox. Its scratch
 // belongs to the worker meanwhile. How many can wait is bounded by who submits them.
@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "lib/io/backend.h"
 
@@ -20,8 +21,10 @@ namespace wss::io {
 
 class Worker {
   public:
-    // Performs a request, returns 0 or an errno. Called on the worker's thread.
-    using Run = int (*)(void* context, const Request& request) noexcept;
+    // Performs a request, returns 0 or an errno; may say in done_bytes how far it came before an error.
+    // Called on one of the worker's threads.
+    using Run = int (*)(void* context, Request& request) noexcept;
+    static constexpr uint32_t kThreadsMax = 1024;
 
     // Where finished requests wait for their queue. Each one makes `event_fd` readable.
     class Inbox {
@@ -39,24 +42,29 @@ class Worker {
         List<Request> done_;  // guarded by m_
     };
 
-    Worker(Run run, void* context);
+    // Fewer threads than asked for when the system has no more, but at least one.
+    Worker(Run run, void* context, uint32_t threads = 1);
     ~Worker();
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
     void submit(Request& request, Inbox& inbox) noexcept;
+    size_t threads() const { return threads_.size(); }
+
+    // Performs one request on the calling thread and brings it to `inbox`.
+    static void perform(Run run, void* context, Request& request, Inbox& inbox) noexcept;
 
   private:
     void loop() noexcept;
-    static void deliver(Request& request) noexcept;
+    static void deliver(Request& request, Inbox& inbox) noexcept;
 
     const Run run_;
     void* const context_;
     std::mutex m_;
     std::condition_variable wake_;
-    List<Request> waiting_;  // guarded by m_
-    bool stopping_ = false;  // guarded by m_
-    std::thread thread_;     // last: starts when all else is made
+    List<Request> waiting_;             // guarded by m_
+    bool stopping_ = false;             // guarded by m_
+    std::vector<std::thread> threads_;  // last: start when all else is made
 };
 
 }  // namespace wss::io

@@ -45,7 +45,9 @@ void change(Context& context, const std::string& method, const Json& params) {
 void add_create(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("create", "Start serving a new volume");
     command->add_option("NAME", arguments.name, "1 to 63 of A-Z a-z 0-9 . _ -")->required();
-    command->add_option("BACKEND", arguments.backend, "aio:PATH (file or block device) or ram:SIZE")
+    command
+        ->add_option("BACKEND", arguments.backend,
+                     "aio:PATH (file or block device), uring:PATH, pool:THREADS:PATH, spawn:PATH or ram:SIZE")
         ->required();
     command->add_option("--size", arguments.size, "for example 10G; a file is created or grown to it");
     command->add_option("--block-size", arguments.block_size,

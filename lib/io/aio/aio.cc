@@ -5,7 +5,7 @@
 
 namespace wss::io {
 
-static int run_blocking(void* context, const Request& request) noexcept {
+static int run_blocking(void* context, Request& request) noexcept {
     return static_cast<File*>(context)->block_run(request);
 }
 

@@ -236,13 +236,15 @@ TEST_P(EachBackend, a_reactor_whose_storage_is_idle_again_sleeps) {
     EXPECT_LT(used_us, 20'000) << "of 200 ms without work";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EachBackend,
-                         testing::Values(Variant{"ram", "ram:", "/tmp"},
-                                         Variant{"aio_direct", "aio:", "/tmp"},
-                                         Variant{"aio_tmpfs", "aio:", "/dev/shm"},
-                                         Variant{"error_filter", "error:after=1000000000:aio:", "/tmp"},
-                                         Variant{"delay_filter", "delay:us=50:aio:", "/tmp"}),
-                         [](const auto& chosen) { return std::string(chosen.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, EachBackend,
+    testing::Values(Variant{"ram", "ram:", "/tmp"}, Variant{"aio_direct", "aio:", "/tmp"},
+                    Variant{"aio_tmpfs", "aio:", "/dev/shm"}, Variant{"uring_direct", "uring:", "/tmp"},
+                    Variant{"uring_tmpfs", "uring:", "/dev/shm"}, Variant{"pool_direct", "pool:4:", "/tmp"},
+                    Variant{"pool_tmpfs", "pool:", "/dev/shm"}, Variant{"spawn_direct", "spawn:", "/tmp"},
+                    Variant{"error_filter", "error:after=1000000000:aio:", "/tmp"},
+                    Variant{"delay_filter", "delay:us=50:aio:", "/tmp"}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
 
 }  // namespace
 }  // namespace wss::io::test

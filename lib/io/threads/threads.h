@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storage by threads that block in pread and pwrite, in the two ways of Kato et al.:
+//   pool   *static*: threads that were started before the work; the reactor hands requests over by signalling
+//   spawn  *dynamic*: a new thread for each request. There to be compared with; a request costs a clone().
+//
+// Where a device is only reached through blocking calls these are the way; else aio and uring cost less.
+#pragma once
+
+#include <atomic>
+
+#include "lib/io/backend.h"
+#include "lib/io/file.h"
+#include "lib/io/worker.h"
+
+namespace wss::io {
+
+constexpr uint32_t kPoolThreads = 16;
+
+class ThreadsBackend final : public Backend {
+  public:
+    enum class Kind : uint8_t { kPool, kSpawn };
+
+    static Result<std::unique_ptr<Backend>> open(Kind kind, uint32_t threads, const std::string& path,
+                                                 const OpenOptions& options);
+    Limits limits() const noexcept override { return file_->limits(); }
+    Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override;
+    Status resize(uint64_t bytes) override { return file_->resize(bytes); }
+    std::string describe() const override;
+
+    Kind kind() const { return kind_; }
+    File& file() { return *file_; }
+    // pool: hands over; spawn: for what is neither read nor write, and when no thread can be made.
+    Worker& worker() { return worker_; }
+
+    // A request on a thread that may block.
+    static int run(void* file, Request& request) noexcept;
+
+  private:
+    ThreadsBackend(Kind kind, uint32_t threads, std::unique_ptr<File> file);
+
+    const Kind kind_;
+    std::unique_ptr<File> file_;
+    Worker worker_;  // stops before the file closes
+};
+
+class ThreadsQueue final : public Queue {
+  public:
+    ThreadsQueue(ThreadsBackend& backend, int event_fd);
+    ~ThreadsQueue() override;
+
+    void submit(Request& request) noexcept override;
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    int fd() const noexcept override { return event_fd_; }
+    size_t in_flight() const noexcept override { return in_flight_; }
+
+  private:
+    size_t end_refused() noexcept;
+    bool spawn(Request& request) noexcept;
+
+    ThreadsBackend& backend_;
+    const int event_fd_;
+    size_t in_flight_ = 0;
+    uint64_t signals_due_ = 0;  // additions to event_fd_ that we have not read yet
+    List<Request> refused_;     // their errors are set
+    Worker::Inbox inbox_;
+};
+
+}  // namespace wss::io

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/uring/uring.h"
+
+#include <liburing.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/io/request.h"
+#include "lib/io/threads/threads.h"
+
+namespace wss::io {
+
+namespace {
+
+constexpr unsigned kDepth = 128;  // in the kernel at once, per reactor and volume
+constexpr uint64_t kTransferMax = 1 << 30;
+// A request that the kernel sends back (EAGAIN, EINTR) more often than this is an I/O error.
+constexpr uint8_t kRetriesMax = 64;
+
+struct Slot {
+    uint64_t progress = 0;
+    uint8_t retries = 0;
+};
+static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its progress");
+
+Slot& slot_of(Request& request) noexcept {
+    return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+}
+
+}  // namespace
+
+UringBackend::UringBackend(std::unique_ptr<File> file)
+    : file_(std::move(file)), worker_(ThreadsBackend::run, file_.get()) {}
+
+Result<std::unique_ptr<Backend>> UringBackend::open(const std::string& path, const OpenOptions& options) {
+    auto file = File::open(path, options);
+    if (!file) return file.status();
+    return std::unique_ptr<Backend>(new UringBackend(std::move(*file)));
+}
+
+Result<std::unique_ptr<Queue>> UringBackend::open_queue(reactor::Reactor&) {
+    auto ring = std::make_unique<io_uring>();
+    if (int result = io_uring_queue_init(kDepth, ring.get(), 0); result < 0)
+        return Status::from_errno(-result, fmt::format("{}: io_uring (kernel.io_uring_disabled, seccomp and "
+                                                       "RLIMIT_MEMLOCK can forbid it; aio:PATH needs none)",
+                                                       describe()));
+    int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int result = event_fd < 0 ? -errno : io_uring_register_eventfd(ring.get(), event_fd);
+    if (result < 0) {
+        io_uring_queue_exit(ring.get());
+        if (event_fd >= 0) close(event_fd);
+        return Status::from_errno(-result, fmt::format("{}: eventfd", describe()));
+    }
+    return std::unique_ptr<Queue>(std::make_unique<UringQueue>(*this, std::move(ring), event_fd));
+}
+
+UringQueue::UringQueue(UringBackend& backend, std::unique_ptr<io_uring> ring, int event_fd)
+    : backend_(backend), ring_(std::move(ring)), event_fd_(event_fd), inbox_(event_fd) {}
+
+UringQueue::~UringQueue() {
+    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    io_uring_queue_exit(ring_.get());
+    close(event_fd_);
+}
+
+void UringQueue::submit(Request& request) noexcept {
+    new (request.scratch) Slot{};
+    request.error = 0;
+    ++in_flight_;
+    waiting_.push_back(request);
+    ++waiting_count_;
+}
+
+size_t UringQueue::poll() noexcept {
+    if (in_flight_ == 0) return 0;
+    size_t events = start_waiting();
+    events += reap();
+    return events + take_from_worker();
+}
+
+bool UringQueue::arm() noexcept {
+    // Whatever is in flight: a signal may come late, and completions posted at once may share one, so that
+    // those that are due cannot be counted as aio does.
+    uint64_t count;
+    [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
+    // Only after draining: what completes from here on makes the descriptor readable again.
+    if (io_uring_cq_ready(ring_.get()) > 0 || inbox_.has_news() || unsubmitted_) return false;
+    // Requests that wait while the kernel has none of ours would have nobody to wake us.
+    return waiting_count_ == 0 || in_kernel_ > 0;
+}
+
+bool UringQueue::goes_to_kernel(const Request& request) noexcept {
+    if (request.op == Op::kFlush) return backend_.file().direct();
+    if (request.op != Op::kRead && request.op != Op::kWrite) return false;
+    return reinterpret_cast<uintptr_t>(request.data) % backend_.file().memory_align() == 0;
+}
+
+size_t UringQueue::start_waiting() noexcept {
+    size_t events = 0;
+    File& file = backend_.file();
+    // Only what waits now: done() may submit more, which is the next turn's work.
+    for (size_t left = waiting_count_; left > 0 && in_kernel_ < kDepth; --left) {
+        Request& request = *waiting_.front();
+        io_uring_sqe* entry = nullptr;
+        int error = refusal(request, file.size(), file.logical_block(), file.read_only());
+        bool nothing = error != 0 || (request.op != Op::kFlush && request.length == 0);
+        if (!nothing && goes_to_kernel(request) && (entry = io_uring_get_sqe(ring_.get())) == nullptr) break;
+        waiting_.pop_front();
+        --waiting_count_;
+        ++events;
+        if (nothing)
+            end(request, error);
+        else if (entry != nullptr)
+            prepare(*entry, request);
+        else
+            backend_.worker().submit(request, inbox_);
+    }
+    // A failure here (EAGAIN, EBUSY) leaves the entries where they are: the next turn tries again.
+    if (unsubmitted_ && io_uring_submit(ring_.get()) >= 0) unsubmitted_ = io_uring_sq_ready(ring_.get()) > 0;
+    return events;
+}
+
+void UringQueue::prepare(io_uring_sqe& entry, Request& request) noexcept {
+    const Slot& slot = slot_of(request);
+    File& file = backend_.file();
+    auto length = static_cast<unsigned>(std::min(request.length - slot.progress, kTransferMax));
+    uint64_t offset = request.offset + slot.progress;
+    if (request.op == Op::kFlush)
+        io_uring_prep_fsync(&entry, file.fd(), IORING_FSYNC_DATASYNC);
+    else if (request.op == Op::kRead)
+        io_uring_prep_read(&entry, file.fd(), request.data + slot.progress, length, offset);
+    else
+        io_uring_prep_write(&entry, file.fd(), request.data + slot.progress, length, offset);
+    if (request.op == Op::kWrite && request.fua) entry.rw_flags = RWF_DSYNC;
+    io_uring_sqe_set_data(&entry, &request);
+    ++in_kernel_;
+    unsubmitted_ = true;
+}
+
+size_t UringQueue::reap() noexcept {
+    size_t events = 0;
+    // What done() submits waits for the next turn: at most what is in the ring now.
+    for (unsigned ready = io_uring_cq_ready(ring_.get()); ready > 0; --ready, ++events) {
+        io_uring_cqe* entry = nullptr;
+        if (io_uring_peek_cqe(ring_.get(), &entry) != 0 || entry == nullptr) break;
+        Request& request = *static_cast<Request*>(io_uring_cqe_get_data(entry));
+        int result = entry->res;
+        io_uring_cqe_seen(ring_.get(), entry);
+        --in_kernel_;
+        complete(request, result);
+    }
+    return events;
+}
+
+void UringQueue::complete(Request& request, int result) noexcept {
+    Slot& slot = slot_of(request);
+    if (result == -EAGAIN || result == -EINTR) {
+        if (++slot.retries > kRetriesMax) return end(request, EIO);
+    } else if (result < 0) {
+        return end(request, volume_errno(-result));
+    } else if (request.op == Op::kFlush) {
+        return end(request, 0);
+    } else {
+        // O_DIRECT continues at block boundaries only. Without progress somebody cut the file, or it is full.
+        uint64_t block = backend_.file().logical_block();
+        uint64_t whole = static_cast<uint64_t>(result) / block * block;
+        slot.progress += whole;
+        if (slot.progress == request.length) return end(request, 0);
+        if (whole == 0) return end(request, request.op == Op::kRead ? EIO : ENOSPC);
+    }
+    waiting_.push_back(request);
+    ++waiting_count_;
+}
+
+size_t UringQueue::take_from_worker() noexcept {
+    if (!inbox_.has_news()) return 0;
+    List<Request> done;
+    inbox_.take(done);
+    size_t events = 0;
+    while (Request* request = done.pop_front()) {
+        --in_flight_;
+        finish(*request, request->error, request->done_bytes);
+        ++events;
+    }
+    return events;
+}
+
+void UringQueue::end(Request& request, int error) noexcept {
+    --in_flight_;
+    finish(request, error, request.op == Op::kFlush ? 0 : slot_of(request).progress);
+}
+
+}  // namespace wss::io
