@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all sub-commands of wssbench share. One file of this folder is one sub-command.
+// What all sub-commands of wssbench share. One file of this folder is one sub-command, or a part of the core:
+// measure (time, medians, interruption), figure (points in turns, rows, tables), load (threads that keep
+// requests in flight), program (the processes measured).
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "lib/base/status.h"
 
@@ -16,14 +21,40 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+// How to measure; the same options for every command that does.
+struct Settings {
+    double seconds = 1;    // of one measurement
+    double warm_up = 0.3;  // before it
+    uint32_t repeats = 3;  // in turns; the median counts
+    bool quick = false;    // fewer points, shorter
+    bool pin = true;       // threads to processors, where there are two or more
+    bool no_progress = false;
+    std::string directory;  // for files; default: a temporary one under /var/tmp
+    std::string address;    // rdma://ADDRESS of this machine, for --fabric rdma
+};
+
 struct Context {
     bool json = false;
     int exit = kDone;
+    Settings settings;
+    std::string command;  // as the user wrote it
+
+    // When a command is run by `all`: takes the figure instead of its being printed.
+    std::function<void(Json figure)> collect;
 
     void fail(const Status& status);
     void print(const Json& answer) const;
+    // A finished figure: to `collect`, or printed as a table or JSON.
+    void deliver(Json figure);
 };
 
 void add_cache_sim(CLI::App& app, Context& context);
+void add_local(CLI::App& app, Context& context);
+void add_echo(CLI::App& app, Context& context);
+void add_echo_server(CLI::App& app, Context& context);
+void add_remote(CLI::App& app, Context& context);
+void add_replay(CLI::App& app, Context& context);
+void add_paper_d(CLI::App& app, Context& context);
+void add_python(CLI::App& app, Context& context);
 
 }  // namespace wss::wssbench

@@ -2,31 +2,71 @@
 // wssbench: measures what WSS claims. Each sub-command is a file of its own.
 #include <cstdio>
 
+#include "lib/base/log.h"
 #include "tools/wssbench/context.h"
+#include "tools/wssbench/measure.h"
 
 namespace wss::wssbench {
 
-void Context::fail(const Status& status) {
-    std::fprintf(stderr, "wssbench: %s\n", status.to_string().c_str());
-    exit = kFailed;
+namespace {
+
+void describe_settings(CLI::App& app, Settings& settings) {
+    app.add_option("--seconds", settings.seconds, "Of one measurement")
+        ->capture_default_str()
+        ->check(CLI::Range(0.05, 3600.0));
+    app.add_option("--warm-up", settings.warm_up, "Seconds before each")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 600.0));
+    app.add_option("--repeats", settings.repeats, "Of each point, in turns; the median counts")
+        ->capture_default_str()
+        ->check(CLI::Range(1u, 100u));
+    app.add_flag("--quick", settings.quick, "Short measurements, once: a look, not a result");
+    app.add_flag("!--no-pin", settings.pin, "Leave threads where the kernel puts them");
+    app.add_flag("--no-progress", settings.no_progress, "Nothing on standard error but failures");
+    app.add_option("--directory", settings.directory, "Where files are made (default: /var/tmp)")
+        ->check(CLI::ExistingDirectory);
+    app.add_option("--address", settings.address,
+                   "Of this machine's RDMA device, for --fabric rdma: rdma://10.0.0.1")
+        ->type_name("URI");
 }
 
-void Context::print(const Json& answer) const {
-    std::printf("%s\n", answer.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+// What --quick means, unless the user said otherwise.
+void settle(const CLI::App& app, Settings& settings) {
+    if (!settings.quick) return;
+    if (app.count("--seconds") == 0) settings.seconds = 0.3;
+    if (app.count("--warm-up") == 0) settings.warm_up = 0.1;
+    if (app.count("--repeats") == 0) settings.repeats = 1;
 }
 
-static int run(int argc, char** argv) {
+std::string joined(int argc, char** argv) {
+    std::string text = "wssbench";
+    for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+    return text;
+}
+
+int run(int argc, char** argv) {
     CLI::App app("Measures WSS and compares it with others", "wssbench");
     Context context;
+    context.command = joined(argc, argv);
     app.require_subcommand(1);
     app.fallthrough();
     app.add_flag("--json", context.json, "Print the result as JSON");
-    add_cache_sim(app, context);
+    describe_settings(app, context.settings);
+    for (auto add : {add_local, add_echo, add_remote, add_replay, add_paper_d, add_cache_sim, add_python,
+                     add_echo_server})
+        add(app, context);
+    app.parse_complete_callback([&] { settle(app, context.settings); });
     app.footer(
+        "Every measuring command prints a table, or with --json one object {figure, rows, bound, ratio, "
+        "method, …}.\n"
         "Examples:\n"
+        "  wssbench echo --connections 1,2,4          the network alone\n"
+        "  wssbench remote --method static,dynamic --size 512 --quick\n"
         "  wssbench cache-sim                        hit ratios on three traces, ours and others\n"
-        "  wssbench cache-sim --trace blocks.txt --cache-percent 5 --json\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage");
+        "Exit status: 0 done, 1 failed or interrupted, 2 wrong usage");
+    processors();  // before anybody is pinned
+    catch_interrupts();
+    if (Status status = log::set_level("error"); !status) return kFailed;
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -37,6 +77,8 @@ static int run(int argc, char** argv) {
     }
     return context.exit;
 }
+
+}  // namespace
 
 }  // namespace wss::wssbench
 

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as wssbench's C++ side makes them (tools/wssbench/figure.h): points measured in turns, medians, one JSON object each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shlex
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Interrupted(Exception):
+    """The user wants to see what is done."""
+
+
+@dataclass
+class Point:
+    labels: dict
+    measure: Callable[[], dict]  # {"rate": …, further columns}
+    seconds: float = 2  # about what it takes, for the estimate of the time left
+
+
+@dataclass
+class Figure:
+    name: str
+    paper: str
+    title: str
+    unit: str
+    x: str
+    series: list[str]
+    points: list[Point]
+    paper_values: list[dict] = field(default_factory=list)
+    judge: Callable[[dict], None] | None = None
+    method: str = ""
+    measured: str = "seconds"  # or "counted instructions"
+
+
+def machine() -> dict:
+    def first(path: str, key: str) -> str:
+        try:
+            found = re.search(rf"^{key}\s*[:=]\s*(.*)$", Path(path).read_text(), re.M)
+        except OSError:
+            return ""
+        return found.group(1).strip('" ') if found else ""
+
+    return {"processors": os.cpu_count(), "model": first("/proc/cpuinfo", "model name"), "memory": first("/proc/meminfo", "MemTotal"),
+            "kernel": platform.release(), "system": first("/etc/os-release", "PRETTY_NAME"), "load_at_start": os.getloadavg()[0]}  # fmt: skip
+
+
+class Progress:
+    """How far, and about how long it still takes; every ten seconds where nobody looks at a terminal."""
+
+    def __init__(self, name: str, expected: float, quiet: bool):
+        self.name, self.expected, self.quiet = name, expected, quiet
+        self.begun, self.said = time.monotonic(), 0.0
+
+    def show(self, done: int, count: int, what: object) -> None:
+        if self.quiet:
+            return
+        passed = time.monotonic() - self.begun
+        share = done / count
+        whole = (1 - share) * self.expected + share * (passed / share) if done else self.expected
+        text = f"wssbench: {self.name}: {done + 1} of {count}, about {max(whole - passed, 0):.0f} s left: {what}"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text[:150]}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.said > 10:
+            print(text, file=sys.stderr, flush=True)
+            self.said = time.monotonic()
+
+    def end(self) -> None:
+        if not self.quiet and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def summary(samples: list[dict]) -> dict:
+    rates = [sample["rate"] for sample in samples]
+    median = statistics.median(rates)
+    row = {"rate": median, **{key: value for key, value in samples[-1].items() if key != "rate"}}
+    for key in row.keys() - {"rate"}:
+        if all(isinstance(sample.get(key), (int, float)) for sample in samples):
+            row[key] = statistics.median(sample[key] for sample in samples)
+    spread = 100 * max(median - min(rates), max(rates) - median) / median if median else 0
+    return {**{key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, "min": round(min(rates), 4),
+            "max": round(max(rates), 4), "spread_percent": round(spread, 2), "repeats": len(rates)}  # fmt: skip
+
+
+def run(figure: Figure, options: argparse.Namespace) -> dict:
+    """Measures all points, `options.repeats` times in turns. Interrupted: what is done. A point that fails has an `error`."""
+    taken: list[list[dict]] = [[] for _ in figure.points]
+    errors: dict[int, str] = {}
+    progress = Progress(figure.name, sum(point.seconds for point in figure.points) * options.repeats, options.no_progress)
+    result = {"figure": figure.name, "paper": figure.paper, "title": figure.title, "unit": figure.unit, "x": figure.x, "series": figure.series,
+              "command": os.environ.get("WSSBENCH_COMMAND", shlex.join(sys.argv)), "measured": figure.measured,
+              "method": figure.method or f"seconds of this machine; {options.seconds} s after warm-up, median of {options.repeats} in turns; not pinned",
+              "machine": machine()}  # fmt: skip
+    try:
+        for turn in range(options.repeats):
+            for index, point in enumerate(figure.points):
+                if index in errors:
+                    continue
+                progress.show(turn * len(figure.points) + index, len(figure.points) * options.repeats, json.dumps(point.labels))
+                try:
+                    taken[index].append(point.measure())
+                except (RuntimeError, AssertionError, OSError, ValueError) as error:
+                    errors[index] = str(error)
+    except (KeyboardInterrupt, Interrupted):
+        result["interrupted"] = True
+    progress.end()
+    result["rows"] = rows = []
+    for index, point in enumerate(figure.points):
+        if taken[index] or index in errors:
+            rows.append({**point.labels, **(summary(taken[index]) if taken[index] else {}), **({"error": errors[index]} if index in errors else {})})
+            if index in errors:
+                print(f"wssbench: {figure.name} {point.labels}: {errors[index]}", file=sys.stderr)
+    result.update(bound=None, ratio=None)
+    if figure.judge and rows:
+        try:
+            figure.judge(result)
+        except (KeyError, StopIteration, ZeroDivisionError):
+            pass  # the points that it compares were not all reached
+    result["paper_values"] = figure.paper_values
+    return result
+
+
+def row_of(result: dict, **labels: object) -> dict:
+    """The row with these labels that has a rate."""
+    return next(row for row in result["rows"] if "rate" in row and all(row.get(key) == value for key, value in labels.items()))
+
+
+def cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+    return str(value)
+
+
+def columns_of(rows: list[dict]) -> list[str]:
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns.update({key: None for key, value in row.items() if not isinstance(value, (dict, list))})
+    return list(columns)
+
+
+def table(rows: list[dict]) -> str:
+    columns = columns_of(rows)
+    lines = [columns, *([cell(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths)) for line in lines)
+
+
+def show(result: dict, as_json: bool) -> int:
+    """Prints a figure; the exit status."""
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        print(f"{result['title']} ({result['paper']})\n{table(result['rows'])}\nMeasured: {result['method']}")
+        if result.get("bounds"):
+            print(f"Against its bound:\n{table(result['bounds'])}")
+        elif result["ratio"] is not None:
+            print(f"Bound: {cell(result['bound'])}, ratio: {cell(result['ratio'])}")
+        for value in result["paper_values"]:
+            print(f"The paper: {value['text']}")
+        if result.get("interrupted"):
+            print("Interrupted: these are the points that were done.")
+    return 1 if result.get("interrupted") or any("error" in row for row in result["rows"]) else 0

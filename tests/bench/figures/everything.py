@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`wssbench all`: every figure, one after the other, into DIR/results.json and DIR/report.html. Both are written anew after each
+figure, so that an interruption keeps what is done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.figures import lab, ramp, report, scaling
+
+# Figures that tools/wssbench makes itself: words, and those of --quick. Quick figures are small: a look at each.
+NATIVE = {
+    "local": (["--threads", "1,4,16,64,128", "--operation", "read,write"], ["--threads", "1,16,64", "--method", "static,aio", "--file-size", "64M"]),
+    "echo": (["--operation", "read,write"], ["--connections", "1,4", "--size", "512"]),
+    "remote": (["--pattern", "random,sequential"], ["--connections", "1,4", "--method", "static,dynamic,aio", "--fabric", "shm", "--file-size", "64M"]),
+    "replay": (["--method", "static,aio"], ["--threads", "1,16,64", "--accesses", "1000", "--file-size", "64M"]),
+    "net": ([], ["--size", "8,512,64K"]),
+    "mr": (["--fabric", "shm,tcp"], ["--size", "4K,1M"]),
+    "burst": ([], ["--size", "4K", "--fabric", "shm"]),
+    "scsi": ([], ["--size", "512,64K", "--fabric", "shm"]),
+}
+RAMP = {"ramp-transports": "transports", "ramp-size": "size", "ramp-mix": "mix", "ramp-ycsb": "ycsb"}
+NAMES = [*NATIVE, *RAMP, *lab.FIGURES, "scaling"]
+# Seconds of each on two quiet processors, quick: the first estimate of the time left; the boot of the lab counts once.
+QUICK_SECONDS = {"local": 8, "echo": 8, "remote": 24, "replay": 24, "net": 12, "mr": 3, "burst": 5, "scsi": 12, "ramp-transports": 8, "ramp-size": 26, "ramp-mix": 26,
+                 "ramp-ycsb": 26, "mlockv": 10, "raw": 40, "block": 10, "breakdown": 8, "scaling": 40}  # fmt: skip
+FULL_FACTOR = 12
+
+
+@dataclass
+class Run:
+    options: argparse.Namespace
+    results: list[dict]
+    begun: float
+    failed: bool = False
+    stopped: bool = False
+    lab: dict | None = None  # what the one boot measured
+
+    def say(self, text: str) -> None:
+        if not self.options.no_progress:
+            print(f"wssbench: all: {text}", file=sys.stderr, flush=True)
+
+    def save(self, done: int, count: int) -> None:
+        out = self.options.out
+        (out / "results.json.new").write_text(json.dumps(self.results, indent=1) + "\n")
+        os.replace(out / "results.json.new", out / "results.json")
+        report.write(self.results, out, unfinished=done < count)
+
+
+def settings(options: argparse.Namespace) -> list[str]:
+    words = ["--seconds", str(options.seconds), "--warm-up", str(options.warm_up), "--repeats", str(options.repeats), "--json"]
+    words += ["--no-progress"] if options.no_progress else []
+    words += ["--address", options.address] if options.address else []
+    return [*words, "--directory", options.directory] if options.directory else words
+
+
+def native(run: Run, name: str) -> dict:
+    """Runs wssbench itself. When we are interrupted it is told, and gives what it has."""
+    full, quick = NATIVE[name]
+    words = [name, *(quick if run.options.quick else full)]
+    process = subprocess.Popen([str(run.options.build / "wssbench"), *words, *settings(run.options)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        output = process.communicate()[0]
+    except KeyboardInterrupt:
+        run.stopped = True
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=90)[0]
+    if process.returncode != 0:
+        run.failed = True
+    result = json.loads(output)
+    result["command"] = "wssbench " + shlex.join([*words, *settings(run.options)[:6]])
+    return result
+
+
+def of_lab(run: Run, name: str, chosen: list[str]) -> dict:
+    if run.lab is None:
+        run.lab = lab.run_guest([one for one in lab.FIGURES if one in chosen], run.options)
+    return {**lab.as_figure(name, run.lab[name]), "command": f"wssbench {name}"}
+
+
+def one(run: Run, name: str, chosen: list[str]) -> dict:
+    if name in NATIVE:
+        return native(run, name)
+    if name in lab.FIGURES:
+        return of_lab(run, name, chosen)
+    result = scaling.figure(run.options, []) if name == "scaling" else ramp.figure(RAMP[name], run.options)
+    result["command"] = "wssbench " + ("scaling" if name == "scaling" else f"ramp {RAMP[name]}")
+    run.stopped |= result.get("interrupted", False)
+    run.failed |= any("error" in row for row in result["rows"])
+    return result
+
+
+def time_left(run: Run, names: list[str], done: int) -> float:
+    """From the table above, corrected by how fast this machine was so far."""
+    expected = [QUICK_SECONDS[name] * (1 if run.options.quick else FULL_FACTOR) for name in names]
+    passed = time.monotonic() - run.begun
+    factor = passed / sum(expected[:done]) if done else 1
+    return sum(expected[done:]) * factor
+
+
+def make(options: argparse.Namespace) -> int:
+    names = [name for name in (options.only or NAMES) if not (options.no_lab and name in lab.FIGURES)]
+    unknown = set(names) - set(NAMES)
+    if unknown:
+        print(f"wssbench: all: there is no figure {', '.join(sorted(unknown))}: {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    run = Run(options, [], time.monotonic())
+    for done, name in enumerate(names):
+        run.say(f"{name}, {done + 1} of {len(names)}, about {time_left(run, names, done) / 60:.1f} min left")
+        try:
+            run.results.append(one(run, name, names))
+        except KeyboardInterrupt:
+            run.stopped = True
+        except (lab.NoLab, RuntimeError, AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
+            run.failed = True
+            print(f"wssbench: all: {name}: {error}", file=sys.stderr)
+            run.results.append({"figure": name, "title": name, "paper": "", "rows": [], "bound": None, "ratio": None, "error": str(error)})
+        run.save(done + (not run.stopped), len(names))
+        if run.stopped:
+            run.say("interrupted; what is done is kept")
+            break
+    print(f"{options.out}/report.html and results.json: {len(run.results)} of {len(names)} figures in {(time.monotonic() - run.begun) / 60:.1f} min")
+    return 1 if run.failed or run.stopped else 0

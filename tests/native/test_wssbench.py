@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wssbench: that its commands measure what they say, say how, keep what is done when interrupted, and refuse what makes no sense."""
+
+import argparse
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.bench.figures import core, report, scaling
+
+from .programs import BUILD, Target, run
+
+WSSBENCH = BUILD / "wssbench"
+SHORT = ("--seconds", "0.2", "--warm-up", "0.05", "--repeats", "1", "--no-progress")
+
+
+def figure(*words, expect=0, timeout=120) -> dict:
+    done = run(WSSBENCH, *words, "--json", *SHORT, check=False, timeout=timeout)
+    assert done.returncode == expect, f"{words}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def rates(result: dict) -> list[float]:
+    assert all("error" not in row for row in result["rows"]), result["rows"]
+    return [row["rate"] for row in result["rows"]]
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_an_echo_answers_on_every_connection(fabric):
+    result = figure("echo", "--fabric", fabric, "--connections", "1,3", "--size", "512,64K", "--operation", "read,write", "--pinning", "on", "--depth", "4")
+    assert len(rates(result)) == 8 and min(rates(result)) > 0
+    assert all(row["server_cpu_us"] >= 0 and row["latency_us"] > 0 for row in result["rows"])
+    assert result["measured"] == "seconds" and "median of 1" in result["method"], "no number without its method"
+
+
+@pytest.mark.parametrize("method", ["static", "dynamic", "aio", "uring", "ram"])
+def test_local_and_remote_io_work_by_each_method(method, tmp_path):
+    common = ("--method", method, "--size", "512", "--file-size", "8M", "--directory", tmp_path)
+    assert min(rates(figure("local", "--threads", "1,5", "--operation", "read,write", *common))) > 0
+    result = figure("remote", "--fabric", "shm", "--connections", "2", "--depth", "3", "--no-bounds", "--pattern", "random,sequential", *common)
+    assert len(rates(result)) == 4
+    assert list(tmp_path.iterdir()) == [], "files of a run end with it"
+
+
+def test_remote_io_is_held_against_the_smaller_of_local_io_and_echo(tmp_path):
+    result = figure("remote", "--fabric", "tcp", "--method", "aio", "--connections", "1", "--depth", "8", "--size", "4K", "--operation", "read", "--file-size", "8M",
+                    "--directory", tmp_path)  # fmt: skip
+    [row] = result["bounds"]
+    assert row["bound"] == min(row["local"], row["echo"]) == result["bound"]
+    assert row["ratio"] == pytest.approx(row["remote"] / row["bound"]) and result["ratio"] == row["ratio"]
+    assert {line["what"] for line in result["rows"]} == {"local", "echo", "remote"}
+
+
+def test_a_target_that_runs_already_is_measured(tmp_path):
+    with Target(f"shm://{tmp_path}/t", {"mine": "ram:8M"}, tmp_path) as target:
+        result = figure("remote", "--target", target.address, "--volume", "mine", "--file-size", "8M", "--method", "ram", "--fabric", "shm", "--connections", "1")
+    assert min(rates(result)) > 0
+
+
+def test_a_trace_is_replayed_to_its_end_and_a_generated_one_can_be_written(tmp_path):
+    trace = tmp_path / "q3.txt"
+    run(WSSBENCH, "replay", "--write", trace, "--size", "16K", "--accesses", "500", "--file-size", "8M")
+    assert len(trace.read_text().splitlines()) == 501
+    result = figure("replay", trace, "--threads", "4", "--file-size", "8M", "--directory", tmp_path)
+    assert {row["where"] for row in result["rows"]} == {"local", "shm"}
+    for row in result["rows"]:
+        assert row["run_seconds"] == pytest.approx(500 / row["rate"], rel=0.01)
+
+
+def test_a_trace_of_several_volumes_and_writes_is_understood(tmp_path):
+    trace = tmp_path / "trace.txt"
+    trace.write_text("# two volumes\nR 0 0 4096\nW 7 1048576 512  # far\n\nR 7 0 131072\n")
+    result = figure("replay", trace, "--threads", "2", "--file-size", "8M", "--directory", tmp_path)
+    assert all(row["bytes"] == 131072 for row in result["rows"]) and min(rates(result)) > 0
+
+
+@pytest.mark.parametrize("line, said", [("R 0 x 1", "line 2"), ("Q 0 0 512", "line 2"), ("R 0 0 100", "multiples of 512"), ("R 0 0 2097152", "1 MiB")])
+def test_a_broken_trace_is_refused_by_line(tmp_path, line, said):
+    trace = tmp_path / "trace.txt"
+    trace.write_text(f"R 0 0 4096\n{line}\n")
+    done = run(WSSBENCH, "replay", trace, check=False)
+    assert done.returncode == 1 and said in done.stderr
+
+
+@pytest.mark.parametrize("command", ["net", "mr", "burst", "scsi"])
+def test_the_figures_of_the_fabric_alone_have_every_point(command):
+    result = figure(command, "--size", "4K", "--fabric", "shm,tcp")
+    assert min(rates(result)) > 0
+    assert {row["fabric"] for row in result["rows"]} == {"shm", "tcp"}
+    assert result["paper_values"], "the paper's own values stand beside ours"
+
+
+@pytest.mark.parametrize("words, code, said", [
+    (("echo", "--fabric", "morse"), 2, "--fabric"),
+    (("echo", "--size", "7"), 1, "between 8 and 1M"),
+    (("echo", "--fabric", "rdma", "--connections", "1"), 1, "--address"),
+    (("local", "--path", "/nonexistent/file"), 1, "/nonexistent/file"),
+    (("remote", "--target", "tcp://127.0.0.1:1", "--fabric", "tcp", "--connections", "1"), 1, "127.0.0.1:1"),
+    (("ramp", "sideways"), 2, "sideways"),
+    (("all",), 2, "--out"),
+    (("scaling", "sideways"), 2, "sideways"),
+    ((), 2, "subcommand"),
+])  # fmt: skip
+def test_bad_use_says_what_is_wrong(words, code, said, tmp_path):
+    done = run(WSSBENCH, *words, *SHORT, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+
+
+def test_an_interruption_keeps_what_is_done(tmp_path):
+    command = [str(word) for word in (WSSBENCH, "local", "--json", "--method", "ram", "--threads", "1,2,3,4", "--seconds", "0.3", "--repeats", "100", "--file-size", "8M",
+                                      "--directory", tmp_path)]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "about" in process.stderr.readline(), "progress, with an estimate of the time left"
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    result = json.loads(output)
+    assert process.returncode == 1 and result["interrupted"]
+    assert result["rows"] and result["rows"][0]["rate"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ramp_shows_throughput_server_processor_and_fallbacks():
+    result = figure("ramp", "transports", "--quick", timeout=180)
+    assert result["figure"] == "ramp-transports" and min(rates(result)) > 0
+    assert all({"server_cpu_us", "fallback_percent"} <= row.keys() for row in result["rows"])
+
+
+def test_the_report_holds_everything_in_one_file(tmp_path):
+    out = tmp_path / "report"
+    done = run(WSSBENCH, "all", "--out", out, "--only", "net", "mr", "--quick", "--no-progress", timeout=240)
+    results = json.loads((out / "results.json").read_text())
+    assert [figure["figure"] for figure in results] == ["net", "mr"] and "2 of 2" in done.stdout
+    assert all({"figure", "rows", "bound", "ratio", "method"} <= figure.keys() for figure in results)
+    page = (out / "report.html").read_text()
+    assert page.count("<svg") >= 2 and "paper" in page and "not finished" not in page
+    assert not re.search(r'(src|href)="?(http|/|\./)', page), "nothing is loaded from elsewhere"
+
+
+# ---- the core of the Python side
+
+
+def options(**more) -> argparse.Namespace:
+    return argparse.Namespace(**{"repeats": 3, "no_progress": True, "seconds": 1, **more})
+
+
+def figure_of(points: list[core.Point], **more) -> core.Figure:
+    return core.Figure("test", "none", "a test", "things/s", "n", ["kind"], points, **more)
+
+
+def test_points_are_measured_in_turns_and_the_median_counts():
+    order, values = [], iter([10, 1, 30, 2, 20, 3])
+
+    def measure(name):
+        order.append(name)
+        return {"rate": next(values)}
+
+    result = core.run(figure_of([core.Point({"n": name}, lambda name=name: measure(name)) for name in (1, 2)]), options())
+    assert order == [1, 2] * 3
+    assert [row["rate"] for row in result["rows"]] == [20, 2]
+    assert result["rows"][0]["spread_percent"] == 50
+
+
+def test_a_point_that_fails_leaves_the_others_alone(capsys):
+    def broken():
+        raise RuntimeError("out of luck")
+
+    result = core.run(figure_of([core.Point({"n": 1}, broken), core.Point({"n": 2}, lambda: {"rate": 5})]), options())
+    assert result["rows"] == [{"n": 1, "error": "out of luck"}, {"n": 2, "rate": 5, "min": 5, "max": 5, "spread_percent": 0.0, "repeats": 3}]
+    assert core.show(result, as_json=True) == 1
+
+
+def test_a_plot_has_a_line_for_each_system_and_the_papers_points():
+    rows = [{"system": system, "bytes": size, "n": n, "rate": n * 10} for system in ("a", "b") for size in (512, 4096) for n in (1, 2)]
+    plots = report.groups_of({"rows": rows, "series": ["system", "none", "bytes"], "x": "n"})
+    assert plots.keys() == {"bytes 512", "bytes 4096"}
+    assert plots["bytes 512"] == {"a": [(1, 10), (2, 20)], "b": [(1, 10), (2, 20)]}
+
+
+def test_growth_beyond_the_logarithm_is_seen():
+    rows = [{"of": "keys", "count": count, "cpu_us": cost, "server_mib": 10.0} for count, cost in ((1000, 1.0), (1_000_000, 1.5))]
+    result = {"rows": rows}
+    scaling.judge(result)
+    assert result["ratio"] > 1
+    rows[1]["cpu_us"] = 3
+    scaling.judge(result)
+    assert result["ratio"] < 1

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a load reads and writes: at random, one after the other, or as a trace says.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/base/clock.h"
+
+namespace wss::wssbench {
+
+struct Access {
+    bool write = false;
+    uint64_t offset = 0;
+    uint32_t length = 0;
+};
+
+// Belongs to one lane.
+class Accesses {
+  public:
+    virtual ~Accesses() = default;
+    // False: there are no more.
+    virtual bool next(Access& access) noexcept = 0;
+};
+
+struct Pattern {
+    bool write = false;
+    bool sequential = false;
+    uint32_t bytes = 512;
+    uint64_t span = 0;  // of the volume that is used
+};
+
+class RandomAccesses final : public Accesses {
+  public:
+    RandomAccesses(const Pattern& pattern, uint64_t seed) : pattern_(pattern), random_(seed) {}
+    bool next(Access& access) noexcept override {
+        access = {pattern_.write, random_.below(pattern_.span / pattern_.bytes) * pattern_.bytes,
+                  pattern_.bytes};
+        return true;
+    }
+
+  private:
+    const Pattern pattern_;
+    Random random_;
+};
+
+// Lane `lane` of `lanes` has a part of its own, round and round.
+class SequentialAccesses final : public Accesses {
+  public:
+    SequentialAccesses(const Pattern& pattern, uint64_t lane, uint64_t lanes)
+        : pattern_(pattern),
+          first_(pattern.span / pattern.bytes * lane / lanes),
+          count_(pattern.span / pattern.bytes * (lane + 1) / lanes - first_) {}
+    bool next(Access& access) noexcept override {
+        access = {pattern_.write, (first_ + at_++ % count_) * pattern_.bytes, pattern_.bytes};
+        return true;
+    }
+
+  private:
+    const Pattern pattern_;
+    const uint64_t first_, count_;
+    uint64_t at_ = 0;
+};
+
+// All lanes take from one list, in its order, once.
+struct SharedTrace {
+    std::vector<Access> accesses;
+    std::atomic<size_t> next{0};
+};
+
+class TraceAccesses final : public Accesses {
+  public:
+    explicit TraceAccesses(std::shared_ptr<SharedTrace> trace) : trace_(std::move(trace)) {}
+    bool next(Access& access) noexcept override {
+        size_t at = trace_->next.fetch_add(1, std::memory_order_relaxed);
+        if (at >= trace_->accesses.size()) return false;
+        access = trace_->accesses[at];
+        return true;
+    }
+
+  private:
+    const std::shared_ptr<SharedTrace> trace_;
+};
+
+inline std::unique_ptr<Accesses> make_accesses(const Pattern& pattern, uint64_t lane, uint64_t lanes) {
+    if (pattern.sequential) return std::make_unique<SequentialAccesses>(pattern, lane, lanes);
+    return std::make_unique<RandomAccesses>(pattern, lane + 1);
+}
+
+}  // namespace wss::wssbench

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/wssbench/echo_lane.h"
+
+#include <cstring>
+
+namespace wss::wssbench {
+
+using Mode = EchoOptions::Mode;
+
+// One connection. Requests end by what the server sends (kRead, kWrite, kPing) or by their own completion;
+// those that ended in one turn begin again in one post.
+class EchoLane::Link final : public fabric::ConnectionHandler {
+  public:
+    Link(EchoLane& lane, std::unique_ptr<fabric::Region> memory, uint32_t inline_max)
+        : lane_(lane), memory_(std::move(memory)), inline_max_(inline_max), begun_(lane.options_.depth) {}
+
+    Status connect();
+    void close() noexcept;
+    void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
+    void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
+    void on_completions(fabric::Connection&,
+                        std::span<const fabric::Completion> completions) noexcept override;
+    void on_closed(fabric::Connection&, const Status& why) noexcept override;
+
+    // Of one slot's memory: the data, then a message.
+    static size_t slot_bytes(const EchoOptions& options) { return room(options) + sizeof(Ask); }
+
+  private:
+    // Of the data and of what is received, which may be longer than a short ping.
+    static size_t room(const EchoOptions& options) {
+        return (std::max<size_t>(size_t{options.bytes} * options.burst, sizeof(Ask)) + 63) / 64 * 64;
+    }
+    static constexpr size_t kBatch = 32;
+    static constexpr size_t kBurstMax = 8;
+    static constexpr uint32_t kSignalEvery = 16;
+
+    bool post_receive(uint64_t slot) noexcept;
+    void go(uint64_t slot) noexcept;
+    void add(const fabric::WorkRequest& request, const fabric::Segment& piece) noexcept;
+    void flush() noexcept;
+    // The peer's answer is what ends an operation: now and then a signal keeps the send queue moving.
+    bool signal() noexcept { return ++sends_ % kSignalEvery == 0; }
+    void ended(uint64_t slot) noexcept;
+    uint64_t ended_slot(const fabric::Completion& completion) const noexcept;
+    std::byte* data(uint64_t slot) const {
+        return memory_->bytes().data() + slot * slot_bytes(lane_.options_);
+    }
+    std::byte* message(uint64_t slot) const { return data(slot) + room(lane_.options_); }
+
+    static constexpr uint64_t kNone = UINT64_MAX;
+    EchoLane& lane_;
+    const std::unique_ptr<fabric::Region> memory_;
+    const uint32_t inline_max_;
+    std::vector<Nanoseconds> begun_;
+    std::unique_ptr<fabric::Connection> connection_;
+    Offer offer_{};
+    fabric::WorkRequest batch_[kBatch + kBurstMax + 1];
+    fabric::Segment pieces_[kBatch + kBurstMax + 1];
+    size_t batched_ = 0;
+    uint32_t sends_ = 0;
+    bool over_ = false, closing_ = false;
+};
+
+Status EchoLane::Link::connect() {
+    const EchoOptions& options = lane_.options_;
+    uint32_t each = options.burst + 1;
+    fabric::ConnectionOptions wish{.send_depth = std::max(128u, 2 * options.depth * each),
+                                   .receive_depth = std::max(128u, 2 * options.depth)};
+    auto made = lane_.poller_->connect(lane_.address_, {}, wish, *this);
+    if (!made) return made.status();
+    connection_ = std::move(*made);
+    return Status::ok();
+}
+
+void EchoLane::Link::close() noexcept {
+    closing_ = true;
+    if (!over_ && connection_) connection_->close();
+}
+
+void EchoLane::Link::on_established(fabric::Connection&, std::span<const std::byte> offered) noexcept {
+    if (offered.size() < sizeof offer_)
+        return lane_.failed(Status(Code::kInvalid, "this is no wssbench echo-server"));
+    std::memcpy(&offer_, offered.data(), sizeof offer_);
+    for (uint32_t slot = 0; slot < lane_.options_.depth; ++slot)
+        if (!post_receive(slot)) return lane_.failed(Status(Code::kExhausted, "a receive cannot be posted"));
+    for (uint32_t slot = 0; slot < lane_.options_.depth; ++slot) go(slot);
+    flush();
+}
+
+void EchoLane::Link::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
+    over_ = true;
+    lane_.failed(why);
+    lane_.link_over();
+}
+
+void EchoLane::Link::on_closed(fabric::Connection&, const Status& why) noexcept {
+    over_ = true;
+    if (!closing_) lane_.failed(why);
+    lane_.link_over();
+}
+
+bool EchoLane::Link::post_receive(uint64_t slot) noexcept {
+    fabric::Segment piece{data(slot), static_cast<uint32_t>(room(lane_.options_)), memory_->lkey()};
+    fabric::Receive receive{.cookie = slot, .segments = {&piece, 1}};
+    return connection_->post_receives({&receive, 1}) == Code::kOk;
+}
+
+void EchoLane::Link::add(const fabric::WorkRequest& request, const fabric::Segment& piece) noexcept {
+    pieces_[batched_] = piece;
+    batch_[batched_] = request;
+    batch_[batched_].segments = {&pieces_[batched_], 1};
+    ++batched_;
+}
+
+void EchoLane::Link::go(uint64_t slot) noexcept {
+    const EchoOptions& options = lane_.options_;
+    if (lane_.ending()) return;
+    begun_[slot] = lane_.stamp();
+    fabric::Segment whole{data(slot), options.bytes, memory_->lkey()};
+    uint64_t span = uint64_t{options.bytes} * options.burst;
+    uint64_t there = offer_.address + slot * span % (offer_.bytes - span);
+    if (options.mode == Mode::kRdmaRead || options.mode == Mode::kRdmaWrite) {
+        fabric::Op op = options.mode == Mode::kRdmaRead ? fabric::Op::kRead : fabric::Op::kWrite;
+        for (uint32_t i = 0; i < options.burst; ++i) {
+            uint64_t at = uint64_t{i} * options.bytes;
+            add({.op = op,
+                 .signalled = i + 1 == options.burst,
+                 .cookie = slot,
+                 .remote = {there + at, offer_.rkey}},
+                {data(slot) + at, options.bytes, memory_->lkey()});
+        }
+    } else if (options.mode == Mode::kPing) {
+        add({.op = fabric::Op::kSend,
+             .signalled = signal(),
+             .inlined = options.bytes <= inline_max_,
+             .cookie = slot},
+            whole);
+    } else {
+        if (options.mode == Mode::kWrite)
+            add({.op = fabric::Op::kWrite,
+                 .signalled = false,
+                 .cookie = slot,
+                 .remote = {there, offer_.rkey}},
+                whole);
+        Ask ask{options.mode == Mode::kRead ? AskKind::kRead : AskKind::kWrite, static_cast<uint32_t>(slot),
+                memory_->remote_address() + static_cast<uint64_t>(data(slot) - memory_->bytes().data()),
+                memory_->rkey(), options.bytes};
+        std::memcpy(message(slot), &ask, sizeof ask);
+        add({.op = fabric::Op::kSend,
+             .signalled = signal(),
+             .inlined = sizeof ask <= inline_max_,
+             .cookie = slot},
+            {message(slot), sizeof ask, memory_->lkey()});
+    }
+    if (batched_ >= kBatch) flush();
+}
+
+void EchoLane::Link::flush() noexcept {
+    if (batched_ == 0 || over_) return;
+    if (Code code = connection_->post({batch_, batched_}); code != Code::kOk && !lane_.ending())
+        lane_.failed(failure(code, "the echo's work requests cannot be posted"));
+    batched_ = 0;
+}
+
+// The slot whose operation this completion ends.
+uint64_t EchoLane::Link::ended_slot(const fabric::Completion& completion) const noexcept {
+    bool by_itself = lane_.options_.mode == Mode::kRdmaRead || lane_.options_.mode == Mode::kRdmaWrite;
+    if (by_itself) return completion.cookie;
+    if (completion.kind == fabric::CompletionKind::kReceiveImmediate)
+        return completion.immediate < begun_.size() ? completion.immediate : kNone;
+    return completion.kind == fabric::CompletionKind::kReceive ? completion.cookie : kNone;
+}
+
+void EchoLane::Link::on_completions(fabric::Connection&,
+                                    std::span<const fabric::Completion> completions) noexcept {
+    for (const fabric::Completion& completion : completions) {
+        if (completion.status != fabric::CompletionStatus::kOk) {
+            if (completion.status != fabric::CompletionStatus::kFlushed)
+                lane_.failed(failure(Code::kIo, "echo: {}", to_string(completion.status)));
+            continue;
+        }
+        uint64_t slot = ended_slot(completion);
+        if (completion.kind == fabric::CompletionKind::kReceive ||
+            completion.kind == fabric::CompletionKind::kReceiveImmediate)
+            if (!closing_ && !post_receive(completion.cookie))
+                lane_.failed(Status(Code::kExhausted, "a receive cannot be posted"));
+        if (slot != kNone) ended(slot);
+    }
+    flush();
+}
+
+void EchoLane::Link::ended(uint64_t slot) noexcept {
+    lane_.count_one(begun_[slot]);
+    go(slot);
+}
+
+EchoLane::EchoLane(const EchoOptions& options) : options_(options) {}
+
+Result<std::unique_ptr<Lane>> EchoLane::create(const std::string& uri, const EchoOptions& options) {
+    auto address = fabric::Address::parse(uri, kEchoPort);
+    if (!address) return address.status();
+    if (options.depth > kEchoDepthMax || uint64_t{options.bytes} * options.burst > kEchoBytesMax)
+        return failure(Code::kInvalid, "echo: at most {} in flight of at most {} bytes", kEchoDepthMax,
+                       kEchoBytesMax);
+    std::unique_ptr<EchoLane> lane(new EchoLane(options));
+    lane->address_ = *address;
+    auto opened = fabric::open(*address);
+    if (!opened) return opened.status();
+    lane->fabric_ = std::move(*opened);
+    auto poller =
+        lane->fabric_->create_poller(options.connections * (options.depth * 4 * (options.burst + 1) + 256));
+    if (!poller) return poller.status();
+    lane->poller_ = std::move(*poller);
+    lane->reactor_.add(*lane->poller_);
+    for (uint32_t i = 0; i < options.connections; ++i) {
+        auto memory = lane->fabric_->allocate(Link::slot_bytes(options) * options.depth,
+                                              fabric::Access::kRemoteReadWrite);
+        if (!memory) return memory.status();
+        lane->links_.push_back(
+            std::make_unique<Link>(*lane, std::move(*memory), lane->fabric_->caps().inline_max));
+    }
+    return std::unique_ptr<Lane>(std::move(lane));
+}
+
+EchoLane::~EchoLane() {
+    links_.clear();
+    if (poller_) reactor_.remove(*poller_);
+}
+
+void EchoLane::begin() {
+    for (const auto& link : links_) {
+        Status status = link->connect();
+        if (status) continue;
+        ++links_over_;
+        failed(status);
+    }
+}
+
+void EchoLane::wind_down() {
+    for (const auto& link : links_) link->close();
+    if (links_over_ == links_.size()) finished();
+}
+
+void EchoLane::link_over() {
+    if (++links_over_ == links_.size()) finished();
+}
+
+}  // namespace wss::wssbench

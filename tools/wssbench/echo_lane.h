@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Echo: a lane that works against the echo server through the fabric alone.
+#pragma once
+
+#include <vector>
+
+#include "lib/fabric/open.h"
+#include "tools/wssbench/echo_wire.h"
+#include "tools/wssbench/load.h"
+
+namespace wss::wssbench {
+
+struct EchoOptions {
+    enum class Mode : uint8_t {
+        kRead,       // ask, and get the data written: the papers' RDMA echo
+        kWrite,      // write the data, ask, and get an answer
+        kPing,       // send, and get as much sent back
+        kRdmaRead,   // no server in it
+        kRdmaWrite,  // no server in it
+    };
+    Mode mode = Mode::kRead;
+    uint32_t connections = 1;  // of this lane
+    uint32_t depth = 32;       // in flight on each
+    uint32_t bytes = 512;
+    uint32_t burst = 1;  // kRdmaRead, kRdmaWrite: so many of `bytes` one after the other are one operation
+};
+
+class EchoLane final : public Lane {
+  public:
+    static Result<std::unique_ptr<Lane>> create(const std::string& uri, const EchoOptions& options);
+    ~EchoLane() override;
+
+  private:
+    class Link;
+    friend class Link;
+
+    explicit EchoLane(const EchoOptions& options);
+    void begin() override;
+    void wind_down() override;
+    void link_over();
+
+    const EchoOptions options_;
+    fabric::Address address_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::vector<std::unique_ptr<Link>> links_;
+    size_t links_over_ = 0;
+};
+
+}  // namespace wss::wssbench

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an echo client and the echo server say to each other, over lib/fabric. Both are wssbench of the same
+// build, so that native byte order will do.
+//
+// A request is a SEND of Ask; the server answers by its kind:
+//   kRead    a WRITE of `length` bytes of its memory to {address, rkey}, whose immediate value is `slot`:
+//   what a target
+//            does for a read, with neither protocol nor storage
+//   kWrite   a SEND of the slot; the data came before the Ask, by a WRITE of the client's to the server's
+//   region kPing    a SEND of as many bytes as came
+// kWrite is counted by the client in the same way as kRead. Pure RDMA READs and WRITEs need no Ask.
+#pragma once
+
+#include <cstdint>
+
+namespace wss::wssbench {
+
+enum class AskKind : uint32_t { kRead = 1, kWrite, kPing };
+
+struct Ask {
+    AskKind kind;
+    uint32_t slot;
+    uint64_t address;
+    uint32_t rkey;
+    uint32_t length;
+};
+static_assert(sizeof(Ask) == 24);
+
+// Private data of the server's accept: its memory, which clients may read and write.
+struct Offer {
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t rkey;
+    uint32_t zero;
+};
+
+constexpr uint32_t kEchoDepthMax = 256;      // requests in flight of one connection
+constexpr uint64_t kEchoMemory = 64 << 20;   // of the server
+constexpr uint32_t kEchoBytesMax = 1 << 20;  // of one request
+constexpr uint32_t kPingBytesMax = 64 << 10;
+constexpr uint16_t kEchoPort = 5557;
+
+}  // namespace wss::wssbench

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Local I/O: a lane that reads and writes through the product's storage backends (lib/io), with no network.
+#pragma once
+
+#include <vector>
+
+#include "lib/io/backend.h"
+#include "tools/wssbench/load.h"
+
+namespace wss::wssbench {
+
+class IoLane final : public Lane {
+  public:
+    // `backend` outlives the lane. `depth` requests are in flight, each with a buffer of `bytes`.
+    static Result<std::unique_ptr<Lane>> create(io::Backend& backend, std::unique_ptr<Accesses> accesses,
+                                                uint32_t depth, uint32_t bytes);
+    ~IoLane() override;
+
+  private:
+    struct Slot : io::Request {
+        IoLane* lane = nullptr;
+        Nanoseconds begun{};
+    };
+
+    IoLane(std::unique_ptr<Accesses> accesses, uint32_t depth, uint32_t bytes);
+    void begin() override;
+    void wind_down() override { finish_if_quiet(); }
+    void go(Slot& slot) noexcept;
+    void ended(Slot& slot) noexcept;
+    void finish_if_quiet();
+
+    const std::unique_ptr<Accesses> accesses_;
+    std::byte* const memory_;
+    std::vector<Slot> slots_;
+    std::unique_ptr<io::Queue> queue_;
+};
+
+// The specification of a backend by the papers' names: static (pool of `threads`), dynamic (spawn), aio,
+// uring, ram.
+std::string backend_of(const std::string& method, uint32_t threads, const std::string& path, uint64_t bytes);
+const std::vector<std::string>& methods();
+
+// A file of `bytes`, written once from end to end: holes would be read from nowhere.
+Status make_file(const std::string& path, uint64_t bytes);
+
+}  // namespace wss::wssbench

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/wssbench/load.h"
+
+#include <algorithm>
+
+namespace wss::wssbench {
+
+namespace {
+
+constexpr double kBeginSeconds = 30;   // to connect, and for the first operation
+constexpr double kEndSeconds = 60;     // the longest limit of what can be in flight is 30 s
+constexpr double kTraceSeconds = 600;  // a window without an end of its own
+
+// Nobody else may decide for us that there is nothing to spin for: the reactor's own choice looks at the
+// processors of the thread that makes it.
+reactor::Reactor::Options spinning() {
+    return {.spin = processors().size() > 1 ? from_us(50) : Nanoseconds{0}};
+}
+
+uint64_t sum_of(const Lanes& lanes) {
+    uint64_t sum = 0;
+    for (const auto& lane : lanes) sum += lane->operations();
+    return sum;
+}
+
+bool all_over(const Lanes& lanes) {
+    return std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->over(); });
+}
+
+bool any_over(const Lanes& lanes) {
+    return std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->over(); });
+}
+
+// Sleeps until the time is over, or (`drain`) until the lanes have nothing left to do.
+void watch(const Lanes& lanes, double seconds, bool drain) {
+    for (double end = seconds_now() + seconds; seconds_now() < end && !interrupted();) {
+        if (drain ? all_over(lanes) : any_over(lanes)) return;
+        double slice = drain ? 0.002 : std::min(0.02, std::max(end - seconds_now(), 0.0));
+        std::this_thread::sleep_for(std::chrono::duration<double>(slice));
+    }
+}
+
+// Connecting is no part of what is measured, however long it takes on a busy machine.
+void wait_for_first(const Lanes& lanes) {
+    auto begun = [](const auto& lane) { return lane->operations() > 0; };
+    for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
+        if (any_over(lanes) || std::all_of(lanes.begin(), lanes.end(), begun)) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+struct Moment {
+    double time, own_cpu, server_cpu;
+    uint64_t operations;
+};
+
+Moment moment(const Lanes& lanes, Program* server) {
+    return {seconds_now(), own_cpu_seconds(), server == nullptr ? 0 : server->cpu_seconds(), sum_of(lanes)};
+}
+
+Result<Sample> sample_of(const Lanes& lanes, const Moment& from, const Moment& to, bool server) {
+    auto operations = static_cast<double>(to.operations - from.operations);
+    if (operations == 0) return Status(Code::kTimedOut, "no operation ended while it was measured");
+    Histogram latencies;
+    for (const auto& lane : lanes) latencies.merge(lane->latencies());
+    Sample sample{.rate = operations / (to.time - from.time)};
+    if (latencies.count() > 0) {
+        sample.latency_us = static_cast<double>(latencies.percentile(50)) / 1000;
+        sample.p99_us = static_cast<double>(latencies.percentile(99)) / 1000;
+    }
+    sample.client_cpu_us = (to.own_cpu - from.own_cpu) * 1e6 / operations;
+    if (server) sample.server_cpu_us = (to.server_cpu - from.server_cpu) * 1e6 / operations;
+    return sample;
+}
+
+}  // namespace
+
+Lane::Lane() : reactor_(clock_, spinning()) {}
+
+void Lane::start(int processor) {
+    thread_ = std::thread([this, processor] {
+        if (processor >= 0) pin_thread(0, {processor});
+        begin();
+        reactor_.run();
+        over_.store(true, std::memory_order_release);
+    });
+}
+
+void Lane::ask_to_end() {
+    reactor_.post([this] { end(); });
+}
+
+void Lane::end() {
+    if (ending_) return;
+    ending_ = true;
+    wind_down();
+}
+
+void Lane::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
+Status Lane::failure_of_it() {
+    std::lock_guard lock(m_);
+    return why_;
+}
+
+void Lane::count_one(Nanoseconds begun) noexcept {
+    operations_.fetch_add(1, std::memory_order_relaxed);
+    if (begun.count > 0 && measuring_.load(std::memory_order_relaxed))
+        latencies_.record(static_cast<uint64_t>((clock_.now() - begun).count));
+}
+
+Nanoseconds Lane::stamp() noexcept {
+    return stamps_++ % kLatencyEvery == 0 ? clock_.now() : Nanoseconds{0};
+}
+
+void Lane::failed(const Status& why) {
+    {
+        std::lock_guard lock(m_);
+        if (!why_) return;  // the first one counts
+        why_ = why;
+    }
+    end();
+}
+
+void Lane::finished() {
+    reactor_.stop();
+}
+
+Result<Sample> measure_lanes(Lanes& lanes, const Window& window, const Settings& settings, Program* server) {
+    std::vector<int> clients = client_processors();
+    if (settings.pin && server != nullptr) server->pin(server_processors());
+    bool until_done = window.seconds <= 0;
+    Moment from = moment(lanes, server);
+    for (size_t i = 0; i < lanes.size(); ++i) {
+        lanes[i]->measure(until_done);
+        lanes[i]->start(settings.pin ? clients[i % clients.size()] : -1);
+    }
+    if (!until_done) {
+        wait_for_first(lanes);
+        watch(lanes, window.warm_up, false);
+        for (const auto& lane : lanes) lane->measure(true);
+        from = moment(lanes, server);
+    }
+    watch(lanes, until_done ? kTraceSeconds : window.seconds, until_done);
+    Moment to = moment(lanes, server);
+    for (const auto& lane : lanes) {
+        lane->measure(false);
+        lane->ask_to_end();
+    }
+    watch(lanes, kEndSeconds, true);
+    Status why;
+    for (const auto& lane : lanes) {
+        lane->join();
+        if (why) why = lane->failure_of_it();
+    }
+    if (!why) return why;
+    return sample_of(lanes, from, to, server != nullptr);
+}
+
+}  // namespace wss::wssbench

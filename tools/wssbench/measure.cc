@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/wssbench/measure.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <thread>
+
+#include "lib/base/summary.h"
+
+namespace wss::wssbench {
+
+namespace {
+
+volatile sig_atomic_t caught = 0;
+
+void on_signal(int) {
+    if (caught != 0) _exit(kFailed);  // the second time the user means it
+    caught = 1;
+}
+
+double rounded(double value) {
+    if (value == 0 || !std::isfinite(value)) return 0;
+    double unit = std::pow(10, std::floor(std::log10(std::fabs(value))) - 4);  // five digits
+    return std::round(value / unit) * unit;
+}
+
+double clock_seconds(clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+std::string first_match(const char* path, const std::string& key) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+        if (!line.starts_with(key)) continue;
+        size_t value = line.find_first_not_of(" \t:=", key.size());
+        return value == std::string::npos ? "" : line.substr(value);
+    }
+    return "";
+}
+
+}  // namespace
+
+Json summary(const std::vector<Sample>& samples) {
+    auto column = [&](double Sample::*member) {
+        std::vector<double> values;
+        for (const Sample& sample : samples)
+            if (sample.*member >= 0) values.push_back(sample.*member);
+        return values;
+    };
+    Summary rates = summarise(column(&Sample::rate));
+    Json row = {{"rate", rounded(rates.median)}};
+    constexpr std::pair<const char*, double Sample::*> kOthers[] = {
+        {"latency_us", &Sample::latency_us},
+        {"p99_us", &Sample::p99_us},
+        {"client_cpu_us", &Sample::client_cpu_us},
+        {"server_cpu_us", &Sample::server_cpu_us}};
+    for (auto [name, member] : kOthers)
+        if (auto values = column(member); !values.empty()) row[name] = rounded(summarise(values).median);
+    if (!samples.empty() && samples.back().more.is_object()) row.update(samples.back().more);
+    row["min"] = rounded(rates.min);
+    row["max"] = rounded(rates.max);
+    row["spread_percent"] = rounded(rates.spread_percent);
+    row["repeats"] = samples.size();
+    return row;
+}
+
+bool interrupted() {
+    return caught > 0;
+}
+
+void catch_interrupts() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+}
+
+bool sleep_for(double seconds) {
+    for (double end = seconds_now() + seconds; !interrupted();) {
+        double left = end - seconds_now();
+        if (left <= 0) return true;
+        std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, 0.05)));
+    }
+    return false;
+}
+
+double seconds_now() {
+    return clock_seconds(CLOCK_MONOTONIC);
+}
+
+double own_cpu_seconds() {
+    return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+std::vector<int> processors() {
+    // Asked once, before anybody is pinned.
+    static const std::vector<int> all = [] {
+        std::vector<int> found;
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        sched_getaffinity(0, sizeof set, &set);
+        for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+            if (CPU_ISSET(cpu, &set)) found.push_back(cpu);
+        return found;
+    }();
+    return all;
+}
+
+std::vector<int> client_processors() {
+    std::vector<int> all = processors();
+    if (all.size() > 1) all.resize(all.size() / 2);
+    return all;
+}
+
+std::vector<int> server_processors() {
+    std::vector<int> all = processors();
+    if (all.size() > 1) all.erase(all.begin(), all.begin() + static_cast<long>(all.size() / 2));
+    return all;
+}
+
+void pin_thread(int thread, const std::vector<int>& to) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int cpu : to) CPU_SET(cpu, &set);
+    sched_setaffinity(thread, sizeof set, &set);  // a wish: a thread that is gone needs no processor
+}
+
+Json machine() {
+    utsname system{};
+    uname(&system);
+    double load = 0;
+    std::ifstream("/proc/loadavg") >> load;
+    return {{"processors", processors().size()},
+            {"model", first_match("/proc/cpuinfo", "model name")},
+            {"memory", first_match("/proc/meminfo", "MemTotal")},
+            {"kernel", std::string(system.release)},
+            {"system", first_match("/etc/os-release", "PRETTY_NAME")},
+            {"load_at_start", load}};
+}
+
+}  // namespace wss::wssbench

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/wssbench/remote_points.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "lib/base/size.h"
+
+namespace wss::wssbench {
+
+namespace {
+
+constexpr uint32_t kLanesMax = 64;
+
+// Clients run on one thread for each processor that is theirs; connections are dealt out to them.
+uint32_t lanes_for(uint32_t connections) {
+    auto clients = static_cast<uint32_t>(client_processors().size());
+    return std::clamp(std::min(connections, clients), 1u, kLanesMax);
+}
+
+uint32_t share_of(uint32_t all, uint32_t lanes, uint32_t lane) {
+    return all / lanes + (lane < all % lanes ? 1 : 0);
+}
+
+std::unique_ptr<Accesses> accesses_for(const IoPoint& point, uint64_t span, uint64_t lane, uint64_t lanes) {
+    if (point.trace) return std::make_unique<TraceAccesses>(point.trace);
+    Pattern pattern = point.pattern;
+    pattern.span = span;
+    return make_accesses(pattern, lane, lanes);
+}
+
+Result<std::unique_ptr<Program>> start_target(const RemotePoint& point, const Settings& settings,
+                                              Storage& storage) {
+    auto listen = listen_at(point.fabric, settings, storage);
+    if (!listen) return listen.status();
+    auto path = storage.path("target");
+    if (!path) return path.status();
+    std::string backend = backend_of(point.io.method, point.io.threads, *path, storage.bytes());
+    return Program::start({"wss-target", "--listen", *listen, "--volume", point.volume + "=" + backend,
+                           "--reactors", std::to_string(point.reactors), "--control", "", "--auth-off",
+                           "--log-level", "warning"});
+}
+
+// The first touch of a page of memory is a different workload: a RAM volume is written once from end to end.
+Status fill(const std::string& address, const RemotePoint& point, const Settings& settings, uint64_t bytes) {
+    constexpr uint32_t kPiece = 1 << 20;
+    auto trace = std::make_shared<SharedTrace>();
+    for (uint64_t at = 0; at + kPiece <= bytes; at += kPiece) trace->accesses.push_back({true, at, kPiece});
+    if (trace->accesses.empty()) return Status::ok();
+    RemoteOptions options{.depth = 4, .bytes = kPiece, .volume = point.volume};
+    std::vector<std::unique_ptr<Accesses>> accesses;
+    accesses.push_back(std::make_unique<TraceAccesses>(trace));
+    auto lane = RemoteLane::create(address, options, std::move(accesses));
+    if (!lane) return lane.status();
+    Lanes lanes;
+    lanes.push_back(std::move(*lane));
+    return measure_lanes(lanes, {.warm_up = 0, .seconds = 0}, settings, nullptr).status();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Storage>> Storage::create(const Settings& settings, const std::string& path,
+                                                 uint64_t bytes) {
+    auto scratch = Scratch::create(settings.directory);
+    if (!scratch) return scratch.status();
+    std::shared_ptr<Storage> storage(new Storage);
+    storage->scratch_ = std::move(*scratch);
+    storage->given_ = path;
+    storage->bytes_ = bytes;
+    if (path.empty()) return storage;
+    auto opened = io::open_backend("aio:" + path, {.read_only = true});
+    if (!opened) return opened.status();
+    storage->bytes_ = std::min(bytes, (*opened)->limits().size);
+    return storage;
+}
+
+Result<std::string> Storage::path(const std::string& side) {
+    if (!given_.empty()) return given_;
+    std::string path = scratch_->file(side + ".img");
+    if (std::find(made_.begin(), made_.end(), path) == made_.end()) {
+        WSS_TRY(make_file(path, bytes_));
+        made_.push_back(path);
+    }
+    return path;
+}
+
+Result<std::string> listen_at(const std::string& fabric, const Settings& settings, const Storage& storage) {
+    static std::atomic<uint32_t> count{0};
+    if (fabric == "shm") return fmt::format("shm://{}", storage.socket(fmt::format("s{}", count++)));
+    if (fabric == "tcp") return std::string("tcp://127.0.0.1:0");
+    if (settings.address.empty())
+        return Status(Code::kInvalid,
+                      "rdma needs the address of this machine's RDMA device: --address rdma://10.0.0.1");
+    return settings.address + (settings.address.rfind(':') > 5 ? "" : ":0");
+}
+
+Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Storage& storage,
+                             const Window& window) {
+    auto path = storage.path("local");
+    if (!path) return path.status();
+    auto backend = io::open_backend(backend_of(point.method, point.threads, *path, storage.bytes()), {});
+    if (!backend) return backend.status();
+    uint32_t count = lanes_for(point.depth);
+    Lanes lanes;
+    for (uint32_t i = 0; i < count; ++i) {
+        auto lane = IoLane::create(**backend, accesses_for(point, storage.bytes(), i, count),
+                                   share_of(point.depth, count, i), point.pattern.bytes);
+        if (!lane) return lane.status();
+        lanes.push_back(std::move(*lane));
+    }
+    return measure_lanes(lanes, window, settings, nullptr);
+}
+
+Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings, Storage& storage,
+                              const Window& window) {
+    std::unique_ptr<Program> target;
+    std::string address = point.target;
+    if (address.empty()) {
+        auto started = start_target(point, settings, storage);
+        if (!started) return started.status();
+        target = std::move(*started);
+        address = target->address();
+        if (point.io.method == "ram") WSS_TRY(fill(address, point, settings, storage.bytes()));
+    }
+    uint32_t count = lanes_for(point.connections);
+    Lanes lanes;
+    for (uint32_t i = 0, first = 0; i < count; ++i) {
+        RemoteOptions options{.connections = share_of(point.connections, count, i),
+                              .depth = point.io.depth,
+                              .bytes = point.io.pattern.bytes,
+                              .volume = point.volume,
+                              .memory = point.memory};
+        std::vector<std::unique_ptr<Accesses>> accesses;
+        for (uint32_t c = 0; c < options.connections; ++c)
+            accesses.push_back(accesses_for(point.io, storage.bytes(), first++, point.connections));
+        auto lane = RemoteLane::create(address, options, std::move(accesses));
+        if (!lane) return lane.status();
+        lanes.push_back(std::move(*lane));
+    }
+    auto sample = measure_lanes(lanes, window, settings, target.get());
+    if (sample && target) sample->more = {{"server_mib", target->resident_bytes() >> 20}};
+    return sample;
+}
+
+Result<Sample> measure_echo(const EchoPoint& point, const Settings& settings, Storage& storage,
+                            const Window& window) {
+    std::unique_ptr<Program> server;
+    std::string address = point.target;
+    if (address.empty()) {
+        auto listen = listen_at(point.fabric, settings, storage);
+        if (!listen) return listen.status();
+        auto started = Program::start({"wssbench", "echo-server", "--listen", *listen});
+        if (!started) return started.status();
+        server = std::move(*started);
+        address = server->address();
+    }
+    uint32_t count = lanes_for(point.connections);
+    Lanes lanes;
+    for (uint32_t i = 0; i < count; ++i) {
+        EchoOptions options = point.options;
+        options.connections = share_of(point.connections, count, i);
+        auto lane = EchoLane::create(address, options);
+        if (!lane) return lane.status();
+        lanes.push_back(std::move(*lane));
+    }
+    return measure_lanes(lanes, window, settings, server.get());
+}
+
+Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words) {
+    std::vector<uint32_t> sizes;
+    for (const std::string& word : words) {
+        auto bytes = parse_size(word);
+        if (!bytes) return bytes.status();
+        if (*bytes < 8 || *bytes > kEchoBytesMax)
+            return failure(Code::kInvalid, "a size is between 8 and 1M, not {}", word);
+        sizes.push_back(static_cast<uint32_t>(*bytes));
+    }
+    return sizes;
+}
+
+void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics) {
+    command.add_option("--fabric", fabrics, "shm, tcp or rdma (which needs --address); several: shm,tcp")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"shm", "tcp", "rdma"}))
+        ->capture_default_str();
+}
+
+}  // namespace wss::wssbench
