@@ -162,6 +162,11 @@ class Connection {
     // supported) or kClosed.
     virtual Code post(std::span<const WorkRequest> requests) noexcept = 0;
     virtual Code post_receives(std::span<const Receive> receives) noexcept = 0;
+    // Does a READ or WRITE within the call, where this CPU reaches the peer's memory by itself (shm) and
+    // nothing that was posted is still to be done; a WRITE is then seen by the peer before whatever this
+    // thread stores afterwards. No completion follows. False: nothing was done, and it never will be where it
+    // cannot: post().
+    virtual bool move_now(Op, const Segment&, RemoteAddress) noexcept { return false; }
     // Accepting side only, once, after create(): answers the connect request.
     virtual Status accept(std::span<const std::byte> data) = 0;
     // Begins to close; on_closed follows from a later poll(). Harmless when closing already.

@@ -27,14 +27,29 @@ void Grants::attach(Mapping validity, std::atomic<uint32_t>* busy, pid_t pid) no
     if (!pidfd_) pid_ = 0;
 }
 
+Grants::Grant* Grants::find(uint32_t rkey) noexcept {
+    if (last_ != nullptr && last_rkey_ == rkey) return last_;
+    auto found = grants_.find(rkey);
+    if (found == grants_.end()) return nullptr;
+    last_rkey_ = rkey;
+    return last_ = &found->second;  // stays where it is until it is erased
+}
+
+bool Grants::is_mapped(uint32_t rkey) noexcept {
+    const Grant* grant = find(rkey);
+    return grant != nullptr && grant->kind == GrantKind::kMapped;
+}
+
 void Grants::detach() noexcept {
     grants_.clear();
+    last_ = nullptr;
     validity_.reset();
     busy_ = nullptr;
     pidfd_.reset();
 }
 
 bool Grants::take(const GrantMessage& message, stream::Descriptor memory) {
+    last_ = nullptr;
     if (grants_.size() >= kGrantsMax) grants_.clear();
     Grant grant{.kind = message.kind,
                 .access = message.access,
@@ -77,8 +92,7 @@ static void copy(const SendEntry& entry, std::span<const Segment> segments, std:
 }
 
 bool Grants::move(const SendEntry& entry, std::span<const Segment> segments) noexcept {
-    auto found = grants_.find(entry.remote.rkey);
-    Grant& grant = found->second;
+    Grant& grant = *find(entry.remote.rkey);
     if (grant.kind == GrantKind::kNone) return false;
     Access need = entry.op == Op::kRead ? Access::kRemoteRead : Access::kRemoteWrite;
     if (!stream::allows(grant.access, need)) return false;
@@ -88,7 +102,8 @@ bool Grants::move(const SendEntry& entry, std::span<const Segment> segments) noe
         return false;
     if (grant.kind == GrantKind::kForeign) return move_foreign(grant, entry, segments);
     if (!is_valid(grant)) {
-        grants_.erase(found);
+        last_ = nullptr;
+        grants_.erase(entry.remote.rkey);
         return false;
     }
     copy(entry, segments, grant.mapping.data() + offset);

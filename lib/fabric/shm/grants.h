@@ -41,6 +41,8 @@ class Grants {
     void detach() noexcept;
 
     bool knows(uint32_t rkey) const { return grants_.contains(rkey); }
+    // Reached by loads and stores.
+    bool is_mapped(uint32_t rkey) noexcept;
     // False: the message cannot be true.
     bool take(const GrantMessage& message, stream::Descriptor memory);
 
@@ -61,7 +63,11 @@ class Grants {
                       std::span<const Segment> segments) noexcept;
     bool peer_lives() const noexcept;
 
+    Grant* find(uint32_t rkey) noexcept;
+
     std::unordered_map<uint32_t, Grant> grants_;
+    uint32_t last_rkey_ = 0;
+    Grant* last_ = nullptr;  // of last_rkey_: one region after the other is what users do
     Mapping validity_;
     std::atomic<uint32_t>* busy_ = nullptr;
     pid_t pid_ = 0;

@@ -258,6 +258,12 @@ void ShmConnection::detach(bool) noexcept {
 
 // --- direct access ---
 
+bool ShmConnection::move_now(Op op, const Segment& local, RemoteAddress remote) noexcept {
+    if (!direct_ || !nothing_under_way() || !grants_.is_mapped(remote.rkey)) return false;
+    SendEntry entry{.remote = remote, .length = local.length, .op = op};
+    return grants_.move(entry, {&local, 1});
+}
+
 stream::Engine::Direct ShmConnection::move_directly(const SendEntry& entry,
                                                     std::span<const Segment> segments) noexcept {
     uint32_t rkey = entry.remote.rkey;

@@ -47,6 +47,7 @@ class ShmConnection final : public stream::Engine {
                   const ConnectionOptions& options, ConnectionHandler& handler);
 
     Status accept(std::span<const std::byte> data) override;
+    bool move_now(Op op, const Segment& local, RemoteAddress remote) noexcept override;
 
     // For the poller, once the connection streams.
     void look() noexcept;   // becomes active if the rings have news

@@ -104,6 +104,11 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void activate() noexcept { poller_.activate(*this); }
     void answer_grant(uint32_t rkey, uint8_t status) noexcept;  // shm: kGrant goes out
     State state() const { return state_; }
+    // Whatever was posted has its effect: a transfer that is done now overtakes nothing.
+    bool nothing_under_way() const noexcept {
+        return state_ == State::kOpen && !refusing_ && !sends_.has_unbuilt() && outbox_.empty() &&
+               static_cast<int32_t>(acked_ - last_write_end_) >= 0;
+    }
     Hello hello(HelloKind kind) const noexcept;
 
     EventPoller& poller_;

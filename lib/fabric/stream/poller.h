@@ -87,7 +87,8 @@ class EventPoller : public Poller {
     Status start();
     // Hook of shm: looks at its rings before the active connections get their turn.
     virtual void look_around() noexcept {}
-    virtual bool kernel_may_have_news() noexcept { return true; }
+    // While connections have something to send a system call for news is put off for a few turns.
+    virtual bool kernel_may_have_news() noexcept { return active_.empty() || ++turns_ % kTurnsPerLook == 0; }
     bool has_active() { return !active_.empty(); }
 
   private:
@@ -97,6 +98,7 @@ class EventPoller : public Poller {
     };
     static constexpr size_t kStagingBytes = 256u << 10;
     static constexpr size_t kCompletionsPerCall = 128;
+    static constexpr uint32_t kTurnsPerLook = 4;
 
     void enrol(Watched& object);
     Watched* find(uint64_t token) noexcept;
@@ -115,6 +117,7 @@ class EventPoller : public Poller {
     std::vector<std::byte> staging_;
     std::array<Completion, kCompletionsPerCall> completions_;
     size_t completions_used_ = 0;
+    uint32_t turns_ = 0;
 };
 
 }  // namespace wss::fabric::stream

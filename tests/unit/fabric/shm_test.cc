@@ -295,6 +295,29 @@ TEST_F(ShmPair, reads_and_writes_of_foreign_memory_need_no_peer_either) {
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
+TEST_F(ShmPair, mapped_memory_is_moved_within_the_call_but_not_past_what_was_posted) {
+    auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
+    Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
+    RemoteAddress there{.address = region->remote_address(), .rkey = region->rkey()};
+    EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "nobody has been asked about the region yet";
+    ASSERT_TRUE(completes_without_the_peer(Op::kRead, *region));
+    region->bytes()[7] = std::byte{42};
+    ASSERT_TRUE(client->move_now(Op::kRead, one, there));
+    EXPECT_EQ(local->bytes()[7], std::byte{42});
+    local->bytes()[7] = std::byte{43};
+    ASSERT_TRUE(client->move_now(Op::kWrite, one, there));
+    EXPECT_EQ(region->bytes()[7], std::byte{43});
+    RemoteAddress outside{.address = there.address + 4096 - 32, .rkey = there.rkey};
+    EXPECT_FALSE(client->move_now(Op::kRead, one, outside));
+    WorkRequest posted{.op = Op::kWrite, .segments = {&one, 1}, .remote = there};
+    ASSERT_EQ(client->post({&posted, 1}), Code::kOk);
+    EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "it would overtake the WRITE";
+    client_poller->poll();
+    EXPECT_TRUE(client->move_now(Op::kRead, one, there));
+    region.reset();
+    EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "the region is revoked";
+}
+
 // More regions than the validity page has words: those beyond are reached by frames, which the peer executes.
 // The same goes for foreign memory where the kernel forbids process_vm_readv.
 TEST_F(ShmPair, a_region_out_of_direct_reach_is_reached_by_frames_and_in_order) {
