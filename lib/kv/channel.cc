@@ -2,6 +2,7 @@
 #include "lib/kv/channel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace wss::kv {
@@ -154,7 +155,10 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
                 break;
         }
     }
-    if (!closing_ && (backlog() > 0 || !reads_.empty() || receives_held_ > 0)) mark_dirty();
+    if (closing_ || (backlog() == 0 && reads_.empty() && receives_held_ == 0)) return;
+    // Here and not at the end of the turn: answers leave with what the fabric has to say about the questions.
+    flush();
+    if (!closing_ && (backlog() > 0 || !reads_.empty())) mark_dirty();
 }
 
 // --- receiving ---
@@ -302,17 +306,41 @@ void Channel::flush_ring() noexcept {
         uint32_t count = ring_.put({out_.data() + out_at_, length}, posts);
         count += ring_.credit(posts[count], true);
         out_at_ += length;
-        batch_.clear();
-        for (uint32_t i = 0; i < count; ++i)
-            batch_.push_back({.op = fabric::Op::kWrite,
-                              .signalled = i + 1 == count,
-                              .cookie = kOfWrite | ring_.written(),
-                              .segments = {&posts[i].segment, 1},
-                              .remote = posts[i].remote});
-        if (connection_->post(batch_) != Code::kOk) return close("a ring could not be written");
-        ++writes_under_way_;
+        if (!write_ring({posts, count})) return;
     }
-    if (ring_.peer_asleep && send_signal(RingSignal::kBell)) ring_.peer_asleep = false;
+    ring_bell();
+}
+
+// At once where that is possible, the rest by posting it.
+bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
+    while (!posts.empty() && connection_->move_now(fabric::Op::kWrite, posts[0].segment, posts[0].remote))
+        posts = posts.subspan(1);
+    if (posts.empty()) {
+        ring_.posted_done(ring_.written());
+        return true;
+    }
+    batch_.clear();
+    for (const Ring::Post& post : posts)
+        batch_.push_back({.op = fabric::Op::kWrite,
+                          .signalled = &post == &posts.back(),
+                          .cookie = kOfWrite | ring_.written(),
+                          .segments = {&post.segment, 1},
+                          .remote = post.remote});
+    if (connection_->post(batch_) != Code::kOk) {
+        close("a ring could not be written");
+        return false;
+    }
+    ++writes_under_way_;
+    return true;
+}
+
+void Channel::ring_bell() noexcept {
+    // What was written is seen before we look whether the reader sleeps; he looks the other way round.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;
+    if (!send_signal(RingSignal::kBell)) return;
+    ring_.peer_asleep = false;
+    ring_.forget_peer_says();
 }
 
 // Signals use the send frames, which ring channels have no other use for.
@@ -325,7 +353,7 @@ bool Channel::send_signal(RingSignal signal) noexcept {
     fabric::Segment segment{.address = frame, .length = 9, .lkey = send_memory_->lkey()};
     ++frames_posted_;
     fabric::WorkRequest request{.op = fabric::Op::kSend,
-                                .signalled = true,
+                                .signalled = frames_posted_ % kSignalEvery == 0,
                                 .cookie = kOfFrame | frames_posted_,
                                 .segments = {&segment, 1}};
     if (connection_->post({&request, 1}) == Code::kOk) return true;
@@ -350,6 +378,7 @@ void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
 }
 
 size_t Channel::poll_ring() noexcept {
+    if (ring_.told_asleep) tell_asleep(false);
     size_t count = 0;
     for (; count < 16 && !closing_; ++count) {
         if (backlog() > kBacklogMax) break;
@@ -361,14 +390,7 @@ size_t Channel::poll_ring() noexcept {
     }
     if (closing_ || !up_) return count;
     Ring::Post post;
-    if (writes_under_way_ < kRingWrites && ring_.credit(post, false)) {
-        fabric::WorkRequest request{.op = fabric::Op::kWrite,
-                                    .cookie = kOfWrite | ring_.staged_done(),
-                                    .segments = {&post.segment, 1},
-                                    .remote = post.remote};
-        if (connection_->post({&request, 1}) != Code::kOk) close("a ring's credit could not be written");
-        ++writes_under_way_;
-    }
+    if (writes_under_way_ < kRingWrites && ring_.credit(post, false)) write_ring({&post, 1});
     // Credit that the peer wrote is no event of its own.
     if (backlog() > 0) {
         size_t before = backlog();
@@ -381,8 +403,22 @@ size_t Channel::poll_ring() noexcept {
 // False: there is news, do not sleep.
 bool Channel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
+    if (tell_asleep(true)) {
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // see ring_bell()
+        return ring_.peek().empty();
+    }
     if (!ring_.announced && send_signal(RingSignal::kAsleep)) ring_.announced = true;
     return ring_.peek().empty() && ring_.announced;
+}
+
+// By a word in the peer's memory, where we can write it and both see it at once: costs no message and wakes
+// nobody.
+bool Channel::tell_asleep(bool asleep) noexcept {
+    if (ring_.told_asleep == asleep) return asleep;
+    Ring::Post post = ring_.asleep_word(asleep);
+    if (!connection_->move_now(fabric::Op::kWrite, post.segment, post.remote)) return false;
+    ring_.told_asleep = asleep;
+    return true;
 }
 
 // --- Lane ---
@@ -413,8 +449,10 @@ void Lane::bury(std::unique_ptr<Channel> channel) {
     buried_.push_back(std::move(channel));
 }
 
-void Lane::flush_now() noexcept {
+bool Lane::flush_now() noexcept {
+    bool any = !dirty_.empty();
     while (Channel* channel = dirty_.pop_front()) channel->flush();
+    return any;
 }
 
 size_t Lane::poll() noexcept {

@@ -31,7 +31,7 @@ namespace wss::kv {
 constexpr uint32_t kFrameBytes = 16 * 1024;
 constexpr uint32_t kSendFrames = 16;
 constexpr uint32_t kReceiveFrames = 16;
-constexpr uint32_t kSignalEvery = 4;
+constexpr uint32_t kSignalEvery = 8;
 static_assert(2 * kSignalEvery <= kSendFrames, "send frames come back before they run out");
 // Replies of some get_alls at the limits; beyond it a peer asks for more than it reads.
 constexpr size_t kBacklogMax = 64u << 20;
@@ -74,6 +74,11 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     // `cookie`: below 2^62; posted with the frames of this turn.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 
+    // The same within the call, where the fabric can do that; no on_read_done() follows.
+    bool read_now(const fabric::Segment& into, fabric::RemoteAddress from) noexcept {
+        return up() && connection_->move_now(fabric::Op::kRead, into, from);
+    }
+
     // After the greeting said so: frames go through rings from the next flush on.
     wire::KvRing offer_ring();  // allocates ours; bytes 0: this memory cannot be had
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
@@ -105,6 +110,9 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     void flush_reads() noexcept;
     void flush_frames() noexcept;
     void flush_ring() noexcept;
+    bool write_ring(std::span<const Ring::Post> posts) noexcept;
+    void ring_bell() noexcept;
+    bool tell_asleep(bool asleep) noexcept;
     size_t poll_ring() noexcept;
     void post_receives(uint32_t count) noexcept;
     void frame_arrived(uint32_t index, uint32_t length) noexcept;
@@ -153,7 +161,7 @@ class Lane final : public reactor::Source {
 
     void bury(std::unique_ptr<Channel> channel);
     bool empty() const { return buried_.empty(); }
-    void flush_now() noexcept;  // instead of at the end of the turn
+    bool flush_now() noexcept;  // instead of at the end of the turn; false: there was nothing
 
     size_t poll() noexcept override;
     bool arm() noexcept override;

@@ -10,59 +10,16 @@
 #include <thread>
 #include <utility>
 
-#include "lib/fabric/open.h"
-#include "lib/kv/session.h"
-#include "lib/reactor/spin.h"
+#include "lib/kv/client_engine.h"
 
 namespace wss::kv {
 
-namespace {
-
-constexpr Nanoseconds kCloseLimit = from_s(10);
-
-// Everything a session needs, made in the order in which it is needed.
-struct Engine {
-    SystemClock clock;
-    SystemWallClock wall;
-    reactor::Reactor reactor{clock};
-    std::unique_ptr<fabric::Fabric> fabric;
-    std::unique_ptr<Lane> lane;
-    std::unique_ptr<Session> session;
-
-    Status open(const Options& options) {
-        if (options.partitions.empty()) return Status(Code::kInvalid, "no partition's address is given");
-        auto address = fabric::Address::parse(options.partitions[0], kDefaultPort);
-        if (!address) return address.status();
-        auto opened = fabric::open(*address);
-        if (!opened) return opened.status();
-        fabric = std::move(*opened);
-        auto made = Lane::create(reactor, *fabric, 16);
-        if (!made) return made.status();
-        lane = std::move(*made);
-        session = std::make_unique<Session>(*lane, wall, Random::entropy(), options);
-        return Status::ok();
-    }
-    // On the reactor's thread. False: connections did not end in time; the engine must be left as it is.
-    bool shut() {
-        if (session == nullptr) return true;
-        session->close();
-        Nanoseconds limit = clock.now() + kCloseLimit;
-        while (!session->closed() && clock.now() < limit) reactor.step();
-        bool closed = session->closed();
-        if (closed) session.reset();
-        return closed;
-    }
-};
-
 void leak(std::unique_ptr<Engine> engine) {
-    // What a device still writes to must not be freed.
     static std::mutex lock;
     static auto* kept = new std::vector<std::unique_ptr<Engine>>;
     std::lock_guard guard(lock);
     kept->push_back(std::move(engine));
 }
-
-}  // namespace
 
 void Statistics::add(const Statistics& other) {
     const auto* from = reinterpret_cast<const uint64_t*>(&other);
@@ -141,7 +98,7 @@ class Client::Worker final : public reactor::Source {
         size_t count = 0;
         for (; oldest != nullptr; ++count) {
             Request& request = *std::exchange(oldest, oldest->next);
-            engine_->session->submit(request);
+            engine_->sessions[0]->submit(request);
         }
         return count;
     }
@@ -163,16 +120,16 @@ class Client::Worker final : public reactor::Source {
         engine_->reactor.post([this] { engine_->reactor.stop(); });
     }
     void run() {
-        engine_->session->start([this](const Status& status) {
+        engine_->sessions[0]->start([this](const Status& status) {
             std::lock_guard lock(m_);
             if (std::exchange(answered_, true)) return;
             why_ = status;
-            partitions_ = engine_->session->partitions();
+            partitions_ = engine_->sessions[0]->partitions();
             changed_.notify_all();
         });
         engine_->reactor.run();
         // What was pushed and not taken ends with kClosed like the rest.
-        engine_->session->close();
+        engine_->sessions[0]->close();
         poll();
         engine_->reactor.remove(*this);
         shut_ = engine_->shut();
@@ -194,6 +151,7 @@ class Client::Worker final : public reactor::Source {
 Result<std::unique_ptr<Client>> Client::connect(const Options& options) {
     std::unique_ptr<Client> client(new Client);
     Options mine = options;
+    mine.sessions = 1;
     if (!mine.shared) mine.shared = std::make_shared<SharedState>(mine.address_cache);
     client->shared_ = mine.shared;
     for (uint32_t i = 0; i < std::max(options.threads, 1u); ++i) {
@@ -249,7 +207,7 @@ Statistics Client::statistics() {
         bool over = false;
         worker->engine().reactor.post([&] {
             std::lock_guard lock(m);
-            total.add(std::as_const(*worker->engine().session).statistics());
+            total.add(std::as_const(*worker->engine().sessions[0]).statistics());
             over = true;
             changed.notify_one();
         });
@@ -261,88 +219,6 @@ Statistics Client::statistics() {
 
 std::shared_ptr<SharedState> Client::shared() const {
     return shared_;
-}
-
-// --- LocalClient ---
-
-struct LocalClient::Parts {
-    std::unique_ptr<Engine> engine = std::make_unique<Engine>();
-};
-
-LocalClient::LocalClient() : parts_(std::make_unique<Parts>()) {}
-
-Result<std::unique_ptr<LocalClient>> LocalClient::connect(const Options& options) {
-    std::unique_ptr<LocalClient> client(new LocalClient);
-    Engine& engine = *client->parts_->engine;
-    WSS_TRY(engine.open(options));
-    bool answered = false;
-    Status why;
-    engine.session->start([&](const Status& status) {
-        why = status;
-        answered = true;
-        engine.reactor.stop();
-    });
-    // The session bounds it by the time to connect.
-    if (!answered) engine.reactor.run();
-    if (!why) return why;
-    return client;
-}
-
-LocalClient::~LocalClient() {
-    if (!parts_->engine->shut()) leak(std::move(parts_->engine));
-}
-
-void LocalClient::submit(Request& request) noexcept {
-    parts_->engine->session->submit(request);
-}
-
-size_t LocalClient::poll() noexcept {
-    return parts_->engine->reactor.step();
-}
-
-void LocalClient::run(Request& request) noexcept {
-    struct Waiter {
-        reactor::Reactor& reactor;
-        bool over = false, asleep = false;
-    } waiter{parts_->engine->reactor};
-    auto* done = std::exchange(request.done, [](Request& finished) noexcept {
-        Waiter& who = *static_cast<Waiter*>(finished.context);
-        who.over = true;
-        if (who.asleep) who.reactor.stop();
-    });
-    void* context = std::exchange(request.context, &waiter);
-    waiter.reactor.step();  // brings its time up to date
-    submit(request);
-    SystemClock& clock = parts_->engine->clock;
-    Nanoseconds limit = clock.now() + reactor::Reactor::default_spin();
-    while (!waiter.over) {
-        if (waiter.reactor.step() > 0) limit = waiter.reactor.now() + reactor::Reactor::default_spin();
-        if (waiter.over || (waiter.reactor.now() < limit && reactor::may_spin(clock))) continue;
-        waiter.asleep = true;
-        waiter.reactor.run();
-        waiter.asleep = false;
-    }
-    // Locks are released without waiting: nobody turns the reactor until the next request.
-    parts_->engine->lane->flush_now();
-    waiter.reactor.step();
-    request.done = done;
-    request.context = context;
-}
-
-uint32_t LocalClient::partitions() const noexcept {
-    return parts_->engine->session->partitions();
-}
-
-uint32_t LocalClient::partition_of(std::string_view key) const noexcept {
-    return kv::partition_of(fingerprint(key), partitions());
-}
-
-const Statistics& LocalClient::statistics() const noexcept {
-    return parts_->engine->session->statistics();
-}
-
-std::shared_ptr<SharedState> LocalClient::shared() const {
-    return parts_->engine->session->shared();
 }
 
 }  // namespace wss::kv

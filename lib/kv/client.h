@@ -42,12 +42,15 @@ struct Options {
     Transport transport = Transport::kMessage;
     OneSided one_sided = OneSided::kOff;
     uint32_t threads = 1;                     // of a Client
+    uint32_t sessions = 1;                    // of a LocalClient, each with connections of its own
     Nanoseconds timeout = from_s(10);         // of a request, all rounds and retries
     Nanoseconds connect_timeout = from_s(5);  // until every partition has answered, at start
     uint32_t address_cache = 1u << 16;        // keys whose addresses are remembered
     uint32_t lock_retries = 1000;             // of kLockParallel, each after a random wait
-    bool session_order = false;               // monotonic reads across transactions of one session
-    std::shared_ptr<SharedState> shared;      // of another client with the same partitions
+    // Monotonic reads across the transactions of a session (a LocalClient's, a thread's of a Client), also of
+    // keys that a version seen names as its siblings: of the `address_cache` keys seen last. RAMP-Fast only.
+    bool session_order = false;
+    std::shared_ptr<SharedState> shared;  // of another client with the same partitions
 };
 
 // What a request costs, and why.
@@ -204,10 +207,15 @@ class LocalClient {
     LocalClient& operator=(const LocalClient&) = delete;
 
     // Starts without waiting; poll() makes it go on. `done` is called from within poll(), run() or submit().
-    void submit(Request& request) noexcept;
+    void submit(Request& request, uint32_t session = 0) noexcept;
     size_t poll() noexcept;
+    // As poll(), and waits where there is nothing to do. Only while a request is under way.
+    void turn() noexcept;
+    // For a loop of requests that end within submit(): a turn now and then, so that it notices what happens.
+    void breathe() noexcept;
     void run(Request& request) noexcept;
     uint32_t partitions() const noexcept;
+    uint32_t sessions() const noexcept;
     uint32_t partition_of(std::string_view key) const noexcept;
     const Statistics& statistics() const noexcept;
     std::shared_ptr<SharedState> shared() const;

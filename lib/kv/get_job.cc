@@ -62,7 +62,9 @@ void GetJob::start_transaction() noexcept {
     only_partition_ = true;
     for (size_t i = 0; i < request_->items.size(); ++i) {
         Slot& slot = slots_[i];
-        slot.timestamp = slot.required = {};
+        slot.timestamp = {};
+        slot.required = slot.floor = session_.floor_of(slot.fingerprint);
+        slot.fallback = Fallback::kNone;
         slot.expires = 0;
         slot.deleted = slot.settled = slot.has_view = slot.has_cells = false;
         slot.torn = 0;
@@ -141,6 +143,9 @@ void GetJob::send_ask(Ask& ask) noexcept {
         get.owner = owner_;
         locked_ = true;
     }
+    if (!ask.items.empty())
+        flags |= static_cast<uint8_t>(static_cast<uint8_t>(slots_[ask.items[0]].fallback)
+                                      << wire::kKvFallbackShift);
     bool by_set = round_ > 1 && options.algorithm != Algorithm::kRampFast;
     if (by_set) get.among = among_;
     for (uint32_t item : ask.items) {
@@ -205,7 +210,9 @@ void GetJob::take_reply(uint32_t index, const wire::KvGetReply::Item& reply) noe
         // RAMP-Fast knows that the version was written: it is gone. The others guessed from a set, and keep
         // what they have; so does a reader who met a fingerprint twice.
         slot.settled = true;
-        if (session_.options().algorithm == Algorithm::kRampFast && slot.required > slot.timestamp) {
+        // What this session has seen may be collected since, if the key was deleted.
+        bool owed = slot.required > slot.timestamp && slot.required > slot.floor;
+        if (session_.options().algorithm == Algorithm::kRampFast && owed) {
             failed_ = true;
             failure_ = "a version that was written is gone: its partition has lost data";
         }

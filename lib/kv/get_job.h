@@ -46,6 +46,7 @@ class GetJob final : public Job {
         Timestamp timestamp;  // of what we have; none: no version
         Timestamp required;   // what we must at least have
         uint64_t expires = 0;
+        Timestamp floor;  // session order: what this session has seen of the key
         bool deleted = false;
         bool settled = false;  // the answer for `required` is as good as it gets
         std::vector<std::byte> metadata;
@@ -54,6 +55,7 @@ class GetJob final : public Job {
         uint32_t cookie = 0;
         uint32_t chunk = Landing::kNone;
         uint32_t torn = 0;
+        Fallback fallback = Fallback::kNone;
         bool has_view = false;   // `view` is of this transaction's first read
         bool has_cells = false;  // and so is the chunk
         store::SlotAddress address;
@@ -87,14 +89,21 @@ class GetJob final : public Job {
     void remember_address(const Slot& slot, const wire::KvGetReply::Item& reply) noexcept;
 
     // One-sided reads.
+    enum class Now : uint8_t { kDone, kByMessage, kCannot };
     bool try_read(uint32_t item) noexcept;
+    bool post_read(uint32_t item) noexcept;
+    Now read_now(uint32_t item) noexcept;
+    Now judge_now(uint32_t item, const std::byte* bytes) noexcept;
+    Now record_now(uint32_t item, const store::Entry& entry) noexcept;
     bool read_record(uint32_t item, const store::Entry& entry) noexcept;
     void slot_arrived(uint32_t item) noexcept;
     void record_arrived(uint32_t item) noexcept;
     bool take_entry(uint32_t item, const store::Entry& entry) noexcept;
     bool take_record(uint32_t item, wire::Bytes record, const store::Entry& entry) noexcept;
     bool answer_from_view(uint32_t item) noexcept;
-    void read_failed(uint32_t item, uint64_t Statistics::*reason) noexcept;
+    void read_failed(uint32_t item, Fallback reason) noexcept;
+    void fell_back(uint32_t item, Fallback reason) noexcept;
+    void count_one_sided(uint32_t item) noexcept;
 
     // Evaluation.
     void step_done() noexcept;
@@ -105,6 +114,7 @@ class GetJob final : public Job {
     void require_by_filters() noexcept;
     void require_among_all() noexcept;
     bool begin_next_round() noexcept;
+    void note_seen(const Slot& slot) noexcept;
     void deliver() noexcept;
 
     Request* base_ = nullptr;

@@ -70,7 +70,8 @@ void GetJob::evaluate() noexcept {
                 algorithm == Algorithm::kRampHybrid;
     // One partition answers one message from one state. One-sided reads come from several.
     bool one_state = only_partition_ && !one_sided();
-    if (!ramp || one_state || request_->items.size() < 2 || mutated(Mutation::kSkipSecondRound)) {
+    if (!ramp || ((one_state || request_->items.size() < 2) && !session_.keeps_order()) ||
+        mutated(Mutation::kSkipSecondRound)) {
         // RAMP-Small's first round has no values.
         if (algorithm != Algorithm::kRampSmall || only_partition_) return deliver();
     }
@@ -114,7 +115,7 @@ bool GetJob::begin_next_round() noexcept {
     for (uint32_t i = 0; i < request_->items.size(); ++i) {
         if (!lacks(slots_[i])) continue;
         if (one_sided() && answer_from_view(i)) continue;
-        if (one_sided()) ++session_.statistics().fallback_second_round;
+        if (one_sided()) fell_back(i, Fallback::kSecondRound);
         ask_later(i);
     }
     send_asks();
@@ -124,6 +125,13 @@ bool GetJob::begin_next_round() noexcept {
     else
         step_done();
     return true;
+}
+
+// From now on this session reads nothing older of these keys.
+void GetJob::note_seen(const Slot& slot) noexcept {
+    session_.raise_floor(slot.fingerprint, slot.timestamp);
+    Metadata metadata(slot.metadata);
+    for (size_t k = 0; k < metadata.keys(); ++k) session_.raise_floor(metadata.key(k), slot.timestamp);
 }
 
 void GetJob::deliver() noexcept {
@@ -142,6 +150,7 @@ void GetJob::deliver() noexcept {
         Metadata metadata(slot.metadata);
         item.siblings.clear();
         for (size_t k = 0; k < metadata.keys(); ++k) item.siblings.push_back(metadata.key(k));
+        if (session_.keeps_order()) note_seen(slot);
         base_->rounds = std::max(base_->rounds, item.explain.rounds);
     }
     end(Status::ok());

@@ -17,9 +17,11 @@ class Landing {
     // A slot with two records of the size that servers keep inline (slot_format.h), and a little more.
     static constexpr uint32_t kChunk = 5 * 1024;
     static constexpr uint32_t kChunks = 512;
+    static constexpr uint32_t kScratch =
+        kChunks;  // one more, never taken: of reads that end where they begin
 
     Status open(fabric::Fabric& fabric) {
-        auto region = fabric.allocate(size_t{kChunk} * kChunks, fabric::Access::kLocal);
+        auto region = fabric.allocate(size_t{kChunk} * (kChunks + 1), fabric::Access::kLocal);
         if (!region) return region.status().within("memory for one-sided reads");
         region_ = std::move(*region);
         for (uint32_t i = kChunks; i > 0; --i) free_.push_back(i - 1);

@@ -112,9 +112,9 @@ void Link::ping() noexcept {
     lane_.reactor().set(timer_, lane_.reactor().now() + kPingAfter);
     silent_ticks_ = heard_ == std::exchange(heard_at_tick_, heard_) ? silent_ticks_ + 1 : 0;
     if (silent_ticks_ > 2 && ping_.id != 0) return channel_->close("the partition says nothing any more");
-    if (silent_ticks_ == 0 || ping_.id != 0) return;
+    if ((silent_ticks_ == 0 && one_sided_ == 0) || ping_.id != 0) return;
     ping_.done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
-    call(ping_, wire::KvKind::kPing, 0, wire::KvDecision{});
+    call(ping_, wire::KvKind::kPing, 0, wire::KvDecision{.timestamp = std::exchange(one_sided_, 0)});
 }
 
 // --- calls ---

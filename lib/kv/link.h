@@ -90,6 +90,8 @@ class Link final : private ChannelHandler {
     // A caller that gives up: `done` will not be called.
     void forget(Call& call) noexcept;
     uint64_t messages() const { return messages_; }
+    // A key was read without asking: told with the next ping.
+    void count_one_sided() { ++one_sided_; }
 
   private:
     static constexpr Nanoseconds kRetryMin = from_ms(5);
@@ -128,6 +130,7 @@ class Link final : private ChannelHandler {
     std::vector<uint32_t> free_;
     uint32_t uses_ = 0;
     uint64_t messages_ = 0;
+    uint64_t one_sided_ = 0;  // since the last ping
 };
 
 }  // namespace wss::kv

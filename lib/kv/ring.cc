@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kHead = 16;
 constexpr uint32_t kTail = 8;
+constexpr uint32_t kAsleepAt = 8;  // in the prefix
 static_assert(kHead + kTail == kRingFrameExtra, "a frame is its head, its body and its tail");
 
 uint32_t padded(uint32_t bytes) {
@@ -35,7 +36,7 @@ bool Ring::offer(fabric::Fabric& fabric) {
     // Read-write only because write-only memory is not mapped by the shm fabric: it would be written by
     // system calls. The ring holds what the peer itself wrote.
     auto memory = fabric.allocate(kRingPrefix + kRingBytes, fabric::Access::kRemoteReadWrite);
-    auto staging = fabric.allocate(kRingBytes + kRingPrefix, fabric::Access::kLocal);
+    auto staging = fabric.allocate(kRingBytes + 2 * kRingPrefix, fabric::Access::kLocal);
     if (!memory || !staging) return false;
     memory_ = std::move(*memory);
     staging_ = std::move(*staging);
@@ -145,6 +146,25 @@ bool Ring::credit(Post& post, bool force) noexcept {
     post = {.segment = {.address = word, .length = 8, .lkey = staging_->lkey()},
             .remote = {.address = theirs_.address, .rkey = theirs_.rkey}};
     return true;
+}
+
+// --- sleep ---
+
+Ring::Post Ring::asleep_word(bool asleep) noexcept {
+    std::byte* word = staging_->bytes().data() + kRingBytes + kRingPrefix;
+    uint64_t value = asleep ? 1 : 0;
+    std::memcpy(word, &value, sizeof value);
+    return {.segment = {.address = word, .length = 8, .lkey = staging_->lkey()},
+            .remote = {.address = theirs_.address + kAsleepAt, .rkey = theirs_.rkey}};
+}
+
+bool Ring::peer_says_asleep() const noexcept {
+    return load64(memory_->bytes().data() + kAsleepAt) != 0;
+}
+
+void Ring::forget_peer_says() noexcept {
+    std::byte* word = memory_->bytes().data() + kAsleepAt;
+    std::atomic_ref(*reinterpret_cast<uint64_t*>(word)).store(0, std::memory_order_relaxed);
 }
 
 }  // namespace wss::kv

@@ -2,7 +2,8 @@
 // Ring: frames RDMA-written into the peer's memory, which the peer polls (GET+/PUT+; the format is HydraDB's,
 // made safe for devices that promise no order of bytes).
 //
-//   memory of each side:  consumed (8, written by the peer: how far it has read what we wrote) | 56 zero
+//   memory of each side:  consumed (8, written by the peer: how far it has read what we wrote)
+//                         | asleep (8, written by the peer: it waits for a bell) | 48 zero
 //                         | data (a power of two bytes)
 //   frame in the data:    length (4) | sequence (4) | checksum of sequence and body (8) | body, padded to 8
 //                         | sequence (8)
@@ -15,7 +16,8 @@
 //
 // Sleep. A reader that wants to sleep says so with a SEND (kAsleep, with how far it has read); a writer that
 // has written more, or writes later, answers with one SEND (kBell). So a SEND is paid per sleep, none per
-// message.
+// message. Where this CPU itself writes the peer's memory (Connection::move_now) a word there says it
+// instead, and the SEND is the bell alone.
 //
 // Thread-safety: none; belongs to its channel.
 #pragma once
@@ -73,6 +75,10 @@ class Ring {
     // --- sleep
     bool announced = false;  // we said kAsleep and no bell has come
     bool peer_asleep = false;
+    bool told_asleep = false;  // … by the word in the peer's prefix
+    Post asleep_word(bool asleep) noexcept;
+    bool peer_says_asleep() const noexcept;
+    void forget_peer_says() noexcept;  // a bell is on its way
 
   private:
     uint64_t peer_consumed() const noexcept;

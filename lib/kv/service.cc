@@ -15,7 +15,6 @@ namespace wss::kv {
 
 namespace {
 
-constexpr uint32_t kConnectionsMax = 64;  // what completion queues are sized for
 constexpr uint32_t kPeersMax = 4096;
 constexpr Nanoseconds kTick = from_ms(5);
 
@@ -69,22 +68,30 @@ Service::~Service() {
 Result<std::unique_ptr<Service>> Service::create(reactor::Reactor& reactor,
                                                  std::vector<fabric::Fabric*> fabrics, WallClock& wall,
                                                  store::Log* log, ServiceOptions options) {
+    std::vector<std::shared_ptr<Lane>> lanes;
+    for (fabric::Fabric* fabric : fabrics) {
+        auto lane = Lane::create(reactor, *fabric, kConnectionsMax);
+        if (!lane) return lane.status();
+        lanes.push_back(std::move(*lane));
+    }
+    return create(reactor, std::move(lanes), wall, log, std::move(options));
+}
+
+Result<std::unique_ptr<Service>> Service::create(reactor::Reactor& reactor,
+                                                 std::vector<std::shared_ptr<Lane>> lanes, WallClock& wall,
+                                                 store::Log* log, ServiceOptions options) {
     if (options.partitions.empty() || options.partitions.size() > kPartitionsMax ||
         options.partition >= options.partitions.size())
         return failure(Code::kInvalid, "partition {} of {}: the map names every partition, this one too",
                        options.partition, options.partitions.size());
     std::unique_ptr<Service> service(new Service(reactor, wall, std::move(options)));
-    if (Status status = service->open(std::move(fabrics), log); !status) return status;
+    service->lanes_ = std::move(lanes);
+    if (Status status = service->open(log); !status) return status;
     return service;
 }
 
-Status Service::open(std::vector<fabric::Fabric*> fabrics, store::Log* log) {
-    for (fabric::Fabric* fabric : fabrics) {
-        auto lane = Lane::create(reactor_, *fabric, kConnectionsMax);
-        if (!lane) return lane.status();
-        lanes_.push_back(std::move(*lane));
-    }
-    WSS_TRY(open_arena(fabrics));
+Status Service::open(store::Log* log) {
+    WSS_TRY(open_arena());
     store::Options store_options = options_.store;
     store_options.epoch = random_.next() | 1;
     auto made = store::Store::create(store_options, arena_->bytes(), reactor_.clock(), log);
@@ -98,16 +105,16 @@ Status Service::open(std::vector<fabric::Fabric*> fabrics, store::Log* log) {
     return Status::ok();
 }
 
-Status Service::open_arena(const std::vector<fabric::Fabric*>& fabrics) {
-    for (size_t i = 0; i < fabrics.size(); ++i)
-        if (fabrics[i]->caps().name == "shm") arena_lane_ = i;
-    auto arena = fabrics[arena_lane_]->allocate(options_.arena_bytes, fabric::Access::kRemoteRead);
+Status Service::open_arena() {
+    for (size_t i = 0; i < lanes_.size(); ++i)
+        if (lanes_[i]->fabric().caps().name == "shm") arena_lane_ = i;
+    auto arena = lanes_[arena_lane_]->fabric().allocate(options_.arena_bytes, fabric::Access::kRemoteRead);
     if (!arena) return arena.status().within("the arena of the key-value store");
     arena_ = std::move(*arena);
-    registered_.resize(fabrics.size());
-    for (size_t i = 0; i < fabrics.size(); ++i) {
+    registered_.resize(lanes_.size());
+    for (size_t i = 0; i < lanes_.size(); ++i) {
         if (i == arena_lane_) continue;
-        auto region = fabrics[i]->register_memory(arena_->bytes(), fabric::Access::kRemoteRead);
+        auto region = lanes_[i]->fabric().register_memory(arena_->bytes(), fabric::Access::kRemoteRead);
         if (!region) return region.status().within("the arena of the key-value store");
         registered_[i] = std::move(*region);
     }
@@ -233,8 +240,15 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
         case Kind::kSnapshot:
             return snapshot(peer, header, message);
         case Kind::kPing:
+            count_one_sided(message);
             return answer(peer, header, wire::KvStatus::kOk);
     }
+}
+
+// A ping tells how many keys its client has read since the last one without asking us.
+void Service::count_one_sided(wire::Bytes message) {
+    wire::KvDecision told;
+    if (wire::parse(message, told)) counters_.one_sided_keys += told.timestamp;
 }
 
 wire::KvHeader Service::reply_to(const wire::KvHeader& request, wire::KvStatus status) const {
@@ -331,8 +345,11 @@ Service::Pending& Service::expect(Peer& peer, const wire::KvHeader& request, Tim
     pending_.push_back(std::move(pending_free_.back()));
     pending_free_.pop_back();
     Pending& pending = *pending_.back();
-    pending = {
-        .service = this, .peer = &peer, .header = request, .timestamp = timestamp, .since = reactor_.now()};
+    pending = {.service = this,
+               .peer = &peer,
+               .header = request,
+               .timestamp = timestamp,
+               .since = reactor_.clock().now()};
     return pending;
 }
 

@@ -19,6 +19,7 @@
 // Thread-safety: none; belongs to one reactor. statistics_text() too.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -56,6 +57,8 @@ struct ServiceCounters {
     uint64_t prepares = 0, commits = 0, aborts = 0, checks = 0, conditional = 0, scans = 0, locks = 0;
     uint64_t refused = 0, malformed = 0;
     uint64_t terminated_commit = 0, terminated_abort = 0, terminations_waiting = 0;
+    uint64_t one_sided_keys = 0;                                 // as clients tell
+    std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by their Fallback
     uint64_t ahead_max_us = 0;  // the furthest that a client's clock was seen before ours
 };
 
@@ -66,6 +69,11 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
                                                    std::vector<fabric::Fabric*> fabrics, WallClock& wall,
                                                    store::Log* log, ServiceOptions options);
+    // The same over lanes that several partitions of this reactor share.
+    static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
+                                                   std::vector<std::shared_ptr<Lane>> lanes, WallClock& wall,
+                                                   store::Log* log, ServiceOptions options);
+    static constexpr uint32_t kConnectionsMax = 64;  // what completion queues are sized for
     ~Service() override;
 
     Result<fabric::Address> listen(size_t fabric_index, const fabric::Address& address);
@@ -96,8 +104,8 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     class Port;
 
     Service(reactor::Reactor& reactor, WallClock& wall, ServiceOptions options);
-    Status open(std::vector<fabric::Fabric*> fabrics, store::Log* log);
-    Status open_arena(const std::vector<fabric::Fabric*>& fabrics);
+    Status open(store::Log* log);
+    Status open_arena();
     bool lanes_empty() const;
     void accept(size_t lane, fabric::ConnectRequest& request);
     void peer_gone(Peer& peer);
@@ -111,7 +119,10 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     wire::KvStatus check_get(const wire::KvGet& get, const wire::KvHeader& header);
     bool look_up(const wire::KvGet& get, uint8_t flags);
     store::Found find(const wire::KvGet::Item& item);
-    void get_cold(Peer& peer, const wire::KvHeader& header);
+    void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);
+    void note_time(wire::KvKind kind, const Peer& peer, uint32_t keys, Nanoseconds began);
+    void count_fallback(uint8_t flags);
+    void count_one_sided(wire::Bytes message);
     static void cold_arrived(void* context, const store::Found& found) noexcept;
     void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
@@ -154,7 +165,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     HybridClock clock_;
     Random random_;
     const uint64_t incarnation_;
-    std::vector<std::unique_ptr<Lane>> lanes_;
+    std::vector<std::shared_ptr<Lane>> lanes_;
     std::unique_ptr<fabric::Region> arena_;                    // owns the memory
     std::vector<std::unique_ptr<fabric::Region>> registered_;  // by lane; nullptr: the arena's own
     size_t arena_lane_ = 0;

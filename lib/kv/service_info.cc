@@ -74,6 +74,13 @@ std::string traffic_of(const ServiceCounters& c, size_t connections) {
         .number("locks", c.locks)
         .number("refused", c.refused)
         .number("malformed", c.malformed)
+        .number("one_sided_keys", c.one_sided_keys)
+        .number("fallback_cold", c.fallbacks[size_t(Fallback::kCold)])
+        .number("fallback_invalid", c.fallbacks[size_t(Fallback::kInvalid)])
+        .number("fallback_stale", c.fallbacks[size_t(Fallback::kStale)])
+        .number("fallback_torn", c.fallbacks[size_t(Fallback::kTorn)])
+        .number("fallback_large", c.fallbacks[size_t(Fallback::kLarge)])
+        .number("fallback_second_round", c.fallbacks[size_t(Fallback::kSecondRound)])
         .number("clock_ahead_max_us", c.ahead_max_us)
         .done();
 }

@@ -54,6 +54,7 @@ struct Service::ColdGet {
     std::vector<Item> items;
     uint32_t outstanding = 0;
     bool is_over = false;
+    Nanoseconds began{};
 };
 
 // A transaction whose client is late, and what the other participants say about it.

@@ -88,12 +88,14 @@ bool Service::look_up(const wire::KvGet& get, uint8_t flags) {
 }
 
 void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    const Nanoseconds began = reactor_.clock().now();
     if (!wire::parse(message, get_)) return refuse(peer, header, wire::KvStatus::kMalformed, "malformed get");
     if (wire::KvStatus status = check_get(get_, header); status != wire::KvStatus::kOk)
         return answer(peer, header, status);
     ++counters_.gets;
     counters_.get_keys += get_.items.size();
-    if (!look_up(get_, header.flags)) return get_cold(peer, header);
+    count_fallback(header.flags);
+    if (!look_up(get_, header.flags)) return get_cold(peer, header, began);
     get_reply_.items.clear();
     size_t bytes = 0;
     for (const store::Found& found : found_) {
@@ -104,18 +106,27 @@ void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message)
         return refuse(peer, header, wire::KvStatus::kUnsupported,
                       "more than 16 MiB at once: read fewer keys");
     peer.channel->send(reply_to(header, wire::KvStatus::kOk), get_reply_);
-    slow_log_.add({.kind = header.kind,
-                   .client = peer.client_id,
-                   .keys = static_cast<uint32_t>(get_.items.size()),
-                   .at = reactor_.now() - started_,
-                   .took = {0}},
-                  options_.slow);
+    note_time(header.kind, peer, static_cast<uint32_t>(get_.items.size()), began);
+}
+
+void Service::note_time(wire::KvKind kind, const Peer& peer, uint32_t keys, Nanoseconds began) {
+    const Nanoseconds now = reactor_.clock().now();
+    slow_log_.add(
+        {.kind = kind, .client = peer.client_id, .keys = keys, .at = now - started_, .took = now - began},
+        options_.slow);
+}
+
+// Why a client that reads one-sidedly asks; of several keys, the first one's reason.
+void Service::count_fallback(uint8_t flags) {
+    const auto reason = static_cast<size_t>(flags >> wire::kKvFallbackShift);
+    if (reason != 0 && reason < counters_.fallbacks.size()) ++counters_.fallbacks[reason];
 }
 
 // --- values on disk ---
 
-void Service::get_cold(Peer& peer, const wire::KvHeader& header) {
+void Service::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began) {
     auto job = std::make_unique<ColdGet>();
+    job->began = began;
     job->service = this;
     job->peer = &peer;
     job->header = header;
@@ -174,6 +185,7 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
         reply.items.push_back(one.reply);
     }
     job.peer->channel->send(job.service->reply_to(job.header, wire::KvStatus::kOk), reply);
+    job.service->note_time(job.header.kind, *job.peer, static_cast<uint32_t>(job.items.size()), job.began);
 }
 
 // --- scans ---

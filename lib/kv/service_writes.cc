@@ -70,12 +70,7 @@ void Service::finish_write(Pending& pending, store::Answer given) {
         uint64_t timestamp = pending.timestamp.value;
         if (status == wire::KvStatus::kTooOld) timestamp = store_->floor().value;
         answer(*pending.peer, pending.header, status, timestamp);
-        slow_log_.add({.kind = pending.header.kind,
-                       .client = pending.peer->client_id,
-                       .keys = pending.keys,
-                       .at = reactor_.now() - started_,
-                       .took = reactor_.now() - pending.since},
-                      options_.slow);
+        note_time(pending.header.kind, *pending.peer, pending.keys, pending.since);
     }
     drop(pending);
 }

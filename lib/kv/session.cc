@@ -37,6 +37,10 @@ void Session::start(std::function<void(const Status&)> ready) {
     if (options_.partitions.empty() || options_.partitions.size() > kPartitionsMax)
         return started(failure(Code::kInvalid, "{} partitions: give between 1 and {} addresses",
                                options_.partitions.size(), kPartitionsMax));
+    if (options_.session_order && options_.algorithm != Algorithm::kRampFast)
+        return started(
+            Status(Code::kInvalid, "session order needs RAMP-Fast: others do not name a version's keys"));
+    if (options_.session_order) floors_ = std::make_unique<Floors>(options_.address_cache);
     if (options_.one_sided != OneSided::kOff)
         if (Status status = landing_.open(lane_.fabric()); !status) return started(status);
     make_link(0, options_.partitions[0]);
@@ -183,6 +187,17 @@ bool Session::begin_read(Job& job, const Read& read, uint32_t& cookie) noexcept 
     readings_free_.pop_back();
     readings_[cookie] = {&job, read.index, read.chunk};
     return true;
+}
+
+const std::byte* Session::read_now(uint32_t partition, uint64_t offset, uint32_t length) noexcept {
+    Link& from = link(partition);
+    Channel* channel = from.channel();
+    if (channel == nullptr || length > Landing::kChunk) return nullptr;
+    fabric::RemoteAddress remote = from.facts().arena;
+    remote.address += offset;
+    // One chunk for all: it stays in the processor's nearest cache.
+    if (!channel->read_now(landing_.segment(Landing::kScratch, length), remote)) return nullptr;
+    return landing_.data(Landing::kScratch);
 }
 
 void Session::abandon_read(uint32_t cookie) noexcept {

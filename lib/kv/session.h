@@ -17,6 +17,7 @@
 #include "lib/base/list.h"
 #include "lib/kv/address_cache.h"
 #include "lib/kv/client.h"
+#include "lib/kv/floors.h"
 #include "lib/kv/hlc.h"
 #include "lib/kv/landing.h"
 #include "lib/kv/link.h"
@@ -92,7 +93,17 @@ class Session final : public LinkHandler {
         uint32_t index = 0;  // the job's
     };
     bool begin_read(Job& job, const Read& read, uint32_t& cookie) noexcept;
+    // Reads at once, where the fabric can: `length` bytes, which the next call overwrites. nullptr: not now.
+    const std::byte* read_now(uint32_t partition, uint64_t offset, uint32_t length) noexcept;
     void abandon_read(uint32_t cookie) noexcept;
+    // Session order.
+    bool keeps_order() const { return floors_ != nullptr; }
+    Timestamp floor_of(uint64_t fingerprint) const noexcept {
+        return floors_ ? floors_->of(fingerprint) : Timestamp{};
+    }
+    void raise_floor(uint64_t fingerprint, Timestamp seen) noexcept {
+        if (floors_ && !seen.is_none()) floors_->raise(fingerprint, seen);
+    }
     void finish(Job& job, Request& request, Status status) noexcept;
     void want_tick(Nanoseconds at) noexcept;
 
@@ -123,6 +134,7 @@ class Session final : public LinkHandler {
     Random random_;
     const uint64_t nonce_;
     Landing landing_;
+    std::unique_ptr<Floors> floors_;  // nullptr: no session order
     std::vector<std::unique_ptr<Link>> links_;
     std::function<void(const Status&)> ready_;
     Nanoseconds start_deadline_{};

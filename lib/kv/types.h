@@ -74,6 +74,18 @@ enum class OneSided : uint8_t {
 };
 std::string_view to_string(OneSided mode);
 
+// Why a key that could be read one-sidedly is asked for by message. Travels in the flags of a get.
+enum class Fallback : uint8_t {
+    kNone,
+    kCold,         // its address is not known
+    kInvalid,      // paper mode: the invalid bit is set
+    kStale,        // the slot serves another key now
+    kTorn,         // it changed whenever it was read
+    kLarge,        // its record is not to be had by one read
+    kSecondRound,  // the version that is asked for is not shown
+    kCount,
+};
+
 // Where a value came from.
 enum class Path : uint8_t { kNone, kMessage, kOneSided, kCache };
 std::string_view to_string(Path path);

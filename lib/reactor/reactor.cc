@@ -140,21 +140,22 @@ void Reactor::sleep() noexcept {
     }
 }
 
+void Reactor::turn() noexcept {
+    if (step() > 0) {
+        idle_since_ = kNever;
+        return;
+    }
+    if (options_.spin.count > 0) {
+        if (idle_since_ == kNever) idle_since_ = now_;
+        if (now_ - idle_since_ < options_.spin && may_spin(clock_)) return;
+    }
+    if (arm_sources()) sleep();
+    idle_since_ = kNever;
+}
+
 void Reactor::run() noexcept {
     WSS_ASSERT(epoll_fd_ >= 0, "a reactor that runs can sleep");
-    Nanoseconds idle_since = kNever;
-    while (!stopping_.load(std::memory_order_acquire)) {
-        if (step() > 0) {
-            idle_since = kNever;
-            continue;
-        }
-        if (options_.spin.count > 0) {
-            if (idle_since == kNever) idle_since = now_;
-            if (now_ - idle_since < options_.spin && may_spin(clock_)) continue;
-        }
-        if (arm_sources()) sleep();
-        idle_since = kNever;
-    }
+    while (!stopping_.load(std::memory_order_acquire)) turn();
     stopping_.store(false, std::memory_order_relaxed);
 }
 

@@ -88,11 +88,16 @@ class Reactor {
     size_t step() noexcept;
     // The earliest deadline, or kNever.
     Nanoseconds next_deadline() const noexcept;
+    // One turn; then sleeps if there was no work for `spin` and there is none. For loops that end by
+    // themselves.
+    void turn() noexcept;
     // Turns until stop().
     void run() noexcept;
     void stop() noexcept;
 
     Clock& clock() noexcept { return clock_; }
+    // Brings now() up to date between turns.
+    void refresh() noexcept { now_ = clock_.now(); }
     // The time at the start of this turn.
     Nanoseconds now() const noexcept { return now_; }
 
@@ -118,6 +123,7 @@ class Reactor {
     std::vector<Timer*> heap_;      // earliest deadline first
     uint64_t timers_set_ = 0;
     bool in_turn_ = false;
+    Nanoseconds idle_since_ = kNever;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> has_posted_{false};  // saves the lock on turns without posted tasks
     std::mutex posted_lock_;

@@ -111,7 +111,9 @@ struct KvHelloReply {
 enum class KvSelect : uint8_t { kLatest = 0, kExact = 1, kAmong = 2 };
 constexpr uint8_t kKvGetValues = 1;     // flags of a get: timestamps alone without it
 constexpr uint8_t kKvGetAddresses = 2;  // say where a one-sided read finds the key
-constexpr uint8_t kKvGetLocked = 4;     // take a shared lock on each key first, as `owner`
+constexpr uint8_t kKvFallbackShift =
+    4;  // above it: why the key is not read one-sidedly (kv::Fallback), for statistics
+constexpr uint8_t kKvGetLocked = 4;  // take a shared lock on each key first, as `owner`
 struct KvGet {
     struct Item {
         std::string_view key;

@@ -131,7 +131,7 @@ const Entry* SlotView::find(Timestamp timestamp) const {
     return nullptr;
 }
 
-Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key, const SlotAddress& expected,
+Verdict parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
                    SlotView& view) noexcept {
     if (slot.size() < kSlotHeaderBytes) return Verdict::kBad;
     slot = slot.first(kSlotHeaderBytes);
@@ -145,7 +145,7 @@ Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key, con
     view.invalid = flags & kFlagInvalid;
     view.incomplete = flags & kFlagIncomplete;
     view.entry_count = load<uint8_t>(at + kSlotCount);
-    const bool is_mine = view.fingerprint == fingerprint(key) && view.incarnation == expected.incarnation;
+    const bool is_mine = view.fingerprint == fingerprint && view.incarnation == expected.incarnation;
     if (!(flags & kFlagUsed) || (!is_mine && !mutated(Mutation::kStaleAddress))) return Verdict::kStale;
     if (view.entry_count > kEntries) return Verdict::kBad;
     for (uint32_t i = 0; i < view.entry_count; i++)

@@ -114,8 +114,12 @@ enum class Verdict : uint8_t {
 std::string_view to_string(Verdict verdict);
 
 // `slot`: at least kSlotHeaderBytes as they were read; `expected`: the key's cached address.
-Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key, const SlotAddress& expected,
+Verdict parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
                    SlotView& view) noexcept;
+inline Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key,
+                          const SlotAddress& expected, SlotView& view) noexcept {
+    return parse_slot(slot, arena, fingerprint(key), expected, view);
+}
 
 struct RecordView {
     std::string_view key;

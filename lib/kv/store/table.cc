@@ -309,6 +309,10 @@ void Table::publish(Item& item) {
     for (Version* at = item.latest != nullptr ? item.latest->older : nullptr;
          at != nullptr && view.entry_count < kEntries && steps < kWalk; at = at->older, steps++)
         if (at->state == VersionState::kCommitted && !at->is_cold()) show(*at, EntryState::kSuperseded);
+    // A full slot ends where its last entry does: prepared ones, which may be older, are not collected.
+    item.shown_from = view.entry_count == kEntries && view.entries.back().state == EntryState::kSuperseded
+                          ? view.entries.back().timestamp
+                          : Timestamp{};
     view.invalid = item.prepared > 0;
     view.incomplete = shown < item.prepared;
     std::array<std::byte, kSlotHeaderBytes> image;

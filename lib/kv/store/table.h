@@ -71,7 +71,8 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     uint32_t warm = 0;      // versions with a record in the arena
     uint32_t conditional = 0;
     std::array<Version*, kInlineCellsMax> cells{};
-    Timestamp collected;  // the newest version that was collected
+    Timestamp collected;   // the newest version that was collected
+    Timestamp shown_from;  // the slot shows no version older than this
     Nanoseconds grave_at{};
     bool referenced = false;
 };

@@ -122,6 +122,7 @@ size_t Store::Parts::maintain(Timestamp now, size_t budget) {
 }
 
 bool Store::Parts::is_pinned(const Version& version) const {
+    if (pins.empty()) return false;
     const Version* next = version.newer;
     while (next != nullptr && next->state != VersionState::kCommitted) next = next->newer;
     return std::any_of(pins.begin(), pins.end(), [&](Timestamp pin) {
@@ -144,8 +145,10 @@ size_t Store::Parts::collect(size_t budget) {
         Item& item = *version->item;
         item.collected = std::max(item.collected, version->timestamp);
         if (version->logged || version->spilling) trash.remove_version(item.key, version->timestamp);
+        // Of a key that is written often the slot shows none of those that end here.
+        const bool shown = version->timestamp >= item.shown_from;
         table.erase(*version);
-        table.publish(item);
+        if (shown) table.publish(item);
         counts.collected++;
     }
     if (trash.changes().size() > kTrashMax) flush_trash();

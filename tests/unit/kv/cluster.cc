@@ -64,6 +64,7 @@ void Cluster::start(uint32_t partition) {
     options.arena_bytes = options_.arena_bytes;
     options.store.window = options_.window;
     options.store.window_floor = std::min(options_.window, options.store.window_floor);
+    options.store.decision_window = options_.decision_window;
     options.terminate_after = options_.terminate_after;
     options.seed = Random::entropy();
     auto service = Service::create(node.reactor, {node.fabric.get()}, node.wall, nullptr, options);

@@ -20,6 +20,7 @@ class Cluster {
         uint64_t arena_bytes = 16u << 20;
         Nanoseconds window = from_s(5);
         Nanoseconds terminate_after = from_ms(200);
+        Nanoseconds decision_window = from_s(60);
     };
     explicit Cluster(Options options);
     Cluster() : Cluster(Options()) {}

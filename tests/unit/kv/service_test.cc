@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole store in one process: every algorithm over every transport and one-sided mode.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/unit/kv/cluster.h"
 
@@ -67,6 +68,189 @@ TEST_P(EveryMode, long_values_come_back_whole) {
             for (const std::string& found : get(**client, {"a", "b", "c"}))
                 EXPECT_TRUE(found == value) << size;
     }
+}
+
+// A key of each of two partitions, whatever their place.
+std::pair<std::string, std::string> keys_apart(const LocalClient& client) {
+    std::string first = "a", second = "b";
+    while (client.partition_of(second) == client.partition_of(first)) second += "b";
+    return {first, second};
+}
+
+class SessionOrder : public testing::TestWithParam<OneSided> {};
+
+// The writer has committed on one partition only: who has seen that must not see the other key older.
+TEST_P(SessionOrder, what_a_sibling_names_is_read_in_later_transactions) {
+    Cluster cluster({.partitions = 2, .terminate_after = from_s(60)});
+    auto writer = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(writer) << writer.status().to_string();
+    auto [a, b] = keys_apart(**writer);
+    ASSERT_TRUE(put(**writer, {{a, "old"}, {b, "old"}}));
+    kv::Options options = cluster.client_options();
+    options.one_sided = GetParam();
+    auto without = LocalClient::connect(options);
+    options.session_order = true;
+    auto with = LocalClient::connect(options);
+    ASSERT_TRUE(without && with);
+    for (auto* client : {&without, &with}) ASSERT_EQ(get(***client, {a, b})[0], "old");
+    PutAll half;
+    half.items.push_back({.key = a, .value = "new"});
+    half.items.push_back({.key = b, .value = "new"});
+    half.fault.skip_commit = 2;  // the second partition taking part: b's
+    (*writer)->run(half);
+    EXPECT_EQ(get(**without, {a})[0], "new");
+    EXPECT_EQ(get(**without, {b})[0], "old") << "Read Atomic allows it, and this test would show nothing";
+    EXPECT_EQ(get(**with, {a})[0], "new");
+    EXPECT_EQ(get(**with, {b})[0], "new");
+}
+INSTANTIATE_TEST_SUITE_P(Kv, SessionOrder, testing::Values(OneSided::kOff, OneSided::kOn));
+
+TEST(SessionOrder, is_refused_where_versions_do_not_name_their_siblings) {
+    Cluster cluster({.partitions = 1});
+    kv::Options options = cluster.client_options();
+    options.session_order = true;
+    options.algorithm = Algorithm::kRampSmall;
+    EXPECT_EQ(LocalClient::connect(options).status().code(), Code::kInvalid);
+}
+
+class OneSidedFaults : public testing::TestWithParam<const char*> {
+  protected:
+    static std::vector<std::string> names(const std::string& prefix) {
+        std::vector<std::string> keys;
+        for (int i = 0; i < 100; ++i) keys.push_back(prefix + std::to_string(i));
+        return keys;
+    }
+    static void write(LocalClient& client, const std::vector<std::string>& keys, bool remove) {
+        PutAll request;
+        for (const std::string& key : keys)
+            request.items.push_back({.key = key, .value = remove ? "" : "value of " + key, .remove = remove});
+        client.run(request);
+        ASSERT_TRUE(request.status) << request.status.to_string();
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Kv, OneSidedFaults, testing::Values("tcp", "shm"));
+
+TEST_P(OneSidedFaults, an_address_whose_slot_serves_another_key_now_gives_nothing_of_it) {
+    Cluster cluster(
+        {.partitions = 1, .scheme = GetParam(), .window = from_ms(20), .decision_window = from_ms(50)});
+    kv::Options options = cluster.client_options();
+    auto writer = LocalClient::connect(options);
+    options.one_sided = OneSided::kOn;
+    auto reader = LocalClient::connect(options);
+    ASSERT_TRUE(writer && reader);
+    const auto old_keys = names("old"), new_keys = names("new");
+    write(**writer, old_keys, false);
+    for (int i = 0; i < 2; ++i) get(**reader, old_keys);
+    ASSERT_GE((*reader)->statistics().reads_one_sided, 100u) << "addresses are known";
+    write(**writer, old_keys, true);
+    // Until the slots are free: another client hears that the deleted keys have none.
+    auto keys_left = [&] {
+        uint64_t keys = 0;
+        cluster.on(0, [&](Service& service) { keys = service.store().statistics().keys; });
+        return keys;
+    };
+    for (int i = 0; i < 1000 && keys_left() > 0; ++i) usleep(10'000);
+    ASSERT_EQ(keys_left(), 0u);
+    write(**writer, new_keys, false);
+    for (const std::string& value : get(**reader, old_keys)) EXPECT_EQ(value, "(none)");
+    EXPECT_GT((*reader)->statistics().fallback_stale, 0u) << "no slot was used again: this shows nothing";
+    for (int i = 0; i < 2; ++i) {
+        auto values = get(**reader, new_keys);
+        for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + new_keys[k]);
+    }
+}
+
+TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_the_client) {
+    Cluster cluster({.partitions = 2, .scheme = GetParam()});
+    kv::Options options = cluster.client_options();
+    options.one_sided = OneSided::kOn;
+    options.timeout = from_ms(500);
+    auto client = LocalClient::connect(options);
+    ASSERT_TRUE(client);
+    const auto keys = names("key");
+    write(**client, keys, false);
+    for (int i = 0; i < 2; ++i) get(**client, keys);
+    GetAll lost;
+    for (const std::string& key : keys) lost.items.emplace_back().key = key;
+    static bool over;
+    over = false;
+    lost.done = [](Request&) noexcept { over = true; };
+    if (std::string(GetParam()) == "tcp") (*client)->submit(lost);  // its READs are under way …
+    cluster.stop(1);                                                // … when the connection goes
+    if (!over && std::string(GetParam()) == "shm") {
+        for (int i = 0; i < 100; ++i)
+            (*client)->poll();  // shm reads end where they begin: before, or not at all
+        (*client)->submit(lost);
+    }
+    while (!over) (*client)->turn();
+    EXPECT_FALSE(lost.status);
+    cluster.start(1);  // empty, and its arena is another
+    for (int i = 0; i < 500; ++i) {
+        PutAll again;
+        again.items.push_back({.key = keys[0], .value = "again"});
+        again.items.push_back({.key = keys[1], .value = "again"});
+        (*client)->run(again);
+        if (again.status) break;
+        usleep(10'000);
+    }
+    write(**client, keys, false);
+    auto values = get(**client, keys);
+    for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + keys[k]);
+}
+
+TEST(LocalClient, several_sessions_have_a_transaction_under_way_each) {
+    for (const char* scheme : {"tcp", "shm"}) {
+        Cluster cluster({.partitions = 2, .scheme = scheme});
+        kv::Options options = cluster.client_options();
+        options.sessions = 3;
+        auto client = LocalClient::connect(options);
+        ASSERT_TRUE(client) << client.status().to_string();
+        ASSERT_EQ((*client)->sessions(), 3u);
+        PutAll writes[3];
+        static int over;
+        over = 0;
+        for (uint32_t i = 0; i < 3; ++i) {
+            writes[i].items.push_back({.key = "key" + std::to_string(i), .value = "value"});
+            writes[i].done = [](Request& request) noexcept { over += request.status ? 1 : 100; };
+            (*client)->submit(writes[i], i);
+        }
+        while (over < 3) (*client)->turn();
+        EXPECT_EQ(over, 3);
+        // Each has an id of its own, and the same timestamp is never given twice.
+        EXPECT_NE(writes[0].timestamp.client(), writes[1].timestamp.client());
+        EXPECT_EQ(get(**client, {"key0", "key1", "key2"}), (std::vector<std::string>(3, "value")));
+    }
+}
+
+TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
+    Cluster cluster({.partitions = 1});
+    kv::Options options = cluster.client_options();
+    options.one_sided = OneSided::kOn;
+    auto client = LocalClient::connect(options);
+    ASSERT_TRUE(client);
+    std::vector<std::string> keys;
+    std::vector<std::pair<std::string, std::string>> items;
+    for (int i = 0; i < 100; ++i) {
+        keys.push_back("key" + std::to_string(i));
+        items.emplace_back(keys.back(), std::string(100'000, 'v'));  // too large for one READ: asked for
+    }
+    ASSERT_TRUE(put(**client, {items.begin(), items.begin() + 50}));
+    uint64_t total_us = 0;
+    for (int i = 0; i < 20; ++i) get(**client, {keys.begin(), keys.begin() + 50});
+    uint64_t one_sided = (*client)->statistics().reads_one_sided;
+    EXPECT_EQ(one_sided, 0u);
+    cluster.on(0, [&](Service& service) { total_us = service.slow_log().total_us(); });
+    EXPECT_GT(total_us, 100u) << "twenty answers of five megabytes";
+    EXPECT_GT(cluster.counters(0).fallbacks[size_t(Fallback::kCold)], 0u);
+    EXPECT_GT(cluster.counters(0).fallbacks[size_t(Fallback::kLarge)], 0u);
+    // The next ping, a second later, tells of these.
+    ASSERT_TRUE(put(**client, {{"small", "value"}}));
+    for (int i = 0; i < 10; ++i) get(**client, {"small"});
+    for (int i = 0; i < 400 && cluster.counters(0).one_sided_keys == 0; ++i) {
+        usleep(10'000);
+        (*client)->poll();
+    }
+    EXPECT_GE(cluster.counters(0).one_sided_keys, 9u);
 }
 
 std::vector<Mode> modes() {
