@@ -58,8 +58,14 @@ size_t HistorySession::write_unknown(std::span<const Item> items) {
 void HistorySession::resolve(size_t unknown, bool committed) {
     Unknown& which = unknown_[unknown];
     which.resolved = true;
-    if (committed) return;
-    for (size_t i = 0; i < which.count; ++i) lines_[which.first + i].txn = -1;
+    // Its client gave it up, and others ended it later: a session of its own, of which nothing comes after
+    // it.
+    for (size_t i = 0; i < which.count; ++i) {
+        if (committed)
+            lines_[which.first + i].session = (number_ + 1) << 32 | unknown;
+        else
+            lines_[which.first + i].txn = -1;
+    }
 }
 
 Status HistorySession::flush() {
