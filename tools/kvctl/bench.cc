@@ -201,6 +201,7 @@ class Bench {
 
 Status Bench::prepare() {
     shared_.options = context_.options;
+    shared_.options.sessions = workload_.options().connections;
     shared_.mischief = arguments_.mischief;
     shared_.seed = arguments_.seed;
     if (!arguments_.verify) return Status::ok();
@@ -300,6 +301,10 @@ void bench(Context& context, const Arguments& arguments) {
     if (!options) return context.fail_with(kUsage, options.status().to_string());
     if (options->operation_count == 0 && options->seconds_max == 0)
         return context.fail_with(kUsage, "operationcount=0 never ends: give maxexecutiontime=SECONDS too");
+    if (options->connections > 1 &&
+        (arguments.verify || arguments.mischief.fault_every != 0 ||
+         arguments.mischief.conditional_share > 0 || arguments.mischief.delete_share > 0))
+        return context.fail_with(kUsage, "connectionsperthread measures only: without --verify and faults");
     if (arguments.verify && options->record_bytes() < kv::check::stamp_bytes(options->txn_length))
         return context.fail_with(
             kUsage,

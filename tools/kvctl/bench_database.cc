@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+
+#include "tools/kvctl/bench_lanes.h"
 
 namespace wss::kvctl {
 
@@ -23,7 +26,9 @@ class StoreDatabase final : public kv::ycsb::Database {
         : shared_(shared),
           client_(std::move(client)),
           checked_(checked),
-          random_(shared.seed * 7919 + thread) {}
+          random_(shared.seed * 7919 + thread) {
+        if (client_->sessions() > 1) lanes_.emplace(*client_);
+    }
     ~StoreDatabase() override {
         std::lock_guard lock(shared_.mutex);
         shared_.statistics.add(client_->statistics());
@@ -38,6 +43,7 @@ class StoreDatabase final : public kv::ycsb::Database {
     Status write(std::span<const uint64_t> records, std::span<const std::string> keys,
                  std::span<const std::string> values) override;
     Status scan(const std::string& first, uint64_t count, uint64_t& found) override;
+    kv::ycsb::Lanes* lanes() override { return lanes_ ? &*lanes_ : nullptr; }
     // read() without the values: a transaction that is checked and noted.
     Status read_items(std::span<const uint64_t> records, std::span<const std::string> keys);
     const kv::GetAll& last_read() const { return get_; }
@@ -55,6 +61,7 @@ class StoreDatabase final : public kv::ycsb::Database {
 
     BenchShared& shared_;
     std::unique_ptr<kv::LocalClient> client_;
+    std::optional<StoreLanes> lanes_;
     CheckedSession* checked_;  // nullptr: not verified
     Random random_;
     kv::GetAll get_;

@@ -49,6 +49,8 @@ void add_global_options(CLI::App& app, Context& context) {
     add_choice(app, "--one-sided",
                "Reads without the server's CPU: off, paper (GET* with its invalid bit), on (GET* without)",
                kOneSided, context.options.one_sided);
+    app.add_flag("--session-order", context.options.session_order,
+                 "What was read is never read older again by the same session (ramp-fast)");
     app.add_option("--timeout", context.timeout_seconds, "Of a request, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 3600));

@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
+
+#include "lib/kv/ycsb/run_shared.h"
 
 namespace wss::kv::ycsb {
 
@@ -15,28 +15,6 @@ namespace {
 
 // A thread that sleeps for its rate wakes this often to see whether the run shall end.
 constexpr int64_t kNapMax_ns = 50'000'000;
-
-// What the threads of a run share.
-struct Shared {
-    Shared(Workload& w, const RunOptions& o) : workload(w), options(o) {}
-
-    Workload& workload;
-    const RunOptions& options;
-    SystemClock clock;
-    std::atomic<bool> ended{false};      // by time, from outside, or by an error
-    std::atomic<bool> measuring{false};  // the warm-up is over
-    std::atomic<uint64_t> operations{0};
-    std::mutex mutex;  // protects what follows
-    std::condition_variable changed;
-    uint32_t ready = 0, done = 0;
-    bool go = false;
-    Status failure;
-    Measurements measurements;
-
-    bool should_end() const {
-        return ended.load(std::memory_order_relaxed) || (options.stop != nullptr && options.stop->load());
-    }
-};
 
 class Worker {
   public:
@@ -235,6 +213,12 @@ void Worker::work() {
 
 // ---- the run
 
+Measurements work_alone(Shared& shared, uint32_t number, uint64_t operations, Database& database) {
+    Worker worker(shared, number, operations, database);
+    worker.work();
+    return std::move(worker.measurements);
+}
+
 void thread_main(Shared& shared, uint32_t number, uint64_t operations) {
     auto database = shared.options.open(number);
     {
@@ -249,10 +233,11 @@ void thread_main(Shared& shared, uint32_t number, uint64_t operations) {
         shared.changed.wait(lock, [&] { return shared.go; });
     }
     if (database) {
-        Worker worker(shared, number, operations, **database);
-        worker.work();
+        Lanes* lanes = shared.options.phase == Phase::kRun ? (*database)->lanes() : nullptr;
+        Measurements measured = lanes != nullptr ? run_lanes(shared, number, operations, *lanes)
+                                                 : work_alone(shared, number, operations, **database);
         std::lock_guard lock(shared.mutex);
-        shared.measurements.merge(worker.measurements);
+        shared.measurements.merge(measured);
     }
     database = Status(Code::kClosed);  // closed in the thread that used it
     std::lock_guard lock(shared.mutex);

@@ -21,6 +21,25 @@
 
 namespace wss::kv::ycsb {
 
+// Several operations at a time by one thread, one on each lane (connectionsperthread): as many connections as
+// threads would have, without their switches.
+class Lanes {
+  public:
+    struct Ended {
+        uint32_t lane = 0;
+        Status status;
+    };
+    virtual ~Lanes() = default;
+    virtual uint32_t count() const = 0;
+    // The lane has nothing under way. May end within the call; wait() tells.
+    virtual void begin_read(uint32_t lane, std::span<const std::string_view> keys) = 0;
+    // Takes the values' memory.
+    virtual void begin_write(uint32_t lane, std::span<const std::string_view> keys,
+                             std::span<std::string> values) = 0;
+    // Until at least one has ended.
+    virtual void wait(std::vector<Ended>& ended) = 0;
+};
+
 // What a thread does its operations with. Belongs to that thread.
 class Database {
   public:
@@ -31,6 +50,8 @@ class Database {
     virtual Status write(std::span<const uint64_t> records, std::span<const std::string> keys,
                          std::span<const std::string> values) = 0;
     virtual Status scan(const std::string& first, uint64_t count, uint64_t& found) = 0;
+    // nullptr: one operation at a time only.
+    virtual Lanes* lanes() { return nullptr; }
 };
 
 enum class Phase : uint8_t { kLoad, kRun };

@@ -102,14 +102,19 @@ uint64_t WorkloadThread::next_record() {
 }
 
 std::vector<uint64_t> WorkloadThread::next_records(bool distinct) {
-    const WorkloadOptions& options = workload_.options();
     std::vector<uint64_t> numbers;
+    next_records(distinct, numbers);
+    return numbers;
+}
+
+void WorkloadThread::next_records(bool distinct, std::vector<uint64_t>& numbers) {
+    const WorkloadOptions& options = workload_.options();
+    numbers.clear();
     while (numbers.size() < options.txn_length) {
         uint64_t number = next_record();
         if (!distinct || std::find(numbers.begin(), numbers.end(), number) == numbers.end())
             numbers.push_back(number);
     }
-    return numbers;
 }
 
 // ---- bytes
@@ -145,8 +150,19 @@ std::string WorkloadThread::field_value(const std::string& key, uint32_t field) 
     size_t length = field_length_->next(random_);
     if (workload_.options().data_integrity) return checked_value(key, field, length);
     std::string value;
-    append_printable(value, length, random_);
+    append_text(value, length);
     return value;
+}
+
+// Drawing every letter costs more than a store takes to keep it.
+void WorkloadThread::append_text(std::string& out, size_t length) {
+    constexpr size_t kText = 64 * 1024;
+    if (text_.empty()) append_printable(text_, kText, random_);
+    while (length > 0) {
+        size_t piece = std::min(length, kText / 2);
+        out.append(text_, random_.below(kText - piece + 1), piece);
+        length -= piece;
+    }
 }
 
 static void append_field(std::string& record, std::string_view field, uint32_t count) {

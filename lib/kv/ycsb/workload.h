@@ -49,6 +49,7 @@ struct WorkloadOptions {
     uint32_t txn_length = 1;
     bool transactional = false;  // txnlen was given: operations are named READ-TXN …
     uint32_t threads = 1;
+    uint32_t connections = 1;      // of a thread (connectionsperthread): with one operation under way on each
     uint64_t target = 0;           // operations per second of all threads; 0: as fast as it goes
     uint64_t seconds_max = 0;      // of the run phase; 0: until all operations are done
     uint64_t warm_up_seconds = 0;  // operations that are done and not measured
@@ -88,6 +89,7 @@ class WorkloadThread {
     // As many numbers as a transaction has. For reads duplicates are possible (Bailis queues them in a list),
     // for writes not.
     std::vector<uint64_t> next_records(bool distinct);
+    void next_records(bool distinct, std::vector<uint64_t>& numbers);
     uint64_t next_scan_length() { return scan_length_->next(random_); }
     // The bytes of a whole record. Of one field a record is the field; of more each is preceded by its length
     // in four octets, the highest first.
@@ -100,8 +102,10 @@ class WorkloadThread {
 
   private:
     std::string field_value(const std::string& key, uint32_t field);
+    void append_text(std::string& out, size_t length);
     Workload& workload_;
     Random random_;
+    std::string text_;  // random letters; a value is a piece of it from a random place on
     std::unique_ptr<Generator> records_, field_length_, scan_length_;
 };
 

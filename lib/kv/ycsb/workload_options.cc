@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kRecordsMax = uint64_t{1} << 40;
 constexpr uint64_t kRecordBytesMax = 1 << 20;  // a value of the store
 constexpr uint64_t kThreadsMax = 1024, kTxnLengthMax = 128;
+constexpr uint64_t kConnectionsMax = 64;
 
 struct NumberRow {
     const char* name;
@@ -39,6 +40,7 @@ const NumberRow kNumbers[] = {
     {"maxscanlength", 1, 1000000, into(&WorkloadOptions::scan_length_max)},
     {"txnlen", 1, kTxnLengthMax, into(&WorkloadOptions::txn_length)},
     {"threadcount", 1, kThreadsMax, into(&WorkloadOptions::threads)},
+    {"connectionsperthread", 1, kConnectionsMax, into(&WorkloadOptions::connections)},
     {"target", 0, 1000000000, into(&WorkloadOptions::target)},
     {"maxexecutiontime", 0, 1000000, into(&WorkloadOptions::seconds_max)},
     {"warmup", 0, 1000000, into(&WorkloadOptions::warm_up_seconds)},
@@ -160,6 +162,15 @@ Status check_together(const WorkloadOptions& options) {
                        options.record_bytes(), kRecordBytesMax);
     if (options.field_length_min > options.field_length || options.scan_length_min > options.scan_length_max)
         return Status(Code::kInvalid, "a minimum (minfieldlength, minscanlength) is above its maximum");
+    using enum Operation;
+    bool others = false;
+    for (Operation operation : {kInsert, kScan, kReadModifyWrite})
+        others = others || options.proportions[static_cast<size_t>(operation)] > 0;
+    if (options.connections > 1 && (others || options.data_integrity || options.target != 0 ||
+                                    (options.field_count > 1 && !options.write_all_fields)))
+        return Status(
+            Code::kInvalid,
+            "connectionsperthread goes with reads and updates of whole records only, as fast as they go");
     if (options.txn_length > options.record_count)
         return failure(Code::kInvalid, "txnlen is {}, but there are only {} records", options.txn_length,
                        options.record_count);

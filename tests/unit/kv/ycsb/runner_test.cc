@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <thread>
@@ -19,7 +20,7 @@ struct Table {
     Nanoseconds stall{0};  // of one operation, once
 };
 
-class TableDatabase final : public Database {
+class TableDatabase : public Database {
   public:
     explicit TableDatabase(Table& table) : table_(table) {}
 
@@ -126,6 +127,69 @@ TEST(YcsbRunner, a_transaction_is_one_operation) {
     EXPECT_EQ(bench.table.largest_write, 8u);
     EXPECT_NE(report(result->measurements, result->run_time, {50}).find("[READ-TXN], Operations, "),
               std::string::npos);
+}
+
+// Ends what was begun last.
+class TableLanes final : public Lanes {
+  public:
+    uint32_t count() const override { return 3; }
+    void begin_read(uint32_t lane, std::span<const std::string_view> keys) override {
+        begin(lane, keys.size());
+    }
+    void begin_write(uint32_t lane, std::span<const std::string_view> keys,
+                     std::span<std::string> values) override {
+        EXPECT_EQ(values.size(), keys.size());
+        begin(lane, keys.size());
+    }
+    void wait(std::vector<Ended>& ended) override {
+        ASSERT_FALSE(under_way_.empty());
+        ended.push_back({under_way_.back(), Status::ok()});
+        under_way_.pop_back();
+    }
+    uint64_t begun = 0;
+    size_t most = 0;
+
+  private:
+    void begin(uint32_t lane, size_t keys) {
+        EXPECT_EQ(keys, 4u);
+        EXPECT_EQ(std::count(under_way_.begin(), under_way_.end(), lane), 0);
+        under_way_.push_back(lane);
+        ++begun;
+        most = std::max(most, under_way_.size());
+    }
+    std::vector<uint32_t> under_way_;
+};
+
+TEST(YcsbRunner, one_thread_keeps_an_operation_under_way_on_each_connection) {
+    Bench bench("recordcount=100\nconnectionsperthread=3\ntxnlen=4\nfieldcount=1\noperationcount=1000");
+    TableLanes lanes;
+    class WithLanes final : public TableDatabase {
+      public:
+        WithLanes(Table& table, Lanes& lanes) : TableDatabase(table), lanes_(lanes) {}
+        Lanes* lanes() override { return &lanes_; }
+
+      private:
+        Lanes& lanes_;
+    };
+    bench.run_options.open = [&](uint32_t) -> Result<std::unique_ptr<Database>> {
+        return std::unique_ptr<Database>(new WithLanes(bench.table, lanes));
+    };
+    auto result = bench.go(Phase::kRun);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(lanes.begun, 1000u);
+    EXPECT_EQ(lanes.most, 3u);
+    EXPECT_EQ(result->measurements.operations(), 1000u);
+    EXPECT_EQ(count_of(*result, "READ-TXN") + count_of(*result, "UPDATE-TXN"), 1000u);
+    EXPECT_EQ(bench.table.reads, 0u);
+}
+
+TEST(YcsbRunner, connections_of_a_thread_go_with_plain_reads_and_updates_only) {
+    for (const char* other : {"scanproportion=0.1", "target=100", "dataintegrity=true", "fieldcount=10"}) {
+        Properties properties;
+        ASSERT_TRUE(
+            properties.read_text(std::string("fieldcount=1\nconnectionsperthread=2\n") + other, "test"));
+        EXPECT_FALSE(WorkloadOptions::from(properties)) << other;
+    }
 }
 
 TEST(YcsbRunner, failures_are_counted_under_names_of_their_own) {

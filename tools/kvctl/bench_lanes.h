@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lanes of kvctl's bench: a LocalClient with several sessions, a transaction under way on each.
+#pragma once
+
+#include <deque>
+
+#include "lib/kv/client.h"
+#include "lib/kv/ycsb/runner.h"
+
+namespace wss::kvctl {
+
+class StoreLanes final : public kv::ycsb::Lanes {
+  public:
+    explicit StoreLanes(kv::LocalClient& client);
+
+    uint32_t count() const override { return static_cast<uint32_t>(lanes_.size()); }
+    void begin_read(uint32_t lane, std::span<const std::string_view> keys) override;
+    void begin_write(uint32_t lane, std::span<const std::string_view> keys,
+                     std::span<std::string> values) override;
+    void wait(std::vector<Ended>& ended) override;
+
+  private:
+    struct Lane {
+        StoreLanes* lanes = nullptr;
+        uint32_t number = 0;
+        kv::GetAll get;
+        kv::PutAll put;
+    };
+    static void get_done(kv::Request& request) noexcept;
+    static void put_done(kv::Request& request) noexcept;
+
+    kv::LocalClient& client_;
+    std::deque<Lane> lanes_;  // requests stay where they are
+    std::vector<Ended> ended_;
+};
+
+}  // namespace wss::kvctl
