@@ -23,9 +23,9 @@ constexpr int kExitUsage = 2;
 
 // The partition of a key-value store; what is not given is left as the file says.
 struct KvWords {
-    std::string role, partitions, memory, durability, directory;
+    std::string role, partitions, memory, index_memory, durability, directory;
     std::vector<std::string> listen;
-    uint32_t partition = UINT32_MAX, window_ms = 0, terminate_ms = 0;
+    uint32_t partition = UINT32_MAX, partitions_here = 0, window_ms = 0, terminate_ms = 0;
 };
 
 void describe_kv(CLI::App& app, KvWords& kv) {
@@ -37,7 +37,14 @@ void describe_kv(CLI::App& app, KvWords& kv) {
         ->type_name("URIS");
     app.add_option("--kv-partition", kv.partition, "Which of them this is (default: 0)")
         ->check(CLI::Range(0u, 255u));
+    app.add_option("--kv-partitions", kv.partitions_here,
+                   "How many partitions are here, from --kv-partition on, each with a --listen of its own "
+                   "(default: 1)")
+        ->check(CLI::Range(1u, 256u));
     app.add_option("--kv-memory", kv.memory, "Memory for keys and values (default: 256M)")->type_name("SIZE");
+    app.add_option("--kv-index-memory", kv.index_memory,
+                   "Memory for what finds keys, beside --kv-memory (default: no limit)")
+        ->type_name("SIZE");
     app.add_option("--kv-durability", kv.durability, "memory, async or sync (default: memory)");
     app.add_option("--kv-directory", kv.directory, "Where the log is, and values that do not fit in memory")
         ->type_name("DIR");
@@ -56,10 +63,16 @@ Status configure_kv(const KvWords& words, control::TargetConfig& config) {
     }
     if (!words.partitions.empty()) kv.map = kv::split_map(words.partitions);
     if (words.partition != UINT32_MAX) kv.partition = words.partition;
+    if (words.partitions_here > 0) kv.partitions = words.partitions_here;
     if (!words.memory.empty()) {
         auto bytes = parse_size(words.memory);
         if (!bytes) return bytes.status().within("--kv-memory");
         kv.memory = *bytes;
+    }
+    if (!words.index_memory.empty()) {
+        auto bytes = parse_size(words.index_memory);
+        if (!bytes) return bytes.status().within("--kv-index-memory");
+        kv.index_memory = *bytes;
     }
     if (!words.durability.empty()) kv.durability = words.durability;
     if (!words.directory.empty()) kv.directory = words.directory;

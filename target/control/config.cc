@@ -57,7 +57,9 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.texts("kv_listen", config.kv.listen);
     schema.texts("kv_map", config.kv.map);
     schema.number("kv_partition", config.kv.partition, 0, 255);
+    schema.number("kv_partitions", config.kv.partitions, 1, 256);
     schema.size("kv_memory", config.kv.memory);
+    schema.size("kv_index_memory", config.kv.index_memory);
     schema.text("kv_durability", config.kv.durability);
     schema.text("kv_directory", config.kv.directory);
     schema.number("kv_window_ms", config.kv.window_ms, 10, 3'600'000);

@@ -15,6 +15,7 @@
 #include "target/block/volume_regions.h"
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
+#include "target/kv/kv_metrics.h"
 
 namespace wss::daemon {
 
@@ -70,7 +71,8 @@ Status Daemon::run_start() {
         if (!kv) return kv.status();
         kv_ = std::move(*kv);
     }
-    return start_control();
+    WSS_TRY(start_control());
+    return start_metrics();
 }
 
 Status Daemon::start_block() {
@@ -81,7 +83,7 @@ Status Daemon::start_block() {
     WSS_TRY(open_volumes());
     WSS_TRY(listen());
     warn_if_open();
-    return start_metrics();
+    return Status::ok();
 }
 
 static std::string host_name() {
@@ -213,8 +215,13 @@ Status Daemon::start_control() {
     }
     if (cache_ != nullptr) cache_->add_methods(methods_);
     if (kv_ != nullptr)
-        methods_.add_statistics("kv",
-                                [this] { return nlohmann::json::parse(kv_->info_json(), nullptr, false); });
+        methods_.add_statistics("kv", [this] {
+            // One partition is said as itself, several as a list.
+            auto all = nlohmann::json::array();
+            for (const std::string& info : kv_->infos_json())
+                all.push_back(nlohmann::json::parse(info, nullptr, false));
+            return all.size() == 1 ? all[0] : all;
+        });
     auto server = control::Server::start(config_.control, methods_);
     if (!server) return server.status();
     control_ = std::move(*server);
@@ -224,7 +231,8 @@ Status Daemon::start_control() {
 Status Daemon::start_metrics() {
     if (config_.metrics.empty()) return Status::ok();
     exporter_ = std::make_unique<metrics::Exporter>();
-    add_target_metrics(*exporter_, *service_, *volumes_, cache_.get());
+    if (service_ != nullptr) add_target_metrics(*exporter_, *service_, *volumes_, cache_.get());
+    if (kv_ != nullptr) kvpart::add_kv_metrics(*exporter_, *kv_);
     return exporter_->start(config_.metrics);
 }
 

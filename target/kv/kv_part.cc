@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/kv/kv_part.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <future>
 
 #include "lib/base/log.h"
@@ -34,9 +37,12 @@ Status check_options(const KvOptions& options) {
     if (options.map.size() > kv::kPartitionsMax)
         return failure(Code::kInvalid, "kv: {} partitions are more than the {} possible", options.map.size(),
                        kv::kPartitionsMax);
-    if (options.partition >= std::max<size_t>(options.map.size(), 1))
+    if (options.partition + options.partitions > std::max<size_t>(options.map.size(), 1))
         return failure(Code::kInvalid, "kv: partition {} of a map of {}: give --kv-map with all partitions",
-                       options.partition, options.map.size());
+                       options.partition + options.partitions - 1, options.map.size());
+    if (options.partitions > 1 && options.listen.size() != options.partitions)
+        return failure(Code::kInvalid, "kv: {} partitions here need as many addresses (--listen), not {}",
+                       options.partitions, options.listen.size());
     if (options.memory < kMemoryMin)
         return failure(Code::kInvalid, "kv: {} bytes of memory are too few: at least {}", options.memory,
                        kMemoryMin);
@@ -50,52 +56,78 @@ Result<std::unique_ptr<KvPart>> KvPart::start(const KvOptions& options) {
     return part;
 }
 
-std::string KvPart::identity() const {
-    return fmt::format("partition {} of {}", options_.partition, std::max<size_t>(options_.map.size(), 1));
+std::string KvPart::identity(uint32_t partition) const {
+    return fmt::format("partition {} of {}", partition, std::max<size_t>(options_.map.size(), 1));
 }
 
-Status KvPart::open_log(kv::store::Options& store) {
+std::string KvPart::directory(uint32_t partition) const {
+    if (options_.partitions == 1 || options_.directory.empty()) return options_.directory;
+    return fmt::format("{}/partition-{}", options_.directory, partition);
+}
+
+Status KvPart::open_log(Part& part, kv::store::Options& store) {
     auto durability = parse_durability(options_.durability);
     if (!durability) return durability.status();
     store.durability = *durability;
+    store.heap_limit = options_.index_memory;
     store.window = from_ms(options_.window_ms);
     store.window_floor = std::min(store.window_floor, store.window);
     if (options_.directory.empty()) return Status::ok();
+    if (options_.partitions > 1 && ::mkdir(options_.directory.c_str(), 0755) != 0 && errno != EEXIST)
+        return Status::from_errno(errno, options_.directory);
     kv::store::RocksOptions rocks;
-    rocks.path = options_.directory;
-    rocks.identity = identity();
+    rocks.path = directory(part.number);
+    rocks.identity = identity(part.number);
     rocks.sync = *durability == kv::store::Durability::kSync;
     // With durability "memory" the directory takes what does not fit, for this run only.
     rocks.fresh = *durability == kv::store::Durability::kMemory;
     auto log = kv::store::RocksLog::open(rocks);
     if (!log) return log.status();
-    log_ = std::move(*log);
+    part.log = std::move(*log);
     return Status::ok();
 }
 
-Status KvPart::open() {
-    std::vector<fabric::Fabric*> fabrics;
+// A lane for each address; where several partitions have one address each, one for all addresses of a fabric.
+Status KvPart::open_lanes() {
     for (const std::string& uri : options_.listen) {
         auto address = fabric::Address::parse(uri, kv::kDefaultPort);
         if (!address) return address.status().within("--kv-listen");
+        wanted_.push_back(*address);
+        if (options_.partitions > 1 && address->scheme != wanted_[0].scheme)
+            return Status(Code::kInvalid, "the addresses of several partitions here must be of one kind");
+        if (options_.partitions > 1 && !lanes_.empty()) continue;
         auto fabric = fabric::open(*address);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
-        wanted_.push_back(*address);
         fabrics_.push_back(std::move(*fabric));
-        fabrics.push_back(fabrics_.back().get());
+        auto lane =
+            kv::Lane::create(reactor_, *fabrics_.back(), kv::Service::kConnectionsMax * options_.partitions);
+        if (!lane) return lane.status();
+        lanes_.push_back(std::move(*lane));
     }
+    return Status::ok();
+}
+
+Status KvPart::open_part(uint32_t number) {
+    Part& part = parts_.emplace_back();
+    part.number = number;
     kv::ServiceOptions options;
-    options.partition = options_.partition;
+    options.partition = number;
     options.partitions = options_.map.empty() ? std::vector<std::string>{options_.listen[0]} : options_.map;
     options.arena_bytes = options_.memory;
     options.terminate_after = from_ms(options_.terminate_ms);
     options.seed = Random::entropy();
-    options.identity = identity();
-    if (!options_.directory.empty()) options.snapshots = options_.directory + ".snapshots";
-    WSS_TRY(open_log(options.store));
-    auto service = kv::Service::create(reactor_, fabrics, wall_, log_.get(), options);
+    options.identity = identity(number);
+    if (!options_.directory.empty()) options.snapshots = directory(number) + ".snapshots";
+    WSS_TRY(open_log(part, options.store));
+    auto service = kv::Service::create(reactor_, lanes_, wall_, part.log.get(), options);
     if (!service) return service.status();
-    service_ = std::move(*service);
+    part.service = std::move(*service);
+    return Status::ok();
+}
+
+Status KvPart::open() {
+    WSS_TRY(open_lanes());
+    for (uint32_t i = 0; i < options_.partitions; ++i) WSS_TRY(open_part(options_.partition + i));
     WSS_TRY(listen());
     thread_ = std::thread([this] { reactor_.run(); });
     pthread_setname_np(thread_.native_handle(), "kv");
@@ -105,7 +137,8 @@ Status KvPart::open() {
 // Before the thread runs: nobody else looks.
 Status KvPart::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
-        auto bound = service_->listen(i, wanted_[i]);
+        const bool several = options_.partitions > 1;
+        auto bound = parts_[several ? i : 0].service->listen(several ? 0 : i, wanted_[i]);
         if (!bound) return bound.status().within("listen on " + wanted_[i].to_string());
         bound_.push_back(*bound);
     }
@@ -114,34 +147,57 @@ Status KvPart::listen() {
 
 Status KvPart::stop(uint32_t seconds) {
     if (!thread_.joinable()) return Status::ok();
-    auto promise = std::make_shared<std::promise<void>>();
-    auto future = promise->get_future();
-    reactor_.post([this, promise] { service_->stop([promise] { promise->set_value(); }); });
+    struct Waiting {
+        std::promise<void> over;
+        size_t left = 0;  // on the reactor's thread
+    };
+    auto waiting = std::make_shared<Waiting>();
+    waiting->left = parts_.size();
+    auto future = waiting->over.get_future();
+    reactor_.post([this, waiting] {
+        for (Part& part : parts_)
+            part.service->stop([waiting] {
+                if (--waiting->left == 0) waiting->over.set_value();
+            });
+    });
     if (future.wait_for(std::chrono::seconds(seconds)) != std::future_status::ready)
         return failure(Code::kTimedOut, "the key-value service's connections did not end in {} s", seconds);
     reactor_.stop();
     thread_.join();
-    return log_ ? log_->flush() : Status::ok();
+    for (Part& part : parts_)
+        if (part.log) WSS_TRY(part.log->flush());
+    return Status::ok();
 }
 
 KvPart::~KvPart() {
     WSS_ASSERT(!thread_.joinable(), "stop() comes first");
-    service_.reset();
-    log_.reset();
+    for (Part& part : parts_) {
+        part.service.reset();
+        part.log.reset();
+    }
+    lanes_.clear();
 }
 
 std::string KvPart::describe() const {
-    std::string text =
-        fmt::format("kv partition {} of {} on", options_.partition, std::max<size_t>(options_.map.size(), 1));
+    size_t all = std::max<size_t>(options_.map.size(), 1);
+    std::string text = options_.partitions == 1
+                           ? fmt::format("kv partition {} of {} on", options_.partition, all)
+                           : fmt::format("kv partitions {} to {} of {} on", options_.partition,
+                                         options_.partition + options_.partitions - 1, all);
     for (const auto& address : bound_) text += " " + address.to_string();
     return text;
 }
 
-std::string KvPart::info_json() {
-    auto promise = std::make_shared<std::promise<std::string>>();
+std::vector<std::string> KvPart::infos_json() {
+    auto promise = std::make_shared<std::promise<std::vector<std::string>>>();
     auto future = promise->get_future();
-    reactor_.post([this, promise] { promise->set_value(service_->info_json()); });
-    return future.wait_for(kAnswerLimit) == std::future_status::ready ? future.get() : std::string();
+    reactor_.post([this, promise] {
+        std::vector<std::string> all;
+        for (Part& part : parts_) all.push_back(part.service->info_json());
+        promise->set_value(std::move(all));
+    });
+    return future.wait_for(kAnswerLimit) == std::future_status::ready ? future.get()
+                                                                      : std::vector<std::string>();
 }
 
 }  // namespace wss::kvpart

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvPart: a partition of the key-value store in a target: a thread, fabrics and a Service of its own.
+// KvPart: partitions of the key-value store in a target: a thread, fabrics, and a Service for each.
 //
-// Thread-safety: the daemon's thread. info_json() asks the partition's thread and waits.
+// Thread-safety: the daemon's thread. infos_json() asks the partitions' thread and waits.
 #pragma once
 
 #include <memory>
@@ -33,14 +33,23 @@ class KvPart {
 
     // "kv partition 0 of 3 on tcp://127.0.0.1:5557"
     std::string describe() const;
-    // As kv::Service says it; empty when the thread does not answer.
-    std::string info_json();
+    // As kv::Service says it, of each partition; empty when the thread does not answer.
+    std::vector<std::string> infos_json();
 
   private:
     explicit KvPart(const KvOptions& options) : options_(options) {}
-    std::string identity() const;  // of the data on disk
+    // A partition that is here.
+    struct Part {
+        uint32_t number = 0;
+        std::unique_ptr<kv::store::RocksLog> log;
+        std::unique_ptr<kv::Service> service;
+    };
+    std::string identity(uint32_t partition) const;   // of the data on disk
+    std::string directory(uint32_t partition) const;  // of its log; "": none
     Status open();
-    Status open_log(kv::store::Options& store);
+    Status open_lanes();
+    Status open_part(uint32_t number);
+    Status open_log(Part& part, kv::store::Options& store);
     Status listen();
 
     const KvOptions options_;
@@ -49,8 +58,8 @@ class KvPart {
     reactor::Reactor reactor_{clock_};
     std::vector<fabric::Address> wanted_, bound_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
-    std::unique_ptr<kv::store::RocksLog> log_;
-    std::unique_ptr<kv::Service> service_;
+    std::vector<std::shared_ptr<kv::Lane>> lanes_;
+    std::vector<Part> parts_;
     std::thread thread_;
 };
 

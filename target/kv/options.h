@@ -9,10 +9,12 @@
 namespace wss::kvpart {
 
 struct KvOptions {
-    std::vector<std::string> listen;        // fabric URIs; empty: no key-value service
-    std::vector<std::string> map;           // URIs of all partitions, in order; empty: this is the only one
-    uint32_t partition = 0;                 // which of them this is
+    std::vector<std::string> listen;  // fabric URIs; empty: no key-value service
+    std::vector<std::string> map;     // URIs of all partitions, in order; empty: this is the only one
+    uint32_t partition = 0;           // which of them this is: the first, if there are several
+    uint32_t partitions = 1;          // of them here, on one thread: `listen` has one address for each then
     uint64_t memory = uint64_t{256} << 20;  // of the arena: keys, values, and what finds them
+    uint64_t index_memory = UINT64_MAX;     // of what finds keys, beside the arena
     std::string durability = "memory";      // or "async", "sync"
     std::string directory;                  // of the log; needed unless durability is "memory"
     uint32_t window_ms = 5000;              // how long superseded versions are kept, and reads may take

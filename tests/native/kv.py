@@ -69,16 +69,28 @@ class Partition:
         return self.process is not None and self.process.poll() is None
 
 
+class Together(Partition):
+    """One wss-target with all partitions."""
+
+    def __init__(self, addresses: list[str], directory: Path, options: list[str], wrapper: list[str], environment: dict[str, str]):
+        super().__init__(0, addresses, directory, options, wrapper, environment)
+        others = [word for address in addresses[1:] for word in ("--listen", address)]
+        self.command = [*self.command, *others, "--kv-partitions", str(len(addresses))]
+
+
 class Store:
     """`count` partitions over tcp or shm. `options` are for every wss-target; {index} in them is the partition's number."""
 
     def __init__(self, scheme: str, count: int, directory: Path, options: list[str] = [], wrapper: list[str] = [],
-                 environment: dict[int, dict[str, str]] | None = None):
+                 environment: dict[int, dict[str, str]] | None = None, together: bool = False):
         if scheme == "tcp":
             self.addresses = [f"tcp://127.0.0.1:{free_port()}" for _ in range(count)]
         else:
             self.addresses = [f"shm://{directory}/p{index}.sock" for index in range(count)]
         self.directory = directory
+        if together:
+            self.partitions = [Together(self.addresses, directory, options, wrapper, (environment or {}).get(0, {}))]
+            return
         self.partitions = [
             Partition(index, self.addresses, directory, [word.replace("{index}", str(index)) for word in options],
                       [word.replace("{index}", str(index)) for word in wrapper], (environment or {}).get(index, {}))

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/kv/kv_metrics.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+namespace wss::kvpart {
+
+namespace {
+
+using Json = nlohmann::json;
+using metrics::Sample;
+
+constexpr auto kCounter = Sample::Kind::kCounter;
+constexpr auto kGauge = Sample::Kind::kGauge;
+
+struct Row {
+    const char* section;
+    const char* field;
+    const char* name;
+    const char* help;
+    Sample::Kind kind;
+};
+
+constexpr Row kRows[] = {
+    {"server", "ready", "wss_kv_ready", "1 when clients are served", kGauge},
+    {"traffic", "connections", "wss_kv_connections", "connections of clients and partitions", kGauge},
+    {"traffic", "messages", "wss_kv_messages_total", "messages that arrived", kCounter},
+    {"traffic", "gets", "wss_kv_gets_total", "get messages: a part of a read transaction each", kCounter},
+    {"traffic", "get_keys", "wss_kv_get_keys_total", "keys read by message", kCounter},
+    {"traffic", "second_round_keys", "wss_kv_second_round_keys_total",
+     "keys that were read again by timestamp (the second round of RAMP)", kCounter},
+    {"traffic", "one_sided_keys", "wss_kv_one_sided_keys_total",
+     "keys that clients read one-sidedly, as they tell once a second", kCounter},
+    {"traffic", "prepares", "wss_kv_prepares_total", "prepares and puts: a part of a write transaction each",
+     kCounter},
+    {"traffic", "commits", "wss_kv_commits_total", "commits by clients", kCounter},
+    {"traffic", "aborts", "wss_kv_aborts_total", "aborts by clients", kCounter},
+    {"traffic", "checks", "wss_kv_checks_total", "inquiries of other partitions", kCounter},
+    {"traffic", "conditional_puts", "wss_kv_conditional_puts_total", "conditional puts", kCounter},
+    {"traffic", "scans", "wss_kv_scans_total", "pages of scans", kCounter},
+    {"traffic", "locks", "wss_kv_locks_total", "locks asked for (two-phase locking)", kCounter},
+    {"traffic", "refused", "wss_kv_refused_total", "requests refused with a text", kCounter},
+    {"traffic", "malformed", "wss_kv_malformed_total", "requests that broke the protocol", kCounter},
+    {"traffic", "clock_ahead_max_us", "wss_kv_clock_ahead_max_microseconds",
+     "the furthest that a client's clock was before this one", kGauge},
+    {"ramp", "prepared", "wss_kv_prepared", "transactions prepared and undecided", kGauge},
+    {"ramp", "terminations_waiting", "wss_kv_terminations_waiting", "terminations under way", kGauge},
+    {"ramp", "commits_lost", "wss_kv_commits_lost_total", "committed versions that a newer one preceded",
+     kCounter},
+    {"ramp", "gc_lag_us", "wss_kv_gc_lag_microseconds",
+     "how long the oldest version has been due for collection", kGauge},
+    {"ramp", "window_now_ms", "wss_kv_window_milliseconds", "how long superseded versions are kept now",
+     kGauge},
+    {"ramp", "collected", "wss_kv_collected_versions_total", "versions collected", kCounter},
+    {"ramp", "expired", "wss_kv_expired_versions_total", "versions whose time to live has ended", kCounter},
+    {"memory", "keys", "wss_kv_keys", "keys known", kGauge},
+    {"memory", "versions", "wss_kv_versions", "versions kept", kGauge},
+    {"memory", "cold_versions", "wss_kv_cold_versions", "versions whose values are on disk only", kGauge},
+    {"memory", "arena_bytes", "wss_kv_arena_bytes", "memory that clients may read", kGauge},
+    {"memory", "arena_used", "wss_kv_arena_used_bytes", "of it in use", kGauge},
+    {"memory", "heap_used", "wss_kv_heap_used_bytes", "memory beside the arena: the index, decisions",
+     kGauge},
+    {"memory", "refused_memory", "wss_kv_refused_memory_total", "writes refused because memory was full",
+     kCounter},
+    {"memory", "evicted", "wss_kv_evicted_values_total", "values that were left to the disk", kCounter},
+    {"memory", "fetched", "wss_kv_fetched_values_total", "values fetched from disk", kCounter},
+    {"memory", "log_failures", "wss_kv_log_failures_total", "writes of the log that failed", kCounter},
+    {"latency", "slow", "wss_kv_slow_requests_total", "requests that took longer than the slow log's limit",
+     kCounter},
+};
+
+double number_in(const Json& info, const char* section, const char* field) {
+    auto at = info.find(section);
+    if (at == info.end() || !at->contains(field)) return 0;
+    const Json& value = (*at)[field];
+    if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+    return value.is_number() ? value.get<double>() : 0;
+}
+
+void add_terminations(std::vector<Sample>& out, const Json& info) {
+    for (const char* outcome : {"commit", "abort"})
+        out.push_back({"wss_kv_terminations_total",
+                       "transactions of silent clients that the partitions decided",
+                       kCounter,
+                       {{"outcome", outcome}},
+                       number_in(info, "ramp", fmt::format("terminated_{}", outcome).c_str())});
+}
+
+void add_fallbacks(std::vector<Sample>& out, const Json& info) {
+    for (const char* reason : {"cold", "invalid", "stale", "torn", "large", "second_round"})
+        out.push_back({"wss_kv_fallback_gets_total",
+                       "gets by message of clients that read one-sidedly, by the reason of their first key",
+                       kCounter,
+                       {{"reason", reason}},
+                       number_in(info, "traffic", fmt::format("fallback_{}", reason).c_str())});
+}
+
+// Cumulative, as Prometheus' histograms are: `le` in seconds. Bucket i holds what took below 2^i
+// microseconds.
+void add_latency(std::vector<Sample>& out, const Json& info) {
+    auto at = info.find("latency");
+    if (at == info.end() || !at->contains("buckets_us_pow2")) return;
+    const Json& buckets = (*at)["buckets_us_pow2"];
+    const char* help = "how long requests took in the server";
+    double total = 0;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+        total += buckets[i].get<double>();
+        std::string le = i + 1 == buckets.size() ? "+Inf" : fmt::format("{:g}", double(1ull << i) / 1e6);
+        out.push_back({"wss_kv_request_seconds_bucket", help, kCounter, {{"le", le}}, total});
+    }
+    out.push_back(
+        {"wss_kv_request_seconds_sum", help, kCounter, {}, number_in(info, "latency", "total_us") / 1e6});
+    out.push_back({"wss_kv_request_seconds_count", help, kCounter, {}, total});
+}
+
+}  // namespace
+
+std::vector<Sample> kv_samples(const std::string& text) {
+    std::vector<Sample> out;
+    Json info = Json::parse(text, nullptr, false);
+    if (!info.is_object()) return out;
+    for (const Row& row : kRows)
+        out.push_back({row.name, row.help, row.kind, {}, number_in(info, row.section, row.field)});
+    add_terminations(out, info);
+    add_fallbacks(out, info);
+    add_latency(out, info);
+    std::string partition = fmt::format("{}", number_in(info, "server", "partition"));
+    for (Sample& sample : out) sample.labels.emplace_back("partition", partition);
+    return out;
+}
+
+void add_kv_metrics(metrics::Exporter& exporter, KvPart& part) {
+    exporter.add([&part] {
+        std::vector<Sample> all;
+        for (const std::string& info : part.infos_json()) {
+            std::vector<Sample> samples = kv_samples(info);
+            all.insert(all.end(), samples.begin(), samples.end());
+        }
+        return all;
+    });
+}
+
+}  // namespace wss::kvpart
