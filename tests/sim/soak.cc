@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 // One: what crashed in a run keeps its memory and its descriptors until the process ends.
 constexpr uint64_t kSeedsOfChild = 1;
-constexpr uint64_t kProgressEvery = 1000;
+constexpr uint64_t kProgressEvery = 250;
 
 // A process that works through seeds [next, end). It writes a byte for each that is over: 1 held, 0 did not.
 struct Child {
