@@ -13,13 +13,18 @@ namespace {
 // All shares are of the capacity, in percent; measured with `wssbench cache-sim` and two traces of moving
 // working sets.
 constexpr uint64_t kWindowLeast = 1;
-constexpr uint64_t kWindowMost = 90;
+constexpr uint64_t kWindowMost = 99;
 constexpr uint64_t kProtectedOfMain = 80;
 // The ghosts of each kind: what the window or the main part would gain by a tenth more of the cache.
 constexpr uint64_t kGhosts = 10;
 // A line that had to leave the main part has shown its worth before, so its return weighs more than that of
 // one that was refused. With 1, scans beside a zipf load cost up to 0.2 points of hits.
 constexpr uint32_t kShrinkBy = 2;
+// A working set that moves shows in ghosts of the window alone: after so many in a row the window grows by
+// one more each time. With 8, scans beside a zipf load cost 0.1 points; with 16 none, and the moving set
+// gains 0.6.
+constexpr uint32_t kStreak = 16;
+constexpr uint32_t kGrowByMost = 64;
 
 uint32_t percent(uint64_t share, uint32_t of) {
     return static_cast<uint32_t>(std::max<uint64_t>(share * of / 100, 1));
@@ -101,11 +106,14 @@ uint32_t Replacement::find_ghost(LineKey key) const {
 void Replacement::heed_ghost(LineKey key) {
     uint32_t ghost = find_ghost(key);
     if (ghost == kNone) return;
-    if (nodes_[ghost].part == kWindowGhost)
-        window_target_ = std::min(window_target_ + 1, percent(kWindowMost, capacity_));
-    else
+    if (nodes_[ghost].part == kWindowGhost) {
+        const uint32_t grow = std::min(1 + ++window_ghosts_in_a_row_ / kStreak, kGrowByMost);
+        window_target_ = std::min(window_target_ + grow, percent(kWindowMost, capacity_));
+    } else {
+        window_ghosts_in_a_row_ = 0;
         window_target_ =
             std::max(window_target_ - std::min(kShrinkBy, window_target_), percent(kWindowLeast, capacity_));
+    }
     drop_ghost(ghost);
 }
 

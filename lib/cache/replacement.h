@@ -93,6 +93,7 @@ class Replacement {
     uint32_t capacity_;
     uint32_t ghosts_max_;  // of each kind
     uint32_t window_target_;
+    uint32_t window_ghosts_in_a_row_ = 0;
     uint32_t resident_ = 0;
     std::array<Chain, kFree + 1> chains_;
     std::vector<Node> nodes_;
