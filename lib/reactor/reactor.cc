@@ -147,7 +147,7 @@ void Reactor::turn() noexcept {
     }
     if (options_.spin.count > 0) {
         if (idle_since_ == kNever) idle_since_ = now_;
-        if (now_ - idle_since_ < options_.spin && may_spin(clock_)) return;
+        if (now_ - idle_since_ < options_.spin && may_spin(clock_, now_)) return;
     }
     if (arm_sources()) sleep();
     idle_since_ = kNever;
