@@ -12,9 +12,9 @@
 
 namespace wss::reactor {
 
-// After a turn that began at `turn_began` and found nothing. False: somebody else had the processor meanwhile, so
-// sleep; and it stays false for a while. Nobody is asked by yielding: since Linux 6.18 who yields gives his claim
-// away, and then waits for a time slice of the others at each of his next wake-ups.
+// After a turn that began at `turn_began` and found nothing. False: somebody else had the processor
+// meanwhile, so sleep; and it stays false for a while. Nobody is asked by yielding: since Linux 6.18 who
+// yields gives his claim away, and then waits for a time slice of the others at each of his next wake-ups.
 bool may_spin(Clock& clock, Nanoseconds turn_began) noexcept;
 
 }  // namespace wss::reactor
