@@ -106,6 +106,12 @@ struct wss_session *wss_session_alloc(const struct wss_options *opts)
 	return NULL;
 }
 
+/*
+ * The tags of a session's volumes, and a queue that has no request, ever. When a set's second queue
+ * comes or its last but one goes, blk-mq stops the one that is there and waits for its requests: for
+ * ever, while the target is away and they are to wait for it. With this queue the set has a second
+ * one, without requests, as long as it has volumes.
+ */
 static int wss_session_create_tags(struct wss_session *sess)
 {
 	struct blk_mq_tag_set *set = &sess->tags;
@@ -122,9 +128,24 @@ static int wss_session_create_tags(struct wss_session *sess)
 	set->flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->driver_data = sess;
 	ret = blk_mq_alloc_tag_set(set);
-	if (!ret)
-		sess->tags_ready = true;
-	return ret;
+	if (ret)
+		return ret;
+	sess->keeper = blk_mq_init_queue(set);
+	if (IS_ERR(sess->keeper)) {
+		blk_mq_free_tag_set(set);
+		return PTR_ERR(sess->keeper);
+	}
+	sess->tags_ready = true;
+	return 0;
+}
+
+static void wss_session_free_tags(struct wss_session *sess)
+{
+	if (!sess->tags_ready)
+		return;
+	blk_mq_destroy_queue(sess->keeper);
+	blk_put_queue(sess->keeper);
+	blk_mq_free_tag_set(&sess->tags);
 }
 
 /**
@@ -166,8 +187,7 @@ void wss_session_destroy(struct wss_session *sess)
 	debugfs_remove_recursive(sess->debugfs);
 	if (device_is_registered(&sess->dev))
 		device_del(&sess->dev);
-	if (sess->tags_ready)
-		blk_mq_free_tag_set(&sess->tags);
+	wss_session_free_tags(sess);
 	put_device(&sess->dev);
 }
 

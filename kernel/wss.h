@@ -567,6 +567,7 @@ struct wss_session {
 	bool up;			/* channels exist; recovery work and creator only */
 	bool tags_ready;
 	struct blk_mq_tag_set tags;
+	struct request_queue *keeper;	/* keeps @tags shared (session.c) */
 
 	struct delayed_work recover_work;
 	struct delayed_work fail_work;
