@@ -33,6 +33,7 @@ LONG = {
     "test_schedulers.py",
     "test_stock_target.py",
     "test_stuck_storage_is_reset.py",
+    "test_unmap_while_others_wait.py",
     "test_volumes_come_and_go_under_load.py",
     "test_waking_up.py",
 }
