@@ -16,7 +16,7 @@ from tests.lab.fixtures import *  # noqa: E402,F401,F403  (pytest finds fixtures
 LONG = {
     "test_block_crash.py",
     "test_busy_device_requeues.py",
-    "test_cache.py",
+    "test_cache_machines.py",
     "test_connect_and_disconnect_under_load.py",
     "test_device_removed_under_load.py",
     "test_every_mode_moves_the_same_data.py",

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cache over several machines, for the tests of it: the first machine is the client (wss.ko), the second the storage engine
+with real storage on its NVMe disk, the others are cache engines."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager
+
+from tests.lab.guest import Guest, Process, wait_until
+from tests.lab.lab import Lab
+from tests.system.block_setup import RUN, Driver, Target, fio_command, fio_end, loaded, run_fio
+
+MIB = 1 << 20
+LINE = 65536
+# A machine that is emulated on a busy host is silent for longer than a keep-alive allows.
+PATIENT = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
+LIMIT = 120  # of a wait, on such a host
+
+
+class Engine:
+    """wss-cache in a machine; it can be killed and started again."""
+
+    def __init__(self, guest: Guest, storage: str, number: int = 0, memory: str = "40M") -> None:
+        self.guest = guest
+        self.control = f"{RUN}/engine-{number}.sock"
+        self.command = (f"mkdir -p {RUN} && exec wss-cache --join rdma://{storage}:5556 "
+                        f"--listen rdma://$LAB_ADDRESS:{5560 + number} --memory {memory} --control {self.control}")
+        self.process: Process | None = None
+
+    def start(self) -> Engine:
+        self.process = self.guest.start(self.command)
+        self.process.wait_for("ready on", LIMIT)
+        return self
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+
+    def counters(self) -> dict[str, int]:
+        ask = (f"import json, pathlib; from tests.native.cache_cluster import ask; "
+               f"print(json.dumps(ask(pathlib.Path('{self.control}'), 'engine.status')))")
+        return json.loads(self.guest.run(["python3", "-B", "-c", ask]).stdout)["counters"]
+
+
+class Machines:
+    def __init__(self, lab: Lab, target: Target, engines: list[Engine], driver: Driver) -> None:
+        self.lab, self.target, self.engines, self.driver = lab, target, engines, driver
+        self.client = lab.vms[0]
+
+    def status(self) -> dict:
+        return self.target.ask("cache status")
+
+    def live(self) -> list[dict]:
+        return [engine for engine in self.status()["engines"] if engine["state"] == "live"]
+
+    def counters(self) -> dict[str, int]:
+        return self.status()["volumes"][0]["counters"]
+
+    def dirty(self) -> int:
+        return self.status()["volumes"][0]["dirty_lines"]
+
+    def wait_for_engines(self, engines: int) -> None:
+        """All are there, and the driver has a connection to each."""
+        wait_until(lambda: len([one for one in self.live() if one["clients"] > 0]) == engines,
+                   f"the driver is connected to {engines} engines", LIMIT)
+
+    def policy(self, words: str) -> None:
+        self.target.wssctl(f"cache policy v {words}")
+
+    def fio(self, device: str, words: str) -> None:
+        end = run_fio(self.client, device, words, 600)
+        assert end.error == 0 and end.status == 0, end
+
+    def start_fio(self, device: str, words: str) -> Process:
+        return self.client.start(fio_command(device, words))
+
+    def written(self, device: str) -> int:
+        """Writes that the disk has completed."""
+        return int(self.client.run(f"cat /sys/block/{device.split('/')[-1]}/stat").stdout.split()[4])
+
+    def seconds_of_read(self, device: str) -> float:
+        """Of one read, in the client's own time."""
+        return self.client.run(f"dd if={device} of=/dev/null bs=64k count=1 iflag=direct", LIMIT).seconds
+
+
+@contextmanager
+def machines(lab: Lab):
+    """Started; the driver is loaded, nothing is mapped."""
+    server = lab.vms[1]
+    with ExitStack() as stack:
+        # State and disk outlive a power cut of the machine.
+        target = stack.enter_context(Target(server, {"v": f"aio:{server.disk_device(0)}"}, state="/lab/cache-state.json",
+                                            more="--cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"))
+        engines = [Engine(vm, server.address, number) for number, vm in enumerate(lab.vms[2:])]
+        for engine in engines:
+            engine.start()
+            stack.callback(engine.kill)
+        driver = stack.enter_context(loaded(lab.vms[0]))
+        made = Machines(lab, target, engines, driver)
+        wait_until(lambda: len(made.live()) == len(engines), "all engines are live", LIMIT)
+        yield made
+
+
+def until_verified(load: Process) -> None:
+    """A fio job in the background ends, and everything that it wrote was what it read."""
+    wait_until(lambda: not load.running, "the load ends", 600)
+    end = fio_end(load.stdout, load.wait(10).status)
+    assert end.status == 0 and end.error == 0, end

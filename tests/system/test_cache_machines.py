@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache over RDMA between machines: client, storage engine on an NVMe disk, one or two cache engines; each lost in turn.
+
+WSS_CACHE_ROUNDS=n: so many rounds of losses (5)."""
+
+from __future__ import annotations
+
+import os
+import random
+
+from tests.lab.guest import wait_until
+from tests.lab.vm import Shape
+from tests.system.block_setup import difference
+from tests.system.cache_machines import LIMIT, LINE, MIB, PATIENT, Machines, machines, until_verified
+
+SHAPE = Shape(cpus=1, memory_mib=768, nvme_sizes=(64 * MIB,))
+SIZE = 4 * MIB
+AREA = f"--size={SIZE} --bs=64k --iodepth=4"
+VERIFY = f"{AREA} --rw=write --verify=crc32c --do_verify=1"
+ROUNDS = int(os.environ.get("WSS_CACHE_ROUNDS", "5"))
+
+
+def warm(it: Machines, device: str) -> None:
+    """Reads until a whole reading needs no real storage: fills go on behind the answers."""
+    for _ in range(5):
+        before = it.counters()
+        it.fio(device, f"--rw=read {AREA}")
+        if difference(it.counters(), before)["storage_read_bytes"] == 0:
+            return
+    raise AssertionError("five readings did not bring everything into the engines")
+
+
+def assert_hits_cross_no_target(it: Machines, device: str) -> None:
+    """A reading of the whole area: no byte through the target, one RDMA a request, each by an engine."""
+    before, driver_before = it.counters(), it.driver.counters()
+    target_before = it.target.counters()
+    moves_before = sum(engine.counters()["moves"] for engine in it.engines)
+    it.fio(device, f"--rw=randread {AREA}")
+    moved = difference(it.counters(), before)
+    driver, target = difference(it.driver.counters(), driver_before), difference(it.target.counters(), target_before)
+    moves = sum(engine.counters()["moves"] for engine in it.engines) - moves_before
+    assert moved["through_us_bytes"] == 0 and moved["storage_read_bytes"] == 0, moved
+    assert moved["out_of_band_read_bytes"] == SIZE, moved
+    assert driver["engine_bytes"] == SIZE and driver["engine_completions"] == SIZE // LINE, driver
+    assert moves == SIZE // LINE, "one RDMA a request, by an engine"
+    assert target["rdma_writes"] == target["rdma_reads"] == 0, target
+
+
+def test_hits_come_from_another_machine_and_a_lost_engine_is_used_again(make_lab) -> None:
+    with machines(make_lab(3, SHAPE)) as it:
+        device = it.driver.map(it.target, "v", PATIENT)
+        it.wait_for_engines(1)
+        it.fio(device, VERIFY)
+        warm(it, device)
+        assert_hits_cross_no_target(it, device)
+        it.engines[0].kill()
+        assert it.seconds_of_read(device) < 2
+        it.engines[0].start()
+        it.wait_for_engines(1)
+        warm(it, device)
+        assert_hits_cross_no_target(it, device)
+        it.driver.assert_nothing_leaks()
+
+
+def test_io_waits_for_a_storage_engine_that_starts_again_and_dirty_lines_come_home(make_lab) -> None:
+    with machines(make_lab(3, SHAPE)) as it:
+        device = it.driver.map(it.target, "v", PATIENT)
+        it.wait_for_engines(1)
+        it.policy("write-back --unsafe")
+        it.fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0")
+        assert it.dirty() > 0
+        it.target.process.kill()
+        load = it.start_fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
+        it.target.start()
+        until_verified(load)
+        wait_until(lambda: it.dirty() == 0, "dirty lines come home", LIMIT)
+        it.policy("none")
+        it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
+
+
+def lose(it: Machines, who: str, engine: int) -> None:
+    """… and bring it back."""
+    machine = it.lab.vms[1] if who.startswith("target") else it.engines[engine].guest
+    if who.endswith("machine"):
+        machine.power_cut()
+        machine.power_on()
+        machine.wait_ready()
+    elif who == "target process":
+        it.target.process.kill()
+    else:
+        it.engines[engine].kill()
+    if who.startswith("target"):
+        it.target.start()
+    else:
+        it.engines[engine].start()
+
+
+def test_no_acknowledged_write_is_lost_whoever_is_lost_under_write_back(make_lab) -> None:
+    chance = random.Random(7)
+    roles = ["engine process", "engine machine", "target process", "target machine"]
+    with machines(make_lab(4, SHAPE)) as it:
+        device = it.driver.map(it.target, "v", PATIENT)
+        it.wait_for_engines(2)
+        it.policy("write-back")
+        for number in range(ROUNDS):
+            begin = it.written(device)
+            load = it.start_fio(device, f"{VERIFY} --offset={number % 8 * SIZE} --randseed={number}")
+            after = chance.randrange(1, SIZE // LINE)
+            wait_until(lambda: it.written(device) >= begin + after or not load.running, "some writes are done", LIMIT)
+            lose(it, roles[number % len(roles)], chance.randrange(2))
+            until_verified(load)
+            it.wait_for_engines(2)
+            it.target.wssctl("cache drain")
+        assert_lines_are_whole(it, device)
+        it.driver.assert_nothing_leaks()
+
+
+def assert_lines_are_whole(it: Machines, device: str) -> None:
+    """From real storage alone, too."""
+    for policy in ("write-back", "none"):
+        it.policy(policy)
+        for number in range(min(ROUNDS, 8)):
+            it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only --offset={number % 8 * SIZE}")
