@@ -132,7 +132,8 @@ class ClusterRun {
     void start_target() {
         se::CacheOptions cache;
         cache.line_bytes = options_.line_bytes;
-        cache.works = 64;
+        // Enough for all commands and a few fills behind their answers; with short lines each takes 200 KiB.
+        cache.works = options_.clients * options_.depth + 4;
         cache.destages = 4;
         cache.default_policy.policy = options_.policy == Policy::kBack ? Policy::kThrough : options_.policy;
         target_ = std::make_unique<ClusterTarget>(node_, options_.network, engine_network_, disk_,
