@@ -290,7 +290,7 @@ TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
     auto client = open("delay:us=1:ram:8M");
     client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(0, 4096)});
     BufferPool& buffers = world_.service().worker(0).lane(0).buffers();
-    world_.step();  // the command leaves
+    ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() < buffers.size(); }));
     // The client sleeps: it cannot acknowledge the WRITE.
     SystemClock clock;
     const Nanoseconds limit = clock.now() + from_ms(100);

@@ -118,8 +118,11 @@ TEST_F(TaskManagement, a_reset_waits_for_the_data_that_other_channels_have_on_th
     auto first = world.client(1), second = world.client(1, 0, true);
     // Reads of a RAM volume are answered without waiting for a completion.
     for (int round = 0; round < 20; ++round) {
+        const uint64_t sent = world.totals().commands + 20;
         for (int n = 0; n < 20; ++n)
             second->start(0, cdb_read16(8 * n, 256), Direction::kIn, {second->remote(0, 131072)});
+        // All have arrived: what comes after the reset is served.
+        ASSERT_TRUE(world.until([&] { return world.totals().commands == sent; }));
         for (int n = 0; n < round % 5; ++n) world.step();
         EXPECT_EQ(manage(world, *first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
         std::memset(second->memory(), 0x77, 131072);
