@@ -85,6 +85,7 @@ void EchoLane::Link::on_established(fabric::Connection&, std::span<const std::by
         if (!post_receive(slot)) return lane_.failed(Status(Code::kExhausted, "a receive cannot be posted"));
     for (uint32_t slot = 0; slot < lane_.options_.depth; ++slot) go(slot);
     flush();
+    lane_.begun_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void EchoLane::Link::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {

@@ -29,6 +29,7 @@ class EchoLane final : public Lane {
   public:
     static Result<std::unique_ptr<Lane>> create(const std::string& uri, const EchoOptions& options);
     ~EchoLane() override;
+    bool ready() const override { return begun_.load(std::memory_order_relaxed) == options_.connections; }
 
   private:
     class Link;
@@ -45,6 +46,7 @@ class EchoLane final : public Lane {
     std::unique_ptr<fabric::Poller> poller_;
     std::vector<std::unique_ptr<Link>> links_;
     size_t links_over_ = 0;
+    std::atomic<uint32_t> begun_{0};  // connections that carry operations
 };
 
 }  // namespace wss::wssbench

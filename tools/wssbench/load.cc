@@ -42,7 +42,7 @@ void watch(const Lanes& lanes, double seconds, bool drain) {
 
 // Connecting is no part of what is measured, however long it takes on a busy machine.
 void wait_for_first(const Lanes& lanes) {
-    auto begun = [](const auto& lane) { return lane->operations() > 0; };
+    auto begun = [](const auto& lane) { return lane->ready() && lane->operations() > 0; };
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
         if (any_over(lanes) || std::all_of(lanes.begin(), lanes.end(), begun)) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -34,6 +34,8 @@ class Lane {
     void ask_to_end();
     void join();
     uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
+    // Every connection carries operations.
+    virtual bool ready() const { return operations() > 0; }
     // Nothing is in flight any more; with `why` if it ended by itself because of that.
     bool over() const { return over_.load(std::memory_order_acquire); }
     Status failure_of_it();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -25,10 +26,9 @@ void on_signal(int) {
     caught = 1;
 }
 
+// To five digits, without the tail that a product with a power of ten would have.
 double rounded(double value) {
-    if (value == 0 || !std::isfinite(value)) return 0;
-    double unit = std::pow(10, std::floor(std::log10(std::fabs(value))) - 4);  // five digits
-    return std::round(value / unit) * unit;
+    return std::isfinite(value) ? std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr) : 0;
 }
 
 double clock_seconds(clockid_t clock) {

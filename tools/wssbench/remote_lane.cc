@@ -10,6 +10,8 @@ namespace {
 
 using Memory = RemoteOptions::Memory;
 constexpr size_t kPage = 4096;
+// A thousand connections at once, and each is answered in its turn.
+constexpr Nanoseconds kConnectTimeout = from_s(30);
 
 size_t room_of(uint32_t bytes) {
     return (bytes + kPage - 1) / kPage * kPage;
@@ -63,6 +65,7 @@ class RemoteLane::Link final : public initiator::SessionHandler {
 Status RemoteLane::Link::prepare(const fabric::Address& address) {
     initiator::Options wish{.address = address, .queue_depth = lane_.options_.depth + 1};
     wish.bounce_bytes = std::max(initiator::kBounceMin, room_of(lane_.options_.bytes) * lane_.options_.depth);
+    wish.connect_timeout = kConnectTimeout;
     if (lane_.options_.memory == Memory::kPinned) wish.pin_at_least = 1;
     auto session = initiator::Session::create(lane_.reactor_, *lane_.fabric_, *lane_.poller_, lane_.random_,
                                               std::move(wish), *this);
@@ -118,6 +121,7 @@ void RemoteLane::Link::on_ready(initiator::Session&) noexcept {
         if (closing_) return;
         if (!opened) return lane_.failed(opened.status());
         volume_ = *opened;
+        lane_.begun_.fetch_add(1, std::memory_order_relaxed);
         for (Slot& slot : slots_) go(slot);
         if (in_flight_ == 0) close();
     });

@@ -28,6 +28,7 @@ class RemoteLane final : public Lane {
     static Result<std::unique_ptr<Lane>> create(const std::string& uri, const RemoteOptions& options,
                                                 std::vector<std::unique_ptr<Accesses>> accesses);
     ~RemoteLane() override;
+    bool ready() const override { return begun_.load(std::memory_order_relaxed) == options_.connections; }
 
   private:
     class Link;
@@ -44,6 +45,7 @@ class RemoteLane final : public Lane {
     std::unique_ptr<fabric::Poller> poller_;
     std::vector<std::unique_ptr<Link>> links_;
     size_t links_over_ = 0;
+    std::atomic<uint32_t> begun_{0};  // connections that carry operations
 };
 
 }  // namespace wss::wssbench

@@ -72,6 +72,8 @@ def run_guest(names: list[str], options: argparse.Namespace) -> dict[str, dict]:
 
 
 def as_figure(name: str, measured: dict) -> dict:
+    if "error" in measured:
+        raise NoLab(measured["error"])
     kind = FIGURES[name]
     counted = os.environ.get("LAB") != "host"
     return {
