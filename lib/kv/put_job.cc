@@ -120,8 +120,9 @@ Status PutJob::prepare_items() {
 void PutJob::start_transaction() noexcept {
     request_->timestamp = session_.clock().next();
     failure_ = Status();
-    again_ = false;
+    again_ = uncertain_ = false;
     waits_for_lock_ = false;
+    for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = false;
     if (!is_locking(session_.options().algorithm)) return enter(Phase::kPreparing);
     phase_ = Phase::kLocking;
     auto& wanted = locks_.wanted();
@@ -221,6 +222,7 @@ void PutJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes mess
 void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept {
     if (header == nullptr || header->status == wire::KvStatus::kNotReady) {
         lost_ = true;
+        part.lost = part.lost || header == nullptr;
         return;
     }
     wire::KvDecision decision;
@@ -233,6 +235,8 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
             return commit_answered(part, header->status);
         default:
             part.done = true;
+            // The others may have ended it, either way, and this one forgotten it.
+            if (header->status != wire::KvStatus::kAborted && !part.refused) uncertain_ = true;
     }
 }
 
@@ -255,6 +259,8 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp their
             break;
     }
     part.done = true;
+    part.refused = !part.lost || status == wire::KvStatus::kAborted;
+    if (one_message() && !part.refused) uncertain_ = true;
     if (failure_) failure_ = status_of(status);
 }
 
@@ -282,15 +288,17 @@ void PutJob::phase_over() noexcept {
                 return request_->outcome_unknown = true, end(Status(Code::kClosed, "the client dies here"));
             if (!failure_) {
                 // What is written under locks, or without control, cannot be taken back.
-                request_->outcome_unknown = one_message() && part_count_ > 1;
+                request_->outcome_unknown = one_message() && (part_count_ > 1 || uncertain_);
                 if (one_message())
-                    return again_ && !is_locking(session_.options().algorithm) ? restart() : end(failure_);
+                    return again_ && !uncertain_ && !is_locking(session_.options().algorithm) ? restart()
+                                                                                              : end(failure_);
                 return enter(Phase::kAborting);
             }
             if (one_message()) return end(Status::ok());
             return enter(Phase::kCommitting);
         case Phase::kCommitting:
         case Phase::kAborting:
+            if (uncertain_) return request_->outcome_unknown = true, end(failure_);
             if (again_) return restart();
             return end(failure_);
     }

@@ -8,8 +8,9 @@
 //   none                       write on each
 //
 // prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
-// the deadline. A client that gives up after its prepares were sent does not know the outcome: the partitions
-// find it (cooperative termination), and it is the same on all of them.
+// the deadline. A partition that refuses what was sent again may have done, and forgotten, the first: the
+// outcome is then not known. A client that gives up after its prepares were sent does not know the outcome:
+// the partitions find it (cooperative termination), and it is the same on all of them.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once
@@ -39,7 +40,9 @@ class PutJob final : public Job {
     struct Part {
         Call call;
         uint32_t partition = 0;
-        bool done = false;  // with this phase
+        bool done = false;     // with this phase
+        bool lost = false;     // a prepare was sent and its answer never came: it may have been carried out
+        bool refused = false;  // it never was
         std::vector<uint32_t> items;
     };
 
@@ -73,9 +76,10 @@ class PutJob final : public Job {
     wire::KvPrepare prepare_;
     uint32_t outstanding_ = 0;
     bool building_ = false;
-    bool lost_ = false;   // a part must be sent again
-    bool sent_ = false;   // a prepare has left: the outcome may be decided without us
-    bool again_ = false;  // a later timestamp may succeed
+    bool lost_ = false;       // a part must be sent again
+    bool sent_ = false;       // a prepare has left: the outcome may be decided without us
+    bool again_ = false;      // a later timestamp may succeed
+    bool uncertain_ = false;  // it failed, and yet may have been done by what was sent first
     bool waits_for_lock_ = false;
     Status failure_;
 };

@@ -82,7 +82,8 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
     ++counters_.prepares;
     writes_.clear();
-    const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0;
+    // What was done once is only to be told again: its locks went with it.
+    const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0 && !store_->knows({prepare_.timestamp});
     for (const wire::KvPrepare::Item& item : prepare_.items) {
         wire::KvStatus status = check_write(peer, prepare_.timestamp, item.key);
         // The lease of a lock may have ended.

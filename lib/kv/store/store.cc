@@ -83,6 +83,11 @@ Answer Store::abort(Timestamp timestamp, Continuation done) {
     return parts_->abort(timestamp, done);
 }
 
+bool Store::knows(Timestamp timestamp) const {
+    const Decision* decision = parts_->find(timestamp);
+    return decision != nullptr && !decision->early;
+}
+
 Answer Store::inquire(Timestamp timestamp, Continuation done) {
     return parts_->inquire(timestamp, done);
 }

@@ -171,6 +171,7 @@ class Store final : public reactor::Source {
     Answer commit(Timestamp timestamp);
     // kAborted is its success.
     Answer abort(Timestamp timestamp, Continuation done);
+    bool knows(Timestamp timestamp) const;  // it was prepared or put here: to be told again what became of it
     Answer inquire(Timestamp timestamp, Continuation done);
     // Drops the continuations and lock waits with this context: their owner is gone. What they wait for goes
     // on.

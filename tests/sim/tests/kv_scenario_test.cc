@@ -42,5 +42,11 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
     }
 }
 
+// The commit released the locks and its answer was lost: sent again, it was refused for want of the locks.
+TEST(KvScenario, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
+    ASSERT_TRUE(log::set_level("error"));
+    EXPECT_EQ(run_kv(KvOptions::draw(600061)).failure, "");
+}
+
 }  // namespace
 }  // namespace wss::sim

@@ -49,6 +49,17 @@ TEST(KvTransactions, DecisionNeverChanges) {
     EXPECT_EQ(bench.get("x"), "1");
 }
 
+TEST(KvTransactions, WhatWasPreparedOrPutIsKnownAndWhatOnlySomebodySpokeOfIsNot) {
+    Bench bench;
+    EXPECT_FALSE(bench.store->knows({20}));
+    EXPECT_EQ(bench.put(20, {{"x", "1"}}), Answer::kOk);
+    EXPECT_TRUE(bench.store->knows({20}));
+    EXPECT_EQ(bench.prepare(30, {{"x", "2"}}), Answer::kOk);
+    EXPECT_TRUE(bench.store->knows({30}));
+    EXPECT_EQ(bench.store->commit({40}), Answer::kUnknown) << "its prepare may still come";
+    EXPECT_FALSE(bench.store->knows({40}));
+}
+
 TEST(KvTransactions, CommitOfUnknownTransactionIsNotCalledOkAndIsRemembered) {
     Bench bench;
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
