@@ -5,6 +5,12 @@
 #include <atomic>
 #include <cstring>
 
+#ifdef __SANITIZE_THREAD__
+// ThreadSanitizer does not understand fences. Those here order memory that other processes map, which it does
+// not watch.
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
 namespace wss::kv {
 
 namespace {
