@@ -84,7 +84,7 @@ class Redis:
     """A redis-server of our own, on a port of its own, that keeps nothing on disk."""
 
     def __init__(self, directory: Path):
-        from tests.native.kv import free_port
+        from tests.native.ports import free_port
 
         self.port = free_port()
         self.command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(directory),

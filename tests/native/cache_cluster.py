@@ -11,15 +11,10 @@ import subprocess
 import time
 from pathlib import Path
 
+from .ports import free_port
 from .programs import BUILD, START_SECONDS, STOP_SECONDS, Target
 
 ENGINE = BUILD / "wss-cache"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def ask(control: Path, method: str, timeout: float = 60, **params):

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -17,13 +16,6 @@ KVCTL = BUILD / "kvctl"
 TARGET = BUILD / "wss-target"
 START_SECONDS = 30
 STOP_SECONDS = 20
-
-
-def free_port() -> int:
-    """A port that nobody listens at now: the partitions must know each other's before they start."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Partition:

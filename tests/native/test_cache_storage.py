@@ -5,7 +5,8 @@ import urllib.request
 
 import pytest
 
-from .cache_cluster import Cluster, ControlError, ask, free_port, until
+from .cache_cluster import Cluster, ControlError, ask, until
+from .ports import free_port
 from .programs import run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 

@@ -5,7 +5,8 @@ import re
 import time
 import urllib.request
 
-from .kv import Store, free_port, wait_until
+from .kv import Store, wait_until
+from .ports import free_port
 
 
 def samples(port):

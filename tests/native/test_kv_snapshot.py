@@ -3,16 +3,14 @@
 
 import re
 import select
-import socket
 import subprocess
 
+from .ports import free_port
 from .programs import BUILD, START_SECONDS, STOP_SECONDS, run
 
 
 def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp://127.0.0.1:{free_port()}"
 
 
 class Partitions:

@@ -16,16 +16,27 @@ namespace wss::kv::test {
 
 namespace {
 
-// A port that nobody has; whoever is quick could take it before us.
+// A port that nobody has, below those that the kernel gives to whoever asks for any; processes beside each
+// other draw from ranges of their own. Or it could be gone before its server starts.
 uint16_t free_port() {
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{
-        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t length = sizeof address;
-    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
-    ::close(fd);
-    return ntohs(address.sin_port);
+    static std::atomic<uint32_t> drawn{0};
+    constexpr uint32_t kRange = 100;
+    const uint32_t base = 10'000 + static_cast<uint32_t>(getpid()) % 100 * kRange;
+    for (uint32_t attempt = 0; attempt < kRange; ++attempt) {
+        const auto port = static_cast<uint16_t>(base + drawn++ % kRange);
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        int on = 1;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        sockaddr_in address{.sin_family = AF_INET,
+                            .sin_port = htons(port),
+                            .sin_addr = {htonl(INADDR_LOOPBACK)},
+                            .sin_zero = {}};
+        const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+        ::close(fd);
+        if (free) return port;
+    }
+    ADD_FAILURE() << "no port from " << base << " to " << base + kRange - 1 << " is free";
+    return 0;
 }
 
 }  // namespace
