@@ -30,6 +30,9 @@ struct Decision : ListNode<> {
     std::vector<Continuation> waiting;
 };
 
+// Half of what L5 of log.h promises: clocks differ, and a row is as old as its writing. Ticks are
+// microseconds.
+constexpr uint64_t kRowsSurely_ticks = uint64_t{12} * 3600 * 1'000'000;
 constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and aborts of unknown transactions
 
 struct Store::Parts {
@@ -58,6 +61,7 @@ struct Store::Parts {
     void commit_now(Decision& decision);
     Answer abort_now(Decision& decision, Continuation done);
     Decision* find(Timestamp timestamp) const;
+    bool is_recent(Timestamp timestamp) const;  // the log still has the row of its decision
     Decision& create(Timestamp timestamp, DecisionState state);
     void decide(Decision& decision, DecisionState state);
     void drop(Decision& decision);

@@ -331,6 +331,10 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     return Answer::kInvalid;
 }
 
+bool Store::Parts::is_recent(Timestamp timestamp) const {
+    return timestamp.ticks() + kRowsSurely_ticks > latest_now.ticks() && !latest_now.is_none();
+}
+
 Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
     Decision* decision = find(timestamp);
     if (decision != nullptr) {
@@ -350,7 +354,10 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
     LoggedTransaction row;
     if (log == nullptr || options.durability == Durability::kMemory) return Answer::kTooOld;
     Result<bool> found = log->find_transaction(timestamp, row);
-    if (!found || !*found) return Answer::kTooOld;
+    if (!found) return Answer::kTooOld;
+    // The log has the rows of a day: this one never was, and a prepare that comes now is refused by the
+    // floor.
+    if (!*found) return is_recent(timestamp) ? Answer::kAborted : Answer::kTooOld;
     return row.state == LoggedState::kAborted ? Answer::kAborted : Answer::kCommitted;
 }
 

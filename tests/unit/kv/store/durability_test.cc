@@ -221,5 +221,21 @@ TEST(KvEviction, ColdKeysSurviveARestartAndAreWarmWhenFetched) {
     EXPECT_GT(bench.store->statistics().cold_versions, 50u);
 }
 
+// Else who has prepared it would wait for ever for somebody who never heard of it.
+TEST(KvDurability, AnInquiryAboutWhatWasNeverPreparedIsAnsweredAbortedHoweverLateItComes) {
+    Bench bench({.durability = Durability::kSync});
+    const uint64_t late = Timestamp::make(1'000'000, 0).value, newer = Timestamp::make(2'000'000, 0).value;
+    EXPECT_EQ(bench.put(newer, {{"x", "1"}}), Answer::kPending);
+    bench.persist();
+    bench.clock.pass(bench.options.decision_window + from_s(1));
+    bench.store->maintain(Timestamp::make(3'000'000, 0), 1u << 20);
+    ASSERT_EQ(bench.store->floor(), Timestamp{newer}) << "its decision is forgotten";
+    EXPECT_EQ(bench.store->inquire({late}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.prepare(late, {{"x", "2"}}), Answer::kTooOld) << "the promise holds";
+    const Timestamp days_later = Timestamp::make(uint64_t{48} * 3600 * 1'000'000, 0);
+    bench.store->maintain(days_later, 1u << 20);
+    EXPECT_EQ(bench.store->inquire({late}, {}), Answer::kTooOld) << "the log may have dropped its row";
+}
+
 }  // namespace
 }  // namespace wss::kv::store
