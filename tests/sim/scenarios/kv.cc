@@ -204,18 +204,28 @@ class KvRun {
             }
     }
 
-    bool all_calm() {
-        for (auto& partition : partitions_)
-            if (!partition->calm()) return false;
-        for (auto& client : clients_)
-            if (!client->ready() || client->under_way() > 0) return false;
-        return true;
+    bool all_calm() { return who_is_not_calm().empty(); }
+    std::string who_is_not_calm() {
+        std::string names;
+        for (uint32_t i = 0; i < partitions_.size(); ++i) {
+            if (partitions_[i]->calm()) continue;
+            auto* service = partitions_[i]->service();
+            names += fmt::format(" part{} ({}, {} prepared)", i,
+                                 service != nullptr && service->ready() ? "ready" : "not ready",
+                                 service != nullptr ? service->store().statistics().prepared : 0);
+        }
+        for (uint32_t i = 0; i < clients_.size(); ++i)
+            if (!clients_[i]->ready() || clients_[i]->under_way() > 0)
+                names += fmt::format(" client{} ({}, {} under way)", i,
+                                     clients_[i]->ready() ? "ready" : "not ready", clients_[i]->under_way());
+        return names;
     }
 
     void phase_of_progress() {
         if (!world_.run_until([this] { return all_calm(); }, kHealedLimit))
             return shared_.fail(
-                "transactions stayed undecided, or requests did not end, after everything was healed");
+                "transactions stayed undecided, or requests did not end, after everything was healed:" +
+                who_is_not_calm());
         // Memory that the faults filled is collected after the window.
         world_.run_for(from_ms(2 * options_.window_ms));
         shared_.healed_at = world_.now();
@@ -227,7 +237,7 @@ class KvRun {
         }
         if (shared_.ended < goal) shared_.fail("no progress after everything was healed");
         if (!world_.run_until([this] { return all_calm(); }, kHealedLimit))
-            shared_.fail("the last requests did not end");
+            shared_.fail("the last requests did not end:" + who_is_not_calm());
     }
 
     void shut_down() {
