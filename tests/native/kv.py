@@ -11,6 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from .ports import free_port
+
 BUILD = Path(os.environ.get("WSS_BUILD", "build/release")).resolve()
 KVCTL = BUILD / "kvctl"
 TARGET = BUILD / "wss-target"
