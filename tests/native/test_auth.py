@@ -115,8 +115,10 @@ def test_secrets_are_read_again_without_a_restart(tmp_path, keys):
         assert attempt(target, f"secret-file={mine}")[0] != 0
         secret_file(book, keys["bob"], keys["alice"])
         assert "initiators known: 2" in run(WSSCTL, "--control", str(control), "auth", "reload").stdout
+        # nbdkit starts the command before its plugin has logged in: the command asks until it has.
+        listed = f'{WSSCTL} --control {control} session list | grep -q "alice .* yes"'
         assert attempt(target, f"secret-file={mine}", command=
-                       f'{WSSCTL} --control {control} session list | grep -q "alice .* yes"')[0] == 0
+                       f"for try in $(seq 200); do {listed} && exit 0; sleep 0.05; done; exit 1")[0] == 0
         secret_file(book, "broken")
         done = run(WSSCTL, "--control", str(control), "auth", "reload", check=False)
         assert done.returncode == 1 and "nothing is changed" in done.stderr, done.stderr
