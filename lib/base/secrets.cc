@@ -9,26 +9,14 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/file.h"
+
 namespace wss {
 
 namespace {
 
 // The longest lines, as many as there may be.
 constexpr off_t kFileMax = kSecretsMax * (kInitiatorNameMax + 1 + kSecretMax + 1);
-
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
 
 // Overwritten when done with: it held every secret of the file.
 struct Text {
@@ -50,23 +38,15 @@ Status check_file(const std::string& path, const struct stat& facts) {
     return Status::ok();
 }
 
-Status read_file(const std::string& path, Text& text) {
+Status read_checked(const std::string& path, Text& text) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat facts;
-    if (file.get() < 0 || fstat(file.get(), &facts) != 0)
+    if (!file || fstat(file.get(), &facts) != 0)
         return Status::from_errno(errno, fmt::format("{}: cannot read the secrets", path));
     WSS_TRY(check_file(path, facts));
-    text.bytes.resize(static_cast<size_t>(facts.st_size));
-    size_t done = 0;
-    while (done < text.bytes.size()) {
-        ssize_t got = ::read(file.get(), text.bytes.data() + done, text.bytes.size() - done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return Status::from_errno(errno, fmt::format("{}: cannot read the secrets", path));
-        if (got == 0) break;
-        done += static_cast<size_t>(got);
-    }
-    text.bytes.resize(done);
-    return Status::ok();
+    // Room for all at once: growing would leave copies of secrets behind.
+    text.bytes.reserve(static_cast<size_t>(kFileMax) + 65536);
+    return read_rest(file, path, static_cast<size_t>(kFileMax), text.bytes);
 }
 
 bool is_printable(std::string_view text) {
@@ -129,7 +109,7 @@ Result<std::vector<NamedSecret>> parse_secrets(std::string_view text, const std:
 
 Result<std::vector<NamedSecret>> read_secrets(const std::string& path) {
     Text text;
-    WSS_TRY(read_file(path, text));
+    WSS_TRY(read_checked(path, text));
     return parse_secrets(text.bytes, path);
 }
 

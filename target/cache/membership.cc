@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/membership.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
+
+#include "lib/base/file.h"
 
 namespace wss::se {
 
@@ -61,23 +56,8 @@ Result<Membership> Membership::parse(const std::string& text) {
 
 namespace {
 
-Status replace_file(const std::string& path, const std::string& text) {
-    const std::string fresh = path + ".new";
-    const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) return Status::from_errno(errno, fresh);
-    const auto written = ::write(fd, text.data(), text.size());
-    const bool stable = written == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-    const int error = errno;
-    ::close(fd);
-    if (!stable) return Status::from_errno(error, fresh);
-    if (std::rename(fresh.c_str(), path.c_str()) != 0) return Status::from_errno(errno, path);
-    const std::string folder = std::filesystem::path(path).parent_path().string();
-    const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return Status::from_errno(errno, folder);
-    const bool synced = fsync(directory) == 0;
-    ::close(directory);
-    return synced ? Status::ok() : Status::from_errno(errno, folder);
-}
+// Engines and volumes by the thousand: a larger file is not one of ours.
+constexpr size_t kFileMax = 16 << 20;
 
 class FileStore final : public MembershipStore {
   public:
@@ -92,12 +72,9 @@ class FileStore final : public MembershipStore {
         thread_.join();
     }
     Result<std::string> load() override {
-        std::ifstream file(path_);
-        if (!file)
-            return errno == ENOENT ? Result<std::string>(std::string()) : Status::from_errno(errno, path_);
-        std::stringstream text;
-        text << file.rdbuf();
-        return text.str();
+        auto text = read_file(path_, kFileMax);
+        if (!text && text.status().sys_errno() == ENOENT) return std::string();
+        return text;
     }
     void save(std::string text, std::function<void(Status)> done) override {
         {

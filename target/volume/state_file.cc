@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lib/base/file.h"
 #include "target/volume/access.h"
 
 namespace wss::volume {
@@ -22,20 +22,6 @@ constexpr const char* kFormat = "wss-target-state";
 constexpr int kVersion = 1;
 // 1024 volumes of the longest paths: a larger file is not one of ours.
 constexpr size_t kFileMax = 16 << 20;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
 
 Status file_error(const std::string& path, const char* doing) {
     return Status::from_errno(errno, fmt::format("state file {}: cannot {}", path, doing));
@@ -139,38 +125,6 @@ Status check_unique(const std::vector<StoredVolume>& volumes, const std::string&
     return Status::ok();
 }
 
-Result<std::string> read_all(const std::string& path) {
-    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) {
-        if (errno == ENOENT) return std::string();
-        return file_error(path, "open it");
-    }
-    std::string text;
-    char chunk[65536];
-    for (;;) {
-        ssize_t got = ::read(file.get(), chunk, sizeof chunk);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return file_error(path, "read it");
-        if (got == 0) break;
-        text.append(chunk, static_cast<size_t>(got));
-        if (text.size() > kFileMax) return damaged(path, "larger than {} bytes", kFileMax);
-    }
-    if (text.empty()) return damaged(path, "it is empty");
-    return text;
-}
-
-Status write_all(int fd, const std::string& text, const std::string& path) {
-    size_t done = 0;
-    while (done < text.size()) {
-        ssize_t written = ::write(fd, text.data() + done, text.size() - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return file_error(path, "write it");
-        done += static_cast<size_t>(written);
-    }
-    if (fsync(fd) != 0) return file_error(path, "sync it");
-    return Status::ok();
-}
-
 }  // namespace
 
 std::string format_state(const std::vector<StoredVolume>& volumes) {
@@ -202,9 +156,10 @@ Result<std::vector<StoredVolume>> parse_state(const std::string& text, const std
 }
 
 Result<std::vector<StoredVolume>> read_state_file(const std::string& path) {
-    auto text = read_all(path);
-    if (!text) return text.status();
-    if (text->empty()) return std::vector<StoredVolume>();
+    auto text = read_file(path, kFileMax);
+    if (!text && text.status().sys_errno() == ENOENT) return std::vector<StoredVolume>();
+    if (!text) return text.status().within("state file");
+    if (text->empty()) return damaged(path, "it is empty");
     return parse_state(*text, path);
 }
 
@@ -235,17 +190,8 @@ StateLock::~StateLock() {
 }
 
 Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes) {
-    std::string beside = path + ".new";
-    {
-        Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-        if (file.get() < 0) return file_error(beside, "create it");
-        WSS_TRY(write_all(file.get(), format_state(volumes), beside));
-    }
-    if (rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace it");
-    std::string folder = std::filesystem::path(path).parent_path().string();
-    Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (directory.get() < 0 || fsync(directory.get()) != 0) return file_error(path, "sync its folder");
-    return Status::ok();
+    Status written = replace_file(path, format_state(volumes));
+    return written ? written : written.within("state file");
 }
 
 }  // namespace wss::volume

@@ -12,8 +12,8 @@ namespace wss::fabric::conformance {
 namespace {
 
 // A socket on a port of the system's choice: bound, and listening if so wished.
-stream::Descriptor occupy(uint16_t& port, bool listening) {
-    stream::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Descriptor occupy(uint16_t& port, bool listening) {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{
         .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     socklen_t length = sizeof address;
@@ -42,8 +42,8 @@ class TcpWorld final : public World {
   private:
     std::unique_ptr<Fabric> client_ = *tcp::open();
     std::unique_ptr<Fabric> server_ = *tcp::open();
-    stream::Descriptor bound_;  // keeps the port free of listeners
-    stream::Descriptor deaf_;   // the kernel takes connections, nobody answers them
+    Descriptor bound_;  // keeps the port free of listeners
+    Descriptor deaf_;   // the kernel takes connections, nobody answers them
     uint16_t bound_port_ = 0;
     uint16_t deaf_port_ = 0;
 };

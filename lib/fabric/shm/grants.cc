@@ -23,7 +23,7 @@ void Grants::attach(Mapping validity, std::atomic<uint32_t>* busy, pid_t pid) no
     validity_ = std::move(validity);
     busy_ = busy;
     pid_ = pid;
-    if (pid_ != 0) pidfd_ = stream::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    if (pid_ != 0) pidfd_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
     if (!pidfd_) pid_ = 0;
 }
 
@@ -48,7 +48,7 @@ void Grants::detach() noexcept {
     pidfd_.reset();
 }
 
-bool Grants::take(const GrantMessage& message, stream::Descriptor memory) {
+bool Grants::take(const GrantMessage& message, Descriptor memory) {
     last_ = nullptr;
     if (grants_.size() >= kGrantsMax) grants_.clear();
     Grant grant{.kind = message.kind,

@@ -44,7 +44,7 @@ class Grants {
     // Reached by loads and stores.
     bool is_mapped(uint32_t rkey) noexcept;
     // False: the message cannot be true.
-    bool take(const GrantMessage& message, stream::Descriptor memory);
+    bool take(const GrantMessage& message, Descriptor memory);
 
     // True when the data is in place. False: let the owner do it, or refuse it. REQUIRES knows(rkey).
     bool move(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept;
@@ -71,7 +71,7 @@ class Grants {
     Mapping validity_;
     std::atomic<uint32_t>* busy_ = nullptr;
     pid_t pid_ = 0;
-    stream::Descriptor pidfd_;
+    Descriptor pidfd_;
 };
 
 }  // namespace wss::fabric::shm

@@ -10,8 +10,6 @@
 
 namespace wss::fabric::shm {
 
-using stream::Descriptor;
-
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
     if (this != &other) {
         reset();

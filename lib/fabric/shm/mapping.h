@@ -28,7 +28,7 @@ class Mapping {
 };
 
 struct SharedMemory {
-    stream::Descriptor fd;
+    Descriptor fd;
     Mapping mapping;  // readable and writable by us
 };
 

@@ -13,7 +13,6 @@
 
 namespace wss::fabric::shm {
 
-using stream::Descriptor;
 using stream::Hello;
 using stream::HelloFault;
 using stream::HelloKind;

@@ -31,7 +31,7 @@ ssize_t hear(int socket, Greeting& greeting) noexcept;
 
 // A peer that wants to connect, checked.
 struct Visitor {
-    stream::Descriptor socket;
+    Descriptor socket;
     stream::Hello hello;
     Peer peer;
     Mapping area;
@@ -76,7 +76,7 @@ class ShmConnection final : public stream::Engine {
 
     ShmPoller& shm_poller_;
     const std::shared_ptr<Domain> domain_;
-    stream::Descriptor socket_;
+    Descriptor socket_;
     Phase phase_;
     Peer peer_process_;
     Rings rings_;
@@ -84,7 +84,7 @@ class ShmConnection final : public stream::Engine {
     std::optional<uint32_t> asking_;   // rkey that the peer is asked about
     std::optional<uint32_t> skipped_;  // rkey that the peer could not answer about this time
     std::optional<GrantMessage> stash_;
-    stream::Descriptor stashed_memory_;
+    Descriptor stashed_memory_;
 
     // Connecting side, until established.
     std::string path_;

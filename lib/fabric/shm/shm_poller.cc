@@ -11,7 +11,6 @@
 
 namespace wss::fabric::shm {
 
-using stream::Descriptor;
 using stream::Hello;
 using stream::HelloKind;
 

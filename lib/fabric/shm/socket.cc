@@ -12,8 +12,6 @@
 
 namespace wss::fabric::shm {
 
-using stream::Descriptor;
-
 constexpr int kBacklog = 1024;
 
 int send(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) noexcept {

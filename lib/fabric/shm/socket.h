@@ -20,7 +20,7 @@ constexpr size_t kDescriptorsMax = 4;
 struct Message {
     ssize_t bytes = 0;  // 0: the peer hung up; negative errno
     size_t descriptor_count = 0;
-    std::array<stream::Descriptor, kDescriptorsMax> descriptors;
+    std::array<Descriptor, kDescriptorsMax> descriptors;
 };
 
 // Never block. send() returns 0 or a negative errno. What does not fit `into`, or carries too many
@@ -36,8 +36,8 @@ struct Peer {
 // Fails unless the process at the other end has our user id or is root.
 Result<Peer> check_peer(int socket);
 
-Result<stream::Descriptor> listen_at(const std::string& path);
+Result<Descriptor> listen_at(const std::string& path);
 // Code::kBusy: the listener's queue is full, try again.
-Result<stream::Descriptor> connect_to(const std::string& path);
+Result<Descriptor> connect_to(const std::string& path);
 
 }  // namespace wss::fabric::shm

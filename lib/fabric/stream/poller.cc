@@ -14,19 +14,6 @@ namespace wss::fabric::stream {
 
 constexpr uint64_t kTimerToken = 0;  // generations begin at 1, so no object has this token
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-    if (this != &other) {
-        reset();
-        fd_ = other.release();
-    }
-    return *this;
-}
-
-void Descriptor::reset() noexcept {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-}
-
 Watched::~Watched() {
     if (poller_ != nullptr) poller_->forget(*this);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
 
@@ -20,23 +21,6 @@ namespace wss::fabric::stream {
 
 class Engine;
 class EventPoller;
-
-// A file descriptor that closes itself.
-class Descriptor {
-  public:
-    Descriptor() = default;
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-    Descriptor& operator=(Descriptor&& other) noexcept;
-    ~Descriptor() { reset(); }
-    int get() const { return fd_; }
-    explicit operator bool() const { return fd_ >= 0; }
-    int release() { return std::exchange(fd_, -1); }
-    void reset() noexcept;
-
-  private:
-    int fd_ = -1;
-};
 
 // Something with descriptors or a deadline. Lifetime: forgotten by its poller when it dies; the poller
 // outlives it.

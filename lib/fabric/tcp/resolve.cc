@@ -57,7 +57,7 @@ Result<std::vector<SocketAddress>> resolve(const Address& address, bool passive)
 
 Result<std::shared_ptr<Resolution>> start_resolving(const Address& address) {
     auto resolution = std::make_shared<Resolution>();
-    resolution->done = stream::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    resolution->done = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!resolution->done) return Status::from_errno(errno, "cannot make an eventfd for a name look-up");
     // Detached: the C library's look-up cannot be cancelled, and the one who waits has a deadline.
     std::thread([resolution, address] {

@@ -25,7 +25,7 @@ struct SocketAddress {
 
 // A look-up under way. Shared with the thread that does it: whoever started it may leave earlier.
 struct Resolution {
-    stream::Descriptor done;  // eventfd: readable when `finished`
+    Descriptor done;  // eventfd: readable when `finished`
     std::atomic<bool> finished{false};
     Status status;                         // valid when finished
     std::vector<SocketAddress> addresses;  // valid when finished

@@ -12,7 +12,6 @@
 
 namespace wss::fabric::tcp {
 
-using stream::Descriptor;
 using stream::Hello;
 using stream::HelloFault;
 using stream::HelloKind;

@@ -20,7 +20,7 @@ class TcpConnection final : public stream::Engine {
                   std::span<const std::byte> data, const ConnectionOptions& options,
                   ConnectionHandler& handler);
     // Accepting side: `socket` has said `hello`.
-    TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, stream::Descriptor socket,
+    TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, Descriptor socket,
                   const stream::Hello& hello, std::string peer, const ConnectionOptions& options,
                   ConnectionHandler& handler);
 
@@ -50,7 +50,7 @@ class TcpConnection final : public stream::Engine {
     void greeted() noexcept;
 
     TcpPoller& tcp_poller_;
-    stream::Descriptor socket_;
+    Descriptor socket_;
     Phase phase_;
     const Nanoseconds timeout_;
     uint8_t peer_read_depth_ = 1;

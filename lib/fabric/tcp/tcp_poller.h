@@ -20,7 +20,7 @@ class TcpPoller;
 // unread data in it would make TCP throw them away.
 class Linger final : public stream::Watched {
   public:
-    Linger(TcpPoller& poller, stream::Descriptor socket) : poller_(poller), socket_(std::move(socket)) {}
+    Linger(TcpPoller& poller, Descriptor socket) : poller_(poller), socket_(std::move(socket)) {}
     void start() noexcept;
 
   private:
@@ -28,7 +28,7 @@ class Linger final : public stream::Watched {
     void on_deadline() noexcept override;
 
     TcpPoller& poller_;
-    stream::Descriptor socket_;
+    Descriptor socket_;
     size_t discarded_ = 0;
 };
 
@@ -41,7 +41,7 @@ class TcpPoller final : public stream::EventPoller {
                                                 const ConnectionOptions& options,
                                                 ConnectionHandler& handler) override;
 
-    void linger(stream::Descriptor socket) noexcept;
+    void linger(Descriptor socket) noexcept;
     void bury(const Linger& linger) noexcept;  // destroys it
 
   private:
@@ -54,11 +54,11 @@ class TcpPoller final : public stream::EventPoller {
 class TcpListener final : public stream::StreamListener {
   public:
     TcpListener(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ListenHandler& handler,
-                stream::Descriptor socket, const Address& address)
+                Descriptor socket, const Address& address)
         : StreamListener(poller, handler, std::move(socket), address), table_(std::move(table)) {}
 
   private:
-    std::unique_ptr<stream::Arrival> welcome(stream::Descriptor socket) override;
+    std::unique_ptr<stream::Arrival> welcome(Descriptor socket) override;
 
     const std::shared_ptr<stream::RegionTable> table_;
 };

@@ -51,23 +51,4 @@ using Cq = std::unique_ptr<ibv_cq, CqDeleter>;
 using Qp = std::unique_ptr<ibv_qp, QpDeleter>;
 using Mr = std::unique_ptr<ibv_mr, MrDeleter>;
 
-class Fd {
-  public:
-    Fd() = default;
-    explicit Fd(int fd) : fd_(fd) {}
-    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Fd& operator=(Fd&& other) noexcept {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~Fd() {
-        if (fd_ >= 0) close(fd_);
-    }
-    int get() const { return fd_; }
-    explicit operator bool() const { return fd_ >= 0; }
-
-  private:
-    int fd_ = -1;
-};
-
 }  // namespace wss::fabric::verbs

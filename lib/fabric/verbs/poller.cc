@@ -62,8 +62,8 @@ Status VerbsPoller::set_up() {
     if (cq_ == nullptr)
         return Status::from_errno(
             errno, fmt::format("{}: no completion queue of {} entries", device_->name(), size));
-    timer_ = Fd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+    timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
     if (!timer_ || !epoll_) return Status::from_errno(errno, "no descriptor for a poller (ulimit -n)");
     WSS_TRY(set_nonblocking(channel_->fd));
     WSS_TRY(set_nonblocking(completion_channel_->fd));

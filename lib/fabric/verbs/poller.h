@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/file.h"
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/verbs/device.h"
@@ -99,8 +100,8 @@ class VerbsPoller final : public Poller {
     EventChannel channel_;
     CompletionChannel completion_channel_;
     Cq cq_;
-    Fd timer_;
-    Fd epoll_;
+    Descriptor timer_;
+    Descriptor epoll_;
     bool reads_device_events_ = false;
 
     // Of the thread.

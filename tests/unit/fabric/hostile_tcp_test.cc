@@ -68,7 +68,7 @@ class HostileTcp : public testing::Test, public ListenHandler {
         return true;
     }
     void dial() {
-        hostile = stream::Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        hostile = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         sockaddr_in to{.sin_family = AF_INET,
                        .sin_port = htons(listener->address().port),
                        .sin_addr = {htonl(INADDR_LOOPBACK)},
@@ -107,7 +107,7 @@ class HostileTcp : public testing::Test, public ListenHandler {
     std::unique_ptr<Poller> poller = std::move(*fabric->create_poller(64));
     std::unique_ptr<Region> arena;
     std::unique_ptr<Listener> listener;
-    stream::Descriptor hostile;
+    Descriptor hostile;
     Heard heard;
     std::unique_ptr<Connection> connection;
     int requests = 0;

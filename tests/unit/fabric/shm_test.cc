@@ -130,7 +130,7 @@ TEST(ShmMemory, read_only_memory_cannot_be_mapped_or_written_by_whoever_gets_it)
 }
 
 TEST(ShmMemory, a_descriptor_that_could_fault_us_is_refused) {
-    stream::Descriptor unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    Descriptor unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(ftruncate(unsealed.get(), 8192), 0);
     EXPECT_FALSE(map_shared(unsealed.get(), 8192, false)) << "may be shrunk under us";
     SharedMemory small = std::move(*make_shared("test", 4096, false));
@@ -148,7 +148,7 @@ std::string fresh_path(const char* name) {
 
 TEST(ShmSocket, the_file_is_for_its_owner_alone_and_a_stale_one_is_replaced) {
     std::string path = fresh_path("stale");
-    Result<stream::Descriptor> first = listen_at(path);
+    Result<Descriptor> first = listen_at(path);
     ASSERT_TRUE(first) << first.status().to_string();
     struct stat status {};
     ASSERT_EQ(lstat(path.c_str(), &status), 0);
@@ -172,7 +172,7 @@ TEST(ShmSocket, a_file_that_is_no_socket_is_left_alone) {
 TEST(ShmSocket, descriptors_beyond_the_limit_are_refused_and_not_leaked) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    stream::Descriptor here(ends[0]), there(ends[1]);
+    Descriptor here(ends[0]), there(ends[1]);
     int probe = dup(0);
     close(probe);
     std::array<std::byte, 8> bytes{};

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+namespace wss {
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+    if (this != &other) {
+        reset();
+        fd_ = other.release();
+    }
+    return *this;
+}
+
+void Descriptor::reset() noexcept {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+}
+
+namespace {
+
+Status file_error(const std::string& path, const char* doing) {
+    return Status::from_errno(errno, fmt::format("{}: cannot {}", path, doing));
+}
+
+// write() may take less than it was given: of a full disk it takes what fits, and only the next call fails.
+Status write_all(const Descriptor& file, const std::string& path, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t written = ::write(file.get(), text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return file_error(path, "write it");
+        text.remove_prefix(static_cast<size_t>(written));
+    }
+    if (fsync(file.get()) != 0) return file_error(path, "sync it");
+    return Status::ok();
+}
+
+Status write_beside(const std::string& beside, std::string_view text) {
+    Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file) return file_error(beside, "create it");
+    return write_all(file, beside, text);
+}
+
+}  // namespace
+
+Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text) {
+    const size_t before = text.size();
+    size_t done = before;
+    for (;;) {
+        text.resize(done + 65536);
+        const ssize_t got = ::read(file.get(), text.data() + done, text.size() - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return file_error(path, "read it");
+        done += static_cast<size_t>(got);
+        if (done - before > max) return failure(Code::kInvalid, "{}: larger than {} bytes", path, max);
+        if (got == 0) break;
+    }
+    text.resize(done);
+    return Status::ok();
+}
+
+Result<std::string> read_file(const std::string& path, size_t max) {
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return file_error(path, "open it");
+    std::string text;
+    WSS_TRY(read_rest(file, path, max, text));
+    return text;
+}
+
+Status replace_file(const std::string& path, std::string_view text) {
+    const std::string beside = path + ".new";
+    if (Status written = write_beside(beside, text); !written) {
+        ::unlink(beside.c_str());
+        return written;
+    }
+    if (std::rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace it");
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory || fsync(directory.get()) != 0) return file_error(path, "sync its folder");
+    return Status::ok();
+}
+
+}  // namespace wss

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small files: whole or not at all, also when the disk is full.
+#include "lib/base/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace wss {
+namespace {
+
+constexpr size_t kMax = 1 << 20;
+
+class File : public testing::Test {
+  public:
+    File() {
+        char name[] = "/tmp/wss-file-XXXXXX";
+        folder_ = mkdtemp(name);
+        path_ = folder_ + "/state";
+    }
+    ~File() override { std::filesystem::remove_all(folder_); }
+
+  protected:
+    std::string folder_, path_;
+};
+
+// A disk with room for so many bytes in a file: write() takes what fits, and the next one fails.
+class RoomFor {
+  public:
+    explicit RoomFor(rlim_t bytes) {
+        getrlimit(RLIMIT_FSIZE, &before_);
+        handler_ = signal(SIGXFSZ, SIG_IGN);
+        rlimit now = before_;
+        now.rlim_cur = bytes;
+        setrlimit(RLIMIT_FSIZE, &now);
+    }
+    ~RoomFor() {
+        setrlimit(RLIMIT_FSIZE, &before_);
+        signal(SIGXFSZ, handler_);
+    }
+
+  private:
+    rlimit before_;
+    sighandler_t handler_;
+};
+
+TEST_F(File, holds_what_it_was_replaced_by) {
+    ASSERT_TRUE(replace_file(path_, "first"));
+    ASSERT_TRUE(replace_file(path_, std::string(200'000, 'x')));
+    EXPECT_EQ(*read_file(path_, kMax), std::string(200'000, 'x'));
+    ASSERT_TRUE(replace_file(path_, ""));
+    EXPECT_EQ(*read_file(path_, kMax), "");
+}
+
+TEST_F(File, a_disk_that_fills_up_half_way_is_an_error_and_the_old_text_stays) {
+    ASSERT_TRUE(replace_file(path_, "what was there"));
+    Status status;
+    {
+        RoomFor room(10'000);
+        errno = 0;
+        status = replace_file(path_, std::string(30'000, 'x'));
+    }
+    EXPECT_FALSE(status) << "10 000 of 30 000 bytes were written";
+    EXPECT_EQ(status.sys_errno(), EFBIG) << status.to_string();
+    EXPECT_EQ(*read_file(path_, kMax), "what was there");
+    EXPECT_FALSE(std::filesystem::exists(path_ + ".new")) << "it takes room on a disk that has none";
+}
+
+TEST_F(File, a_folder_that_is_not_there_is_an_error_that_names_it) {
+    Status status = replace_file(folder_ + "/none/state", "text");
+    EXPECT_EQ(status.sys_errno(), ENOENT);
+    EXPECT_NE(status.text().find("/none/state"), std::string::npos) << status.text();
+}
+
+TEST_F(File, that_is_missing_is_told_from_one_that_cannot_be_read) {
+    EXPECT_EQ(read_file(path_, kMax).status().sys_errno(), ENOENT);
+    EXPECT_EQ(read_file(folder_, kMax).status().sys_errno(), EISDIR);
+}
+
+TEST_F(File, larger_than_allowed_is_refused_rather_than_cut_off) {
+    ASSERT_TRUE(replace_file(path_, std::string(1001, 'x')));
+    EXPECT_EQ(read_file(path_, 1000).status().code(), Code::kInvalid);
+    EXPECT_TRUE(read_file(path_, 1001));
+}
+
+}  // namespace
+}  // namespace wss
