@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 
 #include "lib/fabric/shm/shm.h"
 #include "lib/fabric/shm/socket.h"
@@ -12,17 +14,27 @@
 namespace wss::fabric::conformance {
 namespace {
 
+// Where sockets stand. Some tests fork peers and kill them: what those leave goes with the process that
+// began.
+struct Folder {
+    const pid_t owner = getpid();
+    std::string path = "/tmp/wss-conformance-XXXXXX";
+    Folder() { WSS_ASSERT(mkdtemp(path.data()) != nullptr, "no folder in /tmp"); }
+    ~Folder() {
+        if (getpid() == owner) std::filesystem::remove_all(path);
+    }
+};
+const Folder folder;
+
 class ShmWorld final : public World {
   public:
-    ~ShmWorld() override {
-        for (const std::string& path : paths_) unlink(path.c_str());
-    }
     Fabric& client() override { return *client_; }
     Fabric& server() override { return *server_; }
     Address listen_address() override {
         static std::atomic<int> count{0};
-        paths_.push_back(fmt::format("/tmp/wss-conformance-{}-{}.sock", getpid(), ++count));
-        return {.scheme = Scheme::kShm, .host = paths_.back(), .port = 0};
+        return {.scheme = Scheme::kShm,
+                .host = fmt::format("{}/{}-{}.sock", folder.path, getpid(), ++count),
+                .port = 0};
     }
     std::optional<Address> silent() override {
         Address address = listen_address();
@@ -33,8 +45,7 @@ class ShmWorld final : public World {
   private:
     std::unique_ptr<Fabric> client_ = std::move(*shm::open());
     std::unique_ptr<Fabric> server_ = std::move(*shm::open());
-    std::vector<std::string> paths_;
-    stream::Descriptor deaf_;  // the kernel takes connections, nobody answers them
+    Descriptor deaf_;  // the kernel takes connections, nobody answers them
 };
 
 const Registration kShm({.name = "shm", .make = [] { return std::make_unique<ShmWorld>(); }});

@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProc
     if check and done.returncode != 0:
         raise AssertionError(f"{' '.join(map(str, command))}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
+
+
+def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
+    """Runs a shell command beside an nbdkit with our plugin, whose URI is $uri. (`-U -` leaves folders in /tmp.)"""
+    with tempfile.TemporaryDirectory(prefix="wss-nbdkit-") as folder:
+        return run("nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .programs import BUILD, PLUGIN, Target, run
+from .programs import BUILD, PLUGIN, Target, run, run_under_nbdkit
 
 WSSCTL = BUILD / "wssctl"
 
@@ -39,8 +39,7 @@ def guarded(listen, tmp_path, keys):
 def attempt(target, *words, command="true"):
     """Whether nbdkit's plugin gets in, what it says if not, and how long that took."""
     started = time.monotonic()
-    done = run("nbdkit", "-U", "-", PLUGIN, f"target={target.address}", "volume=disk", *words, "--run", command,
-               check=False, timeout=60)
+    done = run_under_nbdkit(command, f"target={target.address}", "volume=disk", *words)
     return done.returncode, done.stderr, time.monotonic() - started
 
 
@@ -91,8 +90,7 @@ def test_a_target_without_secrets_is_not_taken_for_the_one_that_was_meant(listen
 ])
 def test_a_secret_file_badly_kept_is_refused_before_anything_is_sent(tmp_path, mode, lines, said):
     path = secret_file(tmp_path / "bad", *lines, mode=mode)
-    done = run("nbdkit", "-U", "-", PLUGIN, "target=tcp://127.0.0.1:1", "volume=v", f"secret-file={path}", "--run",
-               "true", check=False)
+    done = run_under_nbdkit("true", "target=tcp://127.0.0.1:1", "volume=v", f"secret-file={path}")
     assert done.returncode != 0
     assert said in done.stderr and str(path) in done.stderr, done.stderr
     assert "0123456789abcdef" not in done.stderr

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from .programs import PLUGIN, TARGET, Target, run
+from .programs import PLUGIN, TARGET, Target, run, run_under_nbdkit
 
 
 def plugin(*words, timeout=30):
     started = time.monotonic()
-    done = run("nbdkit", "-U", "-", PLUGIN, *words, "--run", "true", check=False, timeout=timeout)
+    done = run_under_nbdkit("true", *words, timeout=timeout)
     return done.returncode, done.stderr, time.monotonic() - started
 
 
@@ -57,11 +57,12 @@ def full_port(text):
     return text.rsplit("127.0.0.1:", 1)[1].split()[0].split(":")[0].rstrip(",;)")
 
 
-def test_something_that_is_not_a_target_is_recognised():
+def test_something_that_is_not_a_target_is_recognised(tmp_path):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
-        process = subprocess.Popen(["nbdkit", "-U", "-", str(PLUGIN), f"target=tcp://127.0.0.1:{listener.getsockname()[1]}",
+        process = subprocess.Popen(["nbdkit", "-U", str(tmp_path / "nbd"), str(PLUGIN),
+                                    f"target=tcp://127.0.0.1:{listener.getsockname()[1]}",
                                     "connect-timeout=5", "--run", "true"], stderr=subprocess.PIPE, text=True)
         listener.settimeout(20)
         stranger, _ = listener.accept()
