@@ -120,7 +120,7 @@ TEST_P(Conformance, connecting_to_a_silent_peer_is_given_up_in_time) {
     EXPECT_EQ(client_.heard.why.code(), Code::kTimedOut) << client_.heard.why.to_string();
     if (!world_->is_real()) return;
     EXPECT_GE(clock.now() - begin, from_ms(150));
-    EXPECT_LT(clock.now() - begin, from_s(3));
+    EXPECT_LT(clock.now() - begin, from_s(10));
 }
 
 TEST_P(Conformance, listening_twice_at_one_address_fails_with_a_reason) {

@@ -181,7 +181,7 @@ void a_request_that_nobody_answers_times_out(Verbs& t) {
     ASSERT_TRUE(t.until([&] { return t.client.refused; }));
     EXPECT_EQ(t.client.why.code(), Code::kTimedOut) << t.client.why.to_string();
     EXPECT_GE((SystemClock().now() - start).count, from_ms(300).count);
-    EXPECT_LT((SystemClock().now() - start).count, from_s(3).count);
+    EXPECT_LT((SystemClock().now() - start).count, from_s(10).count);
     // Taking it now, too late, fails or ends.
     auto made = t.held->create(*t.server_poller, t.options, t.server);
     if (!made) return;

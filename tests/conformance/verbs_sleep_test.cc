@@ -136,7 +136,8 @@ void sleeping_pollers_wake_for_messages_and_idle_ones_use_no_cpu(Verbs& t) {
         Nanoseconds cpu = cpu_time() - cpu_before, elapsed = SystemClock().now() - before;
         std::printf("idle: %.3f %% of a CPU\n",
                     100.0 * static_cast<double>(cpu.count) / static_cast<double>(elapsed.count));
-        EXPECT_LT(cpu.count * 100, elapsed.count);
+        // Three threads that spun would use as many processors as there are.
+        EXPECT_LT(cpu.count * 10, elapsed.count);
 
         connecting.run([&] { connection->close(); });
         wait(client.closed);

@@ -34,7 +34,7 @@ def test_a_killed_target_fails_io_in_bounded_time(listen, nbd, tmp_path):
         target.kill()
         killed = time.monotonic()
         output, _ = process.communicate(timeout=30)
-        assert time.monotonic() - killed < 10
+        assert time.monotonic() - killed < 20
         assert process.returncode != 0
         assert "error" in output
     finally:
@@ -43,7 +43,7 @@ def test_a_killed_target_fails_io_in_bounded_time(listen, nbd, tmp_path):
     # What comes later fails at once.
     asked = time.monotonic()
     assert run("qemu-io", "-f", "raw", server.uri, "-c", "read 0 4k", check=False, timeout=30).returncode != 0
-    assert time.monotonic() - asked < 5
+    assert time.monotonic() - asked < 15
     assert "connection lost" in server.log.read_text()
 
 
