@@ -12,6 +12,7 @@
  * state, and after it nothing of the channel is reachable from outside: that makes it the fence of
  * recovery.
  */
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "fault.h"
@@ -384,11 +385,8 @@ static int wss_on_cm_error(struct wss_chan *chan, struct rdma_cm_event *event)
 	return wss_connect_failed(chan, status);
 }
 
-/* Context: the CM's worker; sleeps. A non-zero result would make the CM destroy the id: never. */
-static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
+static int wss_on_cm_event(struct wss_chan *chan, struct rdma_cm_event *event)
 {
-	struct wss_chan *chan = cm_id->context;
-
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		return wss_on_addr_resolved(chan);
@@ -416,6 +414,17 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 	default:
 		return 0;
 	}
+}
+
+/* Context: the CM's worker; sleeps. A non-zero result would make the CM destroy the id: never. */
+static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
+{
+	/* Queue pairs are made here, and recovery waits for them. */
+	unsigned int noio = memalloc_noio_save();
+	int ret = wss_on_cm_event(cm_id->context, event);
+
+	memalloc_noio_restore(noio);
+	return ret;
 }
 
 /**

@@ -147,9 +147,10 @@ static int wss_report_luns(struct wss_session *sess, u8 **luns, struct wss_error
 	if (ret < 8)
 		return wss_fail(err, -EPROTO, "REPORT LUNS: short answer");
 	bytes = min_t(u32, get_unaligned_be32(data), ret - 8) & ~7U;
-	*luns = kmemdup(data + 8, max(bytes, 8U), GFP_KERNEL);
+	/* Recovery may wait for the mutex that the caller holds: no writing back to our own disks. */
+	*luns = kmemdup(data + 8, max(bytes, 8U), GFP_NOIO);
 	if (!*luns)
-		return -ENOMEM;
+		return wss_fail(err, -ENOMEM, "no memory for the list of volumes");
 	return bytes / 8;
 }
 

@@ -11,7 +11,13 @@
  * One work item does it all, so that no two steps of it ever run at once; whatever sees an error
  * calls wss_session_error() and goes on. The queues' wait is not a sleep of anybody in the driver:
  * no process is stuck here, and unmap works in every state.
+ *
+ * Memory may be short because dirty pages or swap wait for these very disks. So whatever recovery
+ * does or may have to wait for allocates without writing back: this work, the events of the
+ * connection manager (conn.c), and who holds the session's mutexes (volume.c, discover.c).
  */
+#include <linux/sched/mm.h>
+
 #include "log.h"
 #include "trace.h"
 #include "wss.h"
@@ -221,14 +227,8 @@ static void wss_schedule_next(struct wss_session *sess)
 	queue_delayed_work(wss_wq, &sess->recover_work, delay);
 }
 
-/**
- * wss_recover_work - one step of recovery
- * @work: sess->recover_work
- */
-void wss_recover_work(struct work_struct *work)
+static void wss_recover(struct wss_session *sess)
 {
-	struct wss_session *sess =
-		container_of(to_delayed_work(work), struct wss_session, recover_work);
 	struct wss_error err = {};
 
 	if (READ_ONCE(sess->state) != WSS_RECOVERING)
@@ -255,6 +255,18 @@ void wss_recover_work(struct work_struct *work)
 	if (err.text[0])
 		wss_warn_rl(sess, "cannot reconnect: %s", err.text);
 	wss_schedule_next(sess);
+}
+
+/**
+ * wss_recover_work - one step of recovery
+ * @work: sess->recover_work
+ */
+void wss_recover_work(struct work_struct *work)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	wss_recover(container_of(to_delayed_work(work), struct wss_session, recover_work));
+	memalloc_noio_restore(noio);
 }
 
 /* In what time a dead peer must be noticed: as asked for, and before the target thinks it of us. */

@@ -4,6 +4,7 @@
  */
 #include <linux/idr.h>
 #include <linux/module.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "log.h"
@@ -371,6 +372,7 @@ int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 void wss_rescan_work(struct work_struct *work)
 {
 	struct wss_session *sess = container_of(work, struct wss_session, rescan_work);
+	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutex */
 	struct wss_volume *vol;
 	struct wss_error err;
 	int ret = 0;
@@ -381,6 +383,7 @@ void wss_rescan_work(struct work_struct *work)
 			ret = wss_volume_revalidate(vol, &err);
 	}
 	mutex_unlock(&sess->mutex);
+	memalloc_noio_restore(noio);
 	/* Recovery looks until it has seen them all. */
 	if (ret)
 		wss_session_error(sess, "what changed on the target could not be found out");
