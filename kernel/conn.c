@@ -125,13 +125,20 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	struct wss_session *sess = chan->sess;
 	const struct ib_device_attr *attrs = &chan->ibdev->attrs;
 	u32 max_wr = attrs->max_qp_wr;
+	u32 per_slot = WSS_WRS_PER_SLOT;
 	u32 max_send_wr;
 	int ret;
 
-	if (max_wr < 64)
+	/*
+	 * REG_MR and LOCAL_INV of each further piece, once: a slot is used again when its last LOCAL_INV,
+	 * which is signalled, has retired them.
+	 */
+	if (!sess->opts.mlockv)
+		per_slot += 2 * (WSS_PIECES - 1);
+	if (max_wr < 64 || max_wr / per_slot < 4)
 		return -EOPNOTSUPP;
-	chan->depth = min_t(u32, sess->opts.queue_depth, max_wr / WSS_WRS_PER_SLOT - 2);
-	max_send_wr = WSS_WRS_PER_SLOT * (chan->depth + 1) + WSS_WRS_EXTRA;
+	chan->depth = min_t(u32, sess->opts.queue_depth, max_wr / per_slot - 2);
+	max_send_wr = per_slot * (chan->depth + 1) + WSS_WRS_EXTRA;
 	chan->nr_recvs = chan->depth + WSS_CONTROL_SLOTS + WSS_RECV_EXTRA + WSS_RECV_BATCH;
 	chan->lkey = sess->pd->local_dma_lkey;
 	chan->lazy = sess->opts.invalidate == WSS_INVALIDATE_LAZY;
@@ -151,13 +158,14 @@ static int wss_chan_alloc(struct wss_chan *chan)
 static void wss_session_measure_device(struct wss_session *sess, struct ib_device *ibdev)
 {
 	u32 pages = ibdev->attrs.max_fast_reg_page_list_len;
+	u32 most = sess->opts.mlockv ? WSS_MAX_SEGMENTS : WSS_PIECES;
 
 	sess->sg_gaps = ibdev->attrs.kernel_cap_flags & IBK_SG_GAPS_REG;
 	if (sess->sg_gaps && ibdev->attrs.max_sgl_rd)
 		pages = ibdev->attrs.max_sgl_rd;
 	/* The disk's limits were made from the first device; another one must do as well. */
 	if (!sess->tags_ready)
-		sess->max_segments = clamp_t(u32, pages, 2, WSS_MAX_SEGMENTS + 1) - 1;
+		sess->max_segments = clamp_t(u32, pages, 2, most + 1) - 1;
 }
 
 static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev)
@@ -218,6 +226,14 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	return 0;
 }
 
+/* Immediate data, parameters of UNMAP, or a list of pieces. */
+static u32 wss_longest_command(const struct wss_session *sess)
+{
+	u32 bytes = WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U);
+
+	return sess->opts.mlockv ? bytes : max(bytes, (u32)WSS_CMD_PIECES_BYTES);
+}
+
 static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 {
 	struct wss_session *sess = chan->sess;
@@ -233,7 +249,7 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	memset(req, 0, sizeof(*req));
 	req->opcode = WSS_SRP_LOGIN_REQ;
 	req->tag = chan->index;
-	req->req_it_iu_len = cpu_to_be32(WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U));
+	req->req_it_iu_len = cpu_to_be32(wss_longest_command(sess));
 	req->req_buf_fmt = cpu_to_be16(WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT);
 	req->req_flags = chan->index ? WSS_SRP_MULTICHAN_MULTI : WSS_SRP_MULTICHAN_SINGLE;
 	if (sess->ask_imm) {
@@ -309,11 +325,13 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 {
 	u32 credits = be32_to_cpu(rsp->req_lim_delta);
 	u32 iu_len = be32_to_cpu(rsp->max_it_iu_len);
+	bool mlockv = chan->sess->opts.mlockv;
+	u16 formats = WSS_SRP_BUF_FORMAT_DIRECT | (mlockv ? 0 : WSS_SRP_BUF_FORMAT_INDIRECT);
 
 	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits < 2 || credits > INT_MAX / 2 ||
-	    iu_len < WSS_CMD_DIRECT_BYTES)
+	    iu_len < (mlockv ? WSS_CMD_DIRECT_BYTES : WSS_CMD_PIECES_BYTES))
 		return -EPROTO;
-	if (!(be16_to_cpu(rsp->buf_fmt) & WSS_SRP_BUF_FORMAT_DIRECT))
+	if ((be16_to_cpu(rsp->buf_fmt) & formats) != formats)
 		return -EPROTO;
 
 	chan->granted = min_t(u32, credits, chan->depth + WSS_CONTROL_SLOTS);

@@ -144,6 +144,8 @@ static void wss_slot_invalidate(struct wss_slot *slot, bool polling)
 {
 	struct wss_chan *chan = slot->chan;
 
+	if (wss_has_pieces(slot))
+		wss_pieces_invalidate(slot);
 	slot->inv_wr.ex.invalidate_rkey = slot->mr->rkey;
 	slot->inv_wr.send_flags = 0;
 	if (!polling) {
@@ -444,6 +446,7 @@ static void wss_slot_unpost(struct wss_slot *slot)
 	if (slot->mapping == WSS_MAP_REGION) {
 		slot->region_live = false;
 		wss_stat_inc(chan->sess, regions_released);
+		wss_pieces_forget(slot);
 	}
 	wss_munlockv(slot);
 	if (wss_costs_credit(slot))

@@ -66,6 +66,12 @@ int wss_mlockv(struct wss_slot *slot)
 
 	if (unlikely(count < 0))
 		return count;
+	if (wss_has_pieces(slot)) {
+		if (!wss_pieces_map(slot, count))
+			return 0;
+		wss_dma_unmap(slot);
+		return -EIO;
+	}
 	if (unlikely(ib_map_mr_sg(mr, slot->sgl, count, NULL, SZ_4K) != count)) {
 		wss_dma_unmap(slot);
 		return -EIO;
@@ -153,6 +159,10 @@ void wss_describe_region(struct wss_slot *slot, bool data_out)
 	struct wss_srp_cmd *cmd = slot->cmd.data;
 	struct wss_srp_direct_buf *desc = (void *)(cmd + 1);
 
+	if (wss_has_pieces(slot) && slot->extra) {
+		wss_pieces_describe(slot, data_out);
+		return;
+	}
 	cmd->buf_fmt = data_out ? WSS_SRP_DESC_DIRECT << 4 : WSS_SRP_DESC_DIRECT;
 	desc->va = cpu_to_be64(slot->mr->iova);
 	desc->key = cpu_to_be32(slot->mr->rkey);

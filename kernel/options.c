@@ -146,6 +146,8 @@ static const struct wss_option wss_option_table[] = {
 	  "protocol extensions to ask for, a bit mask (all)" },
 	{ "initiator", wss_parse_initiator, 0, 0, 0,
 	  "name to authenticate as; its secret is the logon key wss:NAME (none)" },
+	{ "mlockv", wss_parse_switch, WSS_AT(mlockv), 0, 0,
+	  "off: a region for each piece of 4 KiB, to measure what one for all is worth (on)" },
 	{ "invalidate", wss_parse_invalidate, 0, 0, 0,
 	  "strict: a region dies before its request ends; lazy: when it is used again (strict)" },
 };
@@ -166,6 +168,7 @@ void wss_default_options(struct wss_options *opts)
 	opts->max_imm = WSS_SRP_IMM_DATA_MAX;
 	opts->invalidate = WSS_INVALIDATE_STRICT;
 	opts->caps = WSS_CAP_ALL;
+	opts->mlockv = true;
 }
 
 static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error *err)
@@ -224,6 +227,11 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 	bad = wss_tmo_invalid(opts->reconnect_delay, opts->fast_io_fail_tmo, opts->dev_loss_tmo);
 	if (bad)
 		return wss_fail(err, -EINVAL, "%s", bad);
+	if (!opts->mlockv && opts->invalidate == WSS_INVALIDATE_LAZY)
+		return wss_fail(err, -EINVAL, "mlockv=off and invalidate=lazy exclude each other");
+	/* A response revokes one region only, and a cache engine is told of one. */
+	if (!opts->mlockv)
+		opts->caps &= ~(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_CACHE);
 	if (opts->keepalive_tmo == 0)
 		return wss_fail(err, -EINVAL, "keepalive_tmo must be at least 1 second, or off");
 	return 0;

@@ -120,7 +120,8 @@ int wss_slots_alloc(struct wss_chan *chan)
 	unsigned int i;
 	int ret;
 
-	ret = wss_iu_ring_alloc(&chan->cmd_ring, chan->ibdev, count, WSS_CMD_IU_BYTES,
+	ret = wss_iu_ring_alloc(&chan->cmd_ring, chan->ibdev, count,
+				sess->opts.mlockv ? WSS_CMD_IU_BYTES : WSS_CMD_IU_PIECES_BYTES,
 				DMA_TO_DEVICE);
 	if (ret)
 		return ret;
@@ -139,6 +140,10 @@ int wss_slots_alloc(struct wss_chan *chan)
 			return PTR_ERR(mr);
 		chan->slots[i].mr = mr;
 		wss_slot_init(chan, i);
+		if (i < count - WSS_CONTROL_SLOTS)
+			ret = wss_pieces_alloc(&chan->slots[i]);
+		if (ret)
+			return ret;
 	}
 	/* From here answers find their slots. */
 	smp_store_release(&chan->nr_slots, count - WSS_CONTROL_SLOTS);
@@ -154,6 +159,7 @@ void wss_slots_free(struct wss_chan *chan)
 	unsigned int i;
 
 	for (i = 0; i < chan->slot_count; i++) {
+		wss_pieces_free(&chan->slots[i]);
 		if (chan->slots[i].mr)
 			ib_dereg_mr(chan->slots[i].mr);
 		if (chan->slots[i].region_live)

@@ -23,6 +23,8 @@ static DEFINE_IDA(wss_session_ida);
  */
 void wss_session_free(struct wss_session *sess)
 {
+	if (!sess->opts.mlockv)
+		static_branch_dec(&wss_by_pieces);
 	wss_auth_put_key(&sess->opts);
 	put_net(sess->net);
 	ida_free(&wss_session_ida, sess->id);
@@ -40,6 +42,9 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 
 	sess->opts = *opts;
 	wss_auth_get_key(&sess->opts);
+	/* Not with the pieces: a recovery must not wait for CPUs that come or go. */
+	if (!opts->mlockv)
+		static_branch_inc(&wss_by_pieces);
 	sess->ask_imm = opts->max_imm;
 	sess->nr_default = opts->queues;
 	sess->nr_queues = opts->queues + opts->poll_queues;

@@ -92,7 +92,9 @@ static void wss_set_transfer(struct wss_volume *vol, struct request_queue *q)
 	sectors = max_t(unsigned int, sectors, PAGE_SIZE >> SECTOR_SHIFT);
 	blk_queue_max_hw_sectors(q, sectors);
 	blk_queue_max_segments(q, sess->max_segments);
-	if (sess->sg_gaps)
+	if (!sess->opts.mlockv)
+		blk_queue_max_segment_size(q, SZ_4K); /* each is a region: gaps do not matter */
+	else if (sess->sg_gaps)
 		blk_queue_max_segment_size(q, UINT_MAX);
 	else
 		blk_queue_virt_boundary(q, SZ_4K - 1); /* I1: no gap inside a region */

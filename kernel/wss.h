@@ -66,6 +66,14 @@ static_assert(WSS_MAX_DEPTH < WSS_FUSED_TAG_MASK, "a fused completion has 16 bit
 #define WSS_MAX_UNMAP_RANGES 16
 static_assert(WSS_SRP_IMM_DATA_OFFSET + 8 + 16 * WSS_MAX_UNMAP_RANGES <= WSS_CMD_IU_BYTES,
 	      "the UNMAP parameter list lies inside the command IU");
+/* With mlockv=off: the most pieces of a request, each a region, and the command that lists them. */
+#define WSS_PIECES 32
+#define WSS_CMD_PIECES_BYTES                                                 \
+	(sizeof(struct wss_srp_cmd) + sizeof(struct wss_srp_indirect_buf) + \
+	 WSS_PIECES * sizeof(struct wss_srp_direct_buf))
+#define WSS_CMD_IU_PIECES_BYTES 1024
+static_assert(WSS_CMD_PIECES_BYTES <= WSS_CMD_IU_PIECES_BYTES,
+	      "all descriptors lie inside the command IU");
 /* Pieces of an immediate write, besides the command: 16 KiB at any alignment take five pages. */
 #define WSS_IMM_PIECES 8
 /* Bytes of an SRP_CMD with one direct descriptor: what is sent inline. */
@@ -184,6 +192,7 @@ struct wss_options {
 	int dev_loss_tmo;
 	int keepalive_tmo;
 	bool retry;
+	bool mlockv;
 	struct net *net;
 	u64 id_ext;
 	u64 ioc_guid;
@@ -319,6 +328,8 @@ enum wss_mapping {
  * @send_wr: SEND of the command
  * @reg_wr: REG_MR of @mr
  * @inv_wr: LOCAL_INV of @mr
+ * @pieces: with mlockv=off further regions (pieces.c), otherwise NULL
+ * @extra: how many of them are registered
  * @sge: pieces of @send_wr: the command, then immediate data
  * @at: when what happened (stages.h)
  * @late: in the list of answers that a fault keeps back
@@ -346,6 +357,8 @@ struct wss_slot {
 	struct ib_send_wr send_wr;
 	struct ib_reg_wr reg_wr;
 	struct ib_send_wr inv_wr;
+	struct wss_piece *pieces;
+	u16 extra;
 	struct ib_sge sge[1 + WSS_IMM_PIECES];
 	u64 at[WSS_MOMENTS];
 	struct llist_node late;
@@ -728,6 +741,21 @@ int wss_map_region(struct wss_slot *slot);
 int wss_map_immediate(struct wss_slot *slot);
 void wss_describe_region(struct wss_slot *slot, bool data_out);
 void wss_describe_immediate(struct wss_slot *slot, u32 bytes);
+
+/* pieces.c */
+DECLARE_STATIC_KEY_FALSE(wss_by_pieces);
+int wss_pieces_alloc(struct wss_slot *slot);
+void wss_pieces_free(struct wss_slot *slot);
+int wss_pieces_map(struct wss_slot *slot, int count);
+void wss_pieces_invalidate(struct wss_slot *slot);
+void wss_pieces_forget(struct wss_slot *slot);
+void wss_pieces_describe(struct wss_slot *slot, bool data_out);
+
+/* Has this slot a region for each piece? Nothing is looked at unless some session is such. */
+static inline bool wss_has_pieces(const struct wss_slot *slot)
+{
+	return static_branch_unlikely(&wss_by_pieces) && slot->pieces;
+}
 
 /* io.c */
 int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob);

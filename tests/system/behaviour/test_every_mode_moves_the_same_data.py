@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extensions off, immediate data off, inline off, lazy invalidation: slower or not, the data is right."""
+"""Extensions off, immediate data off, inline off, lazy invalidation, a region for each piece: slower or not, the data is right."""
 
 import pytest
 
 from tests.system.behaviour.rig import Rig
 
 MODES = {"no_extensions": "caps=0", "no_immediate_data": "max_imm=0", "lazy": "invalidate=lazy",
-         "no_fused_completion": "caps=0xd", "no_remote_invalidation": "caps=0xe"}
+         "no_fused_completion": "caps=0xd", "no_remote_invalidation": "caps=0xe",
+         "region_a_piece": "mlockv=off", "region_a_piece_always": "mlockv=off max_imm=0 caps=0"}
 
 
 @pytest.mark.parametrize("mode", [*MODES, "no_inline"])
@@ -22,5 +23,11 @@ def test_every_mode_moves_the_same_data(rig: Rig, mode: str) -> None:
         assert counters["fused_completions"] == 0
     if mode in ("no_extensions", "no_remote_invalidation"):
         assert counters["remote_invalidations"] == 0
+    if mode.startswith("region_a_piece"):
+        assert counters["regions_registered"] > 2 * counters["requests"], counters
+        assert counters["remote_invalidations"] == 0
+    else:
+        assert counters["regions_registered"] <= counters["requests"], counters
+    assert counters["regions_registered"] == counters["regions_released"] or mode == "lazy", counters
     assert counters["errors"] == counters["protocol_errors"] == 0, counters
     assert counters["dma_mapped"] == 0, counters

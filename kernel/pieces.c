@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One memory region for each piece of a request: what the driver exists to avoid, to be compared with.
+ *
+ * With mlockv=off a request's pieces of at most 4 KiB are registered one by one, and the command
+ * describes each; the target then needs an RDMA for each. The last piece uses the slot's own region,
+ * so that everything else (invalidation, teardown) works as it does for one; the others have
+ * regions of their own here and are invalidated in front of it.
+ *
+ * Only for measuring: such a channel has many more regions and work requests, sends nothing inline,
+ * and asks for no remote invalidation, which revokes one region only.
+ */
+#include <linux/slab.h>
+
+#include "wss.h"
+
+/* Off unless somebody asked for such a session: the datapath has a no-op there. */
+DEFINE_STATIC_KEY_FALSE(wss_by_pieces);
+
+struct wss_piece {
+	struct ib_mr *mr;
+	struct ib_reg_wr reg_wr;
+	struct ib_send_wr inv_wr;
+};
+
+static void wss_piece_init(struct wss_piece *piece, unsigned int index)
+{
+	piece->reg_wr.wr.opcode = IB_WR_REG_MR;
+	piece->reg_wr.wr.wr_id = WSS_WR_ID(WSS_WR_REG, index);
+	piece->reg_wr.mr = piece->mr;
+	piece->inv_wr.opcode = IB_WR_LOCAL_INV;
+	piece->inv_wr.wr_id = WSS_WR_ID(WSS_WR_INV, index);
+}
+
+/**
+ * wss_pieces_alloc - further regions for a slot, if its session wants one for each piece
+ * @slot: the slot
+ * Return: 0 or -errno; wss_pieces_free() also after a failure.
+ */
+int wss_pieces_alloc(struct wss_slot *slot)
+{
+	struct wss_session *sess = slot->chan->sess;
+	unsigned int i;
+
+	if (sess->opts.mlockv)
+		return 0;
+	slot->pieces = kcalloc(WSS_PIECES - 1, sizeof(*slot->pieces), GFP_KERNEL);
+	if (!slot->pieces)
+		return -ENOMEM;
+	for (i = 0; i < WSS_PIECES - 1; i++) {
+		/* An IOMMU may make one piece of several: each region could take a whole request. */
+		struct ib_mr *mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, WSS_PIECES + 1);
+
+		if (IS_ERR(mr))
+			return PTR_ERR(mr);
+		slot->pieces[i].mr = mr;
+		wss_piece_init(&slot->pieces[i], slot->index);
+	}
+	return 0;
+}
+
+/**
+ * wss_pieces_free - mirror of wss_pieces_alloc()
+ * @slot: the queue pair is destroyed
+ */
+void wss_pieces_free(struct wss_slot *slot)
+{
+	unsigned int i;
+
+	if (!slot->pieces)
+		return;
+	for (i = 0; i < WSS_PIECES - 1; i++)
+		if (slot->pieces[i].mr)
+			ib_dereg_mr(slot->pieces[i].mr);
+	wss_stat_add(slot->chan->sess, regions_released, slot->extra);
+	kfree(slot->pieces);
+	slot->pieces = NULL;
+}
+
+static int wss_piece_map(struct wss_slot *slot, struct ib_reg_wr *wr, struct scatterlist *sg)
+{
+	struct ib_mr *mr = wr->mr;
+
+	if (unlikely(ib_map_mr_sg(mr, sg, 1, NULL, SZ_4K) != 1))
+		return -EIO;
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+	wr->key = mr->rkey;
+	wr->access = slot->dir == DMA_TO_DEVICE ? IB_ACCESS_REMOTE_READ :
+						  IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE;
+	return 0;
+}
+
+/**
+ * wss_pieces_map - register each piece of a slot's mapped scatterlist
+ * @slot: has pieces; slot->first_wr is set, the chain ends in slot->send_wr
+ * @count: of the pieces
+ * Return: 0 or -EIO.
+ */
+int wss_pieces_map(struct wss_slot *slot, int count)
+{
+	struct ib_send_wr **link = &slot->first_wr;
+	struct scatterlist *sg;
+	int i;
+
+	if (WARN_ON_ONCE(count > WSS_PIECES))
+		return -EIO;
+	for_each_sg(slot->sgl, sg, count, i) {
+		struct ib_reg_wr *wr = i < count - 1 ? &slot->pieces[i].reg_wr : &slot->reg_wr;
+
+		if (wss_piece_map(slot, wr, sg))
+			return -EIO;
+		*link = &wr->wr;
+		link = &wr->wr.next;
+	}
+	*link = &slot->send_wr;
+	slot->extra = count - 1;
+	slot->region_live = true;
+	wss_stat_add(slot->chan->sess, regions_registered, count);
+	return 0;
+}
+
+/* In front of the invalidation of the slot's own region, which signals for all. */
+void wss_pieces_invalidate(struct wss_slot *slot)
+{
+	unsigned int i;
+
+	if (!slot->extra)
+		return;
+	for (i = 0; i < slot->extra; i++) {
+		struct wss_piece *piece = &slot->pieces[i];
+
+		piece->inv_wr.ex.invalidate_rkey = piece->mr->rkey;
+		piece->inv_wr.next = i + 1 < slot->extra ? &slot->pieces[i + 1].inv_wr : NULL;
+	}
+	if (unlikely(ib_post_send(slot->chan->qp, &slot->pieces[0].inv_wr, NULL)))
+		wss_chan_break(slot->chan, "a LOCAL_INV could not be posted");
+	wss_stat_add(slot->chan->sess, local_invalidations, slot->extra);
+	wss_pieces_forget(slot);
+}
+
+/* The further regions of a slot are dead, or never came to life. */
+void wss_pieces_forget(struct wss_slot *slot)
+{
+	wss_stat_add(slot->chan->sess, regions_released, slot->extra);
+	slot->extra = 0;
+}
+
+static void wss_piece_describe(struct wss_srp_direct_buf *desc, const struct ib_mr *mr)
+{
+	desc->va = cpu_to_be64(mr->iova);
+	desc->key = cpu_to_be32(mr->rkey);
+	desc->len = cpu_to_be32(mr->length);
+}
+
+/**
+ * wss_pieces_describe - write an indirect data descriptor into the command
+ * @slot: after wss_pieces_map()
+ * @data_out: the target reads the regions; otherwise it writes them
+ */
+void wss_pieces_describe(struct wss_slot *slot, bool data_out)
+{
+	struct wss_srp_cmd *cmd = slot->cmd.data;
+	struct wss_srp_indirect_buf *table = (void *)(cmd + 1);
+	struct wss_srp_direct_buf *list = (void *)(table + 1);
+	u32 count = slot->extra + 1;
+	u64 total = slot->mr->length;
+	unsigned int i;
+
+	for (i = 0; i < slot->extra; i++) {
+		wss_piece_describe(&list[i], slot->pieces[i].mr);
+		total += slot->pieces[i].mr->length;
+	}
+	wss_piece_describe(&list[i], slot->mr);
+	/* The whole list is in the command: nobody needs to fetch it. */
+	table->table_desc = (struct wss_srp_direct_buf){ .len = cpu_to_be32(count * sizeof(*list)) };
+	table->len = cpu_to_be32(total);
+	cmd->buf_fmt = data_out ? WSS_SRP_DESC_INDIRECT << 4 : WSS_SRP_DESC_INDIRECT;
+	cmd->data_out_desc_cnt = data_out ? count : 0;
+	cmd->data_in_desc_cnt = data_out ? 0 : count;
+	slot->sge[0].length = sizeof(*cmd) + sizeof(*table) + count * sizeof(*list);
+}
