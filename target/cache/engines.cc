@@ -105,12 +105,11 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
             for (auto& volume : volumes_)
                 if (volume != nullptr && !volume->removed) volume->planner->want(degraded_mark_);
         }
-        // While recovery waits, members stay members: it may come back with what it holds.
-        if (!stopping_ || membership_.engines.contains(identity.identity)) {
-            if (!recovering_ && !stopping_) {
-                membership_.engines.erase(identity.identity);
-                save_membership();
-            }
+        // While recovery waits, what is awaited stays a member on stable storage: it may come back with what
+        // it holds.
+        if (!stopping_) {
+            membership_.engines.erase(identity.identity);
+            if (!recovering_) save_membership();
         }
         std::erase_if(items_, [index](const Item& item) { return item.slot.engine == index; });
     }
@@ -133,7 +132,9 @@ void Cache::save_membership() {
     if (saving_) return;
     saving_ = true;
     membership_changed_ = false;
-    store_->save(membership_.to_text(), [this](const Status& status) { membership_saved(status); });
+    Membership stable = membership_;
+    stable.engines.insert(awaited_.begin(), awaited_.end());
+    store_->save(stable.to_text(), [this](const Status& status) { membership_saved(status); });
 }
 
 void Cache::membership_saved(const Status& status) {
@@ -193,8 +194,8 @@ void Cache::finish_recovery() {
             link(slot.engine)->submit(erase->transfer);
             slot_erases_.push_back(std::move(erase));
         }
-    const bool all_back = back == awaited_.size();
-    if (!all_back && report.dirty_lines > 0) membership_.degraded = true;
+    // Of each line one copy is left.
+    if (report.dirty_lines > 0) membership_.degraded = true;
     degraded_mark_ = index_->flush_mark();
     recovering_ = false;
     awaited_.clear();
@@ -242,7 +243,8 @@ void Cache::check_leaving() {
         }
     }
     for (auto& engine : links_) {
-        if (engine == nullptr || !engine->leaving() || !engine->is_ready()) continue;
+        // What it holds is not known before recovery is over.
+        if (engine == nullptr || !engine->leaving() || !engine->is_ready() || recovering_) continue;
         if (index_->dirty_lines_on(engine->index()) > 0) {
             // New ones went there as second copies before it was drained.
             for (auto& volume : volumes_)

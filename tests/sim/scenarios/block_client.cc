@@ -182,13 +182,13 @@ bool BlockClient::begin_one() {
     return false;
 }
 
-bool BlockClient::begin_read(uint64_t first, uint64_t count) {
+bool BlockClient::begin(Operation operation, uint64_t first, uint64_t count) {
     if (volume_ == nullptr || closing_) return false;
     for (Work& work : works_) {
         if (work.used) continue;
         work.first = first;
         work.count = count;
-        work.request.operation = Operation::kRead;
+        work.request.operation = operation;
         work.request.fua = false;
         return begin(work);
     }
@@ -204,6 +204,7 @@ void BlockClient::ended(Work& work) {
     work.used = false;
     --under_way_;
     ++shared_.ended;
+    last_outcome_ = work.request.outcome;
     shared_.failed += work.request.outcome != Outcome::kOk;
     node_.world().note(static_cast<uint64_t>(work.request.outcome) << 32 | work.first);
     Nanoseconds took = node_.world().now() - work.begun;

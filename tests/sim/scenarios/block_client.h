@@ -40,8 +40,13 @@ class BlockClient final : public initiator::SessionHandler {
     uint32_t under_way() const { return under_way_; }
     // Begins one random operation; false when none can begin now.
     bool begin_one();
-    // Begins to read so many sectors, all of which exist.
-    bool begin_read(uint64_t first, uint64_t count);
+    // Begins this one, on sectors that exist.
+    bool begin(initiator::Operation operation, uint64_t first, uint64_t count);
+    bool begin_read(uint64_t first, uint64_t count) {
+        return begin(initiator::Operation::kRead, first, count);
+    }
+    // How the operation that ended last ended.
+    initiator::Outcome last_outcome() const { return last_outcome_; }
 
     void on_ready(initiator::Session& session) noexcept override;
     void on_failed(initiator::Session& session, const Status& why) noexcept override;
@@ -84,6 +89,7 @@ class BlockClient final : public initiator::SessionHandler {
     std::vector<Zombie> zombies_;
     initiator::Volume* volume_ = nullptr;
     uint32_t under_way_ = 0;
+    initiator::Outcome last_outcome_ = initiator::Outcome::kOk;
     bool closed_ = false;
     bool closing_ = false;
     reactor::Timer retry_;

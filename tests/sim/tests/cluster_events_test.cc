@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single events in the life of a cache cluster, told step by step: what the random runs of the scenario
+// "cluster" meet rarely.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "lib/base/log.h"
+#include "tests/sim/scenarios/block_client.h"
+#include "tests/sim/scenarios/cluster_parts.h"
+
+namespace wss::sim {
+namespace {
+
+using initiator::Operation;
+using initiator::Outcome;
+
+constexpr uint64_t kSectors = 8192;
+constexpr uint64_t kLine = 128;  // sectors
+constexpr Nanoseconds kLimit = from_s(60);
+
+// A network without faults, one client, a volume under write-back that nothing is destaged of by age.
+class ClusterEvents : public ::testing::Test {
+  protected:
+    struct EngineNode {
+        Node* node;
+        std::unique_ptr<ClusterEngine> process;
+    };
+
+    void SetUp() override {
+        ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
+        start_target();
+        for (int i = 0; i < 2; ++i) {
+            engines_.push_back({&world_.add_node("engine" + std::to_string(i)), nullptr});
+            engines_.back().process =
+                std::make_unique<ClusterEngine>(*engines_.back().node, network_, 4 << 20, "target");
+            ASSERT_TRUE(engines_.back().process->start());
+        }
+        client_ = std::make_unique<BlockClient>(client_node_, network_, "target", 8, shared_);
+        client_->start();
+        ASSERT_TRUE(until([&] { return client_->live() && live_engines() == 2; }));
+        Status set = Status(Code::kBusy);
+        target_->cache().set_policy("disk", {.policy = cache::Policy::kBack}, [&](Status s) { set = s; });
+        ASSERT_TRUE(until([&] { return set.is_ok(); }));
+    }
+    void TearDown() override {
+        EXPECT_EQ(shared_.failure, "");
+        bury(std::move(client_));
+        bury(std::move(target_));
+        for (EngineNode& engine : engines_) bury(std::move(engine.process));
+    }
+
+    void start_target() {
+        se::CacheOptions options;
+        options.works = 16;
+        options.destage.age_max = from_s(3600);
+        options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to come back
+        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
+        target_->start();
+        ASSERT_TRUE(until([&] { return target_->started(); }));
+    }
+    void restart_target() {
+        node_.crash();
+        disk_.crash();
+        shared_.model.crash();
+        bury(std::move(target_));
+        node_.restart();
+        start_target();
+    }
+    bool until(const std::function<bool()>& done) { return world_.run_until(done, kLimit); }
+    size_t live_engines() {
+        size_t count = 0;
+        for (const auto& engine : target_->cache().info().engines) count += engine.state == "live";
+        return count;
+    }
+    Outcome run(Operation operation, uint64_t first = 0, uint64_t count = kLine) {
+        EXPECT_TRUE(until([&] { return client_->live(); }));
+        EXPECT_TRUE(client_->begin(operation, first, count));
+        EXPECT_TRUE(until([&] { return client_->under_way() == 0; }));
+        return client_->last_outcome();
+    }
+    uint64_t dirty() { return target_->cache().info().index.dirty_lines; }
+    se::Membership membership() {
+        auto read = se::Membership::parse(membership_.text);
+        EXPECT_TRUE(read.is_ok());
+        return read ? *read : se::Membership();
+    }
+
+    const fabric::SimNetwork network_{};
+    World world_{1};
+    Node& node_ = world_.add_node("target");
+    Node& client_node_ = world_.add_node("client");
+    const io::SimDiskFaults no_faults_{};
+    io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    BlockShared shared_{kSectors};
+    StableText membership_;
+    std::unique_ptr<ClusterTarget> target_;
+    std::vector<EngineNode> engines_;
+    std::unique_ptr<BlockClient> client_;
+};
+
+TEST_F(ClusterEvents, an_engine_that_leaves_while_its_target_recovers_stays_until_its_dirty_data_is_home) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    world_.cut(node_, *engines_[1].node);
+    engines_[0].process->leave();
+    restart_target();
+    ASSERT_TRUE(until([&] { return !target_->cache().info().engines.empty(); }));
+    world_.run_for(from_s(1));
+    ASSERT_TRUE(target_->cache().recovering()) << "it waits for the other one";
+    EXPECT_FALSE(engines_[0].process->gone());
+    ASSERT_TRUE(until([&] { return engines_[0].process->gone(); }));
+    EXPECT_FALSE(target_->cache().recovering());
+    EXPECT_EQ(dirty(), 0u);
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_for_in_the_next) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
+    ASSERT_TRUE(target_->cache().recovering());
+    engines_[0].node->crash();
+    bury(std::move(engines_[0].process));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering() && live_engines() == 1; }));
+    ASSERT_TRUE(until([&] { return membership().engines.size() == 1; }));
+    EXPECT_TRUE(membership().engines.contains(engines_[1].process->engine().identity()));
+    EXPECT_TRUE(membership().degraded) << "one copy is left";
+    restart_target();
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+}  // namespace
+}  // namespace wss::sim
