@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-cache: options, signals, start, stop.
-//
-// Exit status: 0 stopped as asked, 1 could not start or stop (the last line says why), 2 wrong usage.
+// wss-cache: its options, and what becomes of them.
 #include <CLI/CLI.hpp>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
-#include "target/daemon/daemon.h"
 #include "target/engine/engine_daemon.h"
 
 namespace wss {
 namespace {
-
-constexpr int kExitFailure = 1;
-constexpr int kExitUsage = 2;
 
 void describe(CLI::App& app, daemon::EngineConfig& config, std::string& memory) {
     app.description(
@@ -43,62 +34,31 @@ void describe(CLI::App& app, daemon::EngineConfig& config, std::string& memory) 
         ->check(CLI::Range(1u, 3600u));
     app.add_option("--log-level", config.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");
-    app.set_version_flag("--version", std::string("wss-cache ") + daemon::kVersion);
 }
 
-int fail(const Status& status) {
-    std::fprintf(stderr, "wss-cache: %s\n", status.to_string().c_str());
-    return kExitFailure;
-}
-
-int serve(daemon::EngineConfig& config, const std::string& memory, const sigset_t& signals) {
+Status configure(daemon::EngineConfig& config, const std::string& memory) {
     if (!memory.empty()) {
         auto bytes = parse_size(memory);
-        if (!bytes) return fail(bytes.status().within("--memory"));
+        if (!bytes) return bytes.status().within("--memory");
         config.memory = *bytes;
     }
-    if (Status status = log::set_level(config.log_level); !status) return fail(status);
-    auto daemon = daemon::EngineDaemon::start(config);
-    if (!daemon) return fail(daemon.status());
-    std::printf("wss-cache: ready on %s\n", (*daemon)->describe().c_str());
-    std::fflush(stdout);
-    int signal = 0;
-    sigwait(&signals, &signal);
-    log::info("{}: leaving", strsignal(signal));
-    Status stopped = (*daemon)->stop();
-    if (stopped) return 0;
-    // The thread still refers to what destructors would free.
-    fail(stopped);
-    std::_Exit(kExitFailure);
-}
-
-int run(int argc, char** argv) {
-    CLI::App app;
-    daemon::EngineConfig config;
-    std::string memory;
-    describe(app, config, memory);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : kExitUsage;
-    }
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    std::signal(SIGPIPE, SIG_IGN);
-    return serve(config, memory, signals);
+    return log::set_level(config.log_level);
 }
 
 }  // namespace
 }  // namespace wss
 
 int main(int argc, char** argv) {
-    try {
-        return wss::run(argc, argv);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "wss-cache: %s\n", error.what());
-        return wss::kExitFailure;
-    }
+    wss::daemon::EngineConfig config;
+    std::string memory;
+    return wss::daemon::run_process(
+        {.name = "wss-cache",
+         .describe = [&](CLI::App& app) { wss::describe(app, config, memory); },
+         .start = [&](const CLI::App&) -> wss::Result<std::unique_ptr<wss::daemon::Service>> {
+             WSS_TRY(wss::configure(config, memory));
+             auto started = wss::daemon::EngineDaemon::start(config);
+             if (!started) return started.status();
+             return std::unique_ptr<wss::daemon::Service>(std::move(*started));
+         }},
+        argc, argv);
 }

@@ -184,10 +184,11 @@ class Channel final : public fabric::ConnectionHandler,
 
     // channel_auth.cc
     void received_auth(Request& request) noexcept;
-    void begin_auth_answer(Request& request) noexcept;
     void send_ready(Request& request, size_t length) noexcept;
 
     // task_management.cc
+    // Of a request that is no command: nothing of it but its slot is used.
+    void begin_answer(Request& request) noexcept;
     void start_task_management(Request& request) noexcept;
     void abort(Request& victim, AbortJob& job) noexcept;
     void fence_for(AbortJob& job) noexcept;

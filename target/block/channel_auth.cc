@@ -20,20 +20,6 @@ static_assert(kSlotAnswerBytes >= sizeof(wss_srp_auth_result) &&
                   kSlotAnswerBytes >= sizeof(wss_srp_auth_challenge),
               "the slot's answer has room for every message of authentication");
 
-// The request is no command: nothing of it but its slot is used.
-void Channel::begin_auth_answer(Request& request) noexcept {
-    ++in_flight_;
-    request.state = State::kAborting;
-    request.is_task_management = true;
-    request.tell_aborted = request.aborted = request.has_sense = request.answer_waits = request.locked =
-        false;
-    request.unit = nullptr;
-    request.status = wire::kGood;
-    request.to_move = request.moved = request.in_given = request.out_taken = 0;
-    request.data_is_volume = false;
-    request.ready_bytes = 0;
-}
-
 void Channel::send_ready(Request& request, size_t length) noexcept {
     request.ready_bytes = static_cast<uint16_t>(length);
     request.state = State::kSending;
@@ -48,7 +34,7 @@ void Channel::received_auth(Request& request) noexcept {
     auto verdict = auth_->take({request.iu(), request.iu_length}, answer, length);
     if (verdict == Authenticator::Verdict::kViolation)
         return violation("something else than its authentication");
-    begin_auth_answer(request);
+    begin_answer(request);
     if (verdict == Authenticator::Verdict::kChallenge) return send_ready(request, length);
     auth_request_ = &request;
     if (verdict == Authenticator::Verdict::kProven)

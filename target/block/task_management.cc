@@ -13,12 +13,7 @@
 
 namespace wss::block {
 
-void Channel::start_task_management(Request& request) noexcept {
-    if (!take_credit()) return;
-    wire::TaskManagement task;
-    if (wire::parse_task_management({request.iu(), request.iu_length}, task) != wire::ParseError::kNone)
-        return violation("a malformed task management request");
-    counters_.task_management.add();
+void Channel::begin_answer(Request& request) noexcept {
     ++in_flight_;
     request.state = State::kAborting;
     request.is_task_management = true;
@@ -29,6 +24,15 @@ void Channel::start_task_management(Request& request) noexcept {
     request.to_move = request.moved = request.in_given = request.out_taken = 0;
     request.data_is_volume = false;
     request.ready_bytes = 0;
+}
+
+void Channel::start_task_management(Request& request) noexcept {
+    if (!take_credit()) return;
+    wire::TaskManagement task;
+    if (wire::parse_task_management({request.iu(), request.iu_length}, task) != wire::ParseError::kNone)
+        return violation("a malformed task management request");
+    counters_.task_management.add();
+    begin_answer(request);
     request.command = {.tag = task.tag, .lun = task.lun};
     switch (task.function) {
         case WSS_SRP_TSK_ABORT_TASK:

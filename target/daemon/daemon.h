@@ -24,27 +24,25 @@
 #include "target/control/config.h"
 #include "target/control/server.h"
 #include "target/daemon/cache_part.h"
+#include "target/daemon/process.h"
 #include "target/kv/kv_part.h"
 #include "target/metrics/exporter.h"
 #include "target/volume/volume_set.h"
 
 namespace wss::daemon {
 
-inline constexpr const char* kVersion = "0.1.0";
-
-class Daemon {
+class Daemon final : public Service {
   public:
     static Result<std::unique_ptr<Daemon>> start(const control::TargetConfig& config);
     // Lets commands in flight end, closes everything. When storage does not finish within the configured
-    // time, what it holds is leaked and the status says so: the process should then end without destructors.
-    Status stop();
+    // time, what it holds is leaked and the status says so.
+    Status stop() override;
     // After stop() returned ok.
-    ~Daemon();
+    ~Daemon() override;
     Daemon(const Daemon&) = delete;
     Daemon& operator=(const Daemon&) = delete;
 
-    // "rdma://10.0.0.1:5555, 2 volumes": where it listens and what it serves.
-    std::string describe() const;
+    std::string describe() const override;
     const std::vector<fabric::Address>& addresses() const { return bound_; }
     volume::VolumeSet& volumes() { return *volumes_; }
 

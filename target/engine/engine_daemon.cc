@@ -9,7 +9,6 @@
 #include "target/control/config.h"
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
-#include "target/daemon/daemon.h"
 
 namespace wss::daemon {
 

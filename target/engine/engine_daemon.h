@@ -13,6 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/cache/engine/engine.h"
 #include "target/control/server.h"
+#include "target/daemon/process.h"
 #include "target/metrics/exporter.h"
 
 namespace wss::daemon {
@@ -30,14 +31,14 @@ struct EngineConfig {
     std::string log_level = "info";
 };
 
-class EngineDaemon {
+class EngineDaemon final : public Service {
   public:
     static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config);
     // Leaves: storage engines bring dirty lines home first, within leave_seconds.
-    Status stop();
-    ~EngineDaemon();
+    Status stop() override;
+    ~EngineDaemon() override;
 
-    std::string describe() const;
+    std::string describe() const override;
 
   private:
     struct Net {
