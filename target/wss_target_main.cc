@@ -73,7 +73,7 @@ Status configure_kv(const KvWords& words, control::TargetConfig& config) {
 struct Options {
     std::string config;
     std::vector<std::string> listen, volumes, access;
-    std::string state, control, log_level, name, secrets;
+    std::string state, control, log_level, name, secrets, cpus;
     std::vector<std::string> cache_listen;
     std::string cache_line, cache_policy, metrics;
     bool auth_off = false;
@@ -133,6 +133,10 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--reactors", options.reactors,
                    "Threads that serve I/O (default: CPUs - 1, between 1 and 4)")
         ->check(CLI::Range(1u, control::kReactorsMax));
+    app.add_option("--cpus", options.cpus,
+                   "Pin those threads to these processors, in turn, for example 2,4-7 (default: anywhere); "
+                   "without --reactors one for each")
+        ->type_name("LIST");
     app.add_option("--log-level", options.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");
 }
@@ -162,6 +166,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     if (options.drain_seconds > 0) config.drain_seconds = options.drain_seconds;
     if (options.control_set) config.control = options.control;
     if (options.reactors > 0) config.reactors = options.reactors;
+    if (!options.cpus.empty()) config.cpus = options.cpus;
     if (!options.log_level.empty()) config.log_level = options.log_level;
     WSS_TRY(configure_kv(options.kv, config));
     return log::set_level(config.log_level);

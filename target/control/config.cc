@@ -43,6 +43,7 @@ void describe_volume(ConfigSchema& row, VolumeOptions& volume) {
 void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.texts("listen", config.listen);
     schema.number("reactors", config.reactors, 0, kReactorsMax);
+    schema.text("cpus", config.cpus);
     schema.text("control", config.control);
     schema.text("state", config.state);
     schema.text("name", config.name, [&config] { return volume::check_name(config.name); });

@@ -16,7 +16,8 @@ namespace wss::control {
 
 struct TargetConfig {
     std::vector<std::string> listen;               // fabric URIs, "rdma://0.0.0.0:5555"
-    uint32_t reactors = 0;                         // 0: as many as the machine makes sensible
+    uint32_t reactors = 0;                         // 0: one for each of `cpus`, or as is sensible here
+    std::string cpus;                              // "2,4-7": where reactors run; "": anywhere
     std::string control = default_control_path();  // "": no control socket
     std::string state;                             // "": nothing is remembered
     std::string name;       // of the target, told to initiators that authenticate; "": the host's

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/daemon.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/cpus.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
 #include "target/block/volume_regions.h"
@@ -24,10 +24,7 @@ static constexpr int kReactorsByDefault = 4;
 
 // One CPU is left to whoever else lives here; one reactor at least.
 static size_t default_reactors() {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-    return static_cast<size_t>(std::clamp(count - 1, 1, kReactorsByDefault));
+    return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
 }
 
 // Makes the identities of volumes differ between hosts and stay the same on one.
@@ -79,7 +76,7 @@ Status Daemon::start_block() {
     WSS_TRY(load_secrets());
     WSS_TRY(open_fabrics());
     WSS_TRY(create_service());
-    start_threads();
+    WSS_TRY(start_threads());
     WSS_TRY(open_volumes());
     WSS_TRY(listen());
     warn_if_open();
@@ -138,7 +135,15 @@ static constexpr uint32_t kCapsWithCache = WSS_CAP_ALL | WSS_CAP_CACHE;
 
 Status Daemon::create_service() {
     const bool cached = !config_.cache_listen.empty();
-    const size_t count = cached ? 1 : config_.reactors > 0 ? config_.reactors : default_reactors();
+    if (!config_.cpus.empty()) {
+        auto cpus = parse_cpus(config_.cpus);
+        if (!cpus) return cpus.status().within("cpus");
+        cpus_ = std::move(*cpus);
+    }
+    const size_t wanted = config_.reactors > 0 ? config_.reactors
+                          : cpus_.empty()      ? default_reactors()
+                                               : std::min<size_t>(cpus_.size(), control::kReactorsMax);
+    const size_t count = cached ? 1 : wanted;
     std::vector<reactor::Reactor*> reactors;
     for (size_t i = 0; i < count; ++i) {
         reactors_.push_back(std::make_unique<reactor::Reactor>(clock_));
@@ -168,11 +173,14 @@ Status Daemon::create_service() {
     return Status::ok();
 }
 
-void Daemon::start_threads() {
+Status Daemon::start_threads() {
     for (size_t i = 0; i < reactors_.size(); ++i) {
         threads_.emplace_back([reactor = reactors_[i].get()] { reactor->run(); });
-        pthread_setname_np(threads_.back().native_handle(), fmt::format("reactor-{}", i).c_str());
+        const pthread_t thread = threads_.back().native_handle();
+        pthread_setname_np(thread, fmt::format("reactor-{}", i).c_str());
+        if (!cpus_.empty()) WSS_TRY(pin_thread(thread, cpus_[i % cpus_.size()]));
     }
+    return Status::ok();
 }
 
 Status Daemon::open_volumes() {

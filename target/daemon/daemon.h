@@ -52,7 +52,7 @@ class Daemon final : public Service {
     Status load_secrets();
     void warn_if_open() const;
     Status create_service();
-    void start_threads();
+    Status start_threads();
     Status open_volumes();
     Status listen();
     Status start_block();
@@ -72,6 +72,7 @@ class Daemon final : public Service {
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const block::SecretBook> secrets_;  // as of the start
     std::vector<std::thread> threads_;
+    std::vector<int> cpus_;  // where they are pinned, in turn; empty: nowhere
     std::vector<fabric::Address> bound_;
     std::unique_ptr<kvpart::KvPart> kv_;  // nullptr: no key-value service
     control::Methods methods_;

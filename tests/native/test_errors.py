@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad use: each mistake gets a message that says what and where, and an exit status that is not 0."""
 
+import os
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +167,19 @@ def test_memory_made_anew_is_not_read_as_the_old_volume(listen, nbd, tmp_path):
         user.kill()
     assert "read failed" in said, said
     assert "the volume does not exist any more" in server.log.read_text()
+
+
+def test_reactors_may_be_kept_to_processors_that_are_there():
+    assert "this process may not use processor 4095" in target_fails("--listen", "tcp://127.0.0.1:0", "--control", "",
+                                                                     "--volume", "v=ram:1M", "--cpus", "4095")[1]
+    assert "write one like 2,4-7" in target_fails("--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M",
+                                                  "--cpus", "all")[1]
+
+
+def test_reactors_run_on_the_processors_they_are_given(tmp_path):
+    allowed = sorted(os.sched_getaffinity(0))
+    with Target("tcp://127.0.0.1:0", {"v": "ram:1M"}, tmp_path, "--cpus", f"{allowed[-1]}", "--reactors", "2") as target:
+        tasks = Path(f"/proc/{target.process.pid}/task").iterdir()
+        reactors = {(task / "comm").read_text().strip(): os.sched_getaffinity(int(task.name)) for task in tasks
+                    if (task / "comm").read_text().startswith("reactor-")}
+    assert reactors == {"reactor-0": {allowed[-1]}, "reactor-1": {allowed[-1]}}
