@@ -8,10 +8,10 @@ import os
 from tests.lab import rdma
 from tests.lab.guest import Process, Result, wait_until
 from tests.lab.vm import Vm
-from tests.system.block_setup import (RUN, SESSION, Driver, FioEnd, Stopwatch, Target, difference, fio_command, fio_end,
+from tests.system.block_setup import (RUN, SESSION, Driver, FioEnd, Target, difference, fio_command, fio_end,
                                       run_fio)
 
-__all__ = ["EIO", "RUN", "SESSION", "THOROUGH", "Rig", "Stopwatch", "Target", "difference", "wait_until"]
+__all__ = ["EIO", "RUN", "SESSION", "THOROUGH", "Rig", "Target", "difference", "wait_until"]
 
 EIO = 5
 THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")

@@ -3,7 +3,7 @@
 
 import signal
 
-from tests.system.behaviour.rig import Rig, Stopwatch
+from tests.system.behaviour.rig import Rig
 
 
 def test_forced_unmap_of_hung_target(rig: Rig) -> None:
@@ -11,9 +11,7 @@ def test_forced_unmap_of_hung_target(rig: Rig) -> None:
     load = rig.start_verifying(device, 120)
     rig.target.process.signal(signal.SIGSTOP)
     try:
-        clock = Stopwatch()
         rig.driver.unmap(device, force=True)
-        assert clock.seconds < 20
         assert load.wait(30).status != 0
     finally:
         rig.target.process.signal(signal.SIGCONT)
