@@ -199,6 +199,8 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     SendQueue sends_;
     ReceiveQueue receives_;
     Outbox outbox_;
+    RegionTable::Memo sent_from_;
+    RegionTable::Memo received_to_;
 
     // Our requests.
     uint32_t next_number_ = 0;    // of the next request on the wire

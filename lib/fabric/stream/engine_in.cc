@@ -195,7 +195,8 @@ void Engine::begin_message(const Frame& frame) noexcept {
     if (frame.length > receive.capacity) status = CompletionStatus::kLength;
     RegionTable::Guard guard = table_->guard();
     for (const Segment& segment : receives_.front_segments())
-        if (segment.length > 0 && !table_->is_local(segment)) status = CompletionStatus::kLocalAccess;
+        if (segment.length > 0 && !table_->is_local(segment, received_to_))
+            status = CompletionStatus::kLocalAccess;
     guard.unlock();
     if (status == CompletionStatus::kOk) {
         if (frame.length == 0) return end_message(frame, 0);

@@ -174,7 +174,7 @@ bool Engine::build_request(uint32_t position) noexcept {
     SendEntry& entry = sends_.at(position);
     if (!entry.inlined) {
         for (const Segment& segment : sends_.segments(position)) {
-            if (segment.length == 0 || table_->is_local(segment)) continue;
+            if (segment.length == 0 || table_->is_local(segment, sent_from_)) continue;
             local_fault_ = true;  // reported when all before it is complete
             return false;
         }

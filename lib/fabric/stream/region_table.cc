@@ -51,10 +51,14 @@ std::byte* RegionTable::remote(RemoteAddress where, uint32_t length, Access need
     return entry->bytes.data() + (where.address - reinterpret_cast<uintptr_t>(entry->bytes.data()));
 }
 
-bool RegionTable::is_local(const Segment& segment) const noexcept {
-    const Entry* entry = find(segment.lkey);
-    return entry != nullptr &&
-           contains(entry->bytes, reinterpret_cast<uintptr_t>(segment.address), segment.length);
+bool RegionTable::is_local(const Segment& segment, Memo& memo) const noexcept {
+    if (segment.lkey == 0) return false;
+    if (memo.key != segment.lkey || memo.revocations != revocations_) {
+        const Entry* entry = find(segment.lkey);
+        if (entry == nullptr) return false;
+        memo = {.key = segment.lkey, .revocations = revocations_, .bytes = entry->bytes};
+    }
+    return contains(memo.bytes, reinterpret_cast<uintptr_t>(segment.address), segment.length);
 }
 
 }  // namespace wss::fabric::stream

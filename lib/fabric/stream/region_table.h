@@ -32,6 +32,13 @@ class RegionTable {
         void* owner = nullptr;  // whatever the fabric wants to find again by key
     };
     using Guard = std::shared_lock<std::shared_mutex>;
+    // The latest look-up of somebody who looks for the same region again and again. Good until a region is
+    // removed.
+    struct Memo {
+        uint32_t key = 0;  // no region has this one
+        uint64_t revocations = 0;
+        std::span<std::byte> bytes;
+    };
 
     uint32_t add(std::span<std::byte> bytes, Access access, void* owner = nullptr);
     void remove(uint32_t key) noexcept;
@@ -41,7 +48,7 @@ class RegionTable {
     // The four below: caller holds guard(); what they return is valid while it does.
     // Null unless all of [address, address + length) is in the region and `need` is allowed.
     std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept;
-    bool is_local(const Segment& segment) const noexcept;
+    bool is_local(const Segment& segment, Memo& memo) const noexcept;
     const Entry* find(uint32_t key) const noexcept;
     // Grows with every remove(): equal values mean that earlier look-ups still hold.
     uint64_t revocations() const noexcept { return revocations_; }

@@ -32,8 +32,28 @@ TEST(RegionTable, exactly_the_bytes_of_a_region_are_reachable) {
     EXPECT_FALSE(reach(base, UINT32_MAX));
     EXPECT_FALSE(reach(base, 1, Access::kRemoteWrite));
     EXPECT_FALSE(table.remote({base, key + 1}, 1, Access::kRemoteRead));
-    EXPECT_TRUE(table.is_local({.address = memory.data(), .length = 100, .lkey = key}));
-    EXPECT_FALSE(table.is_local({.address = memory.data(), .length = 101, .lkey = key}));
+    RegionTable::Memo memo;
+    EXPECT_TRUE(table.is_local({.address = memory.data(), .length = 100, .lkey = key}, memo));
+    EXPECT_FALSE(table.is_local({.address = memory.data(), .length = 101, .lkey = key}, memo));
+}
+
+TEST(RegionTable, a_remembered_look_up_ends_with_its_region) {
+    RegionTable table;
+    std::vector<std::byte> memory(100), other(100);
+    uint32_t key = table.add(memory, Access::kLocal), second = table.add(other, Access::kLocal);
+    RegionTable::Memo memo;
+    auto is_local = [&](std::vector<std::byte>& of, uint32_t lkey) {
+        auto guard = table.guard();
+        return table.is_local({.address = of.data(), .length = 100, .lkey = lkey}, memo);
+    };
+    EXPECT_FALSE(is_local(memory, 0)) << "what nothing was remembered of";
+    EXPECT_TRUE(is_local(memory, key));
+    EXPECT_FALSE(is_local(other, key)) << "the memory of another region";
+    EXPECT_TRUE(is_local(other, second));
+    EXPECT_TRUE(is_local(memory, key));
+    table.remove(key);
+    EXPECT_FALSE(is_local(memory, key));
+    EXPECT_TRUE(is_local(other, second));
 }
 
 TEST(RegionTable, a_revoked_key_is_dead_and_not_drawn_again_soon) {
