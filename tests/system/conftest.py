@@ -24,6 +24,7 @@ LONG = {
     "test_file_systems.py",
     "test_hung_target_steps.py",
     "test_interop.py",
+    "test_kv_modes.py",
     "test_lab.py",
     "test_lab_command.py",
     "test_mounted_disk_loses_its_volume.py",

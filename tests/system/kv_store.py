@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A key-value store of several wss-target processes in a machine of the lab, over soft RDMA, and verified loads of several clients on it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from tests.lab.guest import Guest, Process
+
+PORT = 5701
+PARTITIONS = 3
+CLIENTS = 2  # processes that write the same keys at the same time
+LIMIT = 120  # seconds, of what takes one on an idle machine
+# Contended: the popular ones of 500 keys are in every other transaction, half of which write.
+CONTENDED = {"recordcount": 500, "threadcount": 4, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1, "fieldlength": 300,
+             "requestdistribution": "zipfian"}  # fmt: skip
+
+ALGORITHMS = ("ramp-fast", "ramp-small", "ramp-hybrid", "2pl-sequential", "2pl-parallel", "none")
+MODES = {
+    **{f"{algorithm} by {how}": ["--algorithm", algorithm, *words] for algorithm in ALGORITHMS
+       for how, words in (("messages", []), ("rings", ["--transport", "ring"]))},
+    **{f"one-sided {kind} and {how}": ["--one-sided", word, *words] for kind, word in (("ours", "on"), ("as in the paper", "paper"))
+       for how, words in (("messages", []), ("rings", ["--transport", "ring"]))},
+}  # fmt: skip
+
+
+def keys_of(modes: list[str]) -> int:
+    """In a transaction. Messages are what an emulated machine is slow at; locks of many keys are hardly ever all to be had."""
+    return 8 if any(word.startswith("2pl") for word in modes) else 16
+
+
+class Store:
+    """Its partitions run from `with` to the end of it, where they must end well."""
+
+    def __init__(self, guest: Guest) -> None:
+        self.guest = guest
+        self.addresses = ",".join(f"rdma://{guest.address}:{PORT + i}" for i in range(PARTITIONS))
+        self.targets: list[Process] = []
+
+    def __enter__(self) -> Store:
+        for index, address in enumerate(self.addresses.split(",")):
+            self.targets.append(self.guest.start(
+                f"exec wss-target --role kv --listen {address} --kv-map {self.addresses} --kv-partition {index} --kv-memory 96M "
+                f"--control '' --log-level warning"))  # fmt: skip
+        for target in self.targets:
+            target.wait_for("ready", LIMIT)
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if kind is not None:
+            for target in self.targets:
+                target.kill()
+            return
+        for target in self.targets:
+            result = target.stop(LIMIT)
+            assert result.status == 0, f"a partition ended with {result.status}:\n{result.stderr}"
+
+    def command(self, modes: list[str], *words: str) -> str:
+        return f"exec kvctl --target {self.addresses} --timeout 60 --json {shlex.join([*modes, *words])}"
+
+    def load(self, modes: list[str]) -> None:
+        self.guest.run(self.bench(modes, "load", 1), LIMIT)
+
+    def bench(self, modes: list[str], phase: str, transactions: int, seed: int = 1) -> str:
+        properties = {**CONTENDED, "txnlen": keys_of(modes), "operationcount": transactions}
+        words = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
+        return self.command(modes, "bench", *words, "--phase", phase, "--seed", str(seed), "--verify")
+
+    def verified(self, modes: list[str], transactions: int, limit: float) -> list[dict]:
+        """What each of the clients, all at work at once, has to say after as many transactions."""
+        clients = [self.guest.start(self.bench(modes, "run", transactions, seed)) for seed in range(1, CLIENTS + 1)]
+        ended = [client.wait(limit) for client in clients]
+        return [json.loads(end.require().stdout.splitlines()[-1]) for end in ended]
+
+
+def assert_held(results: list[dict]) -> None:
+    for result in results:
+        assert result["CHECK"]["Violations"] == 0, result
+        assert result["CHECK"]["Reads"] > 0 and result["CHECK"]["Writes"] > 0, result
+        assert result["operations"] > 0 and result["failed"] == 0, result
