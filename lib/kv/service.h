@@ -118,7 +118,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void get(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     wire::KvStatus check_get(const wire::KvGet& get, const wire::KvHeader& header);
     bool look_up(const wire::KvGet& get, uint8_t flags);
-    store::Found find(const wire::KvGet::Item& item);
+    store::Found find(const wire::KvGet::Item& item, bool addressed);
     void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);
     void note_time(wire::KvKind kind, const Peer& peer, uint32_t keys, Nanoseconds began);
     void count_fallback(uint8_t flags);

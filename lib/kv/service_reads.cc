@@ -46,14 +46,14 @@ wire::KvGetReply::Item reply_of(const store::Found& found, uint8_t flags) {
 
 }  // namespace
 
-store::Found Service::find(const wire::KvGet::Item& item) {
+store::Found Service::find(const wire::KvGet::Item& item, bool addressed) {
     switch (item.select) {
         case wire::KvSelect::kExact:
-            return store_->get_exact(item.key, {item.timestamp});
+            return store_->get_exact(item.key, {item.timestamp}, addressed);
         case wire::KvSelect::kAmong:
-            return store_->get_newest(item.key, among_);
+            return store_->get_newest(item.key, among_, addressed);
         default:
-            return store_->get(item.key);
+            return store_->get(item.key, addressed);
     }
 }
 
@@ -80,7 +80,7 @@ bool Service::look_up(const wire::KvGet& get, uint8_t flags) {
     for (uint64_t timestamp : get.among) among_.push_back({timestamp});
     bool warm = true;
     for (const wire::KvGet::Item& item : get.items) {
-        found_.push_back(find(item));
+        found_.push_back(find(item, (flags & wire::kKvGetAddresses) != 0));
         counters_.second_round_gets += item.select != wire::KvSelect::kLatest;
         warm = warm && !(found_.back().cold && (flags & wire::kKvGetValues) != 0);
     }

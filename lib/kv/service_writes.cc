@@ -93,13 +93,15 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
         writes_.push_back(
             {.key = item.key, .value = item.value, .tombstone = item.is_deleted, .expires = {item.expires}});
     }
+    const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
     std::vector<std::byte> participants = encode_participants(prepare_.participants);
     store::Transaction transaction{.timestamp = {prepare_.timestamp},
                                    .writes = writes_,
                                    .metadata = prepare_.metadata,
-                                   .participants = participants};
+                                   .participants = participants,
+                                   .alone = committing && prepare_.participants.size() <= 1};
     Pending& pending = expect(peer, header, {prepare_.timestamp});
-    pending.committing = (header.flags & wire::kKvPrepareCommit) != 0;
+    pending.committing = committing;
     pending.unlock = locked ? prepare_.owner : 0;
     pending.keys = static_cast<uint32_t>(writes_.size());
     store::Continuation done{.run = &Service::write_answered, .context = &pending};
@@ -116,7 +118,7 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     if (wire::KvStatus status = check_write(peer, put.timestamp, put.item.key); status != wire::KvStatus::kOk)
         return answer(peer, header, status);
     // What is in the way is told; what is newer than the writer's clock, too: his next timestamp is later.
-    store::Found latest = store_->get(put.item.key);
+    store::Found latest = store_->get(put.item.key, false);
     const uint64_t theirs = latest.presence == store::Presence::kExact ? latest.version.timestamp.value : 0;
     if (theirs >= put.timestamp) return answer(peer, header, wire::KvStatus::kTooOld, theirs);
     store::Write write{
@@ -126,7 +128,7 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
         .expires = {put.item.expires},
         .condition = put.expected == 0 ? store::Condition::kIfAbsent : store::Condition::kIfTimestamp,
         .expected = {put.expected}};
-    store::Transaction transaction{.timestamp = {put.timestamp}, .writes = {&write, 1}};
+    store::Transaction transaction{.timestamp = {put.timestamp}, .writes = {&write, 1}, .alone = true};
     Pending& pending = expect(peer, header, {put.timestamp});
     pending.committing = true;
     pending.keys = 1;

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-OPERATIONS = ("get", "get-exact", "put", "prepare-commit", "one-sided")
+OPERATIONS = ("get", "get-exact", "put", "put-shown", "prepare-commit", "prepare-commit-shown", "one-sided")
 FEW, MANY = 10_000, 30_000
 
 

@@ -19,10 +19,12 @@ class Workload {
         : bench_({.window = from_ms(10), .window_floor = from_ms(1)}, size_t{64} << 20), value_(kValue, 'v') {
         for (size_t i = 0; i < kKeys; i++) keys_.push_back("user" + std::to_string(i * 7919));
         for (size_t i = 0; i < kKeys; i++) write(i, true);
-        for (size_t i = 0; i < kKeys; i++) slots_.push_back(bench_.store->get(keys_[i]).slot);
-        copy_.resize(slots_[0].bytes);
     }
+    // "-shown": of keys that somebody has asked the address of, and may read one-sidedly.
     bool run(std::string_view operation, size_t count) {
+        const bool shown = operation.ends_with("-shown") || operation == "one-sided";
+        if (operation.ends_with("-shown")) operation.remove_suffix(6);
+        if (shown) show();
         for (size_t i = 0; i < count; i++) {
             if (operation == "nothing") continue;
             if (operation == "get")
@@ -43,9 +45,13 @@ class Workload {
     size_t seen() const { return seen_; }
 
   private:
-    void get(size_t i) { seen_ += bench_.store->get(keys_[i % kKeys]).version.value.size(); }
+    void show() {
+        for (size_t i = 0; i < kKeys; i++) slots_.push_back(bench_.store->get(keys_[i]).slot);
+        copy_.resize(slots_[0].bytes);
+    }
+    void get(size_t i) { seen_ += bench_.store->get(keys_[i % kKeys], false).version.value.size(); }
     void get_exact(size_t i) {
-        seen_ += bench_.store->get_exact(keys_[i % kKeys], {i % kKeys + 1}).version.value.size();
+        seen_ += bench_.store->get_exact(keys_[i % kKeys], {i % kKeys + 1}, false).version.value.size();
     }
     void write(size_t i, bool at_once) {
         const Write write{.key = keys_[i % kKeys], .value = bytes_of(value_)};
@@ -92,7 +98,8 @@ int main(int argc, char** argv) {
     wss::kv::store::Workload workload;
     if (argc != 3 || !workload.run(argv[1], std::strtoul(argv[2], nullptr, 10))) {
         std::fprintf(stderr,
-                     "usage: kv_store_bench nothing|get|get-exact|put|prepare-commit|one-sided COUNT\n");
+                     "usage: kv_store_bench "
+                     "nothing|get|get-exact|put[-shown]|prepare-commit[-shown]|one-sided COUNT\n");
         return 2;
     }
     std::printf("%zu\n", workload.seen());

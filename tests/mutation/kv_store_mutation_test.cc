@@ -111,6 +111,7 @@ bool foreign_value_is_read() {
     EXPECT_EQ(bench.erase(20, "x"), Answer::kOk);
     for (int i = 0; i < 20; i++) bench.pass(from_s(10));
     EXPECT_EQ(bench.put(100, {{"y", "y's"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->get("y").slot.offset, address.offset) << "the test needs the slot to be reused";
     return bench.read_remotely("x", address).latest == "y's";
 }
 

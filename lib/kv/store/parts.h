@@ -61,7 +61,8 @@ struct Store::Parts {
     void commit_now(Decision& decision);
     Answer abort_now(Decision& decision, Continuation done);
     Decision* find(Timestamp timestamp) const;
-    bool is_recent(Timestamp timestamp) const;  // the log still has the row of its decision
+    Item* find_shown(std::string_view key, bool addressed);  // reads.cc
+    bool is_recent(Timestamp timestamp) const;               // the log still has the row of its decision
     Decision& create(Timestamp timestamp, DecisionState state);
     void decide(Decision& decision, DecisionState state);
     void drop(Decision& decision);
@@ -76,6 +77,7 @@ struct Store::Parts {
     void on_fetched(LogCompletion& completion);
     size_t maintain(Timestamp now, size_t budget);
     size_t collect(size_t budget);
+    size_t collect(List<Version, RetiredTag>& retired, Nanoseconds keep, size_t budget);
     bool is_pinned(const Version& version) const;
     size_t collect_graves(size_t budget);
     size_t expire(Timestamp now, size_t budget);

@@ -33,16 +33,23 @@ Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
 
 }  // namespace
 
-Found Store::get(std::string_view key) const {
-    const Table& table = parts_->table;
+// A slot is made, and what is in it published, before anything is looked at: views of other items stay good.
+Item* Store::Parts::find_shown(std::string_view key, bool addressed) {
     Item* item = table.find(key);
+    if (item != nullptr && addressed) table.show(*item);
+    return item;
+}
+
+Found Store::get(std::string_view key, bool addressed) const {
+    Item* item = parts_->find_shown(key, addressed);
+    const Table& table = parts_->table;
     if (item == nullptr || item->latest == nullptr) return not_found(Presence::kAbsent, table, item);
     return found_as(Presence::kExact, table, *item, *item->latest);
 }
 
-Found Store::get_exact(std::string_view key, Timestamp timestamp) const {
+Found Store::get_exact(std::string_view key, Timestamp timestamp, bool addressed) const {
+    Item* item = parts_->find_shown(key, addressed);
     const Table& table = parts_->table;
-    Item* item = table.find(key);
     if (item == nullptr) return deleted_since(key, timestamp, parts_->floor);
     const Version* version = table.find(*item, timestamp);
     if (version != nullptr && version->state != VersionState::kPreparing)
@@ -54,9 +61,9 @@ Found Store::get_exact(std::string_view key, Timestamp timestamp) const {
 
 // The newest of the set that this key has. A member that may have been collected, above what is still here,
 // makes the answer unsure: then the latest is the one to continue with.
-Found Store::get_newest(std::string_view key, std::span<const Timestamp> of) const {
+Found Store::get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed) const {
+    Item* item = parts_->find_shown(key, addressed);
     const Table& table = parts_->table;
-    Item* item = table.find(key);
     if (item == nullptr) return not_found(Presence::kAbsent, table, nullptr);
     const Version* best = nullptr;
     Timestamp collected;
@@ -92,7 +99,7 @@ void Store::scan(std::string_view prefix, std::string_view after, Timestamp at,
     const auto& ordered = parts_->table.ordered();
     auto next = after >= prefix && !after.empty() ? ordered.upper_bound(after) : ordered.lower_bound(prefix);
     for (; next != ordered.end() && std::string_view((*next)->key).starts_with(prefix); ++next) {
-        const Found found = at.is_none() ? get((*next)->key) : get_at((*next)->key, at);
+        const Found found = at.is_none() ? get((*next)->key, false) : get_at((*next)->key, at);
         const bool shown = found.presence == Presence::kExact && !found.version.tombstone;
         if (shown && !visit(found)) return;
     }

@@ -193,7 +193,7 @@ Bytes record_within(Bytes extent, const SlotAddress& expected, const Entry& entr
     return extent.subspan(from, entry.length);
 }
 
-uint64_t encode_record(const RecordView& record, uint64_t epoch, std::span<std::byte> out) noexcept {
+void fill_record(const RecordView& record, std::span<std::byte> out) noexcept {
     WSS_ASSERT(out.size() == record_bytes(record.key.size(), record.metadata.size(), record.value.size()),
                "the buffer is as long as the record");
     std::byte* at = out.data();
@@ -213,11 +213,19 @@ uint64_t encode_record(const RecordView& record, uint64_t epoch, std::span<std::
     append(record.key.data(), record.key.size());
     append(record.metadata.data(), record.metadata.size());
     append(record.value.data(), record.value.size());
+}
+
+uint64_t encode_record(const RecordView& record, uint64_t epoch, std::span<std::byte> out) noexcept {
+    fill_record(record, out);
     return seal_record(epoch, out);
 }
 
+uint64_t checksum_of_record(uint64_t epoch, Bytes record) noexcept {
+    return checksum_of(record.subspan(8), epoch);
+}
+
 uint64_t seal_record(uint64_t epoch, std::span<std::byte> record) noexcept {
-    const uint64_t checksum = checksum_of(record.subspan(8), epoch);
+    const uint64_t checksum = checksum_of_record(epoch, record);
     store(record.data() + kRecordChecksum, checksum);
     return checksum;
 }
@@ -250,9 +258,17 @@ uint32_t incarnation_of(std::span<const std::byte, kSlotHeaderBytes> slot) noexc
 }
 
 void copy_to_shared(std::byte* shared, const std::byte* from, size_t bytes) noexcept {
-    auto* words = reinterpret_cast<uint64_t*>(shared);
-    for (size_t i = 0; i < bytes / 8; i++)
-        __atomic_store_n(words + i, load<uint64_t>(from + 8 * i), __ATOMIC_RELEASE);
+    auto* word = reinterpret_cast<uint64_t*>(shared);
+    const auto copy = [&] {
+        __atomic_store_n(word++, load<uint64_t>(from), __ATOMIC_RELEASE);
+        from += 8;
+    };
+    // Eight at a time: the compiler does not unroll what is atomic.
+    for (; bytes >= 64; bytes -= 64) {
+        copy(), copy(), copy(), copy();
+        copy(), copy(), copy(), copy();
+    }
+    for (; bytes >= 8; bytes -= 8) copy();
 }
 
 void copy_from_shared(std::byte* to, const std::byte* shared, size_t bytes) noexcept {

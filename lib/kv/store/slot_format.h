@@ -143,10 +143,14 @@ Bytes record_within(Bytes extent, const SlotAddress& expected, const Entry& entr
 constexpr size_t record_bytes(size_t key, size_t metadata, size_t value) {
     return kRecordHeaderBytes + key + metadata + value;
 }
-// Writes the record into `out` (of exactly record_bytes()) and returns its checksum.
+// Writes the record into `out` (of exactly record_bytes()), without a checksum.
+void fill_record(const RecordView& record, std::span<std::byte> out) noexcept;
+// The same with its checksum, which it returns.
 uint64_t encode_record(const RecordView& record, uint64_t epoch, std::span<std::byte> out) noexcept;
 // Computes the checksum of an encoded record anew (one that comes from disk) and returns it.
 uint64_t seal_record(uint64_t epoch, std::span<std::byte> record) noexcept;
+// What seal_record() would write: the record's checksum is its first word.
+uint64_t checksum_of_record(uint64_t epoch, Bytes record) noexcept;
 // Lengths within `record` agree with its size and the limits; the checksum is not looked at (records on disk
 // carry the disk's).
 bool parse_record(Bytes record, RecordView& view) noexcept;

@@ -24,7 +24,9 @@
 //  S4  A version that is superseded, or loses (its commit came when a newer one was committed already), stays
 //  readable
 //      for Options::window of time, and as long as a pin covers it. The latest version and prepared ones
-//      always stay.
+//      always stay. Versions of a transaction that wrote on this partition only need less, window_alone: who
+//      asks for all keys in one message sees all of it or nothing and never asks for one by its timestamp;
+//      who reads key by key, or in RAMP-Small's two rounds, is that quick, or is answered kNewer.
 //  S5  A lookup by timestamp answers kExact (prepared or committed), kNewer (that version is gone or was
 //  never
 //      here, a committed one with a higher timestamp is), or kGone (nothing: start again). kNewer's version
@@ -77,6 +79,7 @@ struct Options {
     uint64_t epoch = 0;  // random, never 0, another one for each run
     Durability durability = Durability::kMemory;
     Nanoseconds window = from_s(5);            // S4
+    Nanoseconds window_alone = from_ms(20);    // S4, of transactions that no other partition has a part of
     Nanoseconds window_floor = from_ms(500);   // S7
     Nanoseconds decision_window = from_s(60);  // decisions are remembered at least that long
     uint64_t heap_limit = UINT64_MAX;          // bytes beside the arena
@@ -185,9 +188,12 @@ class Store final : public reactor::Source {
 
     // --- reads; see S5, S6. Expired versions are returned as they are: the reader compares `expires` with
     // its time.
-    Found get(std::string_view key) const;                                        // latest committed
-    Found get_exact(std::string_view key, Timestamp timestamp) const;             // RAMP-Fast's round 2
-    Found get_newest(std::string_view key, std::span<const Timestamp> of) const;  // RAMP-Small's, -Hybrid's
+    // `addressed`: the asker wants to know where the key is, to read it one-sidedly; its slot is made now.
+    Found get(std::string_view key, bool addressed = true) const;  // latest committed
+    // RAMP-Fast's round 2
+    Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true) const;
+    // RAMP-Small's, -Hybrid's
+    Found get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed = true) const;
     Found get_at(std::string_view key, Timestamp at) const;  // newest committed ≤ at; pin(at) first
     // Reads a cold version from disk, and makes it warm if there is room.
     void fetch(std::string_view key, Timestamp timestamp, FetchDone done);
@@ -208,7 +214,7 @@ class Store final : public reactor::Source {
     // --- housekeeping
     // Collects, expires (versions with expires ≤ `now` become tombstones), evicts; a bounded amount. Call it
     // every few milliseconds. Returns how much it did.
-    size_t maintain(Timestamp now, size_t budget = 256);
+    size_t maintain(Timestamp now, size_t budget = 1024);
     Statistics statistics() const;
 
     // reactor::Source: what the log has finished.

@@ -24,6 +24,8 @@ Table::~Table() {
     // Lists live in front of the pools: take the elements off before either dies.
     while (retired.pop_front() != nullptr) {
     }
+    while (retired_alone.pop_front() != nullptr) {
+    }
     while (pinned.pop_front() != nullptr) {
     }
     while (graves.pop_front() != nullptr) {
@@ -72,7 +74,7 @@ Version& Table::link(Item& item, const RecordView& record, size_t length) {
     version.length = static_cast<uint32_t>(length);
     version.state = VersionState::kPreparing;
     version.cell = kNoCell;
-    version.logged = version.spilling = version.conditional = false;
+    version.logged = version.spilling = version.conditional = version.alone = version.sealed = false;
     Version* newer = nullptr;
     Version* older = item.newest;
     while (older != nullptr && older->timestamp > record.timestamp) {
@@ -90,10 +92,13 @@ Version& Table::link(Item& item, const RecordView& record, size_t length) {
 
 Version* Table::add(Item& item, const RecordView& record) {
     const size_t length = record_bytes(record.key.size(), record.metadata.size(), record.value.size());
-    const uint64_t checksum = encode_record(record, limits_.epoch, std::span(scratch_).first(length));
+    fill_record(record, std::span(scratch_).first(length));
     std::memset(scratch_.data() + length, 0, whole_words(length) - length);
     Version& version = link(item, record, length);
-    version.checksum = checksum;
+    if (item.slot != Arena::kNowhere) {
+        version.checksum = seal_record(limits_.epoch, std::span(scratch_).first(length));
+        version.sealed = true;
+    }
     if (!place(item, version)) {
         erase(version);
         return nullptr;
@@ -127,7 +132,6 @@ void Table::became_warm(Item& item) {
 }
 
 bool Table::place(Item& item, Version& version) {
-    ensure_slot(item, version.length);
     if (place_in_cell(item, version)) {
         became_warm(item);
         return true;
@@ -181,8 +185,17 @@ void Table::move_into_cell(Item& item, Version& version) {
     arena_.free_record(from, whole_words(version.length));
 }
 
-void Table::ensure_slot(Item& item, size_t record_length) {
-    if (item.slot != Arena::kNowhere) return;
+void Table::show(Item& item) {
+    if (item.slot != Arena::kNowhere || item.warm == 0) return;
+    const Version* first = item.latest;
+    if (first == nullptr || first->is_cold()) first = item.newest;
+    make_slot(item, first->length);
+    if (item.slot == Arena::kNowhere) return;
+    if (item.latest != nullptr) move_into_cell(item, *item.latest);
+    publish(item);
+}
+
+void Table::make_slot(Item& item, size_t record_length) {
     item.cell_bytes = 0;
     if (limits_.inline_cells > 0 && record_length <= limits_.inline_max)
         item.cell_bytes = static_cast<uint32_t>(Arena::class_bytes(whole_words(record_length)));
@@ -195,7 +208,6 @@ void Table::ensure_slot(Item& item, size_t record_length) {
     std::memcpy(old.data(), arena_.at(item.slot), old.size());
     item.incarnation = incarnation_of(old) + 1;
     item.sequence = 0;
-    publish(item);  // what it has already: there was no room for the slot before
 }
 
 void Table::free_slot(Item& item) {
@@ -254,7 +266,7 @@ void Table::set_prepared(Version& version) {
 void Table::retire(Version& version, Nanoseconds now) {
     if (!version.expires.is_none()) expiring.erase(&version);
     version.retired_at = now;
-    retired.push_back(version);
+    (version.alone ? retired_alone : retired).push_back(version);
 }
 
 bool Table::commit(Version& version, Nanoseconds now) {
@@ -287,7 +299,8 @@ void Table::publish(Item& item) {
     // is not looked for: `incomplete` sends who wants it to the server.
     constexpr uint32_t kWalk = 32;
     SlotView view{.fingerprint = item.hash, .incarnation = item.incarnation, .sequence = ++item.sequence};
-    const auto show = [&](const Version& version, EntryState state) {
+    const auto show = [&](Version& version, EntryState state) {
+        if (!version.sealed && !version.is_cold()) seal(version);
         view.entries[view.entry_count++] = {.timestamp = version.timestamp,
                                             .offset = version.is_cold() ? 0 : version.offset,
                                             .length = version.is_cold() ? 0 : version.length,
@@ -318,6 +331,15 @@ void Table::publish(Item& item) {
     std::array<std::byte, kSlotHeaderBytes> image;
     encode_slot(view, limits_.epoch, image);
     copy_to_shared(arena_.at(item.slot), image.data(), image.size());
+}
+
+// In place: remote readers may still look there for what was there before.
+void Table::seal(Version& version) {
+    version.checksum = checksum_of_record(limits_.epoch, record(version));
+    version.sealed = true;
+    std::array<std::byte, sizeof version.checksum> word;
+    std::memcpy(word.data(), &version.checksum, word.size());
+    copy_to_shared(arena_.at(version.offset), word.data(), word.size());
 }
 
 Bytes Table::record(const Version& version) const {
@@ -356,6 +378,7 @@ bool Table::warm(Version& version, Bytes record) {
     std::memcpy(scratch_.data(), record.data(), record.size());
     std::memset(scratch_.data() + record.size(), 0, whole_words(record.size()) - record.size());
     version.checksum = seal_record(limits_.epoch, std::span(scratch_).first(record.size()));
+    version.sealed = true;
     if (!place(*version.item, version)) return false;
     write_record(version, scratch_.data());
     return true;

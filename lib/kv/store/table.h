@@ -3,7 +3,7 @@
 //
 // Invariants
 //  I1  The versions of an item are linked from newest to oldest timestamp; `latest` is the newest committed
-//  one. I2  A committed version other than the latest is in `retired` (or `pinned`), in the order of
+//  one. I2  A committed version other than the latest is in its retirement() (or `pinned`), in the order of
 //  retirement. I3  What a slot shows exists: whoever changes an item's versions publishes it before the store
 //  is left. I4  A version's record is in a cell of its item's extent, or in the arena elsewhere, or nowhere
 //  (cold; on disk).
@@ -54,6 +54,8 @@ struct Version : ListNode<RetiredTag> {
     bool logged = false;    // the log has a row of it
     bool spilling = false;  // the row is on its way
     bool conditional = false;
+    bool alone = false;   // of a transaction of this partition only (S4)
+    bool sealed = false;  // its record carries the checksum; all that a slot shows do
     bool is_cold() const { return offset == Arena::kNowhere; }
 };
 
@@ -104,6 +106,9 @@ class Table {
     bool commit(Version& version, Nanoseconds now);
     // Shows the item's versions to remote readers (I3).
     void publish(Item& item);
+    // Gives the item a slot, if it has none and there is something to show and room. Until somebody has asked
+    // where a key is nobody looks there, and its writes need no slot, no cell and no checksum.
+    void show(Item& item);
 
     RecordView view(const Version& version) const;  // of a cold one: no value, no metadata
     Bytes record(const Version& version) const;     // not of a cold one
@@ -123,6 +128,7 @@ class Table {
 
     // Owned by the upkeep (upkeep.cc).
     List<Version, RetiredTag> retired;
+    List<Version, RetiredTag> retired_alone;
     List<Version, RetiredTag> pinned;
     List<Item, GraveTag> graves;  // items whose latest is a tombstone
     List<Item, WarmTag> warm_items;
@@ -151,7 +157,8 @@ class Table {
     bool place_in_cell(Item& item, Version& version);
     bool move_out_of_cell(Item& item);
     void move_into_cell(Item& item, Version& version);
-    void ensure_slot(Item& item, size_t record_length);
+    void make_slot(Item& item, size_t record_length);
+    void seal(Version& version);
     void free_slot(Item& item);
     void free_record(Version& version);
     void write_record(const Version& version, const std::byte* from);

@@ -193,6 +193,7 @@ Answer Store::Parts::insert(const Transaction& transaction, Decision& decision) 
             if (!twice) counts.refused_memory++;
             return twice ? Answer::kInvalid : Answer::kNoMemory;
         }
+        version->alone = transaction.alone;
         version->conditional = write.condition != Condition::kNone;
         if (version->conditional) item.conditional++;
         version->sibling = decision.versions;

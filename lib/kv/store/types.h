@@ -41,6 +41,7 @@ struct Transaction {
     std::span<const Write> writes;  // distinct keys
     Bytes metadata;      // opaque; handed to readers with each version (sibling keys, Bloom filter)
     Bytes participants;  // opaque; handed back by Store::overdue()
+    bool alone = false;  // no other partition has a part of it: no reader elsewhere is told of it (S4)
 };
 
 enum class Answer : uint8_t {

@@ -132,10 +132,15 @@ bool Store::Parts::is_pinned(const Version& version) const {
 
 size_t Store::Parts::collect(size_t budget) {
     const Nanoseconds keep = mutated(Mutation::kNoWindow) ? Nanoseconds{0} : window;
+    const size_t done = collect(table.retired_alone, std::min(keep, options.window_alone), budget);
+    return done + collect(table.retired, keep, budget - done);
+}
+
+size_t Store::Parts::collect(List<Version, RetiredTag>& retired, Nanoseconds keep, size_t budget) {
     const Nanoseconds now = clock.now();
     size_t done = 0;
     for (; done < budget; done++) {
-        Version* version = table.retired.front();
+        Version* version = retired.front();
         if (version == nullptr || version->retired_at + keep > now) break;
         if (is_pinned(*version)) {
             static_cast<ListNode<RetiredTag>&>(*version).unlink();

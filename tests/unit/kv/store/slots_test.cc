@@ -20,6 +20,23 @@ TEST(KvSlot, OneReadBringsTheLatestVersionWithItsValue) {
     }
 }
 
+TEST(KvSlot, NobodyPaysForASlotUntilSomebodyAsksWhereTheKeyIs) {
+    Bench bench;
+    const std::string value(1000, 'v');
+    EXPECT_EQ(bench.put(10, {{"x", value}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(20, {{"x", "prepared"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->get("x", false).slot.bytes, 0u);
+    const uint64_t without = bench.store->statistics().arena_used;
+    EXPECT_LT(without, 2 * 1200u) << "two records and nothing else";
+    // From here on it is what a slot always is.
+    const RemoteRead read = bench.read_remotely("x");
+    EXPECT_EQ(read.latest, value);
+    EXPECT_TRUE(read.latest_inline);
+    EXPECT_NE(read.view.find({20}), nullptr);
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.read_remotely("x", bench.store->get("x", false).slot).latest, "prepared");
+}
+
 TEST(KvSlot, LargeValueIsReachedThroughItsEntry) {
     Bench bench;
     const std::string value(100'000, 'v');

@@ -370,5 +370,41 @@ TEST(KvMemory, HeapLimitIsKept) {
     EXPECT_EQ(bench.get("key1"), "v");
 }
 
+TEST(KvTransactions, VersionsThatNoOtherPartitionTellsOfAreKeptForMillisecondsOnly) {
+    Bench bench({.window = from_s(5), .window_alone = from_ms(20)});
+    const auto put = [&](uint64_t ts, bool alone) {
+        const std::vector<Write> writes{{.key = "x", .value = bytes_of("value")}};
+        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = writes, .alone = alone}, {}), Answer::kOk);
+    };
+    const auto presence = [&](uint64_t ts) { return bench.store->get_exact("x", {ts}).presence; };
+    put(10, false);
+    put(20, true);
+    put(30, true);
+    bench.pass(from_ms(19));
+    EXPECT_EQ(presence(20), Presence::kExact);
+    bench.pass(from_ms(2));
+    EXPECT_EQ(presence(20), Presence::kNewer) << "who asks for it goes on with the one after it";
+    EXPECT_EQ(presence(10), Presence::kExact) << "another partition may tell a reader of it";
+    EXPECT_EQ(presence(30), Presence::kExact) << "the latest stays";
+    bench.pass(from_s(6));
+    EXPECT_EQ(presence(10), Presence::kNewer);
+}
+
+TEST(KvTransactions, APinKeepsAlsoWhatIsKeptForMillisecondsOnly) {
+    Bench bench;
+    const auto put = [&](uint64_t ts, std::string_view value) {
+        const std::vector<Write> writes{{.key = "x", .value = bytes_of(value)}};
+        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = writes, .alone = true}, {}), Answer::kOk);
+    };
+    put(10, "old");
+    Pin pin = bench.store->pin({15});
+    put(20, "new");
+    bench.pass(from_s(60));
+    EXPECT_EQ(text_of(bench.store->get_at("x", {15}).version.value), "old");
+    pin.release();
+    bench.pass(from_s(60));
+    EXPECT_EQ(bench.store->get_at("x", {15}).presence, Presence::kGone);
+}
+
 }  // namespace
 }  // namespace wss::kv::store
