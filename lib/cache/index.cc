@@ -193,7 +193,7 @@ Placed Index::place(Line& line, uint32_t copies) {
     return Placed::kDone;
 }
 
-bool Index::place_at(Line& line, Slot slot) {
+bool Index::place_at(Line& line, Slot slot, uint64_t generation) {
     if (!has_engine(slot.engine) || line.holder_count_ == kHoldersMax || line.held_by(slot.engine))
         return false;
     Engine& engine = engine_of(slot);
@@ -203,6 +203,7 @@ bool Index::place_at(Line& line, Slot slot) {
     engine.free.pop_back();
     engine.taken[slot.number - engine.options.first_slot] = true;
     if (line.state_ == LineState::kAbsent) set_state(line, LineState::kFilling);
+    line.generation_ = std::max(line.generation_, generation);
     add_holder(line, slot);
     return true;
 }
@@ -279,6 +280,7 @@ bool Index::written(Line& line, Pieces pieces, Nanoseconds now) {
         volume_of(line).dirty.push_back(line);
     }
     set_dirty(line, line.dirty_ | pieces, line.destaging_);
+    line.dirty_generation_ = line.generation_;
     settle(line);
     return true;
 }

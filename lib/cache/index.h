@@ -61,10 +61,16 @@ struct EngineOptions {
 };
 
 // What an engine's end cost.
+struct LostLine {
+    LineKey key;
+    Pieces pieces;            // that were dirty
+    uint64_t generation = 0;  // of the newest of them
+};
 struct Loss {
     uint64_t lines = 0;          // that had a copy there
     uint64_t dirty_lines = 0;    // whose last copy it was, with data that were nowhere else
     uint64_t second_copies = 0;  // dirty lines that have one copy left: destage them at once
+    std::vector<LostLine> lost;  // the dirty_lines, one by one
 };
 
 struct IndexCounters {
@@ -127,8 +133,9 @@ class Index {
     // Gives the line slots in `copies` engines, keeping those that it has. Evicts clean idle lines. All or
     // nothing.
     Placed place(Line& line, uint32_t copies);
-    // A place of its own for a line found after a restart (recovery.h); false if the slot is not free.
-    bool place_at(Line& line, Slot slot);
+    // A place of its own for a line found after a restart (recovery.h), in a copy of this generation; false
+    // if the slot is not free.
+    bool place_at(Line& line, Slot slot, uint64_t generation = 0);
     // Gives one copy up: its slot is free at once (H3: it must not claim dirty data any more).
     void drop_copy(Line& line, EngineIndex engine);
     // The line was read or written as a whole or in part: what replacement goes by.

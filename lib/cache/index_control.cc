@@ -102,6 +102,8 @@ Loss Index::lose_engine(EngineIndex index) {
         ++loss.lines;
         bool last = line.holder_count_ == 1;
         if (!line.dirty_.empty()) ++(last ? loss.dirty_lines : loss.second_copies);
+        if (!line.dirty_.empty() && last)
+            loss.lost.push_back({line.key_, line.dirty_, line.dirty_generation_});
         if (last) return make_absent(line, Replacement::Reason::kForgotten);
         bool being_erased = line.state_ == LineState::kEvicting || line.state_ == LineState::kWiping;
         bool filling = line.state_ == LineState::kFilling;

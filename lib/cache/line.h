@@ -116,6 +116,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
 
     // Cold: writes and destaging.
     uint64_t generation_ = 0;
+    uint64_t dirty_generation_ = 0;  // when dirty pieces were last acknowledged
     Pieces destaging_;
     Nanoseconds dirty_since_;
     uint64_t dirty_sequence_ = 0;    // in the order of the dirty list

@@ -51,7 +51,7 @@ void Recovery::restore_line(Index& index, LineKey key, std::vector<Copy>& copies
     op.pieces = index.geometry().all();
     op.access = Access::kExclusive;
     index.enter(*line, op);
-    if (index.place_at(*line, best.slot)) {
+    if (index.place_at(*line, best.slot, best.generation)) {
         index.filled(*line, valid);
         if (!best.dirty.empty()) index.written(*line, best.dirty, Nanoseconds{});
         ++report_.lines;

@@ -92,12 +92,14 @@ Status Cache::prepare() {
     const bool had_dirty = std::any_of(membership_.policies.begin(), membership_.policies.end(),
                                        [](const auto& item) { return item.second.policy == Policy::kBack; });
     recovering_ = had_dirty && !membership_.engines.empty();
-    if (recovering_ && membership_.line_bytes != options_.line_bytes)
+    if ((recovering_ || !membership_.lost.empty()) && membership_.line_bytes != options_.line_bytes)
         return failure(Code::kInvalid,
                        "cache engines hold dirty lines of {} bytes: start with this line size until they "
                        "are in real storage",
                        membership_.line_bytes);
     if (recovering_) awaited_ = membership_.engines;
+    saved_engines_ = membership_.engines;
+    saved_engines_.insert(membership_.away.begin(), membership_.away.end());
     membership_.engines.clear();
     membership_.line_bytes = options_.line_bytes;
     // What awaited engines hold counts until recovery is over: they stay members on stable storage.
@@ -127,6 +129,7 @@ void Cache::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) 
 
 size_t Cache::poll() noexcept {
     size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
+    if (std::exchange(salvage_due_, false)) salvage();
     serve_granted();
     for (auto& engine : links_)
         if (engine != nullptr) done += engine->turn();
@@ -188,6 +191,7 @@ void Cache::remove_volume(CachedVolume& volume) {
     ++volume.freezes;
     if (stopping_) return;
     if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
+    forget_lost(volume.open->volume().wwid());
     const uint32_t number = volume.number;
     auto wipe = [this, number] { erase_lines(*volumes_[number], 0, UINT64_MAX, true); };
     volume.active == 0 ? wipe() : volume.frozen_waiters.push_back(wipe);
@@ -262,7 +266,9 @@ void Cache::forget_volume(uint32_t number) {
     const bool busy = std::any_of(erases_.begin(), erases_.end(), [number](const auto& erase) {
         return erase->volume == number && !erase->over;
     });
-    if (busy || volume->active > 0) return;
+    const bool coming = std::any_of(destages_.begin(), destages_.end(),
+                                    [volume](const auto& job) { return job->busy && job->volume == volume; });
+    if (busy || coming || volume->active > 0) return;
     if (Status removed = index_->remove_volume(number); !removed) return;
     volumes_[number].reset();
 }
@@ -392,10 +398,17 @@ void Cache::check_stopped() {
 
 // ---- Looking ---------------------------------------------------------------------------------------------
 
+uint64_t Cache::lost_bytes(const volume::Volume& volume) const {
+    return membership_.lost.is_whole(volume.wwid())
+               ? volume.size()
+               : membership_.lost.pieces_of(volume.wwid()) * cache::kPieceBytes;
+}
+
 CacheInfo Cache::info() {
     CacheInfo info{.line_bytes = geometry_.line_bytes(),
                    .recovering = recovering_,
                    .awaited = static_cast<uint32_t>(awaited_.size()),
+                   .away = static_cast<uint32_t>(membership_.away.size()),
                    .index = index_->counters(),
                    .capacity_lines = index_->capacity_lines()};
     for (auto& engine : links_) {
@@ -410,14 +423,19 @@ CacheInfo Cache::info() {
         one.used_slots = joined ? index_->used_slots(engine->index()) : 0;
         one.dirty_lines = index_->dirty_lines_on(engine->index());
         one.bytes_to_clients = engine->bytes_to_clients();
-        one.state = !engine->is_ready() ? "joining" : engine->leaving() ? "leaving" : "live";
+        one.state = !engine->is_ready()           ? "joining"
+                    : engine->identity().returned ? "returned"
+                    : engine->leaving()           ? "leaving"
+                                                  : "live";
         for (const auto& client : clients_) one.clients += client->engines[engine->index().value].attached;
     }
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed) continue;
-        info.volumes.push_back({.name = volume->open->volume().name(),
+        const volume::Volume& open = volume->open->volume();
+        info.volumes.push_back({.name = open.name(),
                                 .settings = volume->settings,
                                 .dirty_lines = index_->dirty_lines(volume->number),
+                                .lost_bytes = lost_bytes(open),
                                 .frozen = volume->freezes > 0,
                                 .last_error = volume->last_error,
                                 .counters = volume->counters});

@@ -8,6 +8,7 @@
 //   read.cc     reads, out of band and through us, and filling
 //   write.cc    writes under each policy
 //   destage.cc  bringing dirty lines home; flushes
+//   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
 //
 // Rules
 //  SE1  Whoever touches a line has entered it. Where a header may say "dirty", the operation names all pieces
@@ -19,7 +20,9 @@
 //  SE3  An operation of a volume that is frozen waits. Whoever freezes it (discards, a change of policy, the
 //       volume's end) waits until all that went before is over.
 //  SE4  What becomes of an engine is heard first by the index, then by the transfers that it owed.
-//  SE5  Nothing waits for ever but dirty data for storage that works again; the operator is told of it.
+//  SE5  What was acknowledged and cannot be reached is not answered from real storage: it is lost (lost.cc),
+//       and reading it fails.
+//  SE6  Nothing waits for ever but dirty data for storage that works again; the operator is told of it.
 //
 // Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
 // Lifetime: reactor and fabrics outlive it; stop() comes before the volumes close.
@@ -70,6 +73,7 @@ struct CacheCounters {
     uint64_t fills = 0, fill_bytes = 0;
     uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
     uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
+    uint64_t lost_refusals = 0, salvaged_lines = 0;
 };
 
 // A volume that the cache serves.
@@ -92,6 +96,8 @@ struct CachedVolume {
     std::list<Flush> flushes;
     CacheCounters counters;
     std::string last_error;  // of destaging
+    // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
+    bool loss_told = true, fail_next_flush = false;
 
     bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
 };
@@ -133,6 +139,7 @@ struct CachedVolumeInfo {
     std::string name;
     cache::PolicySettings settings;
     uint64_t dirty_lines = 0;
+    uint64_t lost_bytes = 0;  // acknowledged, and in no engine that is here; see lost.cc
     bool frozen = false;
     std::string last_error;
     CacheCounters counters;
@@ -141,6 +148,7 @@ struct CacheInfo {
     uint32_t line_bytes = 0;
     bool recovering = false;
     uint32_t awaited = 0;  // engines that recovery waits for
+    uint32_t away = 0;     // engines that could give back what is lost
     cache::IndexCounters index;
     uint64_t capacity_lines = 0;
     std::vector<EngineInfo> engines;
@@ -173,6 +181,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     Status remove_engine(uint32_t index);
     // Gives up waiting for engines that were there before a restart.
     void forget_awaited();
+    // Gives up what is lost of the volume: what real storage has counts from now on.
+    Status give_up_lost(const std::string& name);
     CacheInfo info();
 
     // --- clients
@@ -205,6 +215,13 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     class Port;
     struct Destage;
     struct Erase;
+    // A slot's header as its engine showed it when it joined.
+    struct Item {
+        cache::Slot slot;
+        uint32_t incarnation = 0;
+        std::array<std::byte, wire::kCacheHeaderBytes> header{};
+        Nanoseconds not_before{};  // lost.cc: real storage failed
+    };
     // A slot whose copy lost at recovery.
     struct SlotErase {
         Transfer transfer;
@@ -282,12 +299,28 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void destage_tick() noexcept;
     void start_destages(CachedVolume& volume) noexcept;
     void start_destage(CachedVolume& volume, cache::Line& line) noexcept;
+    void begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
+    bool choose_copy(Destage& job, cache::Slot& slot) noexcept;
     void destage_entered(Destage& job) noexcept;
     void destage_step(Destage& job) noexcept;
     void destage_done(Destage& job, int error) noexcept;
     void check_flushes(CachedVolume& volume, int error) noexcept;
     static void destage_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void destage_storage_done(io::Request& io) noexcept;
+
+    // lost.cc
+    void note_loss(const EngineLink& engine, const cache::Loss& loss);
+    bool refuse_lost(Work& work) noexcept;
+    void known_again(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
+    void forget_lost(uint64_t wwid);
+    uint64_t lost_bytes(const volume::Volume& volume) const;
+    bool fails_flushes(const CachedVolume& volume) const noexcept;
+    void fail_flushes() noexcept;
+    void salvage() noexcept;
+    bool start_salvage(const Item& item) noexcept;
+    cache::Pieces salvageable(const Destage& job) const noexcept;
+    void salvage_failed(Destage& job) noexcept;
+    bool is_returning(uint64_t identity, uint32_t incarnation) const noexcept;
 
     // cache.cc
     void entered_none(CachedVolume& volume) noexcept;
@@ -328,12 +361,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Recovery: engines that were members when we ended, and what those that came back hold.
     bool recovering_ = false;
     std::map<uint64_t, uint32_t> awaited_;
-    struct Item {
-        cache::Slot slot;
-        uint32_t incarnation;
-        std::array<std::byte, wire::kCacheHeaderBytes> header;
-    };
     std::vector<Item> items_;
+    // What the saved text says, whose engines must keep what they hold until another is saved.
+    std::map<uint64_t, uint32_t> saving_engines_, saved_engines_;
+    // Lost while dirty lines had one other copy: theirs may be as new.
+    std::map<uint64_t, uint32_t> departed_;
+    bool salvage_due_ = false;
 
     std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
     std::vector<std::unique_ptr<Destage>> destages_;

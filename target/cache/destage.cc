@@ -17,6 +17,8 @@ using wire::CacheStatus;
 void Cache::destage_tick() noexcept {
     for (auto& volume : volumes_)
         if (volume != nullptr && volume->known && !volume->removed) start_destages(*volume);
+    fail_flushes();
+    salvage_due_ = true;
 }
 
 void Cache::start_destages(CachedVolume& volume) noexcept {
@@ -44,7 +46,11 @@ void Cache::start_destages(CachedVolume& volume) noexcept {
 
 void Cache::start_destage(CachedVolume& volume, cache::Line& line) noexcept {
     auto found = std::find_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; });
-    Destage& job = **found;
+    (*found)->salvage = false;
+    begin_job(**found, volume, line, cache::Access::kShared);
+}
+
+void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept {
     job.busy = true;
     job.volume = &volume;
     job.line = &line;
@@ -55,20 +61,33 @@ void Cache::start_destage(CachedVolume& volume, cache::Line& line) noexcept {
     job.phase = Destage::Phase::kFetch;
     volume.open->hold();
     job.op.pieces = geometry_.all();
-    job.op.access = cache::Access::kShared;
+    job.op.access = access;
     job.op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&job) | 1);
     if (index_->enter(line, job.op)) destage_entered(job);
 }
 
+// What is to be brought home, and from where; false if there is nothing any more.
+bool Cache::choose_copy(Destage& job, cache::Slot& slot) noexcept {
+    if (job.salvage) {
+        slot = job.item.slot;
+        job.token = {.pieces = salvageable(job)};
+        EngineLink* engine = link(slot.engine);
+        if (engine == nullptr || engine->identity().incarnation != job.item.incarnation) return false;
+    } else {
+        if (job.line->state() != cache::LineState::kDirty || job.line->holders().empty()) return false;
+        slot = job.line->holders()[0];
+        job.token = index_->begin_destage(*job.line);
+    }
+    return !job.token.pieces.empty();
+}
+
 void Cache::destage_entered(Destage& job) noexcept {
-    if (job.line->state() != cache::LineState::kDirty || job.line->holders().empty())
-        return destage_done(job, 0);
-    job.token = index_->begin_destage(*job.line);
+    cache::Slot slot;
+    if (!choose_copy(job, slot)) return destage_done(job, 0);
     job.begun = true;
     job.left = job.token.pieces;
     const uint32_t first = job.left.first();
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(job.left.bits));
-    const cache::Slot slot = job.line->holders()[0];
     EngineLink& engine = *link(slot.engine);
     Transfer& transfer = job.transfers[0];
     transfer.kind = Transfer::Kind::kMove;
@@ -125,6 +144,7 @@ void Cache::destage_step(Destage& job) noexcept {
         return;
     }
     job.phase = Destage::Phase::kClear;
+    if (job.salvage) return destage_step(job);
     job.outstanding = 1;
     uint32_t which = 0;
     for (const cache::Slot& slot : job.line->holders()) {
@@ -153,12 +173,15 @@ void Cache::destage_step(Destage& job) noexcept {
 
 void Cache::destage_done(Destage& job, int error) noexcept {
     CachedVolume& volume = *job.volume;
-    if (job.begun)
+    if (job.begun && !job.salvage)
         index_->end_destage(*job.line, job.token,
                             error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
     const bool storage_failed = error != 0 && error != EAGAIN;
+    // Also if every holder was lost meanwhile: real storage has it.
+    if (error == 0 && job.begun) known_again(volume, job.key.line, job.token.pieces);
+    if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
-        ++volume.counters.destaged_lines;
+        ++(job.salvage ? volume.counters.salvaged_lines : volume.counters.destaged_lines);
         volume.planner->succeeded();
         volume.last_error.clear();
     } else if (storage_failed) {
@@ -175,22 +198,29 @@ void Cache::destage_done(Destage& job, int error) noexcept {
     job.busy = false;
     volume.open->release();
     check_flushes(volume, storage_failed ? error : 0);
-    if (!storage_failed && !volume.removed) start_destages(volume);
+    if (volume.removed) return forget_volume(volume.number);
+    if (!storage_failed) start_destages(volume);
+    salvage_due_ = salvage_due_ || job.salvage;
 }
 
 void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
     auto& flushes = volume.flushes;
+    const bool lost = !flushes.empty() && fails_flushes(volume);
     for (auto at = flushes.begin(); at != flushes.end();) {
         const bool done = index_->flushed(volume.number, at->mark);
-        if (!done && error == 0) {
+        if (!done && error == 0 && !lost) {
             ++at;
             continue;
         }
         auto tell = std::move(at->done);
         at = flushes.erase(at);
-        tell(done ? 0 : error);
+        if (lost) volume.loss_told = true;
+        if (lost) volume.fail_next_flush = false;
+        tell(lost ? EIO : done ? 0 : error);
     }
-    if (flushes.empty()) volume.planner->want_no_more();
+    if (!flushes.empty()) return;
+    volume.planner->want_no_more();
+    if (membership_.degraded) volume.planner->want(degraded_mark_);
 }
 
 void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
@@ -199,8 +229,10 @@ void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
     if (volume.removed) return done(ENXIO);
     ++volume.counters.flushes;
     const uint64_t mark = index_->flush_mark();
-    if (index_->flushed(volume.number, mark)) return done(0);
+    const bool lost = fails_flushes(volume);
+    if (!lost && index_->flushed(volume.number, mark)) return done(0);
     volume.flushes.push_back({mark, std::move(done)});
+    if (lost) return check_flushes(volume, EIO);
     volume.planner->want(mark);
     start_destages(volume);
 }

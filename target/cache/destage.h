@@ -7,6 +7,7 @@
 namespace wss::se {
 
 //   kFetch: the primary writes the dirty pieces to `buffer` → kStore: to real storage → kClear: headers
+// A line that was lost comes home the same way, from a slot of an engine that is no member, without the end.
 struct alignas(8) Cache::Destage {
     enum class Phase : uint8_t { kFetch, kStore, kClear };
 
@@ -22,6 +23,9 @@ struct alignas(8) Cache::Destage {
     cache::Pieces left;  // to be stored
     Phase phase = Phase::kFetch;
     bool begun = false, failed = false;
+    bool salvage = false;
+    Item item;  // of salvage: where the copy is
+    cache::LineHeader header;
     int error = 0;
     uint32_t outstanding = 0;
     std::array<Transfer, cache::kHoldersMax> transfers;

@@ -63,6 +63,8 @@ class EngineLink final : private cache::RecordLinkOwner {
         uint64_t memory = 0;
         uint32_t incarnation = 0;
         bool kept = false;  // its contents count
+        // It holds what was lost (lost.cc), and nothing else of it counts: no member.
+        bool returned = false;
     };
 
     EngineLink(EngineLinkOwner& owner, const Identity& identity) : owner_(owner), identity_(identity) {}

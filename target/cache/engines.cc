@@ -17,6 +17,11 @@ static log::Limiter& join_log() {
     return limiter;
 }
 
+static void refuse_engine(fabric::ConnectRequest& request, const char* why) {
+    if (join_log().allow()) log::warning("{}: refused as a cache engine: {}", request.peer(), why);
+    request.reject({});
+}
+
 void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept {
     wire::CacheJoin join;
     const char* refusal = nullptr;
@@ -39,20 +44,29 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
     for (const auto& old : old_links_)
         if (old->identity().identity == join.engine) refusal = "its former connection is still being closed";
     if (refusal == nullptr && !index.exists()) refusal = "there are too many engines";
-    if (refusal != nullptr) {
-        if (join_log().allow()) log::warning("{}: refused as a cache engine: {}", request->peer(), refusal);
-        return request->reject({});
-    }
+    // What it holds counts for a restart, until a membership without it is stable: it must not be erased
+    // before.
+    auto saved = saved_engines_.find(join.engine);
+    const bool returned =
+        !recovering_ && join.storage == membership_.storage && is_returning(join.engine, join.incarnation);
+    if (refusal == nullptr && recovering_ && is_returning(join.engine, join.incarnation))
+        refusal = "it holds what was lost before the restart: other engines come first";
+    if (refusal == nullptr && !recovering_ && !returned && membership_pending() &&
+        saved != saved_engines_.end() && saved->second == join.incarnation &&
+        join.storage == membership_.storage)
+        refusal = "its former membership is still being ended";
+    if (refusal != nullptr) return refuse_engine(*request, refusal);
     auto member = awaited_.find(join.engine);
-    const bool keep = recovering_ && member != awaited_.end() && member->second == join.incarnation &&
-                      join.storage == membership_.storage;
+    const bool keep = returned || (recovering_ && member != awaited_.end() &&
+                                   member->second == join.incarnation && join.storage == membership_.storage);
     const uint32_t incarnation = keep ? join.incarnation : membership_.next_incarnation++;
     std::unique_ptr<EngineLink> engine(new EngineLink(*this, EngineLink::Identity{.index = index,
                                                                                   .net = net,
                                                                                   .identity = join.engine,
                                                                                   .memory = join.memory,
                                                                                   .incarnation = incarnation,
-                                                                                  .kept = keep}));
+                                                                                  .kept = keep,
+                                                                                  .returned = returned}));
     EngineLink& made = *engine;
     links_[index.value] = std::move(engine);
     Status accepted = made.accept(*request, *nets_[net].fabric, *nets_[net].poller,
@@ -68,15 +82,23 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
 
 void Cache::engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept {
     if (engine.identity().kept)
-        items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header});
+        items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header, {}});
 }
 
 void Cache::engine_ready(EngineLink& engine) noexcept {
     const auto& identity = engine.identity();
+    if (identity.returned) {
+        log::info("cache engine {:016x} ({}) is back with what was lost", identity.identity, engine.peer());
+        salvage_due_ = wants_turn_ = true;
+        return;
+    }
     Status added = index_->add_engine(
         engine.index(), {.identity = identity.identity, .weight = identity.memory, .slots = engine.slots()});
     if (!added) return engine.close(added);
     membership_.engines[identity.identity] = identity.incarnation;
+    // If it held something, it has erased that.
+    departed_.erase(identity.identity);
+    membership_.away.erase(identity.identity);
     log::info("cache engine {:016x} ({}) joined with {} lines", identity.identity, engine.peer(),
               engine.slots());
     if (recovering_)
@@ -96,9 +118,7 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
         if (!stopping_)
             log::warning("cache engine {:016x} is gone ({}): {} lines lost their copy there",
                          identity.identity, why.to_string(), loss.lines);
-        if (loss.dirty_lines > 0)
-            log::error("{} lines held data that no other engine and no storage has: they are lost",
-                       loss.dirty_lines);
+        note_loss(engine, loss);
         if (loss.second_copies > 0) {
             membership_.degraded = true;
             degraded_mark_ = index_->flush_mark();
@@ -111,8 +131,8 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
             membership_.engines.erase(identity.identity);
             if (!recovering_) save_membership();
         }
-        std::erase_if(items_, [index](const Item& item) { return item.slot.engine == index; });
     }
+    std::erase_if(items_, [index](const Item& item) { return item.slot.engine == index; });
     for (auto& client : clients_) {
         Client::Place& place = client->engines[index.value];
         if (place.handle == 0) continue;
@@ -134,6 +154,8 @@ void Cache::save_membership() {
     membership_changed_ = false;
     Membership stable = membership_;
     stable.engines.insert(awaited_.begin(), awaited_.end());
+    saving_engines_ = stable.engines;
+    saving_engines_.insert(stable.away.begin(), stable.away.end());
     store_->save(stable.to_text(), [this](const Status& status) { membership_saved(status); });
 }
 
@@ -148,6 +170,7 @@ void Cache::membership_saved(const Status& status) {
         // Again at the next tick.
         return;
     }
+    saved_engines_ = std::move(saving_engines_);
     if (membership_changed_) return save_membership();
     List<Work> ready;
     ready.splice_back(unacknowledged_);
@@ -197,6 +220,13 @@ void Cache::finish_recovery() {
     // Of each line one copy is left.
     if (report.dirty_lines > 0) membership_.degraded = true;
     degraded_mark_ = index_->flush_mark();
+    // Dirty in a member: written after the loss, the word of that had not come to stable storage.
+    for (const auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed && !membership_.lost.empty())
+            index_->for_each_dirty(volume->number, [&](cache::Line& line) {
+                known_again(*volume, line.key().line, line.dirty());
+                return true;
+            });
     recovering_ = false;
     awaited_.clear();
     items_.clear();
@@ -239,12 +269,14 @@ void Cache::check_leaving() {
                    (volume == nullptr || volume->removed || index_->flushed(volume->number, degraded_mark_));
         if (home) {
             membership_.degraded = false;
+            departed_.clear();
             save_membership();
         }
     }
     for (auto& engine : links_) {
         // What it holds is not known before recovery is over.
         if (engine == nullptr || !engine->leaving() || !engine->is_ready() || recovering_) continue;
+        if (engine->identity().returned) continue;
         if (index_->dirty_lines_on(engine->index()) > 0) {
             // New ones went there as second copies before it was drained.
             for (auto& volume : volumes_)
@@ -273,7 +305,8 @@ Client* Cache::add_client(fabric::Scheme scheme, ClientSink& sink) {
     Client* made = client.get();
     clients_.push_back(std::move(client));
     for (auto& engine : links_)
-        if (engine != nullptr && engine->is_ready()) introduce(*made, *engine);
+        if (engine != nullptr && engine->is_ready() && index_->has_engine(engine->index()))
+            introduce(*made, *engine);
     return made;
 }
 

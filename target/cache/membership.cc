@@ -13,6 +13,40 @@ namespace wss::se {
 
 using nlohmann::json;
 
+// A program that knows nothing of it must not read this file: it would show old data.
+constexpr int kVersionLost = 2;
+
+static void put_lost(const Membership& membership, json& out) {
+    json away = json::object(), lines = json::object(), whole = json::array();
+    for (const auto& [identity, incarnation] : membership.away)
+        away[fmt::format("{:016x}", identity)] = incarnation;
+    for (const auto& [key, pieces] : membership.lost.lines())
+        lines[fmt::format("{:016x}", key.volume)].push_back(
+            fmt::format("{:x} {:x} {:x}", key.line, key.generation, pieces.bits));
+    for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
+    out["version"] = kVersionLost;
+    out["away"] = away;
+    out["lost"] = lines;
+    out["lost_whole"] = whole;
+}
+
+static Status get_lost(const json& all, Membership& out) {
+    for (const auto& [identity, incarnation] : all.at("away").items())
+        out.away[std::stoull(identity, nullptr, 16)] = incarnation.get<uint32_t>();
+    for (const auto& [volume, lines] : all.at("lost").items())
+        for (const json& line : lines) {
+            std::istringstream words(line.get<std::string>());
+            cache::LostPieces::Key key{.volume = std::stoull(volume, nullptr, 16)};
+            cache::Pieces pieces;
+            words >> std::hex >> key.line >> key.generation >> pieces.bits;
+            if (!words) return failure(Code::kInvalid, "damaged: a lost line of {}", volume);
+            out.lost.add(key, pieces);
+        }
+    for (const json& volume : all.at("lost_whole"))
+        out.lost.add_whole(std::stoull(volume.get<std::string>(), nullptr, 16));
+    return Status::ok();
+}
+
 std::string Membership::to_text() const {
     json engines_json = json::object(), policies_json = json::object();
     for (const auto& [identity, incarnation] : engines)
@@ -20,22 +54,23 @@ std::string Membership::to_text() const {
     for (const auto& [wwid, settings] : policies)
         policies_json[fmt::format("{:016x}", wwid)] = {{"policy", std::string(to_string(settings.policy))},
                                                        {"unsafe", settings.unsafe}};
-    return json{{"version", 1},
-                {"storage", fmt::format("{:016x}", storage)},
-                {"next_incarnation", next_incarnation},
-                {"line_bytes", line_bytes},
-                {"degraded", degraded},
-                {"engines", engines_json},
-                {"policies", policies_json}}
-               .dump(1) +
-           "\n";
+    json out{{"version", 1},
+             {"storage", fmt::format("{:016x}", storage)},
+             {"next_incarnation", next_incarnation},
+             {"line_bytes", line_bytes},
+             {"degraded", degraded},
+             {"engines", engines_json},
+             {"policies", policies_json}};
+    if (!lost.empty()) put_lost(*this, out);
+    return out.dump(1) + "\n";
 }
 
 Result<Membership> Membership::parse(const std::string& text) {
     try {
         const json all = json::parse(text);
         Membership out;
-        if (all.at("version").get<int>() != 1)
+        const int version = all.at("version").get<int>();
+        if (version != 1 && version != kVersionLost)
             return failure(Code::kUnsupported, "written by another version of this program");
         out.storage = std::stoull(all.at("storage").get<std::string>(), nullptr, 16);
         out.next_incarnation = all.at("next_incarnation").get<uint32_t>();
@@ -48,6 +83,7 @@ Result<Membership> Membership::parse(const std::string& text) {
             if (!policy) return policy.status();
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
+        if (version == kVersionLost) WSS_TRY(get_lost(all, out));
         return out;
     } catch (const std::exception& error) {
         return failure(Code::kInvalid, "damaged: {}", error.what());

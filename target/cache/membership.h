@@ -16,6 +16,7 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/cache/lost.h"
 #include "lib/cache/policy.h"
 #include "lib/reactor/reactor.h"
 
@@ -27,7 +28,11 @@ struct Membership {
     uint32_t line_bytes = cache::kLineBytesDefault;
     // Some dirty line may have one copy only: after a restart every engine is needed, not all but one.
     bool degraded = false;
-    std::map<uint64_t, uint32_t> engines;                // identity → incarnation
+    std::map<uint64_t, uint32_t> engines;  // identity → incarnation
+    // Dirty data that was only in engines which are away; and those of them that may give it back. They are
+    // no members: what else they hold does not count.
+    cache::LostPieces lost;
+    std::map<uint64_t, uint32_t> away;                   // identity → incarnation
     std::map<uint64_t, cache::PolicySettings> policies;  // by WWID
 
     std::string to_text() const;

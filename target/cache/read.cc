@@ -10,6 +10,7 @@ namespace wss::se {
 using cache::Pieces;
 
 void Cache::run_read(Work& work) noexcept {
+    if (refuse_lost(work)) return;
     const uint32_t engines = index_->placeable_engines();
     bool all_hit = true;
     for (uint32_t i = 0; i < work.line_count; ++i) {
@@ -143,14 +144,17 @@ void Cache::read_part_over(Work& work) noexcept {
     }
     if (work.ending.error != 0) return end(work, work.ending);
     if (work.transfer_failed) {
-        // What an engine did not give real storage has, unless it was dirty and is gone with the engine.
+        // What an engine did not give real storage has, unless it was dirty and is away with the engine.
         work.transfer_failed = false;
         work.phase = Work::Phase::kNone;
+        if (refuse_lost(work)) return;
         if (++work.attempts > 3) return end(work, {.kind = Ending::Kind::kBusy});
         for (uint32_t i = 0; i < work.line_count; ++i) work.lines[i].transfers_used = 0;
         return start_storage(work, io::Op::kRead);
     }
     if (work.phase == Work::Phase::kGather) return end(work, {});
+    // Lost while real storage was read: what was to come on top does not.
+    if (refuse_lost(work)) return;
     if (work.phase == Work::Phase::kStorage)
         for (uint32_t i = 0; i < work.line_count; ++i) {
             LineWork& line = work.lines[i];

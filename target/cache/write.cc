@@ -39,6 +39,7 @@ void Cache::plan_line(Work& work, LineWork& line) noexcept {
 }
 
 void Cache::run_write(Work& work) noexcept {
+    if (refuse_lost(work)) return;
     bool storage = false, direct = true;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -55,6 +56,7 @@ void Cache::run_write(Work& work) noexcept {
 
 void Cache::start_write(Work& work) noexcept {
     // Plans are made anew: lines may have changed while we waited for the buffer.
+    if (refuse_lost(work)) return;
     bool storage = false, fua = false;
     const bool from_client = work.buffer == nullptr;
     for (uint32_t i = 0; i < work.line_count; ++i) {
@@ -171,6 +173,7 @@ void Cache::settle_write(Work& work) noexcept {
     const Nanoseconds now = reactor_.now();
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
+        known_again(*work.volume, line.span.line, line.covered);
         if (line.filling.empty()) continue;
         if (!line.write.dirty_after.empty()) index_->written(*line.line, line.write.dirty_after, now);
         index_->filled(*line.line, line.filling.without(line.write.dirty_after));

@@ -37,6 +37,8 @@ json to_json(const se::CacheCounters& c) {
             {"flushes", c.flushes},
             {"done_again", c.done_again},
             {"no_room", c.no_room},
+            {"lost_refusals", c.lost_refusals},
+            {"salvaged_lines", c.salvaged_lines},
             {"busy", c.busy}};
 }
 
@@ -58,6 +60,7 @@ json to_json(const se::CachedVolumeInfo& volume) {
             {"policy", std::string(to_string(volume.settings.policy))},
             {"unsafe", volume.settings.unsafe},
             {"dirty_lines", volume.dirty_lines},
+            {"lost_bytes", volume.lost_bytes},
             {"frozen", volume.frozen},
             {"error", volume.last_error},
             {"counters", to_json(volume.counters)}};
@@ -70,6 +73,7 @@ json to_json(const se::CacheInfo& info) {
     return {{"line_bytes", info.line_bytes},
             {"recovering", info.recovering},
             {"awaited", info.awaited},
+            {"away", info.away},
             {"lines", info.capacity_lines},
             {"used_lines", info.index.lines},
             {"dirty_lines", info.index.dirty_lines},
@@ -150,6 +154,14 @@ void CachePart::add_methods(control::Methods& methods) {
             return change(reactor_, kReactorAnswers, [this, engine](Take take) {
                 take(cache_->remove_engine(static_cast<uint32_t>(engine)));
             });
+        });
+    methods.add(
+        "cache.give_up", "volume: gives up acknowledged data that is in engines which are away",
+        [this](const json& params) -> Result<json> {
+            std::string volume;
+            WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
+            return change(reactor_, kReactorAnswers,
+                          [this, volume](Take take) { take(cache_->give_up_lost(volume)); });
         });
     methods.add("cache.forget", "stops waiting for engines that were there before the restart",
                 [this](const json& params) -> Result<json> {

@@ -72,6 +72,11 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.dirty_lines)});
+    out.push_back({"wss_cache_lost_bytes",
+                   "acknowledged bytes that only engines which are away have; reading them fails",
+                   Sample::Kind::kGauge,
+                   {{"volume", name}},
+                   static_cast<double>(volume.lost_bytes)});
     out.push_back({"wss_cache_storage_failing",
                    "1 while dirty data waits for storage that fails",
                    Sample::Kind::kGauge,

@@ -79,6 +79,13 @@ class Engine:
         self.process.kill()
         self.process.wait(STOP_SECONDS)
 
+    def hang(self) -> None:
+        """Says nothing any more, and keeps what it has, until go_on()."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 

@@ -7,9 +7,10 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .fio import errors, fio
-from .programs import run
+from .programs import BUILD, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 
+EIO = 5
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -180,6 +181,56 @@ def test_dirty_lines_are_found_after_the_target_was_killed(kind, tmp_path, nbd_o
         image = (tmp_path / "disk.img").read_bytes()
         assert image[64 * KIB:128 * KIB] == b"\x92" * (64 * KIB) and image[128 * KIB:2 * MIB] == b"\x91" * (1920 * KIB)
         cluster.wait_for_engines(2)
+
+
+def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_home_with_them(kind, tmp_path, nbd_of):
+    with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
+        cluster.policy("write-back")
+        disk.write(0xd1, 0, 256 * KIB)
+        assert cluster.dirty() == 4
+        for engine in cluster.engines:
+            engine.hang()
+        try:
+            until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")
+            assert disk.client.command(READ, 64 * KIB, 4 * KIB)[0] == EIO
+            assert disk.client.command(FLUSH, 0, 0)[0] == EIO
+            disk.write(0xd2, 128 * KIB, 64 * KIB)
+            disk.holds(0xd2, 128 * KIB, 64 * KIB)
+            status = cluster.status()
+            assert status["volumes"][0]["lost_bytes"] == 192 * KIB and status["away"] == 2
+            shown = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
+            assert "cache give-up disk" in shown
+        finally:
+            for engine in cluster.engines:
+                engine.go_on()
+        until(lambda: cluster.status()["volumes"][0]["lost_bytes"] == 0, 60, "the data is home")
+        disk.holds(0xd1, 0, 128 * KIB)
+        disk.holds(0xd2, 128 * KIB, 64 * KIB)
+        disk.holds(0xd1, 192 * KIB, 64 * KIB)
+        disk.flush()
+        cluster.wait_for_engines(2, 60)
+
+
+def test_dirty_data_of_engines_that_died_is_older_data_only_after_the_operators_word(tmp_path, nbd_of):
+    with Cluster("shm", tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
+        disk.write(0xe0, 0, 64 * KIB)
+        cluster.policy("write-back")
+        disk.write(0xe1, 0, 64 * KIB)
+        assert cluster.dirty() == 1
+        # A pause between the two, and the target had brought the line home.
+        for engine in cluster.engines:
+            engine.hang()
+        until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")
+        for engine in cluster.engines:
+            engine.kill()
+        assert disk.client.command(READ, 0, 4 * KIB)[0] == EIO
+        wssctl = [BUILD / "wssctl", "--control", cluster.control]
+        run(*wssctl, "cache", "give-up", "disk")
+        refused = run(*wssctl, "cache", "give-up", "disk", check=False)
+        assert refused.returncode == 1 and "nothing of volume disk is lost" in refused.stderr
+        assert disk.client.command(FLUSH, 0, 0)[0] == EIO, "what was acknowledged is not stable"
+        disk.flush()
+        disk.holds(0xe0, 0, 64 * KIB)
 
 
 def test_an_engine_that_leaves_takes_nothing_with_it(kind, tmp_path, nbd_of):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl cache status | policy | drain | remove | forget | add
+// wssctl cache status | policy | drain | remove | forget | give-up | add
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -62,6 +62,20 @@ void print_volumes(const Json& status) {
     if (!table.empty()) table.print();
 }
 
+void print_lost(const Json& status) {
+    for (const Json& volume : status.value("volumes", Json::array())) {
+        const uint64_t lost = number(volume, "lost_bytes");
+        if (lost == 0) continue;
+        const std::string name = text(volume, "name");
+        std::printf(
+            "volume %s: %s of acknowledged writes are only in engines that are away; reading them fails "
+            "until one "
+            "is back (%llu could help) or they are given up (wssctl cache give-up %s)\n",
+            name.c_str(), readable_size(lost).c_str(),
+            static_cast<unsigned long long>(number(status, "away")), name.c_str());
+    }
+}
+
 void print_engine_process(const Json& status) {
     Table table({"STORAGE", "UP", "LINES", "USED", "CLIENTS", "ERROR"});
     for (const Json& storage : status.value("storages", Json::array()))
@@ -89,6 +103,7 @@ void status(Context& context) {
             static_cast<unsigned long long>(number(*answer, "awaited")));
     print_engines(*answer);
     print_volumes(*answer);
+    print_lost(*answer);
 }
 
 void simple(Context& context, const char* method, const Json& params) {
@@ -101,8 +116,8 @@ void simple(Context& context, const char* method, const Json& params) {
 
 void add_cache(CLI::App& app, Context& context) {
     static Arguments arguments;
-    CLI::App* cache =
-        app.add_subcommand("cache", "The cache of the target: status, policy, drain, remove, add, forget");
+    CLI::App* cache = app.add_subcommand(
+        "cache", "The cache of the target: status, policy, drain, remove, add, forget, give-up");
     cache->require_subcommand(1);
     cache
         ->add_subcommand("status",
@@ -132,6 +147,11 @@ void add_cache(CLI::App& app, Context& context) {
     CLI::App* add = cache->add_subcommand(
         "add", "Has a wss-cache (by its --control) join again the storage engines that let it go");
     add->callback([&context] { simple(context, "engine.join", Json::object()); });
+    CLI::App* give_up = cache->add_subcommand(
+        "give-up",
+        "Gives up acknowledged writes that only engines which are away have: reads show older data");
+    give_up->add_option("volume", arguments.volume, "Name of the volume")->required();
+    give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
         ->add_subcommand("forget",
                          "After a restart: gives up engines that hold dirty lines and do not come back")

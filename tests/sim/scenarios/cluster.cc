@@ -42,6 +42,10 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     options.disk.slow_one_in = 50;
     options.disk.slow = random.chance(4) ? from_s(6) : from_ms(200);
     options.disk.error_one_in = 40;
+    // A draw of its own: seeds without it are the runs that they were.
+    Random more(seed ^ 0x15014);
+    if (options.uses_back() && more.chance(3))
+        options.isolation_one_in = 100 + static_cast<uint32_t>(more.below(400));
     return options;
 }
 
@@ -49,19 +53,20 @@ std::string ClusterOptions::to_string() const {
     return fmt::format(
         "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} operations; cut 1/{}, "
         "target crash "
-        "1/{}, engine crash 1/{}, leave 1/{}, disk slow {} ms",
+        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, disk slow {} ms",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
         policy_changes ? " and others" : "", operations, cut_one_in, target_crash_one_in, engine_crash_one_in,
-        engine_leave_one_in, disk.slow.count / 1'000'000);
+        engine_leave_one_in, isolation_one_in, disk.slow.count / 1'000'000);
 }
 
 std::string ClusterResult::to_string() const {
     return fmt::format(
         "{}: {} operations ({} failed), {} reconnects, {} target and {} engine crashes, {} leaves, {} cuts, "
-        "{} policy "
-        "changes; at the last target {} reads out of band, {} evictions, {} lines destaged; trace {:016x}",
+        "{} isolations, {} policy changes; at the last target {} reads out of band, {} evictions, {} lines "
+        "destaged, {} salvaged; trace {:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
-        engine_crashes, leaves, cuts, policy_changes, out_of_band_reads, evictions, destaged, trace);
+        engine_crashes, leaves, cuts, isolations, policy_changes, out_of_band_reads, evictions, destaged,
+        salvaged, trace);
 }
 
 namespace {
@@ -212,8 +217,9 @@ class ClusterRun {
             });
             if (!live) return false;
         }
-        if (info.engines.size() != engines_.size()) return false;
-        return true;
+        for (const auto& volume : info.volumes)
+            if (volume.lost_bytes > 0) return false;
+        return info.engines.size() == engines_.size();
     }
     // Works towards the state in which the next engine may be lost.
     void cover() {
@@ -234,7 +240,8 @@ class ClusterRun {
     // losing an engine and the target together is for the operator to decide (wssctl cache forget).
     bool membership_is_whole() const {
         auto membership = se::Membership::parse(membership_.text);
-        return membership && !membership->degraded && membership->engines.size() == engines_.size();
+        return membership && !membership->degraded && membership->lost.empty() &&
+               membership->engines.size() == engines_.size();
     }
     void care_for_engine(EngineNode& engine) {
         Random& random = world_.random();
@@ -256,12 +263,21 @@ class ClusterRun {
             return engine.process->leave();
         }
         if (!world_.connected(node_, *engine.node)) {
-            if (random.chance(100)) world_.heal(node_, *engine.node);
+            if (world_.now() >= isolated_until_ && random.chance(100)) world_.heal(node_, *engine.node);
         } else if (random.chance(options_.cut_one_in) && may_lose_engine()) {
             ++result_.cuts;
             exposed_ = true;
             world_.cut(node_, *engine.node);
         }
+    }
+
+    // Every engine at once, for longer than it takes to be noticed, or not. Nothing that they hold is gone.
+    void care_for_isolation() {
+        if (world_.now() < isolated_until_ || !world_.random().chance(options_.isolation_one_in)) return;
+        ++result_.isolations;
+        exposed_ = true;
+        isolated_until_ = world_.now() + from_ms(200 + static_cast<int64_t>(world_.random().below(4000)));
+        for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     }
 
     // --- links of the clients ---
@@ -282,6 +298,7 @@ class ClusterRun {
         if (covering_ && !node_.alive()) covering_ = false;
         care_for_target();
         cover();
+        care_for_isolation();
         for (EngineNode& engine : engines_) care_for_engine(engine);
         for (Node* client : client_nodes_) {
             care_for_link(*client, node_);
@@ -388,6 +405,7 @@ class ClusterRun {
         for (const auto& volume : info.volumes) {
             result_.out_of_band_reads += volume.counters.out_of_band_reads;
             result_.destaged += volume.counters.destaged_lines;
+            result_.salvaged += volume.counters.salvaged_lines;
         }
     }
 
@@ -439,6 +457,7 @@ class ClusterRun {
     uint32_t policy_asked_of_ = 0;
     // Some dirty line may have one copy only.
     bool exposed_ = false, covering_ = false;
+    Nanoseconds isolated_until_{};
     ClusterResult result_;
 };
 

@@ -11,7 +11,8 @@
 // What may be lost. SectorModel knows what a crash of the target may undo: what was not flushed. A crash or a
 // loss of an engine may undo nothing. Under write-back that holds for one engine at a time, so the injector,
 // in runs that use write-back, takes the next one only after the target has all engines again and has brought
-// everything dirty home that was in one copy (exposed_).
+// everything dirty home that was in one copy (exposed_). It may cut the target off from all of them at any
+// time, though (isolation): what they hold is then not there to be read, but it comes back with them.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ struct ClusterOptions {
     uint32_t target_crash_one_in = 0;
     uint32_t engine_crash_one_in = 0;
     uint32_t engine_leave_one_in = 0;
+    uint32_t isolation_one_in = 0;
     fabric::SimNetwork network;
     Nanoseconds engine_delay{};  // what is between target and engines is at least so slow
     io::SimDiskFaults disk;
@@ -53,6 +55,7 @@ struct ClusterResult {
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
     uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
+    uint64_t isolations = 0, salvaged = 0;                        // salvaged: of the last target
     uint64_t refused_clients = 0;                                 // by engines
     uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that ended in order
     std::string to_string() const;

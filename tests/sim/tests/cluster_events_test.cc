@@ -79,6 +79,11 @@ class ClusterEvents : public ::testing::Test {
         EXPECT_TRUE(until([&] { return client_->under_way() == 0; }));
         return client_->last_outcome();
     }
+    void isolate() {
+        for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+        ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    }
+    uint64_t lost() { return target_->cache().info().volumes.at(0).lost_bytes; }
     uint64_t dirty() { return target_->cache().info().index.dirty_lines; }
     se::Membership membership() {
         auto read = se::Membership::parse(membership_.text);
@@ -130,6 +135,87 @@ TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_fo
     restart_target();
     ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
+
+TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_from_old_storage) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    isolate();
+    EXPECT_EQ(lost(), kLineBytes);
+    EXPECT_EQ(run(Operation::kRead), Outcome::kMediumError);
+    EXPECT_EQ(run(Operation::kRead, kLine - 8, 16), Outcome::kMediumError) << "also of a part";
+    EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk) << "the next line was never written";
+    EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError);
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(Operation::kFlush), Outcome::kOk);
+    EXPECT_TRUE(membership().away.empty());
+}
+
+TEST_F(ClusterEvents, lost_pieces_that_are_written_anew_are_not_undone_when_their_engines_return) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    isolate();
+    EXPECT_EQ(run(Operation::kWrite, 1, 1), Outcome::kMediumError) << "the rest of the piece is away";
+    ASSERT_EQ(run(Operation::kWrite, 8, 16), Outcome::kOk);
+    EXPECT_EQ(lost(), kLineBytes - 16 * io::SimDisk::kSector);
+    EXPECT_EQ(run(Operation::kRead, 8, 16), Outcome::kOk);
+    EXPECT_EQ(run(Operation::kRead, 8, 17), Outcome::kMediumError);
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_is_brought_home_after_it) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
+    isolate();
+    ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
+    restart_target();
+    EXPECT_FALSE(target_->cache().recovering());
+    EXPECT_EQ(run(Operation::kRead), Outcome::kMediumError);
+    EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
+    EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
+}
+
+class EitherEngine : public ClusterEvents, public ::testing::WithParamInterface<size_t> {};
+
+TEST_P(EitherEngine, gives_back_what_was_lost_when_the_other_has_died) {
+    const size_t which = GetParam();
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    isolate();
+    engines_[which].node->crash();
+    bury(std::move(engines_[which].process));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 1 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+INSTANTIATE_TEST_SUITE_P(Died, EitherEngine, ::testing::Values(0u, 1u));
+
+TEST_F(ClusterEvents, lost_data_of_engines_that_died_waits_for_the_operators_word) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    isolate();
+    for (EngineNode& engine : engines_) {
+        engine.node->crash();
+        bury(std::move(engine.process));
+    }
+    world_.heal_all();
+    world_.run_for(from_s(30));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kMediumError);
+    EXPECT_EQ(target_->cache().give_up_lost("nothing").code(), Code::kNotFound);
+    ASSERT_TRUE(target_->cache().give_up_lost("disk"));
+    EXPECT_EQ(lost(), 0u);
+    EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
+    shared_.model.crash();  // the operator said so: what was not flushed may be undone
+    EXPECT_EQ(run(Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(target_->cache().give_up_lost("disk").code(), Code::kNotFound) << "nothing is lost any more";
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// LostPieces: acknowledged writes that nobody can reach. Every engine that held a dirty line is away, and
+// real storage has an older state of it. Whoever reads such a piece must fail, for an acknowledged write is
+// never unseen silently, until
+//
+//   - the piece is written again, as a whole,
+//   - an engine comes back that holds a copy not older than what was acknowledged, and the copy is brought
+//   home,
+//   - or the operator gives the volume's lost pieces up.
+//
+// Each loss of a line has the generation of its newest acknowledged dirty data: a copy of an older generation
+// missed a write and gives nothing back. What is lost must be remembered over restarts:
+// target/cache/membership.h keeps it with the membership.
+//
+// Bounded: beyond kLinesMax lines whole volumes are lost, which only the operator ends.
+//
+// Thread-safety: a value of one thread. Control plane: allocates; empty() and of() are for the datapath.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "lib/cache/types.h"
+
+namespace wss::cache {
+
+class LostPieces {
+  public:
+    static constexpr size_t kLinesMax = 1u << 17;  // 8 GiB of dirty lines of 64 KiB
+
+    struct Key {
+        uint64_t volume = 0;  // WWID
+        uint64_t line = 0;
+        uint64_t generation = 0;
+        auto operator<=>(const Key&) const = default;
+    };
+
+    explicit LostPieces(size_t lines_max = kLinesMax) : lines_max_(lines_max) {}
+
+    bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
+    void add(const Key& key, Pieces pieces);
+    void add_whole(uint64_t volume);
+    // All of the line, if its volume is lost as a whole.
+    Pieces of(uint64_t volume, uint64_t line) const noexcept;
+    bool is_whole(uint64_t volume) const noexcept { return whole_.contains(volume); }
+    bool any_of(uint64_t volume) const noexcept;
+    uint64_t pieces_of(uint64_t volume) const noexcept;
+    // What a copy of `key.generation` with these dirty pieces gives back.
+    Pieces in_copy(const Key& key, Pieces dirty) const noexcept;
+    // They are known again: written anew, or brought home. True if any of them was lost.
+    bool found(uint64_t volume, uint64_t line, Pieces pieces);
+    // Given up, or the volume is gone. True if anything of it was lost.
+    bool forget(uint64_t volume);
+
+    const std::map<Key, Pieces>& lines() const noexcept { return lines_; }
+    const std::set<uint64_t>& whole() const noexcept { return whole_; }
+
+  private:
+    size_t lines_max_;
+    std::map<Key, Pieces> lines_;  // of one line the pieces differ
+    std::set<uint64_t> whole_;
+};
+
+}  // namespace wss::cache

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dirty lines whose engines are away, every one that had a copy: lib/cache/lost.h says what that means.
+//
+// Such an engine may be a link away, with all it holds. When it comes back in the same incarnation it is
+// asked what it has, and the copies that missed nothing are written to real storage straight from it. It is
+// no member meanwhile: nothing is put there, no client hears of it. Then it is let go, and joins anew, with
+// nothing.
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/cache/header.h"
+#include "target/cache/cache.h"
+#include "target/cache/destage.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+
+constexpr Nanoseconds kSalvageAgain = from_s(1);
+// More engines than ever join come and go while one line is without its second copy: older ones are
+// forgotten.
+constexpr size_t kDepartedMax = 1024;
+
+// ---- What is lost ----------------------------------------------------------------------------------------
+
+// SE4, SE5. Of a stop with dirty lines the membership tells: the next start waits for the engines.
+void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
+    if (stopping_) return;
+    const auto& identity = engine.identity();
+    if (loss.second_copies > 0) {
+        if (departed_.size() >= kDepartedMax) departed_.clear();
+        departed_[identity.identity] = identity.incarnation;
+    }
+    bool any = false;
+    for (const cache::LostLine& line : loss.lost) {
+        CachedVolume* volume = volumes_[line.key.volume].get();
+        if (volume == nullptr || volume->removed) continue;
+        any = true;
+        volume->loss_told = false;
+        membership_.lost.add({volume->open->volume().wwid(), line.key.line, line.generation}, line.pieces);
+    }
+    if (!any) return;
+    membership_.away[identity.identity] = identity.incarnation;
+    membership_.away.insert(departed_.begin(), departed_.end());
+    log::error(
+        "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
+        "reading them fails until one is back (or: wssctl cache give-up)",
+        loss.lost.size(), identity.identity);
+}
+
+// A read of what is lost would show old data; a write of part of a piece would be undone, or half of it, when
+// the piece comes back. True: the work has ended.
+bool Cache::refuse_lost(Work& work) noexcept {
+    if (membership_.lost.empty()) return false;
+    CachedVolume& volume = *work.volume;
+    const uint64_t wwid = volume.open->volume().wwid();
+    const bool whole = membership_.lost.is_whole(wwid);
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        const LineWork& line = work.lines[i];
+        const Pieces asked = work.is_write && !whole ? line.touched.without(line.covered) : line.touched;
+        const Pieces lost = membership_.lost.of(wwid, line.span.line) & asked;
+        if (lost.empty()) continue;
+        ++volume.counters.lost_refusals;
+        const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * cache::kPieceBytes;
+        const Ending ending{.kind = Ending::Kind::kStorageFailed,
+                            .error = EIO,
+                            .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
+                            .offset = std::max(at, work.offset)};
+        // A write that has failed once may have changed copies.
+        work.is_write&& work.attempts > 0 ? give_up_write(work, ending) : end(work, ending);
+        return true;
+    }
+    return false;
+}
+
+// Written anew, or in real storage. SE2: who is acknowledged for it waits until that is stable.
+void Cache::known_again(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+    if (membership_.lost.empty()) return;
+    if (!membership_.lost.found(volume.open->volume().wwid(), line, pieces)) return;
+    if (membership_.lost.empty()) membership_.away.clear();
+    save_membership();
+}
+
+void Cache::forget_lost(uint64_t wwid) {
+    if (!membership_.lost.forget(wwid)) return;
+    if (membership_.lost.empty()) membership_.away.clear();
+    save_membership();
+}
+
+Status Cache::give_up_lost(const std::string& name) {
+    CachedVolume* volume = find_volume(name);
+    if (volume == nullptr)
+        return failure(Code::kNotFound, "there is no volume {} that can have a cache", name);
+    const uint64_t wwid = volume->open->volume().wwid();
+    if (!membership_.lost.any_of(wwid)) return failure(Code::kNotFound, "nothing of volume {} is lost", name);
+    log::warning("volume {}: {} KiB of acknowledged data are given up, by the operator's word", name,
+                 membership_.lost.pieces_of(wwid) * cache::kPieceBytes / 1024);
+    // Somebody must hear that what was acknowledged is not stable.
+    volume->fail_next_flush = volume->fail_next_flush || !volume->loss_told;
+    volume->loss_told = true;
+    forget_lost(wwid);
+    return Status::ok();
+}
+
+// ---- Flushes ---------------------------------------------------------------------------------------------
+
+bool Cache::fails_flushes(const CachedVolume& volume) const noexcept {
+    return volume.fail_next_flush ||
+           (!membership_.lost.empty() && membership_.lost.any_of(volume.open->volume().wwid()));
+}
+
+// Those that were waiting when lines were lost.
+void Cache::fail_flushes() noexcept {
+    if (membership_.lost.empty()) return;
+    for (auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed && !volume->flushes.empty() && fails_flushes(*volume))
+            check_flushes(*volume, EIO);
+}
+
+// ---- Bringing it back ------------------------------------------------------------------------------------
+
+bool Cache::is_returning(uint64_t identity, uint32_t incarnation) const noexcept {
+    auto known = membership_.away.find(identity);
+    return known != membership_.away.end() && known->second == incarnation;
+}
+
+void Cache::salvage() noexcept {
+    for (auto& engine : links_) {
+        if (engine == nullptr || !engine->identity().returned || !engine->is_ready()) continue;
+        const cache::EngineIndex index = engine->index();
+        std::vector<Item> left;
+        for (Item& item : std::exchange(items_, {}))
+            if (item.slot.engine != index || !start_salvage(item)) left.push_back(item);
+        items_.insert(items_.end(), left.begin(), left.end());
+        const bool busy = std::any_of(items_.begin(), items_.end(),
+                                      [index](const Item& item) { return item.slot.engine == index; }) ||
+                          std::any_of(destages_.begin(), destages_.end(), [index](const auto& job) {
+                              return job->busy && job->salvage && job->item.slot.engine == index;
+                          });
+        if (busy) continue;
+        log::info("cache engine {:016x} has given back what was lost", engine->identity().identity);
+        membership_.away.erase(engine->identity().identity);
+        save_membership();
+        engine->close(Status(Code::kUnavailable, "all it had was brought home; it joins anew"));
+    }
+}
+
+// True: the item is done with, or a job has it.
+bool Cache::start_salvage(const Item& item) noexcept {
+    const cache::ParsedHeader parsed = cache::parse_header(item.header);
+    const cache::LineHeader& header = parsed.header;
+    if (parsed.fault != cache::HeaderFault::kNone || header.line_shift != geometry_.shift() ||
+        header.incarnation != item.incarnation)
+        return true;
+    if (membership_.lost.in_copy({header.volume, header.line, header.generation}, header.dirty).empty())
+        return true;
+    auto volume = std::find_if(volumes_.begin(), volumes_.end(), [&](const auto& one) {
+        return one != nullptr && !one->removed && one->known && one->open->volume().wwid() == header.volume;
+    });
+    auto free = std::find_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; });
+    if (volume == volumes_.end() || free == destages_.end() || reactor_.now() < item.not_before) return false;
+    cache::Line* line = index_->open({(*volume)->number, header.line});
+    if (line == nullptr) return false;
+    Destage& job = **free;
+    job.salvage = true;
+    job.item = item;
+    job.header = header;
+    begin_job(job, **volume, *line, cache::Access::kExclusive);
+    return true;
+}
+
+// As of now: some may have been written anew since.
+Pieces Cache::salvageable(const Destage& job) const noexcept {
+    return membership_.lost.in_copy({job.header.volume, job.header.line, job.header.generation},
+                                    job.header.dirty);
+}
+
+void Cache::salvage_failed(Destage& job) noexcept {
+    EngineLink* engine = link(job.item.slot.engine);
+    const bool here = engine != nullptr && engine->identity().incarnation == job.item.incarnation;
+    job.item.not_before = reactor_.now() + kSalvageAgain;
+    if (here) items_.push_back(job.item);
+}
+
+}  // namespace wss::se

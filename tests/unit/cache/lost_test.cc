@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is lost, and what a copy that comes back gives of it.
+#include "lib/cache/lost.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/cache/bench.h"
+
+namespace wss::cache::testing {
+namespace {
+
+constexpr uint64_t kVolume = 0xabc, kOther = 0xabd;
+
+TEST(LostPieces, are_lost_until_each_is_known_again) {
+    LostPieces lost;
+    EXPECT_TRUE(lost.empty());
+    lost.add({kVolume, 7, 20}, piece(1) | piece(2));
+    EXPECT_EQ(lost.of(kVolume, 7), piece(1) | piece(2));
+    EXPECT_TRUE(lost.of(kVolume, 6).empty() && lost.of(kVolume, 8).empty() && lost.of(kOther, 7).empty());
+    EXPECT_FALSE(lost.found(kVolume, 7, piece(3)));
+    EXPECT_TRUE(lost.found(kVolume, 7, piece(2) | piece(3)));
+    EXPECT_EQ(lost.of(kVolume, 7), piece(1));
+    EXPECT_EQ(lost.pieces_of(kVolume), 1u);
+    EXPECT_TRUE(lost.found(kVolume, 7, piece(1)));
+    EXPECT_TRUE(lost.empty());
+}
+
+TEST(LostPieces, come_back_only_from_copies_that_missed_nothing) {
+    LostPieces lost;
+    lost.add({kVolume, 7, 20}, piece(1));
+    lost.add({kVolume, 7, 30}, piece(2));  // written, and lost again
+    EXPECT_TRUE(lost.in_copy({kVolume, 7, 19}, kAll).empty()) << "it is older";
+    EXPECT_EQ(lost.in_copy({kVolume, 7, 20}, kAll), piece(1));
+    EXPECT_EQ(lost.in_copy({kVolume, 7, 29}, kAll), piece(1));
+    EXPECT_EQ(lost.in_copy({kVolume, 7, 31}, kAll), piece(1) | piece(2)) << "a write may have been under way";
+    EXPECT_EQ(lost.in_copy({kVolume, 7, 31}, piece(2) | piece(5)), piece(2)) << "clean pieces are old";
+    EXPECT_TRUE(lost.in_copy({kVolume, 8, 31}, kAll).empty());
+    EXPECT_TRUE(lost.in_copy({kOther, 7, 31}, kAll).empty());
+}
+
+TEST(LostPieces, of_one_volume_are_given_up_alone) {
+    LostPieces lost;
+    lost.add({kVolume, 7, 20}, kAll);
+    lost.add({kVolume, UINT64_MAX, UINT64_MAX}, kAll);
+    lost.add({kOther, 0, 1}, piece(0));
+    EXPECT_TRUE(lost.any_of(kVolume) && lost.any_of(kOther));
+    EXPECT_TRUE(lost.forget(kVolume));
+    EXPECT_FALSE(lost.forget(kVolume));
+    EXPECT_FALSE(lost.any_of(kVolume));
+    EXPECT_EQ(lost.of(kOther, 0), piece(0));
+}
+
+TEST(LostPieces, beyond_what_is_remembered_the_whole_volume_is_lost) {
+    LostPieces lost(2);
+    lost.add({kVolume, 1, 20}, piece(0));
+    lost.add({kOther, 1, 20}, piece(0));
+    lost.add({kVolume, 1, 20}, piece(1));  // known: needs no room
+    EXPECT_FALSE(lost.is_whole(kVolume));
+    lost.add({kVolume, 2, 20}, piece(0));
+    EXPECT_TRUE(lost.is_whole(kVolume));
+    EXPECT_TRUE(lost.of(kVolume, 999).contains(kAll));
+    EXPECT_FALSE(lost.found(kVolume, 1, kAll)) << "only the operator ends that";
+    EXPECT_TRUE(lost.in_copy({kVolume, 1, 99}, kAll).empty());
+    EXPECT_EQ(lost.of(kOther, 1), piece(0));
+    EXPECT_TRUE(lost.forget(kVolume));
+    EXPECT_TRUE(lost.of(kVolume, 1).empty());
+}
+
+}  // namespace
+}  // namespace wss::cache::testing
