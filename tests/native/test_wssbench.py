@@ -52,6 +52,7 @@ def test_remote_io_is_held_against_the_smaller_of_local_io_and_echo(tmp_path):
     [row] = result["bounds"]
     assert row["bound"] == min(row["local"], row["echo"]) == result["bound"]
     assert row["ratio"] == pytest.approx(row["remote"] / row["bound"]) and result["ratio"] == row["ratio"]
+    assert row["ratio_same_method"] == pytest.approx(row["ratio"]), "there is one method"
     assert {line["what"] for line in result["rows"]} == {"local", "echo", "remote"}
 
 

@@ -67,7 +67,7 @@ def keys(options: argparse.Namespace, count: int) -> dict:
     with tempfile.TemporaryDirectory(prefix="wssbench-") as directory:
         memory = max(256, count * 1024 >> 20)
         with Store("shm", 1, Path(directory), options=["--kv-memory", f"{memory}M"]) as store:
-            store.bench({**properties, "operationcount": count}, "--phase", "load", timeout=900)
+            store.bench({**properties, "operationcount": count}, "--phase", "load", timeout=max(900, count // 2500))
             result = store.bench({**properties, "operationcount": 0, "maxexecutiontime": max(1, round(options.seconds))}, "--phase", "run", timeout=120)
             mib = resident_kib(store.partitions[0].process.pid) / 1024
     client, server = result["CLIENT"]["CpuPerOperation(us)"], result["SERVER"]["CpuPerOperation(us)"]
