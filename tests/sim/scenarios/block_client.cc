@@ -115,6 +115,10 @@ void BlockClient::choose(Work& work) {
     work.count = 1 + random_.below(longest);
     work.first = random_.below(sectors - std::min(work.count, sectors - 1));
     work.count = std::min(work.count, sectors - work.first);
+    if (align_ > 1 && random_.chance(2)) {
+        work.first -= work.first % align_;
+        work.count = std::min((work.count + align_ - 1) / align_ * align_, sectors - work.first);
+    }
     initiator::Request& request = work.request;
     request.fua = false;
     switch (random_.below(20)) {

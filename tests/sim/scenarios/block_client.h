@@ -32,6 +32,8 @@ class BlockClient final : public initiator::SessionHandler {
                 BlockShared& shared);
     ~BlockClient() override;
 
+    // Half of what it begins from now on starts and ends at multiples of so many sectors.
+    void align(uint64_t sectors) { align_ = sectors; }
     void start();
     void close();
     bool closed() const { return closed_; }
@@ -88,6 +90,7 @@ class BlockClient final : public initiator::SessionHandler {
     std::unique_ptr<initiator::Session> session_;
     std::vector<Zombie> zombies_;
     initiator::Volume* volume_ = nullptr;
+    uint64_t align_ = 1;
     uint32_t under_way_ = 0;
     initiator::Outcome last_outcome_ = initiator::Outcome::kOk;
     bool closed_ = false;

@@ -44,19 +44,24 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     options.disk.error_one_in = 40;
     // A draw of its own: seeds without it are the runs that they were.
     Random more(seed ^ 0x15014);
-    if (options.uses_back() && more.chance(3))
-        options.isolation_one_in = 100 + static_cast<uint32_t>(more.below(400));
+    if (options.uses_back() && more.chance(2)) {
+        options.isolation_one_in = 20 + static_cast<uint32_t>(more.below(100));
+        options.operations = 1500;
+    }
+    options.aligned = options.isolation_one_in > 0 || more.chance(2);
     return options;
 }
 
 std::string ClusterOptions::to_string() const {
     return fmt::format(
-        "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} operations; cut 1/{}, "
+        "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} {}operations; cut "
+        "1/{}, "
         "target crash "
         "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, disk slow {} ms",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
-        policy_changes ? " and others" : "", operations, cut_one_in, target_crash_one_in, engine_crash_one_in,
-        engine_leave_one_in, isolation_one_in, disk.slow.count / 1'000'000);
+        policy_changes ? " and others" : "", operations, aligned ? "aligned " : "", cut_one_in,
+        target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in,
+        disk.slow.count / 1'000'000);
 }
 
 std::string ClusterResult::to_string() const {
@@ -93,6 +98,7 @@ class ClusterRun {
             client_nodes_.push_back(&add_node(fmt::format("client{}", i)));
             clients_.push_back(std::make_unique<BlockClient>(*client_nodes_.back(), options_.network,
                                                              "target", options.depth, shared_));
+            if (options.aligned) clients_.back()->align(cache::kPieceBytes / io::SimDisk::kSector);
         }
     }
 

@@ -33,6 +33,7 @@ struct ClusterOptions {
     uint64_t sectors = 8192;
     uint32_t line_bytes = 65536;
     uint32_t operations = 500;
+    bool aligned = false;  // half of the operations to whole pieces: others are not written back
     cache::Policy policy = cache::Policy::kThrough;
     bool policy_changes = false;
     // Per turn of the fault injector (10 ms).
