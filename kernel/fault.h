@@ -21,6 +21,7 @@
 	X(drop, "an answer is lost: the command times out")                                 \
 	X(delay, "an answer comes late, by force_delay_ms")                                 \
 	X(reject, "the target refuses a channel")                                           \
+	X(tamper, "a command is damaged on its way: the target refuses it and us")          \
 	X(stale, "the peer shows an epoch that it has shown before: the login is refused")
 
 #define WSS_FAULT_ENUM(name, help) WSS_FAULT_##name,

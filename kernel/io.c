@@ -248,6 +248,10 @@ static void wss_prepare_send(struct wss_slot *slot)
 	struct wss_chan *chan = slot->chan;
 	struct ib_send_wr *wr = &slot->send_wr;
 
+	if (wss_fault(tamper)) {
+		wss_stat_inc(chan->sess, faults);
+		*(u8 *)slot->cmd.data = 0xff; /* no opcode; slots are made anew with the next connection */
+	}
 	wr->send_flags = 0;
 	if (slot->mapping == WSS_MAP_IMMEDIATE) {
 		wr->wr_id = WSS_WR_ID(WSS_WR_SEND_DATA, slot->index);

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command that was changed on its way is refused with its connection: the target says why, nobody's data is hurt."""
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+def test_tampered_commands_are_refused(rig: Rig) -> None:
+    device, other = rig.map("a", "reconnect_delay=1"), rig.map("b")
+    load = rig.start_verifying(device, 10)
+    before = rig.target.counters()["violations"]
+    rig.set("force_tamper", 1)
+    wait_until(lambda: rig.target.counters()["violations"] > before, "the target refuses the command", 30)
+    rig.target.process.wait_for("closing the channel, the peer broke the protocol: a message of an unknown kind", 30)
+    # Whatever is said in the new connection is damaged as well: nothing gets through.
+    wait_until(lambda: rig.driver.state() == "recovering" and rig.last_error() != "", "the driver says so", 30)
+    rig.set("force_tamper", 0)
+    rig.wait_live()
+    rig.end_verified(load)
+    rig.verify(other)
+    rig.assert_no_error()
