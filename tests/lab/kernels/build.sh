@@ -24,6 +24,24 @@ if [ -f "$home/complete" ]; then
 	exit 0
 fi
 
+# The sources of other machines and of drivers that no option names are most of the archive; kconfig and kbuild read the rest.
+extract() {
+	LC_ALL=C tar xf "$archive" -C "$home/source" --strip-components=1 --wildcards --wildcards-match-slash \
+		--exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/media/*.[ch]' --exclude='*/drivers/staging/*.[ch]' \
+		--exclude='*/drivers/net/ethernet/*.[ch]' --exclude='*/drivers/net/wireless/*.[ch]' --exclude='*/sound/*.[ch]' \
+		--exclude='*/arch/[a-wyz]*/*.[chS]' --exclude='*/arch/[a-wyz]*/*.dts*' --exclude='*/Documentation/*/*' --exclude='*/tools/perf/*' --exclude='*/tools/testing/*'
+}
+
+run_make() { make -s -C "$home/source" O="$home/build" "$@" >"$home/log" 2>&1 || { tail -40 "$home/log" >&2; say "make $* failed; all of it: $home/log"; exit 1; }; }
+
+configure() {
+	cp "$config" "$home/options"
+	run_make KCONFIG_ALLCONFIG="$home/options" allnoconfig
+	# kconfig drops what its dependencies do not allow without a word: every option must have taken effect.
+	missing=$(grep -E '^CONFIG_.*=[^n]' "$home/options" | grep -vxFf "$home/build/.config" || true)
+	[ -z "$missing" ] || { say "options without effect:" $missing; exit 1; }
+}
+
 # Two builds at once would fight over the directory: the second waits, and finds it done.
 mkdir -p "$cache"
 exec 9>"$cache/debug.lock"
@@ -34,20 +52,15 @@ if [ -f "$home/complete" ]; then
 fi
 started=$SECONDS
 say "building Linux $version into $home, once"
-rm -rf "$cache"/debug-kernel-* # of older options
-mkdir -p "$home/source" "$home/build"
-# The sources of other machines and of drivers that no option names are most of the archive; kconfig and kbuild read the rest.
-LC_ALL=C tar xf "$archive" -C "$home/source" --strip-components=1 --wildcards --wildcards-match-slash \
-	--exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/media/*.[ch]' --exclude='*/drivers/staging/*.[ch]' \
-	--exclude='*/drivers/net/ethernet/*.[ch]' --exclude='*/drivers/net/wireless/*.[ch]' --exclude='*/sound/*.[ch]' \
-	--exclude='*/arch/[a-wyz]*/*.[chS]' --exclude='*/arch/[a-wyz]*/*.dts*' --exclude='*/Documentation/*/*' --exclude='*/tools/perf/*' --exclude='*/tools/testing/*'
-
-run_make() { make -s -C "$home/source" O="$home/build" "$@" >"$home/log" 2>&1 || { tail -40 "$home/log" >&2; say "make $* failed; all of it: $home/log"; exit 1; }; }
-cp "$config" "$home/options"
-run_make KCONFIG_ALLCONFIG="$home/options" allnoconfig
-# kconfig drops what its dependencies do not allow without a word: every option must have taken effect.
-missing=$(grep -E '^CONFIG_.*=[^n]' "$home/options" | grep -vxFf "$home/build/.config" || true)
-[ -z "$missing" ] || { say "options without effect:" $missing; exit 1; }
+find "$cache" -maxdepth 1 -name 'debug-kernel-*' ! -path "$home" -exec rm -rf {} + # of older options
+# A build that was interrupted goes on where it was.
+if [ ! -f "$home/configured" ]; then
+	rm -rf "$home"
+	mkdir -p "$home/source" "$home/build"
+	extract
+	configure
+	touch "$home/configured"
+fi
 
 run_make -j"$jobs" bzImage modules &
 building=$!

@@ -5,6 +5,8 @@ Whoever asks the driver for something, and every thread of the kernel (the worke
 chosen to fail; the rest of the machine is spared. Needs a kernel that can make allocations fail (make check-debug); the stock
 kernel cannot."""
 
+import os
+
 import pytest
 
 from tests.system.behaviour.rig import DEBUGFS, THOROUGH, Rig
@@ -30,7 +32,9 @@ LOOP = """
         if (failing; echo target={address} volume=a reconnect_delay=1 fast_io_fail_tmo=3 queue_depth=16 > /sys/class/wss/map); then
             maps=$((maps + 1))
             (failing; exec dd if=pattern of=/dev/wss0 bs=64k oflag=direct status=none) && written=yes || written=no
-            [ -e /sys/class/wss/session*/reset ] && echo 1 > /sys/class/wss/session*/reset && resets=$((resets + 1))
+            for reset in /sys/class/wss/session*/reset; do  # sh expands no pattern after >
+                echo 1 > $reset && resets=$((resets + 1))
+            done
             if (failing; exec dd if=/dev/wss0 of=back bs=4k count=128 iflag=direct status=none) && [ $written = yes ]; then
                 cmp pattern back >&2 && right=$((right + 1)) || echo "WRONG DATA in round $rounds" >&2
             fi
@@ -49,11 +53,12 @@ LOOP = """
 
 def test_allocation_failures(rig: Rig) -> None:
     if not rig.vm.run(f"test -d {DEBUGFS}/failslab", check=False).ok:
+        assert not os.environ.get("WSS_DEBUG_KERNEL"), "the debug kernel is built to make allocations fail"
         pytest.skip("this kernel cannot make allocations fail")
     said = rig.vm.run(LOOP.format(debugfs=DEBUGFS, address=rig.target.address, seconds=SECONDS), SECONDS + 300)
     complaints, _, last = said.stdout.rstrip().rpartition("\n")
     assert not complaints, said.stdout
     words = {name: int(value) for name, value in (word.split("=") for word in last.split())}
-    assert words["maps"] > 0 and words["right"] > 0 and words["rounds"] > words["maps"] // 2, last
+    assert words["maps"] > 0 and words["resets"] > 0 and words["right"] > 0 and words["rounds"] > words["maps"] // 2, last
     print(last)
     rig.verify(rig.map("a"))
