@@ -10,6 +10,7 @@ import platform
 import re
 import shlex
 import statistics
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -111,7 +112,7 @@ def run(figure: Figure, options: argparse.Namespace) -> dict:
                 progress.show(turn * len(figure.points) + index, len(figure.points) * options.repeats, json.dumps(point.labels))
                 try:
                     taken[index].append(point.measure())
-                except (RuntimeError, AssertionError, OSError, ValueError) as error:
+                except (RuntimeError, AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
                     errors[index] = str(error)
     except (KeyboardInterrupt, Interrupted):
         result["interrupted"] = True
