@@ -112,6 +112,13 @@ def test_bad_use_says_what_is_wrong(words, code, said, tmp_path):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("command", ["echo", "remote"])
+def test_connections_without_open_files_for_them_are_refused_at_once(command, tmp_path):
+    words = (command, "--fabric", "tcp", "--connections", "400", "--directory", tmp_path, *(("--method", "ram", "--no-bounds") if command == "remote" else ()))
+    done = run("bash", "-c", 'ulimit -n 256 && exec "$@"', "-", WSSBENCH, *words, *SHORT, check=False, timeout=60)
+    assert done.returncode == 1 and "ulimit -n" in done.stderr, done.stderr
+
+
 def test_an_interruption_keeps_what_is_done(tmp_path):
     command = [str(word) for word in (WSSBENCH, "local", "--json", "--method", "ram", "--threads", "1,2,3,4", "--seconds", "0.3", "--repeats", "100", "--file-size", "8M",
                                       "--directory", tmp_path)]  # fmt: skip

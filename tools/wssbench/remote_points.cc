@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/wssbench/remote_points.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -20,6 +22,22 @@ uint32_t lanes_for(uint32_t connections) {
 
 uint32_t share_of(uint32_t all, uint32_t lanes, uint32_t lane) {
     return all / lanes + (lane < all % lanes ? 1 : 0);
+}
+
+// A connection has one descriptor at least, on either side; servers inherit our limit. Without this a server
+// that has none left lets the rest of the connections wait.
+Status descriptors_for(uint32_t connections) {
+    constexpr uint64_t kOthers = 64;
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    if (connections + kOthers > files.rlim_cur && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+        getrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (connections + kOthers <= files.rlim_cur) return Status::ok();
+    return failure(Code::kExhausted, "{} connections need {} open files and {} are allowed: ulimit -n {}",
+                   connections, connections + kOthers, files.rlim_cur, 2 * (connections + kOthers));
 }
 
 std::unique_ptr<Accesses> accesses_for(const IoPoint& point, uint64_t span, uint64_t lane, uint64_t lanes) {
@@ -113,6 +131,7 @@ Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Sto
 
 Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings, Storage& storage,
                               const Window& window) {
+    WSS_TRY(descriptors_for(point.connections));
     std::unique_ptr<Program> target;
     std::string address = point.target;
     if (address.empty()) {
@@ -144,6 +163,7 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
 
 Result<Sample> measure_echo(const EchoPoint& point, const Settings& settings, Storage& storage,
                             const Window& window) {
+    WSS_TRY(descriptors_for(point.connections));
     std::unique_ptr<Program> server;
     std::string address = point.target;
     if (address.empty()) {
