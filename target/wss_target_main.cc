@@ -75,7 +75,7 @@ struct Options {
     std::vector<std::string> listen, volumes, access;
     std::string state, control, log_level, name, secrets, cpus;
     std::vector<std::string> cache_listen;
-    std::string cache_line, cache_policy, metrics;
+    std::string cache_line, cache_read_ahead, cache_policy, metrics;
     bool auth_off = false;
     uint32_t drain_seconds = 0;
     uint32_t reactors = 0;
@@ -121,6 +121,9 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("URI");
     app.add_option("--cache-line", options.cache_line, "Line of the cache, 4K to 256K (default: 64K)")
         ->type_name("SIZE");
+    app.add_option("--cache-read-ahead", options.cache_read_ahead,
+                   "How far ahead of a sequential reader lines are brought, 0 to 64M (default: 2M)")
+        ->type_name("SIZE");
     app.add_option("--cache-policy", options.cache_policy,
                    "Of volumes for which wssctl set none: write-through (default), write-around or none")
         ->type_name("POLICY");
@@ -158,6 +161,11 @@ Status configure(const Options& options, control::TargetConfig& config) {
         auto line = parse_size(options.cache_line);
         if (!line) return line.status().within("--cache-line");
         config.cache_line = *line;
+    }
+    if (!options.cache_read_ahead.empty()) {
+        auto window = parse_size(options.cache_read_ahead);
+        if (!window) return window.status().within("--cache-read-ahead");
+        config.cache_read_ahead = *window;
     }
     if (!options.state.empty()) config.state = options.state;
     if (!options.secrets.empty()) config.secrets = options.secrets;

@@ -143,6 +143,7 @@ void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason
 void Index::make_absent(Line& line, Replacement::Reason reason) {
     set_dirty(line, {}, {});
     line.valid_ = {};
+    line.brought_ahead_ = false;
     while (line.holder_count_ > 0) remove_holder(line, line.holder_count_ - 1u, reason);
     set_state(line, LineState::kAbsent);
     forget_if_unused(line);
@@ -215,7 +216,17 @@ void Index::drop_copy(Line& line, EngineIndex engine) {
     settle(line);
 }
 
-void Index::touch(Line& line) {
+void Index::brought_ahead(Line& line) {
+    line.brought_ahead_ = true;
+}
+
+void Index::touch(Line& line, Pieces touched) {
+    if (line.brought_ahead_) {
+        // The reader that it was brought for leaves it with the last piece.
+        const Pieces last{uint64_t{1} << (geometry().pieces() - 1)};
+        if (touched.overlaps(last)) line.brought_ahead_ = false;
+        return;
+    }
     if (line.holder_count_ != 0) engine_of(line.holders_[0]).replacement->touch(line.replacement_node_);
 }
 

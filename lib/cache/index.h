@@ -138,8 +138,10 @@ class Index {
     bool place_at(Line& line, Slot slot, uint64_t generation = 0);
     // Gives one copy up: its slot is free at once (H3: it must not claim dirty data any more).
     void drop_copy(Line& line, EngineIndex engine);
-    // The line was read or written as a whole or in part: what replacement goes by.
-    void touch(Line& line);
+    // These pieces were read or written by a client: what replacement goes by. Of a line that was brought
+    // ahead of a sequential reader its whole passage counts as the bringing did: not as a use.
+    void touch(Line& line, Pieces touched);
+    void brought_ahead(Line& line);
 
     // --- what became of its data
     // The number for the next change of the line, to be sent to its holders with the data.

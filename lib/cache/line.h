@@ -112,6 +112,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     uint16_t waiting_count_ = 0;
     uint8_t holder_count_ = 0;
     LineState state_ = LineState::kAbsent;
+    bool brought_ahead_ = false;
     List<LineOp> ops_;  // granted and waiting, in order of arrival
 
     // Cold: writes and destaging.

@@ -81,6 +81,9 @@ Status Cache::prepare() {
         destages_.back()->cache = this;
         destages_.back()->buffer = destage_memory_.get() + size_t{i} * options_.line_bytes;
     }
+    auto prefetch = Prefetch::create(*this, geometry_);
+    if (!prefetch) return prefetch.status();
+    prefetch_ = std::move(*prefetch);
     auto text = store_->load();
     if (!text) return text.status().within("the cache's membership");
     if (!text->empty()) {
@@ -136,6 +139,7 @@ size_t Cache::poll() noexcept {
     for (auto& engine : old_links_) done += engine->turn();
     done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
     std::erase_if(erases_, [](const auto& erase) { return erase->over; });
+    done += prefetch_->turn();
     serve_granted();
     for (auto& engine : links_)
         if (engine != nullptr) done += engine->turn();
@@ -168,6 +172,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.number = static_cast<uint32_t>(free - volumes_.begin());
     volume.open = &open;
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
+    volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
     auto remembered = membership_.policies.find(open.volume().wwid());
     volume.settings = remembered != membership_.policies.end() ? remembered->second : options_.default_policy;
     Status added = index_->add_volume(volume.number);
@@ -179,6 +184,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
 
 void Cache::remove_volume(CachedVolume& volume) {
     volume.removed = true;
+    prefetch_->forget(volume);
     // Who waits is refused; who is under way ends with the fabric and the storage.
     while (Work* work = volume.held.pop_front()) {
         volume.open->release();

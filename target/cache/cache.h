@@ -9,6 +9,7 @@
 //   write.cc    writes under each policy
 //   destage.cc  bringing dirty lines home; flushes
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
+//   prefetch.cc bringing lines in before they are asked for
 //
 // Rules
 //  SE1  Whoever touches a line has entered it. Where a header may say "dirty", the operation names all pieces
@@ -44,6 +45,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/reactor/reactor.h"
 #include "target/cache/membership.h"
+#include "target/cache/prefetch.h"
 #include "target/cache/work.h"
 #include "target/volume/volume.h"
 
@@ -56,6 +58,7 @@ struct CacheOptions {
     uint32_t destages = 16;                   // lines being brought home at a time
     Nanoseconds silence_max = from_ms(1200);  // an engine that says nothing for so long is lost
     cache::DestageOptions destage{};
+    cache::ReadAheadOptions read_ahead{};
     // After a restart: how long to wait for the last engine, when all but one are back.
     Nanoseconds recovery_grace = from_s(2);
     // Where tokens come from; the reactor's Random if empty, which an eavesdropper could predict.
@@ -68,6 +71,7 @@ struct CacheCounters {
     uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
     uint64_t through_us_bytes = 0;  // data of commands that crossed our buffers
     uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
+    uint64_t read_ahead_bytes = 0;  // read from storage before anybody asked
     uint64_t writes = 0, write_bytes = 0;
     uint64_t read_ns = 0, write_ns = 0;  // from the command to its end, summed
     uint64_t fills = 0, fill_bytes = 0;
@@ -89,6 +93,7 @@ struct CachedVolume {
     List<Work> held;
     std::list<std::function<void()>> frozen_waiters;  // run when `active` reaches 0
     std::unique_ptr<cache::DestagePlanner> planner;
+    std::unique_ptr<cache::ReadAhead> ahead;
     struct Flush {
         uint64_t mark = 0;
         std::function<void(int error)> done;
@@ -208,7 +213,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool recovering() const noexcept { return recovering_; }
 
     size_t poll() noexcept override;
-    bool arm() noexcept override { return !wants_turn_ && granted_.empty(); }
+    bool arm() noexcept override { return !wants_turn_ && granted_.empty() && !prefetch_->wants_turn(); }
     void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override;
 
   private:
@@ -255,6 +260,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void check_leaving();
 
     // work.cc
+    void count_command(Work& work) noexcept;
     void admit(Work& work) noexcept;
     void enter_lines(Work& work) noexcept;
     void leave_lines(Work& work) noexcept;
@@ -377,6 +383,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     };
     std::unique_ptr<std::byte, FreeBuffer> destage_memory_;
     std::unique_ptr<BufferRegions> destage_regions_;
+    std::unique_ptr<Prefetch> prefetch_;
     reactor::Timer timer_;
     std::list<std::function<void()>> after_recovery_;
     Nanoseconds recovery_began_{};

@@ -21,8 +21,10 @@ void Cache::run_read(Work& work) noexcept {
                                       .dirty = line.line->dirty(),
                                       .engines = engines});
         all_hit = all_hit && line.read.from == cache::ReadFrom::kEngine;
-        if (line.read.from == cache::ReadFrom::kEngine) index_->touch(*line.line);
+        if (line.read.from == cache::ReadFrom::kEngine && !work.is_ahead)
+            index_->touch(*line.line, line.touched);
     }
+    if (all_hit && work.is_ahead) return end(work, {});
     if (!all_hit || work.by_storage) return work.owner->need_buffer(work);
     ++work.volume->counters.read_hits;
     if (can_delegate(work)) return delegate(work);
@@ -137,6 +139,7 @@ void Cache::read_part_over(Work& work) noexcept {
             if (index_->filled(*line.line, line.filling)) {
                 ++work.volume->counters.fills;
                 work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
+                if (work.is_ahead) index_->brought_ahead(*line.line);
             }
         }
         finish_part(work);

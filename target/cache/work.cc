@@ -18,7 +18,7 @@ Work* Cache::take_work() noexcept {
     if (work == nullptr) return nullptr;
     work->line_count = work->entered = work->outstanding = 0;
     work->phase = Work::Phase::kNone;
-    work->is_delegated = work->by_storage = work->transfer_failed = false;
+    work->is_ahead = work->is_delegated = work->by_storage = work->transfer_failed = false;
     work->hold = true;
     work->attempts = 0;
     work->failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -32,10 +32,18 @@ Work* Cache::take_work() noexcept {
     return work;
 }
 
-void Cache::begin(Work& work) noexcept {
+void Cache::count_command(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
     (work.is_write ? volume.counters.writes : volume.counters.reads)++;
     (work.is_write ? volume.counters.write_bytes : volume.counters.read_bytes) += work.length;
+    // Without engines there is nowhere to bring it.
+    if (!work.is_write && volume.freezes == 0 && !recovering_ && index_->placeable_engines() > 0)
+        prefetch_->reads(volume, {work.offset, work.length});
+}
+
+void Cache::begin(Work& work) noexcept {
+    CachedVolume& volume = *work.volume;
+    if (!work.is_ahead) count_command(work);
     work.began = reactor_.now();
     volume.open->hold();
     if (volume.freezes > 0 || recovering_) {
@@ -124,8 +132,9 @@ void Cache::finish_part(Work& work) noexcept {
     leave_lines(work);
     CachedVolume& volume = *work.volume;
     // A fill that went on behind the answer counts: the next reader of these pieces waits for it.
-    (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) +=
-        static_cast<uint64_t>((reactor_.now() - work.began).count);
+    if (!work.is_ahead)
+        (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) +=
+            static_cast<uint64_t>((reactor_.now() - work.began).count);
     volume.open->release();
     if (--volume.active == 0) entered_none(volume);
 }
@@ -151,7 +160,8 @@ void Cache::release(Work& work) noexcept {
 void Cache::buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept {
     work.buffer = buffer;
     work.regions = &regions;
-    work.volume->counters.through_us_bytes += work.length;
+    (work.is_ahead ? work.volume->counters.read_ahead_bytes : work.volume->counters.through_us_bytes) +=
+        work.length;
     if (work.is_write) return start_write(work);
     if (work.phase == Work::Phase::kGather) return gather(work);
     start_storage(work, io::Op::kRead);

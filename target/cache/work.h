@@ -101,6 +101,7 @@ struct Work : ListNode<> {
     Client* client = nullptr;  // whose engines may move the data; nullptr: none
     bool is_write = false;
     bool fua = false;
+    bool is_ahead = false;  // read-ahead: no client waits for it, none's counters count it
     uint64_t offset = 0;
     uint32_t length = 0;
     wire::RemoteBuffer remote;  // the client's memory, if it is one stretch; else length 0

@@ -47,7 +47,7 @@ void Cache::run_write(Work& work) noexcept {
         plan_line(work, line);
         storage = storage || line.write.storage;
         for (const cache::Slot& slot : line.line->holders()) direct = direct && attached(work, slot);
-        if (!line.line->holders().empty()) index_->touch(*line.line);
+        if (!line.line->holders().empty()) index_->touch(*line.line, line.touched);
     }
     if ((storage || !direct || work.attempts > 0) && work.buffer == nullptr)
         return work.owner->need_buffer(work);

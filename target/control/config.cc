@@ -53,6 +53,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
     schema.texts("cache_listen", config.cache_listen);
     schema.size("cache_line", config.cache_line);
+    schema.size("cache_read_ahead", config.cache_read_ahead);
     schema.text("cache_policy", config.cache_policy);
     schema.number("drain_seconds", config.drain_seconds, 1, kDrainSecondsMax);
     schema.texts("kv_listen", config.kv.listen);
@@ -114,6 +115,8 @@ Status check_target_config(const TargetConfig& config) {
     const uint64_t line = config.cache_line;
     if (line < 4096 || line > 256 * 1024 || (line & (line - 1)) != 0)
         return failure(Code::kInvalid, "cache_line: {} is no power of two from 4K to 256K", line);
+    if (config.cache_read_ahead > kReadAheadMax)
+        return failure(Code::kInvalid, "cache_read_ahead: {} is more than 64M", config.cache_read_ahead);
     std::set<std::string_view> addresses, names;
     for (const std::string& address : config.listen)
         if (!addresses.insert(address).second)

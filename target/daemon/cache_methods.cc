@@ -25,6 +25,7 @@ json to_json(const se::CacheCounters& c) {
             {"through_us_bytes", c.through_us_bytes},
             {"storage_read_bytes", c.storage_read_bytes},
             {"storage_write_bytes", c.storage_write_bytes},
+            {"read_ahead_bytes", c.read_ahead_bytes},
             {"writes", c.writes},
             {"write_bytes", c.write_bytes},
             {"read_ns", c.read_ns},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/cache_part.h"
 
+#include <algorithm>
 #include <future>
 
 #include "lib/base/log.h"
@@ -31,6 +32,9 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     }
     se::CacheOptions options;
     options.line_bytes = static_cast<uint32_t>(config.cache_line);
+    options.read_ahead.window_max = static_cast<uint32_t>(config.cache_read_ahead);
+    options.read_ahead.window_first =
+        std::min(options.read_ahead.window_first, options.read_ahead.window_max);
     options.secrets = [] { return Random::entropy(); };
     auto policy = cache::parse_policy(config.cache_policy);
     if (!policy) return policy.status().within("--cache-policy");

@@ -94,14 +94,15 @@ class Cluster:
     """kind: tcp or shm. Addresses stay the same when a process is started again."""
 
     def __init__(self, kind: str, directory: Path, engines: int = 1, memory: str = "64M", size: str = "64M", more=(),
-                 volumes: dict[str, str] | None = None):
+                 volumes: dict[str, str] | None = None, read_ahead: str = "0"):
+        """Without read-ahead, unless asked for: tests count what was read from storage."""
         self.kind = kind
         self.directory = directory
         self.control = directory / "target.sock"
         self.join = self._address("join")
         self.volumes = volumes or {"disk": f"aio:{directory}/disk.img,size={size},create"}
         self.more = ["--cache-listen", self.join, "--state", str(directory / "state.json"), "--control", str(self.control),
-                     "--auth-off", "--drain-seconds", "15", *more]
+                     "--auth-off", "--drain-seconds", "15", "--cache-read-ahead", read_ahead, *more]
         self.target = Target(self._address("serve"), self.volumes, directory, *self.more)
         self.memory = memory
         self.engines: list[Engine] = []

@@ -213,7 +213,7 @@ class Wss {
         op.access = hit ? cache::Access::kShared : cache::Access::kExclusive;
         index_.enter(*line, op);
         if (hit)
-            index_.touch(*line);
+            index_.touch(*line, op.pieces);
         else if (index_.place(*line, 1) == cache::Placed::kDone)
             index_.filled(*line, op.pieces);
         cache::Granted granted;

@@ -105,7 +105,7 @@ class DataModel {
     void read(LineKey key, Pieces pieces) {
         Line* line = bench_.index.find(key);
         if (line == nullptr) return;
-        bench_.with(key, pieces, Access::kShared, [&](Line&) { bench_.index.touch(*line); });
+        bench_.with(key, pieces, Access::kShared, [&](Line&) { bench_.index.touch(*line, pieces); });
         each(pieces & line->valid(), [&](uint32_t i) {
             ASSERT_EQ(memory(line->holders()[0])[i], newest_[key][i]);
             ++hits_;

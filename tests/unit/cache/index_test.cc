@@ -88,6 +88,28 @@ TEST(CacheIndex, a_line_in_use_or_dirty_is_never_evicted) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
+TEST(CacheIndex, a_reader_passing_a_line_that_was_brought_ahead_of_it_does_not_make_it_hot) {
+    Bench bench(1, 8);
+    auto touch = [&](LineKey key, Pieces pieces) {
+        bench.with(key, pieces, Access::kShared, [&](Line& line) { bench.index.touch(line, pieces); });
+    };
+    const LineKey hot{0, 0}, passed{0, 1}, read_again{0, 2};
+    for (LineKey key : {hot, passed, read_again, LineKey{0, 3}}) ASSERT_TRUE(bench.fill(key));
+    for (int i = 0; i < 4; ++i) touch(hot, piece(3));
+    for (LineKey key : {passed, read_again}) {
+        bench.with(key, kAll, Access::kExclusive, [&](Line& line) { bench.index.brought_ahead(line); });
+        for (uint32_t i = 0; i < 16; ++i) touch(key, piece(i));
+    }
+    for (int i = 0; i < 4; ++i) touch(read_again, piece(3));
+    for (uint64_t used_twice = 0; used_twice < 40; ++used_twice) {
+        ASSERT_TRUE(bench.fill({1, used_twice}));
+        touch({1, used_twice}, piece(3));
+    }
+    EXPECT_NE(bench.index.find(hot), nullptr);
+    EXPECT_NE(bench.index.find(read_again), nullptr) << "what is used after the passage counts";
+    EXPECT_EQ(bench.index.find(passed), nullptr) << "sixteen reads of one passage are no reason to stay";
+}
+
 TEST(CacheIndex, dirty_lines_are_in_two_engines_until_they_are_clean) {
     Bench bench(3);
     ASSERT_TRUE(bench.write(kKey, kAll));

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/prefetch.h"
+
+#include <algorithm>
+
+#include "target/cache/cache.h"
+
+namespace wss::se {
+
+Result<std::unique_ptr<Prefetch>> Prefetch::create(Cache& cache, const cache::LineGeometry& geometry) {
+    std::unique_ptr<Prefetch> made(new Prefetch(cache, geometry));
+    if (Status status = made->prepare(); !status) return status;
+    return made;
+}
+
+Status Prefetch::prepare() {
+    const size_t bytes = size_t{kBuffers} * geometry_.line_bytes();
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
+    if (memory_ == nullptr) return failure(Code::kExhausted, "no memory for read-ahead: {} bytes", bytes);
+    auto regions = cache_.register_buffers({memory_.get(), bytes});
+    if (!regions) return regions.status();
+    regions_ = std::move(*regions);
+    for (uint32_t i = 0; i < kBuffers; ++i)
+        free_.push_back(memory_.get() + size_t{i} * geometry_.line_bytes());
+    return Status::ok();
+}
+
+void Prefetch::reads(CachedVolume& volume, cache::Stretch stretch) noexcept {
+    const cache::Stretch wanted = volume.ahead->read(stretch, volume.open->volume().size());
+    if (wanted.length == 0) return;
+    const uint64_t end = geometry_.line_of(wanted.offset + wanted.length - 1) + 1;
+    for (uint64_t line = geometry_.line_of(wanted.offset); line < end; ++line) {
+        if (waiting_ == queue_.size()) return;
+        queue_[(first_ + waiting_++) % queue_.size()] = {&volume, line};
+    }
+}
+
+void Prefetch::forget(const CachedVolume& volume) noexcept {
+    for (Wanted& wanted : queue_)
+        if (wanted.volume == &volume) wanted.volume = nullptr;
+}
+
+size_t Prefetch::turn() noexcept {
+    size_t begun = 0;
+    while (wants_turn()) {
+        const Wanted wanted = queue_[first_];
+        first_ = (first_ + 1) % queue_.size();
+        --waiting_;
+        if (wanted.volume != nullptr && begin(wanted)) ++begun;
+    }
+    return begun;
+}
+
+bool Prefetch::begin(const Wanted& wanted) noexcept {
+    CachedVolume& volume = *wanted.volume;
+    const uint64_t offset = geometry_.start_of(wanted.line);
+    const uint64_t size = volume.open->volume().size();
+    // Whoever froze it, or made it smaller, does not wait for guesses.
+    if (!volume.serves() || volume.freezes > 0 || cache_.recovering() || offset >= size) return false;
+    Work* work = cache_.take_work();
+    if (work == nullptr) return false;
+    work->owner = this;
+    work->cookie = free_.back();
+    free_.pop_back();
+    work->volume = &volume;
+    work->is_write = work->fua = false;
+    work->is_ahead = true;
+    work->offset = offset;
+    work->length = static_cast<uint32_t>(std::min<uint64_t>(geometry_.line_bytes(), size - offset));
+    cache_.begin(*work);
+    return true;
+}
+
+void Prefetch::need_buffer(Work& work) noexcept {
+    work.buffer_home = this;
+    work.buffer_bytes = geometry_.line_bytes();
+    cache_.buffer_ready(work, static_cast<std::byte*>(work.cookie), *regions_);
+}
+
+void Prefetch::delegated(Work&) noexcept {
+    WSS_ASSERT(false, "there is no client to delegate to");
+}
+
+void Prefetch::answered(Work&) noexcept {
+    WSS_ASSERT(false, "there is no client that an engine could answer");
+}
+
+// Whether it went well the reader finds out.
+void Prefetch::ended(Work& work, const Ending&) noexcept {
+    if (work.buffer_home == nullptr) free_.push_back(static_cast<std::byte*>(work.cookie));
+    cache_.release(work);
+}
+
+void Prefetch::give_back(std::byte* buffer, uint32_t) noexcept {
+    free_.push_back(buffer);
+}
+
+}  // namespace wss::se

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read-ahead: what a sequential reader is going to ask for is in the engines before it does."""
+
+import os
+
+import pytest
+
+from .cache_cluster import Cluster, until
+from .rawnbd import READ, WRITE, RawNbd
+
+KIB = 1024
+MIB = 1024 * KIB
+SIZE = 16 * MIB
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A disk that was written before the cache was there."""
+    content = os.urandom(SIZE)
+    (tmp_path / "disk.img").write_bytes(content)
+    return content
+
+
+def cluster_with(tmp_path, read_ahead, **more):
+    volumes = {"disk": f"aio:{tmp_path}/disk.img"}
+    return Cluster("shm", tmp_path, engines=2, volumes=volumes, read_ahead=read_ahead, **more)
+
+
+@pytest.mark.parametrize("block", [4 * KIB, 48 * KIB, MIB])
+def test_a_sequential_reader_finds_its_data_in_the_engines(tmp_path, nbd, stored, block):
+    with cluster_with(tmp_path, "2M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
+        for at in range(0, SIZE, block):
+            length = min(block, SIZE - at)
+            assert client.command(READ, at, length) == (0, stored[at:at + length]), at
+        counters = cluster.counters()
+        assert counters["reads"] == -(-SIZE // block), "read-ahead is nobody's command"
+        assert counters["read_hits"] >= counters["reads"] // 2, counters
+        # In its race with the reader a line may be read by both, at each growth of the window.
+        assert counters["read_ahead_bytes"] > SIZE // 2, counters
+        assert counters["storage_read_bytes"] <= SIZE + 4 * MIB, counters
+
+
+def test_two_readers_at_once_are_both_followed(tmp_path, nbd, stored):
+    with cluster_with(tmp_path, "1M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
+        for at in range(0, SIZE // 2, 64 * KIB):
+            for begin in (0, SIZE // 2):
+                assert client.command(READ, begin + at, 64 * KIB) == (0, stored[begin + at:begin + at + 64 * KIB])
+        assert cluster.counters()["read_hits"] >= cluster.counters()["reads"] // 2, cluster.counters()
+
+
+def test_scattered_reads_bring_nothing_that_was_not_asked_for(tmp_path, nbd, stored):
+    with cluster_with(tmp_path, "2M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
+        for turn in range(64):
+            at = turn * 7 * 256 * KIB % SIZE
+            assert client.command(READ, at, 4 * KIB) == (0, stored[at:at + 4 * KIB])
+        assert cluster.counters()["read_ahead_bytes"] == 0
+
+
+def test_it_can_be_switched_off(tmp_path, nbd, stored):
+    with cluster_with(tmp_path, "0") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
+        for at in range(0, MIB, 64 * KIB):
+            assert client.command(READ, at, 64 * KIB) == (0, stored[at:at + 64 * KIB])
+        assert cluster.counters()["read_ahead_bytes"] == 0
+        assert cluster.counters()["read_hits"] == 0
+
+
+def test_what_was_brought_ahead_is_never_older_than_what_was_written_since(tmp_path, nbd, stored):
+    with cluster_with(tmp_path, "2M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
+        for policy in ("write-through", "write-back"):
+            cluster.policy(policy)
+            for at in range(0, 2 * MIB, 64 * KIB):
+                # Behind the reader's back: the line it reads next is on its way.
+                ahead, new = at + 128 * KIB, bytes([at // (64 * KIB) + 1]) * 4 * KIB
+                client.command(READ, at, 64 * KIB)
+                assert client.command(WRITE, ahead, 4 * KIB, new)[0] == 0
+                assert client.command(READ, ahead, 4 * KIB) == (0, new)
+        until(lambda: cluster.counters()["read_ahead_bytes"] > 0, what="read-ahead took part")
