@@ -27,7 +27,8 @@ def fio(device: str, pattern: str, size: int, depth: int, seconds: float, direct
     """One job; a buffered one goes over the span once, and a write ends on the device."""
     words = ["fio", "--name=f", f"--filename={device}", f"--rw={pattern}", f"--bs={size}", f"--iodepth={depth}", f"--ioengine={'libaio' if direct else 'psync'}",
              f"--direct={int(direct)}", f"--size={span}", "--norandommap", "--randrepeat=1", "--thread", "--output-format=json"]  # fmt: skip
-    words += ["--time_based", f"--runtime={seconds}", "--ramp_time=0.2"] if direct else ["--end_fsync=1", "--invalidate=1"]
+    # In milliseconds: fio takes a fraction of a second for none, and then goes over the whole span.
+    words += ["--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms"] if direct else ["--end_fsync=1", "--invalidate=1"]
     run = subprocess.run(words, check=True, capture_output=True, text=True)
     job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
     if job["error"]:
