@@ -56,7 +56,7 @@ struct ServiceCounters {
     uint64_t gets = 0, get_keys = 0, second_round_gets = 0;
     uint64_t prepares = 0, commits = 0, aborts = 0, checks = 0, conditional = 0, scans = 0, locks = 0;
     uint64_t refused = 0, malformed = 0;
-    uint64_t terminated_commit = 0, terminated_abort = 0, terminations_waiting = 0;
+    uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
     uint64_t one_sided_keys = 0;                                 // as clients tell
     std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by their Fallback
     uint64_t ahead_max_us = 0;  // the furthest that a client's clock was seen before ours
@@ -155,6 +155,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     bool ask_participant(Termination& job, uint32_t partition);
     static void participant_answered(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void termination_over(Termination& job);
+    void guessed(Timestamp timestamp);
     Link* link_to(uint32_t partition);
     void on_ready(Link&) noexcept override {}
     void on_lost(Link&, const Status&) noexcept override {}

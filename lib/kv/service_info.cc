@@ -118,6 +118,7 @@ std::string Service::info_json() const {
                            .number("prepared", kept.prepared)
                            .number("terminated_commit", c.terminated_commit)
                            .number("terminated_abort", c.terminated_abort)
+                           .number("terminated_guess", c.terminated_guess)
                            .number("terminations_waiting", c.terminations_waiting)
                            .number("commits_lost", kept.commits_lost)
                            .number("gc_lag_us", static_cast<uint64_t>(kept.gc_lag.count / 1000))

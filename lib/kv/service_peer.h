@@ -70,6 +70,8 @@ struct Service::Termination {
     uint32_t outstanding = 0;
     bool building = false;
     bool committed = false, aborted = false, unsure = false;
+    bool is_old = false;  // prepared here for longer than others remember decisions
+    bool forgot = false;  // one says that this is older than what it remembers
 };
 
 }  // namespace wss::kv

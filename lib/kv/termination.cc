@@ -4,6 +4,10 @@
 // The participants are asked. Any that has committed: commit. Any that has aborted, or never prepared (asking
 // it makes it refuse for ever): abort. All prepared: commit, as the client might have. One that cannot be
 // reached: wait; readers do not, that is RAMP's point.
+//
+// One that has forgotten what is that old refuses it for ever: had it committed, its client would have had
+// our prepare, and it remembers commits for decision_window. So: abort. Where we have waited longer than that
+// ourselves, nobody knows any more; it is an abort as well, counted apart and logged.
 #include <algorithm>
 #include <utility>
 
@@ -49,6 +53,7 @@ void Service::terminate(const store::Overdue& overdue) {
     Termination& job = *made;
     job.service = this;
     job.timestamp = overdue.timestamp;
+    job.is_old = overdue.age > options_.store.decision_window;
     terminations_[job.timestamp.value] = std::move(made);
     job.building = true;
     for (size_t i = 0; i + 1 < overdue.participants.size(); i += 2) {
@@ -105,6 +110,8 @@ void Service::participant_answered(Call& call, const wire::KvHeader* header, wir
         job.committed = true;
     else if (status == wire::KvStatus::kAborted)
         job.aborted = true;
+    else if (status == wire::KvStatus::kTooOld)
+        job.forgot = true;
     else if (status != wire::KvStatus::kPrepared)
         job.unsure = true;
     if (--job.outstanding == 0 && !job.building) job.service->termination_over(job);
@@ -112,13 +119,23 @@ void Service::participant_answered(Call& call, const wire::KvHeader* header, wir
 
 void Service::termination_over(Termination& job) {
     Timestamp timestamp = job.timestamp;
-    if (job.committed || (!job.aborted && !job.unsure)) {
+    if (job.committed || (!job.aborted && !job.unsure && !job.forgot)) {
         if (store_->commit(timestamp) == store::Answer::kOk) ++counters_.terminated_commit;
-    } else if (job.aborted) {
+    } else if (job.aborted || !job.unsure) {
+        if (!job.aborted && job.is_old) guessed(timestamp);
         ++counters_.terminated_abort;
         store_->abort(timestamp, {});
     }
     terminations_.erase(timestamp.value);
+}
+
+void Service::guessed(Timestamp timestamp) {
+    ++counters_.terminated_guess;
+    log::warning(
+        "key-value partition {}: transaction {} was aborted without knowing what became of it elsewhere: it "
+        "was "
+        "prepared here for longer than the others remember; its keys may have to be written again",
+        options_.partition, timestamp.value);
 }
 
 }  // namespace wss::kv

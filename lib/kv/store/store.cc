@@ -112,6 +112,7 @@ std::vector<Overdue> Store::overdue(Nanoseconds age, size_t limit) const {
             return;
         Overdue& one = all.emplace_back();
         one.timestamp = decision.timestamp;
+        one.age = now - decision.since;
         one.participants = std::as_bytes(std::span(decision.participants));
         for (Version* version = decision.versions; version != nullptr; version = version->sibling)
             one.keys.emplace_back(version->item->key);

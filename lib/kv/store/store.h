@@ -108,6 +108,7 @@ struct FetchDone {
 
 struct Overdue {
     Timestamp timestamp;
+    Nanoseconds age{};  // since it was prepared; of one that a restart found, very long
     Bytes participants;
     std::vector<std::string_view> keys;
 };

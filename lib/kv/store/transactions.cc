@@ -355,7 +355,7 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
     LoggedTransaction row;
     if (log == nullptr || options.durability == Durability::kMemory) return Answer::kTooOld;
     Result<bool> found = log->find_transaction(timestamp, row);
-    if (!found) return Answer::kTooOld;
+    if (!found) return Answer::kIo;  // asked again later
     // The log has the rows of a day: this one never was, and a prepare that comes now is refused by the
     // floor.
     if (!*found) return is_recent(timestamp) ? Answer::kAborted : Answer::kTooOld;

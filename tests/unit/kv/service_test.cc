@@ -198,6 +198,36 @@ TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_
     for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + keys[k]);
 }
 
+// Prepared on one partition; the other never heard of it, and by now remembers nothing that is so old.
+class Forgotten : public testing::TestWithParam<bool> {};
+TEST_P(Forgotten, a_transaction_whose_other_partition_has_forgotten_it_does_not_stay_undecided) {
+    const bool waited_too_long = GetParam();
+    Cluster cluster({.partitions = 2,
+                     .window = from_ms(20),
+                     .decision_window = waited_too_long ? from_ms(50) : from_s(600)});
+    auto writer = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(writer) << writer.status().to_string();
+    auto [a, b] = keys_apart(**writer);
+    ASSERT_TRUE(put(**writer, {{a, "old"}, {b, "old"}}));
+    cluster.on((*writer)->partition_of(b), [](Service& service) {
+        SystemWallClock wall;
+        service.store().raise_floor(Timestamp::make(wall.ticks() + 3'600'000'000, 0));
+    });
+    PutAll half;
+    half.items.push_back({.key = a, .value = "new"});
+    half.items.push_back({.key = b, .value = "new"});
+    half.fault.skip_prepare = 2;  // the second partition taking part: b's
+    half.fault.die_after_prepare = true;
+    (*writer)->run(half);
+    const uint32_t partition = (*writer)->partition_of(a);
+    for (int i = 0; i < 2000 && cluster.counters(partition).terminated_abort == 0; ++i) usleep(10'000);
+    const ServiceCounters counters = cluster.counters(partition);
+    EXPECT_EQ(counters.terminated_abort, 1u);
+    EXPECT_EQ(counters.terminated_guess, waited_too_long ? 1u : 0u);
+    EXPECT_EQ(get(**writer, {a})[0], "old");
+}
+INSTANTIATE_TEST_SUITE_P(Kv, Forgotten, testing::Bool());
+
 TEST(LocalClient, several_sessions_have_a_transaction_under_way_each) {
     for (const char* scheme : {"tcp", "shm"}) {
         Cluster cluster({.partitions = 2, .scheme = scheme});
