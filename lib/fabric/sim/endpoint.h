@@ -153,6 +153,7 @@ class SimConnection final : public Connection {
     ~SimConnection() override;
     Code post(std::span<const WorkRequest> requests) noexcept override;
     Code post_receives(std::span<const Receive> receives) noexcept override;
+    bool move_now(Op op, const Segment& local, RemoteAddress remote) noexcept override;
     Status accept(std::span<const std::byte> data) override;
     void close() noexcept override;
     std::string peer() const override { return endpoint_->peer_name; }

@@ -297,6 +297,23 @@ Code SimConnection::post_receives(std::span<const Receive> receives) noexcept {
     return Code::kOk;
 }
 
+bool SimConnection::move_now(Op op, const Segment& local, RemoteAddress remote) noexcept {
+    SimEndpoint& end = *endpoint_;
+    if (!end.open() || !end.sends.empty()) return false;
+    SimFabric& fabric = end.poller->fabric();
+    EndpointPtr peer = end.peer.lock();
+    if (!fabric.network().direct || !peer || !peer->open() || !fabric.local_ok(local)) return false;
+    if (!fabric.world().connected(*end.node, *peer->node)) return false;
+    if (fabric.world().fault("sim.indirect", fabric.network().indirect_one_in)) return false;
+    std::byte* memory = peer->poller->fabric().reach(remote, local.length, op == Op::kWrite);
+    if (memory == nullptr) return false;
+    if (op == Op::kRead)
+        std::memcpy(local.address, memory, local.length);
+    else
+        std::memcpy(memory, local.address, local.length);
+    return true;
+}
+
 Status SimConnection::accept(std::span<const std::byte> data) {
     if (endpoint_->state != SimState::kCreated)
         return Status(Code::kInvalid, "only a created connection is accepted");

@@ -25,6 +25,8 @@ struct SimNetwork {
     uint32_t break_one_in = 0;        // per operation: the connection breaks
     uint32_t refuse_one_in = 0;       // per connect
     uint32_t register_one_in = 0;     // per registration: fails
+    bool direct = false;              // Connection::move_now() works, as over shm
+    uint32_t indirect_one_in = 0;     // of these: not this time
     Nanoseconds retries = from_s(2);  // until an unanswered operation fails with kPeerLost
 };
 

@@ -50,6 +50,9 @@ KvOptions KvOptions::draw(uint64_t seed) {
     options.network.slow_one_in = 300;
     options.network.break_one_in = 2000;
     options.network.refuse_one_in = 4;
+    // Drawn last: what a seed is without it stays the same.
+    options.network.direct = random.chance(3);
+    options.network.indirect_one_in = 40;
     return options;
 }
 
@@ -57,10 +60,10 @@ std::string KvOptions::to_string() const {
     return fmt::format(
         "kv seed {}: {} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
         "each, {} % "
-        "writes of {} bytes, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, kill 1/{}, half 1/{}",
+        "writes of {} bytes, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, kill 1/{}, half 1/{}{}",
         seed, kv::to_string(algorithm), kv::to_string(transport), kv::to_string(one_sided), partitions,
         clients, depth, keys, keys_per_transaction, write_percent, value_bytes, arena_bytes / 1024, skew_ms,
-        cut_one_in, crash_one_in, kill_one_in, half_one_in);
+        cut_one_in, crash_one_in, kill_one_in, half_one_in, network.direct ? "; memory in reach" : "");
 }
 
 std::string KvResult::to_string() const {

@@ -42,6 +42,24 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
     }
 }
 
+// Reads and rings whose bytes the processor moves by itself, and who sleeps is told by a word in memory
+// (shm).
+TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
+    ASSERT_TRUE(log::set_level("error"));
+    for (kv::Transport transport : {kv::Transport::kMessage, kv::Transport::kRing})
+        for (uint64_t seed = 300; seed < 301; ++seed) {
+            KvOptions options = KvOptions::draw(seed);
+            options.algorithm = kv::Algorithm::kRampFast;
+            options.transport = transport;
+            options.one_sided = kv::OneSided::kOn;
+            options.network.direct = true;
+            KvResult result = run_kv(options);
+            EXPECT_EQ(result.failure, "") << options.to_string();
+            options.network.direct = false;
+            EXPECT_NE(run_kv(options).trace, result.trace) << "nothing was moved so";
+        }
+}
+
 // The commit released the locks and its answer was lost: sent again, it was refused for want of the locks.
 TEST(KvScenario, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
     ASSERT_TRUE(log::set_level("error"));
