@@ -124,6 +124,12 @@ void BlockClient::choose(Work& work) {
     switch (random_.below(20)) {
         case 0 ... 7:
             request.operation = Operation::kRead;
+            // Every other one goes on where the last ended: read-ahead takes part.
+            if (random_.chance(2)) {
+                work.first = next_read_ < sectors ? next_read_ : 0;
+                work.count = std::min(work.count, sectors - work.first);
+            }
+            next_read_ = work.first + work.count;
             break;
         case 8 ... 15:
             request.operation = Operation::kWrite;

@@ -91,6 +91,7 @@ class BlockClient final : public initiator::SessionHandler {
     std::vector<Zombie> zombies_;
     initiator::Volume* volume_ = nullptr;
     uint64_t align_ = 1;
+    uint64_t next_read_ = 0;
     uint32_t under_way_ = 0;
     initiator::Outcome last_outcome_ = initiator::Outcome::kOk;
     bool closed_ = false;
