@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/wire/kv.h"
 
+#include <cstring>
+
 namespace wss::wire {
 
 std::string_view to_string(KvStatus status) {
@@ -16,9 +18,11 @@ std::string_view to_string(KvStatus status) {
 
 namespace {
 
+// Between its calls the buffer is a little longer than what is written: growing for each field would cost
+// more than the fields.
 class Writer {
   public:
-    Writer(const KvHeader& header, KvBuffer& out) : out_(out), start_(out.size()) {
+    Writer(const KvHeader& header, KvBuffer& out) : out_(out), start_(out.size()), end_(out.size()) {
         u8(kKvVersion);
         u8(static_cast<uint8_t>(static_cast<uint8_t>(header.kind) | (header.is_reply ? kKvReply : 0)));
         u8(static_cast<uint8_t>(header.status));
@@ -27,7 +31,10 @@ class Writer {
         u32(header.epoch);
         u32(0);
     }
-    ~Writer() { put32(out_.data() + start_ + 12, static_cast<uint32_t>(out_.size() - start_)); }
+    ~Writer() {
+        out_.resize(end_);
+        put32(out_.data() + start_ + 12, static_cast<uint32_t>(end_ - start_));
+    }
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
@@ -36,7 +43,13 @@ class Writer {
     void u32(size_t value) { put32(grow(4), static_cast<uint32_t>(value)); }
     void u64(uint64_t value) { put64(grow(8), value); }
     void bytes(Bytes data) {
-        if (!data.empty()) out_.insert(out_.end(), data.begin(), data.end());
+        if (data.size() <= kSlack) {
+            if (!data.empty()) std::memcpy(grow(data.size()), data.data(), data.size());
+            return;
+        }
+        out_.resize(end_);  // what is long is not zeroed first
+        out_.insert(out_.end(), data.begin(), data.end());
+        end_ = out_.size();
     }
     void text(std::string_view data) { bytes(std::as_bytes(std::span(data.data(), data.size()))); }
     void ring(const KvRing& ring) {
@@ -46,12 +59,15 @@ class Writer {
     }
 
   private:
+    static constexpr size_t kSlack = 128;
     std::byte* grow(size_t count) {
-        out_.resize(out_.size() + count);
-        return out_.data() + out_.size() - count;
+        if (out_.size() - end_ < count) out_.resize(end_ + count + kSlack);
+        end_ += count;
+        return out_.data() + end_ - count;
     }
     KvBuffer& out_;
     const size_t start_;
+    size_t end_;
 };
 
 // Reads until something does not fit; from then on everything is zero and good() is false.
