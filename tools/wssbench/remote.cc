@@ -17,8 +17,8 @@ namespace {
 struct Arguments {
     std::vector<std::string> methods = {"static", "dynamic", "aio", "uring"};
     std::vector<std::string> fabrics = {"shm", "tcp"};
-    std::vector<uint32_t> connections = {1, 4};
-    std::vector<uint32_t> depths = {32};
+    std::vector<uint32_t> connections = {1, 8};
+    std::vector<uint32_t> depths = {64};
     std::vector<uint32_t> threads = {16};
     std::vector<std::string> sizes = {"512", "4K"};
     std::vector<std::string> operations = {"read", "write"};

@@ -21,7 +21,7 @@ from tests.bench.figures import lab, ramp, report, scaling
 NATIVE = {
     "local": (["--threads", "1,4,16,64,128", "--operation", "read,write"], ["--threads", "1,16,64", "--method", "static,aio", "--file-size", "64M"]),
     "echo": (["--operation", "read,write"], ["--connections", "1,4", "--size", "512"]),
-    "remote": (["--pattern", "random,sequential"], ["--connections", "1,4", "--method", "static,dynamic,aio", "--fabric", "shm", "--file-size", "64M"]),
+    "remote": (["--pattern", "random,sequential"], ["--connections", "1,8", "--method", "static,dynamic,aio", "--fabric", "shm", "--file-size", "64M"]),
     "replay": (["--method", "static,aio"], ["--threads", "1,16,64", "--accesses", "1000", "--file-size", "64M"]),
     "net": ([], ["--size", "8,512,64K"]),
     "mr": (["--fabric", "shm,tcp"], ["--size", "4K,1M"]),
