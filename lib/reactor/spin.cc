@@ -1,20 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/reactor/spin.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
 namespace wss::reactor {
 
 // A turn that finds nothing takes a few microseconds; one that takes this long was interrupted by somebody.
 constexpr Nanoseconds kTurnAlone = from_us(25);
 // Each further try may cost a whole time slice of the others.
 constexpr Nanoseconds kBusyFor = from_ms(20);
+// A look takes a few microseconds.
+constexpr Nanoseconds kLookEvery = from_ms(10);
+
+unsigned threads_running(const char* loadavg) noexcept {
+    unsigned running = 0;
+    return std::sscanf(loadavg, "%*s %*s %*s %u/", &running) == 1 ? running : 0;
+}
+
+// More threads want to run, at this instant, than there are processors.
+static bool others_wait() noexcept {
+    static const unsigned processors = std::max(std::thread::hardware_concurrency(), 1u);
+    const int file = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    char text[64];
+    const ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    text[std::max<ssize_t>(got, 0)] = 0;
+    return threads_running(text) > processors;
+}
 
 bool may_spin(Clock& clock, Nanoseconds turn_began) noexcept {
     static thread_local Nanoseconds busy_until{0};
+    static thread_local Nanoseconds look_at{0};
     Nanoseconds now = clock.now();
     if (now < busy_until) return false;
-    if (now - turn_began < kTurnAlone) return true;
-    busy_until = now + kBusyFor;
-    return false;
+    bool alone = now - turn_began < kTurnAlone;
+    if (alone && now >= look_at) {
+        look_at = now + kLookEvery;
+        alone = !others_wait();
+    }
+    if (!alone) busy_until = now + kBusyFor;
+    return alone;
 }
 
 }  // namespace wss::reactor
