@@ -6,6 +6,7 @@ All of them run inside one machine: target and initiator talk through the addres
 
 from __future__ import annotations
 
+import argparse
 import glob
 import os
 import subprocess
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Callable, Iterator
 
-from tests.bench.workloads import fill
+from tests.bench.workloads import Setup, fill
 
 ADDRESS = os.environ["LAB_ADDRESS"]
 NQN = "wss-peer"
@@ -40,57 +41,69 @@ def write(path: Path, text: str) -> None:
 
 
 @contextmanager
-def ramdisk(mib: int) -> Iterator[str]:
+def ramdisks(mib: int, count: int) -> Iterator[list[str]]:
     """The RAM that the kernel targets export."""
-    sh(f"modprobe brd rd_nr=1 rd_size={mib * 1024} max_part=0")
-    fill("/dev/ram0")
+    sh(f"modprobe brd rd_nr={count} rd_size={mib * 1024} max_part=0")
+    disks = [f"/dev/ram{number}" for number in range(count)]
+    for disk in disks:
+        fill(disk)
     try:
-        yield "/dev/ram0"
+        yield disks
     finally:
         sh("rmmod brd")
 
 
+def all_of(pattern: str, count: int) -> list[str] | None:
+    found = sorted(glob.glob(pattern))
+    return found if len(found) == count else None
+
+
 @contextmanager
-def nvme_over_rdma(backing: str) -> Iterator[str]:
+def nvme_over_rdma(backings: list[str], setup: Setup) -> Iterator[list[str]]:
     sh("modprobe nvmet-rdma; modprobe nvme-rdma; mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
     root = CONFIGFS / "nvmet"
     subsystem, port = root / "subsystems" / NQN, root / "ports/1"
     subsystem.mkdir()
     write(subsystem / "attr_allow_any_host", "1")
-    namespace = subsystem / "namespaces/1"
-    namespace.mkdir()
-    write(namespace / "device_path", backing)
-    write(namespace / "enable", "1")
+    namespaces = [subsystem / "namespaces" / str(number + 1) for number in range(len(backings))]
+    for namespace, backing in zip(namespaces, backings):
+        namespace.mkdir()
+        write(namespace / "device_path", backing)
+        write(namespace / "enable", "1")
     port.mkdir()
     for key, value in {"trtype": "rdma", "adrfam": "ipv4", "traddr": ADDRESS, "trsvcid": "4420"}.items():
         write(port / f"addr_{key}", value)
     (port / "subsystems" / NQN).symlink_to(subsystem)
-    sh(f"nvme connect -t rdma -a {ADDRESS} -s 4420 -n {NQN} -i 1")
+    sh(f"nvme connect -t rdma -a {ADDRESS} -s 4420 -n {NQN} -i 1 {'-P 1' if setup.polled else ''}")
     try:
-        yield wait_for(lambda: glob.glob("/dev/nvme*n1"), "the NVMe device")[0]
+        yield wait_for(lambda: all_of("/dev/nvme[0-9]*n[0-9]*", len(backings)), "the NVMe devices")
     finally:
         sh(f"nvme disconnect -n {NQN}")
         (port / "subsystems" / NQN).unlink()
         port.rmdir()
-        write(namespace / "enable", "0")
-        namespace.rmdir()
+        for namespace in namespaces:
+            write(namespace / "enable", "0")
+            namespace.rmdir()
         subsystem.rmdir()
 
 
 @contextmanager
-def wss(volume: str, build: str, module: str, map_options: str) -> Iterator[str]:
-    """Our target in user space and our driver; `volume` is a backing specification."""
+def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
+    """Our target in user space and our driver; `volumes` are backing specifications."""
+    words = [word for number, volume in enumerate(volumes) for word in ("--volume", f"bench{number}={volume}")]
     target = subprocess.Popen(
-        [f"{build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", "--volume", f"bench={volume}", "--reactors", "1",
+        [f"{options.build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", *words, "--reactors", "1",
          "--control", "/run/wss-bench.sock", "--log-level", "warning"], stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:
         line = target.stdout.readline()
         if "ready" not in line:
             raise RuntimeError(f"wss-target did not get ready: {line}")
-        sh("modprobe rdma_cm; modprobe ib_uverbs || true")
-        sh(f"insmod {module} target={ADDRESS}:5555 volume=bench queues=1 {map_options}")
+        sh(f"modprobe rdma_cm; modprobe ib_uverbs || true; insmod {options.module}")
         try:
-            yield wait_for(lambda: os.path.exists("/dev/wss0") and "/dev/wss0", "/dev/wss0")
+            for number in range(len(volumes)):
+                write(Path("/sys/class/wss/map"), f"target={ADDRESS}:5555 volume=bench{number} queues=1 "
+                                                  f"poll_queues={int(setup.polled)} {options.map_options}")  # fmt: skip
+            yield wait_for(lambda: all_of("/dev/wss*", len(volumes)), "our devices")
         finally:
             sh("rmmod wss")
     finally:
@@ -98,12 +111,13 @@ def wss(volume: str, build: str, module: str, map_options: str) -> Iterator[str]
         target.wait(timeout=30)
 
 
-def scsi_disk_of(vendor: str) -> str | None:
+def scsi_disks_of(vendor: str) -> list[str]:
+    found = []
     for path in glob.glob("/sys/block/sd*"):
         with suppress(FileNotFoundError):  # a disk may go while we look
             if Path(path, "device/vendor").read_text().strip() == vendor:
-                return "/dev/" + Path(path).name
-    return None
+                found.append("/dev/" + Path(path).name)
+    return sorted(found)
 
 
 def service_guid() -> str:
@@ -112,49 +126,74 @@ def service_guid() -> str:
 
 
 @contextmanager
-def lio_over_srpt(backing: str) -> Iterator[None]:
-    """Linux's SRP target on the RAM disk; its port in configfs is named by the device's GUID."""
+def lio_over_srpt(backings: list[str]) -> Iterator[None]:
+    """Linux's SRP target on the RAM disks; its port in configfs is named by the device's GUID."""
     Path("/etc/target").mkdir(exist_ok=True)
     sh("modprobe target_core_mod; modprobe target_core_iblock; modprobe ib_srpt srp_max_req_size=8260; "
        "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
-    disk, fabric = CONFIGFS / "target/core/iblock_0/ram0", CONFIGFS / "target/srpt"
-    disk.mkdir(parents=True)
-    write(disk / "control", f"udev_path={backing}")
-    write(disk / "enable", "1")
+    adapter, fabric = CONFIGFS / "target/core/iblock_0", CONFIGFS / "target/srpt"
     fabric.mkdir(exist_ok=True)
     write(fabric / "discovery_auth/rdma_cm_port", "5556")
     guid = Path("/sys/class/infiniband/rxe0/node_guid").read_text().strip()
     group = fabric / guid / guid
-    unit, member = group / "lun/lun_0", group / "acls" / ADDRESS
-    unit.mkdir(parents=True)
-    (unit / "port").symlink_to(disk)
+    member = group / "acls" / ADDRESS
+    numbers = range(len(backings))
+    disks = [adapter / f"ram{number}" for number in numbers]
+    units = [group / f"lun/lun_{number}" for number in numbers]
+    mapped = [member / f"lun_{number}" for number in numbers]
+    for disk, unit, backing in zip(disks, units, backings):
+        disk.mkdir(parents=True)
+        write(disk / "control", f"udev_path={backing}")
+        write(disk / "enable", "1")
+        unit.mkdir(parents=True)
+        (unit / "port").symlink_to(disk)
     member.mkdir()
-    mapped = member / "lun_0"
-    mapped.mkdir()
-    (mapped / "port").symlink_to(unit)
+    for one, unit in zip(mapped, units):
+        one.mkdir()
+        (one / "port").symlink_to(unit)
     write(group / "enable", "1")
     try:
         yield
     finally:
         write(group / "enable", "0")
-        (mapped / "port").unlink()
-        (unit / "port").unlink()
-        for directory in (mapped, member, unit, group, fabric / guid, fabric, disk, disk.parent):
+        for one in (*mapped, *units):
+            (one / "port").unlink()
+        for directory in (*mapped, member, *units, group, fabric / guid, fabric, *disks, adapter):
             directory.rmdir()
 
 
 @contextmanager
-def srp(backing: str) -> Iterator[str]:
+def srp(backings: list[str], _: Setup) -> Iterator[list[str]]:
     """Linux's own SRP initiator to Linux's own SRP target."""
-    with lio_over_srpt(backing):
+    with lio_over_srpt(backings):
         sh("modprobe ib_srp cmd_sg_entries=255 indirect_sg_entries=2048; modprobe sd_mod")
         guid = service_guid()
         write(Path("/sys/class/infiniband_srp/srp-rxe0-1/add_target"),
               f"id_ext={guid},ioc_guid={guid},dest={ADDRESS}:5556,queue_size=128,cmd_sg_entries=255,sg_tablesize=2048,"
               "allow_ext_sg=1,max_sect=2048")  # fmt: skip
         try:
-            yield wait_for(lambda: scsi_disk_of("LIO-ORG"), "the SRP disk")
+            wait_for(lambda: len(scsi_disks_of("LIO-ORG")) == len(backings), "the SRP disks")
+            yield scsi_disks_of("LIO-ORG")
         finally:
             for port in glob.glob("/sys/class/srp_remote_ports/*/delete"):
                 write(Path(port), "1")
-            wait_for(lambda: not scsi_disk_of("LIO-ORG"), "the end of the SRP disk")
+            wait_for(lambda: not scsi_disks_of("LIO-ORG"), "the end of the SRP disks")
+
+
+@contextmanager
+def rnbd(backings: list[str], setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
+    """Linux's RNBD over RTRS, which Debian's kernel leaves out (tests/lab/kernels/rnbd.sh)."""
+    sh("modprobe rdma_cm")
+    for module in ("rtrs/rtrs-core", "rtrs/rtrs-server", "rnbd/rnbd-server", "rtrs/rtrs-client", "rnbd/rnbd-client"):
+        if not Path("/sys/module", Path(module).name.replace("-", "_")).exists():
+            sh(f"insmod {options.rnbd}/{module}.ko")
+    for backing in backings:
+        write(Path("/sys/devices/virtual/rnbd-client/ctl/map_device"),
+              f"sessname=bench path=ip:{ADDRESS} device_path={backing} access_mode=rw nr_poll_queues={int(setup.polled)}")  # fmt: skip
+    try:
+        yield wait_for(lambda: all_of("/dev/rnbd[0-9]*", len(backings)), "the RNBD devices")
+    finally:
+        for control in glob.glob("/sys/block/rnbd*/rnbd/unmap_device"):
+            write(Path(control), "force")
+        wait_for(lambda: not glob.glob("/sys/block/rnbd*"), "the end of the RNBD devices")
+        sh("rmmod rnbd_client && rmmod rtrs_client && rmmod rnbd_server && rmmod rtrs_server")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks. Their numbers are instruction counts of a deterministic machine, or ratios within one run.
 .PHONY: bench-peers
-bench-peers: programs modules ## compare with nvme-rdma and ib_srp in one deterministic VM; build/bench/peers.json
-	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko
+bench-peers: programs modules ## compare with nvme-rdma, ib_srp and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …')
+	rnbd=$$(tests/lab/kernels/rnbd.sh $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
+	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 
 $(BUILD)/kv_store_bench: $(BUILD)/tests/bench/kv_store_bench.o $(BUILD)/libwss.a
 	@echo "  LD      $@"

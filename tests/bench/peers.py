@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-peers`: WSS against nvme-rdma -> nvmet and ib_srp -> ib_srpt in one deterministic machine.
+"""`make bench-peers`: WSS against nvme-rdma -> nvmet, ib_srp -> ib_srpt and rnbd in one deterministic machine.
 
 Time in that machine is a pure function of the instructions executed (2 ns each), so the I/Os per second printed here say
 how many instructions initiator, target, RDMA stack and block layer together spend on an I/O: 500 million a second.
@@ -13,6 +13,7 @@ import json
 import sys
 from pathlib import Path
 
+from tests.bench.workloads import WORKLOADS
 from tests.lab.lab import Lab
 from tests.lab.vm import Shape
 
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTRUCTIONS_PER_SECOND = 500e6
 # Ours by what is behind the target: its own memory, or the kernel's RAM disk through libaio as any block device.
 BACKINGS = {"wss": "ram", "wss-brd": "brd"}
-PEERS = ("nvme-rdma", "ib_srp")  # both on the kernel's RAM disk
+PEERS = ("nvme-rdma", "ib_srp", "rnbd")  # all on the kernel's RAM disk
 
 
 def say(text: str) -> None:
@@ -31,7 +32,8 @@ def run_in_lab(arguments: list[str]) -> dict[str, dict[str, float]]:
     shape = Shape(cpus=1, memory_mib=2048, icount=True)
     with Lab(1, shape, say) as lab:
         vm = lab.vms[0]
-        result = vm.run(["python3", str(ROOT / "tests/bench/peers_guest.py"), *arguments], timeout=1800)
+        result = vm.run(["python3", str(ROOT / "tests/bench/peers_guest.py"), *arguments], timeout=3600)
+        print(*(line for line in result.stderr.splitlines() if line.startswith("bench-peers")), sep="\n", file=sys.stderr)
         vm.power_off()
     return json.loads(result.stdout.splitlines()[-1])
 
@@ -44,6 +46,7 @@ def rows_of(results: dict[str, dict[str, float]]) -> list[dict]:
         for us in BACKINGS if us in results
         for peer in PEERS if peer in results
         for workload, theirs in results[peer].items()
+        if workload in results[us]
     ]  # fmt: skip
 
 
@@ -61,13 +64,18 @@ def main() -> int:
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--module", required=True)
     parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
+    parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/rnbd.sh); without it, no RNBD")
+    parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="only these")
     parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure these and print their figures")
     parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")
     options = parser.parse_args()
     arguments = ["--build", str(Path(options.build).resolve()), "--module", str(Path(options.module).resolve()),
                  "--seconds", str(options.seconds), f"--map-options={options.map_options}"]  # fmt: skip
-    results = run_in_lab([*arguments, *(options.only or [*PEERS, *BACKINGS])])
+    if options.rnbd:
+        arguments += ["--rnbd", options.rnbd]
+    names = options.only or [name for name in (*PEERS, *BACKINGS) if name != "rnbd" or options.rnbd]
+    results = run_in_lab([*arguments, "--workloads", *options.workloads, "--contenders", *names])
     if options.only:
         print(json.dumps(results, indent=1))
         return 0

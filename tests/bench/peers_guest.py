@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the comparison that runs inside the machine: measures one contender after the other.
 
-Prints one JSON object: {contender: {workload: I/Os per second}}.
+Prints one JSON object: {contender: {workload: I/Os per second}}. A contender that has no queues to poll has no such workloads.
 """
 
 from __future__ import annotations
@@ -14,46 +14,61 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tests.bench.contenders import nvme_over_rdma, ramdisk, srp, wss  # noqa: E402
-from tests.bench.workloads import WORKLOADS, fill, measure  # noqa: E402
+from tests.bench.contenders import nvme_over_rdma, ramdisks, rnbd, srp, wss  # noqa: E402
+from tests.bench.workloads import WORKLOADS, Setup, Workload, fill, measure  # noqa: E402
+
+PEERS = {"nvme-rdma": nvme_over_rdma, "ib_srp": srp}
+CANNOT_POLL = {"ib_srp"}
 
 
 @contextmanager
-def contender(name: str, options: argparse.Namespace) -> Iterator[str]:
-    """The device of a contender. All but `wss` serve the kernel's RAM disk; `wss` serves the target's own memory."""
+def contender(name: str, setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
+    """The devices of a contender. All but `wss` serve the kernel's RAM disks; `wss` serves the target's own memory."""
+    mib = options.mib // setup.devices
     if name == "wss":
-        with wss(f"ram:{options.mib}M", options.build, options.module, options.map_options) as device:
-            yield device
+        with wss([f"ram:{mib}M"] * setup.devices, setup, options) as devices:
+            yield devices
         return
-    with ramdisk(options.mib) as backing:
+    with ramdisks(mib, setup.devices) as backings:
         if name == "wss-brd":
-            with wss(f"aio:{backing}", options.build, options.module, options.map_options) as device:
-                yield device
+            with wss([f"aio:{backing}" for backing in backings], setup, options) as devices:
+                yield devices
+        elif name == "rnbd":
+            with rnbd(backings, setup, options) as devices:
+                yield devices
         else:
-            with {"nvme-rdma": nvme_over_rdma, "ib_srp": srp}[name](backing) as device:
-                yield device
+            with PEERS[name](backings, setup) as devices:
+                yield devices
 
 
-def run_all(device: str, seconds: int) -> dict[str, float]:
-    fill(device)
-    return {workload.name: measure(workload, device, seconds) for workload in WORKLOADS}
+def run_all(name: str, workloads: list[Workload], options: argparse.Namespace) -> dict[str, float]:
+    results = {}
+    for setup in dict.fromkeys(workload.setup for workload in workloads):
+        if setup.polled and name in CANNOT_POLL:
+            continue
+        with contender(name, setup, options) as devices:
+            for device in devices:
+                fill(device)
+            for workload in workloads:
+                if workload.setup == setup:
+                    results[workload.name] = measure(workload, devices, options.seconds)
+                    print(f"bench-peers: {name} {workload.name} {results[workload.name]:.1f}", file=sys.stderr, flush=True)
+    return results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--module", required=True)
+    parser.add_argument("--rnbd", default="", help="directory of the modules of RTRS and RNBD")
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--map-options", default="")
-    parser.add_argument("contenders", nargs="+")
+    parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS])
+    parser.add_argument("--contenders", nargs="+", required=True)
     options = parser.parse_args()
-    results = {}
-    for name in options.contenders:
-        print(f"bench-peers: {name}", file=sys.stderr, flush=True)
-        with contender(name, options) as device:
-            results[name] = run_all(device, options.seconds)
-    print(json.dumps(results))
+    chosen = [workload for workload in WORKLOADS if workload.name in options.workloads]
+    print(json.dumps({name: run_all(name, chosen, options) for name in options.contenders}))
 
 
 if __name__ == "__main__":

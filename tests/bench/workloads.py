@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five workloads of the comparison with peers, and how fio is asked for them."""
+"""The workloads of the comparison with peers, and how fio is asked for them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,32 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Setup:
+    """What a contender is to bring up: so many block devices over one session, with queues that are polled or not."""
+
+    devices: int = 1
+    polled: bool = False
+
+
+@dataclass(frozen=True)
 class Workload:
     name: str
     pattern: str  # fio's rw=
     block: str
-    depth: int
+    depth: int  # of each device
+    setup: Setup = Setup()
 
-    def fio(self, device: str, seconds: int) -> list[str]:
+    def fio(self, devices: list[str], seconds: int) -> list[str]:
+        engine = ["--ioengine=io_uring", "--hipri=1"] if self.setup.polled else ["--ioengine=libaio"]
         return [
-            "fio", f"--name={self.name}", f"--filename={device}", f"--rw={self.pattern}", f"--bs={self.block}",
-            f"--iodepth={self.depth}", "--ioengine=libaio", "--direct=1", "--norandommap", "--randrepeat=1", "--thread",
-            "--time_based", f"--runtime={seconds}", "--ramp_time=1", "--output-format=json",
+            "fio", f"--rw={self.pattern}", f"--bs={self.block}", f"--iodepth={self.depth}", *engine, "--direct=1",
+            "--norandommap", "--randrepeat=1", "--thread", "--time_based", f"--runtime={seconds}", "--ramp_time=1",
+            "--output-format=json", *(word for device in devices for word in (f"--name={self.name}", f"--filename={device}")),
         ]  # fmt: skip
 
+
+EIGHT = Setup(devices=8)
+POLLED = Setup(polled=True)
 
 WORKLOADS = (
     Workload("4k-randread-d1", "randread", "4k", 1),
@@ -29,6 +42,11 @@ WORKLOADS = (
     Workload("4k-randwrite-d32", "randwrite", "4k", 32),
     Workload("128k-read-d8", "read", "128k", 8),
     Workload("128k-write-d8", "write", "128k", 8),
+    Workload("4k-randread-8x4", "randread", "4k", 4, EIGHT),
+    Workload("4k-randwrite-8x4", "randwrite", "4k", 4, EIGHT),
+    Workload("4k-polled-read-d1", "randread", "4k", 1, POLLED),
+    Workload("4k-polled-read-d32", "randread", "4k", 32, POLLED),
+    Workload("4k-polled-write-d32", "randwrite", "4k", 32, POLLED),
 )
 
 
@@ -37,10 +55,11 @@ def fill(device: str) -> None:
     subprocess.run(["dd", "if=/dev/zero", f"of={device}", "bs=1M", "oflag=direct", "status=none"], check=False)
 
 
-def measure(workload: Workload, device: str, seconds: int) -> float:
+def measure(workload: Workload, devices: list[str], seconds: int) -> float:
     """I/Os per second of guest time."""
-    run = subprocess.run(workload.fio(device, seconds), check=True, capture_output=True, text=True)
-    job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
-    if job["error"]:
-        raise RuntimeError(f"fio on {device}: error {job['error']}")
-    return job["read"]["iops"] + job["write"]["iops"]
+    run = subprocess.run(workload.fio(devices, seconds), check=True, capture_output=True, text=True)
+    jobs = json.loads(run.stdout[run.stdout.index("{"):])["jobs"]
+    failed = [job["error"] for job in jobs if job["error"]]
+    if failed or len(jobs) != len(devices):
+        raise RuntimeError(f"fio on {devices}: {len(jobs)} jobs, errors {failed}")
+    return sum(job["read"]["iops"] + job["write"]["iops"] for job in jobs)
