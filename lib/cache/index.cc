@@ -363,6 +363,15 @@ Line* Index::oldest_dirty(uint32_t volume) {
                                                                    : nullptr;
 }
 
+Nanoseconds Index::dirty_since(uint32_t volume) {
+    if (volume >= volumes_.size() || volumes_[volume] == nullptr) return kNever;
+    Line* oldest = volumes_[volume]->dirty.front();
+    Nanoseconds since = oldest == nullptr ? kNever : oldest->dirty_since();
+    volumes_[volume]->destaging.for_each(
+        [&since](Line& line) { since = std::min(since, line.destage_since_); });
+    return since;
+}
+
 uint64_t Index::dirty_lines(uint32_t volume) const {
     return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty_lines : 0;
 }

@@ -179,6 +179,8 @@ class Index {
     // Not being destaged; nullptr if there is none.
     Line* oldest_dirty(uint32_t volume);
     uint64_t dirty_lines(uint32_t volume) const;
+    // Since when the oldest dirty data is so, destaged now or not; kNever if there is none.
+    Nanoseconds dirty_since(uint32_t volume);
     // Walks the dirty lines, not the index.
     uint64_t dirty_lines_on(EngineIndex engine);
     // Visits lines that are dirty and not being destaged, oldest first, until `visit(Line&)` returns false.

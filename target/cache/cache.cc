@@ -410,6 +410,11 @@ uint64_t Cache::lost_bytes(const volume::Volume& volume) const {
                : membership_.lost.pieces_of(volume.wwid()) * cache::kPieceBytes;
 }
 
+Nanoseconds Cache::age_of_dirty(const CachedVolume& volume) {
+    const Nanoseconds now = reactor_.clock().now(), since = index_->dirty_since(volume.number);
+    return since == kNever ? Nanoseconds{} : now - std::max(since, recovery_began_);
+}
+
 CacheInfo Cache::info() {
     CacheInfo info{.line_bytes = geometry_.line_bytes(),
                    .recovering = recovering_,
@@ -442,6 +447,7 @@ CacheInfo Cache::info() {
                                 .settings = volume->settings,
                                 .dirty_lines = index_->dirty_lines(volume->number),
                                 .lost_bytes = lost_bytes(open),
+                                .oldest_dirty = age_of_dirty(*volume),
                                 .frozen = volume->freezes > 0,
                                 .last_error = volume->last_error,
                                 .counters = volume->counters});

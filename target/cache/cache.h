@@ -144,7 +144,8 @@ struct CachedVolumeInfo {
     std::string name;
     cache::PolicySettings settings;
     uint64_t dirty_lines = 0;
-    uint64_t lost_bytes = 0;  // acknowledged, and in no engine that is here; see lost.cc
+    uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see lost.cc
+    Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then
     bool frozen = false;
     std::string last_error;
     CacheCounters counters;
@@ -338,6 +339,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void after_recovery(std::function<void()> task);
     static void tick(void* self) noexcept;
     void check_stopped();
+    Nanoseconds age_of_dirty(const CachedVolume& volume);
     CachedVolume* find_volume(const std::string& name);
 
     // Immutable.

@@ -62,6 +62,7 @@ json to_json(const se::CachedVolumeInfo& volume) {
             {"unsafe", volume.settings.unsafe},
             {"dirty_lines", volume.dirty_lines},
             {"lost_bytes", volume.lost_bytes},
+            {"oldest_dirty_ms", volume.oldest_dirty.count / 1'000'000},
             {"frozen", volume.frozen},
             {"error", volume.last_error},
             {"counters", to_json(volume.counters)}};

@@ -79,6 +79,11 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.lost_bytes)});
+    out.push_back({"wss_cache_oldest_dirty_seconds",
+                   "how long the oldest dirty data has waited for real storage",
+                   Sample::Kind::kGauge,
+                   {{"volume", name}},
+                   static_cast<double>(volume.oldest_dirty.count) / 1e9});
     out.push_back({"wss_cache_storage_failing",
                    "1 while dirty data waits for storage that fails",
                    Sample::Kind::kGauge,

@@ -21,8 +21,8 @@ def cluster_on(tmp_path, nbd):
     """A cluster on a backend of this kind, under write-back, with a client before it."""
     clusters = []
 
-    def start(rule: str, *more: str):
-        volumes = {"disk": f"error:{rule}:aio:{tmp_path}/disk.img,size=32M,create"}
+    def start(rule: str, *more: str, filter: str = "error"):
+        volumes = {"disk": f"{filter}:{rule}:aio:{tmp_path}/disk.img,size=32M,create"}
         cluster = Cluster("shm", tmp_path, engines=2, volumes=volumes, more=more)
         clusters.append(cluster)
         cluster.start()
@@ -71,6 +71,43 @@ def test_storage_that_is_full_now_and_then_gets_everything_in_the_end(cluster_on
         image = (tmp_path / "disk.img").read_bytes()
         for at in range(0, 2 * MIB, 64 * KIB):
             assert image[at:at + 64 * KIB] == bytes([at // (64 * KIB) + 1]) * 64 * KIB
+
+
+def metric(port: int, name: str) -> float:
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+    return float(next(line for line in text.splitlines() if line.startswith(name + '{volume="disk"}')).split()[-1])
+
+
+@pytest.mark.parametrize("name, number", [("EIO", EIO), ("ENOSPC", ENOSPC)])
+def test_storage_that_is_mended_gets_what_the_cache_kept(cluster_on, tmp_path, name, number):
+    port = free_port()
+    cluster, client = cluster_on(f"op=write,first=5,errno={name}", "--metrics", f"127.0.0.1:{port}")
+    with client:
+        for at in range(0, 256 * KIB, 64 * KIB):
+            assert client.command(WRITE, at, 64 * KIB, bytes([at // (64 * KIB) + 1]) * 64 * KIB)[0] == 0
+        assert client.command(FLUSH, 0, 0)[0] == number
+        assert cluster.status()["volumes"][0]["error"], "the operator is told"
+        assert metric(port, "wss_cache_storage_failing") == 1
+        assert client.command(READ, 0, 64 * KIB) == (0, b"\x01" * 64 * KIB), "the cache still has it"
+        until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 60, "a flush after storage was mended")
+        assert cluster.status()["volumes"][0]["error"] == "" and cluster.dirty() == 0
+        assert metric(port, "wss_cache_storage_failing") == 0
+        image = (tmp_path / "disk.img").read_bytes()
+        for at in range(0, 256 * KIB, 64 * KIB):
+            assert image[at:at + 64 * KIB] == bytes([at // (64 * KIB) + 1]) * 64 * KIB
+
+
+def test_storage_that_is_slow_shows_in_how_long_dirty_data_waits(cluster_on):
+    port = free_port()
+    cluster, client = cluster_on("op=write,us=4000000", "--metrics", f"127.0.0.1:{port}", filter="delay")
+    with client:
+        assert client.command(WRITE, 0, 64 * KIB, b"\x55" * 64 * KIB)[0] == 0, "engines have it"
+        # Brought home after five seconds, and that takes four more.
+        until(lambda: cluster.status()["volumes"][0]["oldest_dirty_ms"] > 7000, 60, "the operator is told")
+        assert metric(port, "wss_cache_oldest_dirty_seconds") > 7 or cluster.dirty() == 0
+        assert client.command(READ, 0, 64 * KIB) == (0, b"\x55" * 64 * KIB)
+        assert client.command(FLUSH, 0, 0)[0] == 0
+        assert cluster.dirty() == 0 and metric(port, "wss_cache_oldest_dirty_seconds") == 0
 
 
 def test_write_through_acknowledges_nothing_that_storage_refused(cluster_on):

@@ -47,7 +47,8 @@ void print_engines(const Json& status) {
 }
 
 void print_volumes(const Json& status) {
-    Table table({"VOLUME", "POLICY", "READS", "HITS", "OUT OF BAND", "FROM STORAGE", "DIRTY", "ERROR"});
+    Table table(
+        {"VOLUME", "POLICY", "READS", "HITS", "OUT OF BAND", "FROM STORAGE", "DIRTY", "FOR", "ERROR"});
     for (const Json& volume : status.value("volumes", Json::array())) {
         const Json counters = volume.value("counters", Json::object());
         const bool unsafe = volume.value("unsafe", false);
@@ -57,7 +58,9 @@ void print_volumes(const Json& status) {
                    readable_size(number(counters, "out_of_band_read_bytes") +
                                  number(counters, "out_of_band_write_bytes")),
                    readable_size(number(counters, "storage_read_bytes")),
-                   std::to_string(number(volume, "dirty_lines")), text(volume, "error")});
+                   std::to_string(number(volume, "dirty_lines")),
+                   fmt::format("{:.1f} s", static_cast<double>(number(volume, "oldest_dirty_ms")) / 1000),
+                   text(volume, "error")});
     }
     if (!table.empty()) table.print();
 }

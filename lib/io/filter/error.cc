@@ -19,6 +19,7 @@ class ErrorBackend final : public Wrapper {
     bool strikes() {
         uint64_t number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
         if (number <= rule_.after) return false;
+        if (rule_.first > 0 && number > rule_.after + rule_.first) return false;
         return rule_.every == 0 || (number - rule_.after) % rule_.every == 0;
     }
 

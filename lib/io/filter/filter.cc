@@ -49,12 +49,14 @@ Status set_key(FilterRule& rule, std::string_view key, std::string_view value) {
     if (key == "op") return set_op(rule, value);
     uint64_t* number = key == "every"   ? &rule.every
                        : key == "after" ? &rule.after
+                       : key == "first" ? &rule.first
                        : key == "from"  ? &rule.from
                        : key == "to"    ? &rule.to
                        : key == "us"    ? &rule.delay_us
                                         : nullptr;
     if (number == nullptr)
-        return failure(Code::kInvalid, "filter: '{}' is none of every, after, from, to, errno, op, us", key);
+        return failure(Code::kInvalid, "filter: '{}' is none of every, after, first, from, to, errno, op, us",
+                       key);
     auto parsed = parse_size(value);
     if (!parsed) return parsed.status().within(fmt::format("filter: {}", key));
     *number = *parsed;

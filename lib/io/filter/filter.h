@@ -4,9 +4,10 @@
 //   error:every=100,errno=EIO,op=write:aio:PATH   every 100th write fails
 //   error:from=1M,to=2M,errno=EIO:ram:64M         reads and writes that touch [1M, 2M) fail there
 //   error:after=1000:ram:64M                      the first 1000 requests succeed, all others fail
+//   error:first=20,op=write:ram:64M               the first 20 writes fail; then it is mended
 //   delay:us=500,op=read:ram:64M                  each read takes at least 500 us
 //
-// Keys: every=N, after=N, from=SIZE, to=SIZE, errno=EIO|ENOSPC|EROFS|ENOMEM|NUMBER, us=N,
+// Keys: every=N, after=N, first=N, from=SIZE, to=SIZE, errno=EIO|ENOSPC|EROFS|ENOMEM|NUMBER, us=N,
 // op=read|write|flush|discard|zeroes|all (default all). A filter hides memory(), so that all I/O passes it.
 #pragma once
 
@@ -20,6 +21,7 @@ struct FilterRule {
     Op op = Op::kRead;
     uint64_t every = 0;  // 0: not by count
     uint64_t after = 0;  // the first so many pass
+    uint64_t first = 0;  // so many fail, all others pass; 0: no end
     uint64_t from = 0;   // bytes; a range only when to > from
     uint64_t to = 0;
     // What happens to them.
