@@ -134,15 +134,25 @@ size_t Cache::poll() noexcept {
     size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
     if (std::exchange(salvage_due_, false)) salvage();
     serve_granted();
-    for (auto& engine : links_)
-        if (engine != nullptr) done += engine->turn();
+    // Engines have the lowest free numbers, and there are few. To look at all of the table was a quarter of a
+    // hit.
+    size_t end = links_.size();
+    while (end > 0 && links_[end - 1] == nullptr) --end;
+    auto turn_links = [this, end] {
+        size_t sent = 0;
+        for (size_t i = 0; i < end; ++i)
+            if (links_[i] != nullptr) sent += links_[i]->turn();
+        return sent;
+    };
+    done += turn_links();
     for (auto& engine : old_links_) done += engine->turn();
     done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
     std::erase_if(erases_, [](const auto& erase) { return erase->over; });
     done += prefetch_->turn();
-    serve_granted();
-    for (auto& engine : links_)
-        if (engine != nullptr) done += engine->turn();
+    if (done > 0 || !granted_.empty()) {
+        serve_granted();
+        done += turn_links();
+    }
     check_stopped();
     return done;
 }
