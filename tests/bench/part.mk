@@ -5,6 +5,10 @@ bench-peers: programs modules ## compare with nvme-rdma, ib_srp and rnbd in one 
 	rnbd=$$(tests/lab/kernels/rnbd.sh $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
 	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 
+.PHONY: bench-cache-hit
+bench-cache-hit: programs ## instructions of a cache hit against a RAM volume, in user space (valgrind)
+	/usr/bin/python3 -B tests/bench/cache_hit.py --build $(BUILD)
+
 $(BUILD)/kv_store_bench: $(BUILD)/tests/bench/kv_store_bench.o $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
