@@ -134,13 +134,9 @@ size_t Cache::poll() noexcept {
     size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
     if (std::exchange(salvage_due_, false)) salvage();
     serve_granted();
-    // Engines have the lowest free numbers, and there are few. To look at all of the table was a quarter of a
-    // hit.
-    size_t end = links_.size();
-    while (end > 0 && links_[end - 1] == nullptr) --end;
-    auto turn_links = [this, end] {
+    auto turn_links = [this] {
         size_t sent = 0;
-        for (size_t i = 0; i < end; ++i)
+        for (size_t i = 0; i < links_end_; ++i)
             if (links_[i] != nullptr) sent += links_[i]->turn();
         return sent;
     };

@@ -251,6 +251,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     EngineLink* link(cache::EngineIndex index) noexcept {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
+    std::unique_ptr<EngineLink> take_link(cache::EngineIndex index) noexcept;
     void introduce(Client& client, EngineLink& engine) noexcept;
     void invite_anew() noexcept;
     void save_membership();
@@ -360,6 +361,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
 
     std::vector<std::unique_ptr<Port>> ports_;
     std::array<std::unique_ptr<EngineLink>, cache::kEnginesMax> links_;
+    // Behind it there is none: engines have the lowest free numbers, and there are few.
+    size_t links_end_ = 0;
     std::list<std::unique_ptr<EngineLink>> old_links_;  // over, with transfers to report
     std::list<std::unique_ptr<Client>> clients_;
     std::unordered_map<uint64_t, std::pair<Client*, uint8_t>> handles_;  // → client, engine

@@ -69,6 +69,7 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
                                                                                   .returned = returned}));
     EngineLink& made = *engine;
     links_[index.value] = std::move(engine);
+    links_end_ = std::max<size_t>(links_end_, index.value + 1u);
     Status accepted = made.accept(*request, *nets_[net].fabric, *nets_[net].poller,
                                   {.storage = membership_.storage,
                                    .incarnation = incarnation,
@@ -77,7 +78,13 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
                                    .keep = keep});
     if (accepted) return;
     log::warning("{}: cannot serve a cache engine: {}", request->peer(), accepted.to_string());
-    links_[index.value].reset();
+    take_link(index);
+}
+
+std::unique_ptr<EngineLink> Cache::take_link(cache::EngineIndex index) noexcept {
+    std::unique_ptr<EngineLink> taken = std::move(links_[index.value]);
+    while (links_end_ > 0 && links_[links_end_ - 1] == nullptr) --links_end_;
+    return taken;
 }
 
 void Cache::engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept {
@@ -112,7 +119,7 @@ void Cache::engine_ready(EngineLink& engine) noexcept {
 void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
     const EngineIndex index = engine.index();
     const auto& identity = engine.identity();
-    std::unique_ptr<EngineLink> old = std::move(links_[index.value]);
+    std::unique_ptr<EngineLink> old = take_link(index);
     if (index_->has_engine(index)) {
         const cache::Loss loss = index_->lose_engine(index);
         if (!stopping_)

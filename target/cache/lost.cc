@@ -67,7 +67,8 @@ bool Cache::refuse_lost(Work& work) noexcept {
                             .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
                             .offset = std::max(at, work.offset)};
         // A write that has failed once may have changed copies.
-        work.is_write&& work.attempts > 0 ? give_up_write(work, ending) : end(work, ending);
+        const bool may_have_changed = work.is_write && work.attempts > 0;
+        may_have_changed ? give_up_write(work, ending) : end(work, ending);
         return true;
     }
     return false;
