@@ -324,6 +324,9 @@ void Cache::remove_client(Client* client) {
         handles_.erase(handle);
         if (links_[i] != nullptr) links_[i]->revoke(handle);
     }
+    // Commands of a lost channel that wait (for a line, a frozen volume, recovery) go on without it.
+    for (auto& work : works_)
+        if (work->client == client) work->client = nullptr;
     std::erase_if(clients_, [client](const auto& item) { return item.get() == client; });
 }
 

@@ -98,7 +98,7 @@ struct Work : ListNode<> {
     WorkOwner* owner = nullptr;
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
-    Client* client = nullptr;  // whose engines may move the data; nullptr: none
+    Client* client = nullptr;  // whose engines may move the data; nullptr: none, or lost meanwhile
     bool is_write = false;
     bool fua = false;
     bool is_ahead = false;  // read-ahead: no client waits for it, none's counters count it
