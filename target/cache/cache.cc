@@ -94,7 +94,8 @@ Status Cache::prepare() {
     while (membership_.storage == 0) membership_.storage = random_.next();
     const bool had_dirty = std::any_of(membership_.policies.begin(), membership_.policies.end(),
                                        [](const auto& item) { return item.second.policy == Policy::kBack; });
-    recovering_ = had_dirty && !membership_.engines.empty();
+    recovering_ = holding_ = had_dirty && !membership_.engines.empty();
+    needs_all_ = membership_.degraded;
     if ((recovering_ || !membership_.lost.empty()) && membership_.line_bytes != options_.line_bytes)
         return failure(Code::kInvalid,
                        "cache engines hold dirty lines of {} bytes: start with this line size until they "
@@ -133,6 +134,7 @@ void Cache::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) 
 size_t Cache::poll() noexcept {
     size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
     if (std::exchange(salvage_due_, false)) salvage();
+    if (holding_ && !recovering_) resume_after_recovery();
     serve_granted();
     auto turn_links = [this] {
         size_t sent = 0;
@@ -296,7 +298,7 @@ CachedVolume* Cache::find_volume(const std::string& name) {
 
 void Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
                    std::function<void(int error)> done) {
-    if (recovering_)
+    if (holding_)
         return after_recovery([this, &volume, offset, length, done = std::move(done)] {
             freeze(volume, offset, length, done);
         });
@@ -346,7 +348,7 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
         return done(failure(Code::kRefused,
                             "write-back needs a state file (--state), so that dirty lines "
                             "are found after a restart; or ask for 'unsafe'"));
-    if (recovering_) return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
+    if (holding_) return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
     freeze(*volume, 0, 0, [this, volume, settings, done = std::move(done)](int error) {
         if (error != 0 && !volume->removed) {
             thaw(*volume);
@@ -423,7 +425,7 @@ Nanoseconds Cache::age_of_dirty(const CachedVolume& volume) {
 
 CacheInfo Cache::info() {
     CacheInfo info{.line_bytes = geometry_.line_bytes(),
-                   .recovering = recovering_,
+                   .recovering = holding_,
                    .awaited = static_cast<uint32_t>(awaited_.size()),
                    .away = static_cast<uint32_t>(membership_.away.size()),
                    .index = index_->counters(),

@@ -211,7 +211,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
 
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory);
     const CacheOptions& options() const noexcept { return options_; }
-    bool recovering() const noexcept { return recovering_; }
+    bool recovering() const noexcept { return holding_; }
 
     size_t poll() noexcept override;
     bool arm() noexcept override { return !wants_turn_ && granted_.empty() && !prefetch_->wants_turn(); }
@@ -230,6 +230,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     };
     // A slot whose copy lost at recovery.
     struct SlotErase {
+        Cache* cache = nullptr;
         Transfer transfer;
         bool over = false;
     };
@@ -258,7 +259,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void membership_saved(const Status& status);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }
     void check_recovery();
+    bool may_finish_recovery(uint32_t back) const;
     void finish_recovery();
+    void erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how);
+    void resume_after_recovery();
     void check_leaving();
 
     // work.cc
@@ -371,6 +375,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool membership_changed_ = false, saving_ = false;
     // Recovery: engines that were members when we ended, and what those that came back hold.
     bool recovering_ = false;
+    // Commands wait: from the start of recovery until no copy that lost claims anything.
+    bool holding_ = false;
+    bool needs_all_ = false;  // not all but one of those awaited
+    bool forgotten_ = false;  // the operator's word: without those that are not here
     std::map<uint64_t, uint32_t> awaited_;
     std::vector<Item> items_;
     // What the saved text says, whose engines must keep what they hold until another is saved.

@@ -22,7 +22,7 @@ void Cache::destage_tick() noexcept {
 }
 
 void Cache::start_destages(CachedVolume& volume) noexcept {
-    if (index_->dirty_lines(volume.number) == 0 || recovering_ || volume.removed) return;
+    if (index_->dirty_lines(volume.number) == 0 || holding_ || volume.removed) return;
     std::array<cache::Line*, cache::kDestageRunMax> run;
     for (;;) {
         const auto free = static_cast<size_t>(
@@ -224,7 +224,7 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
 }
 
 void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
-    if (recovering_ && volume.settings.policy == cache::Policy::kBack)
+    if (holding_ && volume.settings.policy == cache::Policy::kBack)
         return after_recovery([this, &volume, done = std::move(done)] { flush(volume, done); });
     if (volume.removed) return done(ENXIO);
     ++volume.counters.flushes;

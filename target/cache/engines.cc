@@ -51,14 +51,13 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
         !recovering_ && join.storage == membership_.storage && is_returning(join.engine, join.incarnation);
     if (refusal == nullptr && recovering_ && is_returning(join.engine, join.incarnation))
         refusal = "it holds what was lost before the restart: other engines come first";
-    if (refusal == nullptr && !recovering_ && !returned && membership_pending() &&
-        saved != saved_engines_.end() && saved->second == join.incarnation &&
-        join.storage == membership_.storage)
-        refusal = "its former membership is still being ended";
-    if (refusal != nullptr) return refuse_engine(*request, refusal);
     auto member = awaited_.find(join.engine);
     const bool keep = returned || (recovering_ && member != awaited_.end() &&
                                    member->second == join.incarnation && join.storage == membership_.storage);
+    if (refusal == nullptr && !keep && membership_pending() && saved != saved_engines_.end() &&
+        saved->second == join.incarnation && join.storage == membership_.storage)
+        refusal = "its former membership is still being ended";
+    if (refusal != nullptr) return refuse_engine(*request, refusal);
     const uint32_t incarnation = keep ? join.incarnation : membership_.next_incarnation++;
     std::unique_ptr<EngineLink> engine(new EngineLink(*this, EngineLink::Identity{.index = index,
                                                                                   .net = net,
@@ -179,6 +178,7 @@ void Cache::membership_saved(const Status& status) {
     }
     saved_engines_ = std::move(saving_engines_);
     if (membership_changed_) return save_membership();
+    check_recovery();
     List<Work> ready;
     ready.splice_back(unacknowledged_);
     while (Work* work = ready.pop_front()) end(*work, {});
@@ -186,17 +186,41 @@ void Cache::membership_saved(const Status& status) {
 
 // ---- Recovery --------------------------------------------------------------------------------------------
 
-void Cache::check_recovery() {
-    if (!recovering_) return;
-    uint32_t back = 0;
-    for (const auto& engine : links_)
-        back += engine != nullptr && engine->is_ready() && engine->identity().kept;
+bool Cache::may_finish_recovery(uint32_t back) const {
     const auto members = static_cast<uint32_t>(awaited_.size());
-    if (back == members) return finish_recovery();
-    bool unsafe = membership_.degraded || members < 2;
+    if (back == members || forgotten_) return true;
+    bool unsafe = needs_all_ || members < 2;
     for (const auto& [wwid, settings] : membership_.policies) unsafe = unsafe || settings.unsafe;
     const bool waited = reactor_.clock().now() - recovery_began_ > options_.recovery_grace;
-    if (!unsafe && waited && back + 1 >= members) return finish_recovery();
+    return !unsafe && waited && back + 1 >= members;
+}
+
+// Of each line one copy will be left. Before the others are erased it is on stable storage that the next
+// start cannot do without any engine, and which engines it has to do without.
+void Cache::check_recovery() {
+    if (!recovering_) return;
+    std::map<uint64_t, uint32_t> back;
+    for (const auto& engine : links_)
+        if (engine != nullptr && engine->is_ready() && engine->identity().kept)
+            back[engine->identity().identity] = engine->identity().incarnation;
+    if (!may_finish_recovery(static_cast<uint32_t>(back.size()))) return;
+    const bool without = back.size() < awaited_.size();
+    if (without) {
+        log::warning("recovery goes on without {} of {} cache engines", awaited_.size() - back.size(),
+                     awaited_.size());
+        // One that is just coming back comes too late.
+        for (const auto& engine : links_)
+            if (engine != nullptr && engine->identity().kept && !back.contains(engine->identity().identity))
+                engine->close(Status(Code::kUnavailable, "recovery went on without it"));
+        awaited_ = std::move(back);
+        needs_all_ = true;
+        forgotten_ = false;
+    }
+    if (without || !membership_.degraded) {
+        membership_.degraded = true;
+        save_membership();
+    }
+    if (!membership_pending()) finish_recovery();
 }
 
 void Cache::finish_recovery() {
@@ -206,26 +230,10 @@ void Cache::finish_recovery() {
             recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size());
     for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
     const cache::RecoveryReport report = recovery.restore(*index_);
-    const auto back = static_cast<size_t>(std::count_if(links_.begin(), links_.end(), [](const auto& engine) {
-        return engine != nullptr && engine->is_ready() && engine->identity().kept;
-    }));
-    log::info("recovered {} dirty lines from {} headers of {} of {} cache engines", report.dirty_lines,
-              report.headers, back, awaited_.size());
-    // Copies that lost claim dirty data no more, before anything is written that they miss.
-    for (bool wipe : {false, true})
-        for (const cache::Slot& slot : wipe ? recovery.wipe() : recovery.erase()) {
-            auto erase = std::make_unique<SlotErase>();
-            erase->transfer.kind = wipe ? Transfer::Kind::kWipe : Transfer::Kind::kHeader;
-            erase->transfer.move.slot = slot.number;
-            erase->transfer.context = erase.get();
-            erase->transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
-                static_cast<SlotErase*>(transfer.context)->over = true;
-            };
-            link(slot.engine)->submit(erase->transfer);
-            slot_erases_.push_back(std::move(erase));
-        }
-    // Of each line one copy is left.
-    if (report.dirty_lines > 0) membership_.degraded = true;
+    log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
+              report.headers, awaited_.size());
+    erase_losers(recovery.erase(), Transfer::Kind::kHeader);
+    erase_losers(recovery.wipe(), Transfer::Kind::kWipe);
     degraded_mark_ = index_->flush_mark();
     // Dirty in a member: written after the loss, the word of that had not come to stable storage.
     for (const auto& volume : volumes_)
@@ -238,6 +246,32 @@ void Cache::finish_recovery() {
     awaited_.clear();
     items_.clear();
     save_membership();
+    wants_turn_ = true;
+}
+
+void Cache::erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how) {
+    for (const cache::Slot& slot : slots) {
+        auto erase = std::make_unique<SlotErase>();
+        erase->cache = this;
+        erase->transfer.kind = how;
+        erase->transfer.move.slot = slot.number;
+        erase->transfer.context = erase.get();
+        erase->transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
+            // An engine that did not do it is lost, and no member any more.
+            auto& over = *static_cast<SlotErase*>(transfer.context);
+            over.over = over.cache->wants_turn_ = true;
+        };
+        link(slot.engine)->submit(erase->transfer);
+        slot_erases_.push_back(std::move(erase));
+    }
+}
+
+// Copies that lost claim dirty data no more, and that is confirmed, before anything is written that they
+// miss.
+void Cache::resume_after_recovery() {
+    std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
+    if (!slot_erases_.empty()) return;
+    holding_ = false;
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed || volume->freezes > 0) continue;
         volume->planner->want(degraded_mark_);
@@ -250,8 +284,9 @@ void Cache::finish_recovery() {
 
 void Cache::forget_awaited() {
     if (!recovering_) return;
-    log::warning("recovery ends without {} cache engines, by the operator's word", awaited_.size());
-    finish_recovery();
+    log::warning("recovery ends without the cache engines that are not here, by the operator's word");
+    forgotten_ = true;
+    check_recovery();
 }
 
 // ---- Leaving ---------------------------------------------------------------------------------------------
@@ -268,8 +303,7 @@ void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
 
 void Cache::check_leaving() {
     if (membership_changed_ && !saving_) save_membership();
-    std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
-    if (membership_.degraded && !recovering_) {
+    if (membership_.degraded && !holding_) {
         bool home = true;
         for (auto& volume : volumes_)
             home = home &&

@@ -37,7 +37,7 @@ void Cache::count_command(Work& work) noexcept {
     (work.is_write ? volume.counters.writes : volume.counters.reads)++;
     (work.is_write ? volume.counters.write_bytes : volume.counters.read_bytes) += work.length;
     // Without engines there is nowhere to bring it.
-    if (!work.is_write && volume.freezes == 0 && !recovering_ && index_->placeable_engines() > 0)
+    if (!work.is_write && volume.freezes == 0 && !holding_ && index_->placeable_engines() > 0)
         prefetch_->reads(volume, {work.offset, work.length});
 }
 
@@ -46,7 +46,7 @@ void Cache::begin(Work& work) noexcept {
     if (!work.is_ahead) count_command(work);
     work.began = reactor_.now();
     volume.open->hold();
-    if (volume.freezes > 0 || recovering_) {
+    if (volume.freezes > 0 || holding_) {
         work.state = Work::State::kHeld;
         volume.held.push_back(work);
         return;

@@ -15,6 +15,7 @@ class SimMembership final : public se::MembershipStore {
     void save(std::string text, std::function<void(Status)> done) override {
         World& world = node_.world();
         ++file_.saves;
+        if (file_.stuck) return;
         const bool at_once = world.random().chance(2);
         if (at_once) file_.text = text;
         // The disk outlives us; `done` and the reactor are there as long as the process is.

@@ -22,6 +22,7 @@ constexpr uint16_t kStoragePort = 2;  // of cache engines
 struct StableText {
     std::string text;
     uint64_t saves = 0;
+    bool stuck = false;  // what is saved from now on never comes to it
 };
 
 // What a crashed node ran. Nobody steps it any more and nobody may: its destructors would wait for answers

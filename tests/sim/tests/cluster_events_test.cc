@@ -59,10 +59,10 @@ class ClusterEvents : public ::testing::Test {
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
     }
+    // Nothing may be undone by it: what was acknowledged is in engines, or was destaged before and is stable.
     void restart_target() {
         node_.crash();
         disk_.crash();
-        shared_.model.crash();
         bury(std::move(target_));
         node_.restart();
         start_target();
@@ -137,6 +137,21 @@ TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_fo
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
+TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_the_copies_that_lost_are_erased) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    restart_target();
+    // Stable, and the target does not know it yet: what it sends now goes nowhere.
+    ASSERT_TRUE(until([&] { return membership().degraded; }));
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    world_.run_for(from_ms(500));
+    EXPECT_TRUE(target_->cache().recovering());
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    EXPECT_TRUE(until([&] { return !target_->cache().recovering(); })) << "lost engines are not waited for";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
 constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
 
 TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_from_old_storage) {
@@ -172,6 +187,7 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
     isolate();
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
+    shared_.model.crash();  // the second write went to real storage and was not flushed
     restart_target();
     EXPECT_FALSE(target_->cache().recovering());
     EXPECT_EQ(run(Operation::kRead), Outcome::kMediumError);
@@ -193,6 +209,21 @@ TEST_P(EitherEngine, gives_back_what_was_lost_when_the_other_has_died) {
     bury(std::move(engines_[which].process));
     world_.heal_all();
     ASSERT_TRUE(until([&] { return live_engines() == 1 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+TEST_P(EitherEngine, may_die_with_a_target_that_could_not_save_that_it_needs_both) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_FALSE(membership().degraded);
+    membership_.stuck = true;
+    restart_target();
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 2; }));
+    world_.run_for(from_s(5));
+    engines_[GetParam()].node->crash();
+    bury(std::move(engines_[GetParam()].process));
+    membership_.stuck = false;
+    restart_target();
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering() && live_engines() == 1; }));
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
