@@ -100,10 +100,19 @@ void Channel::close(std::string why) noexcept {
 
 namespace {
 
-class Nobody final : public ChannelHandler {
+class Nobody : public ChannelHandler {
     void on_up(Channel&) noexcept override {}
     void on_message(Channel&, wire::Bytes) noexcept override {}
     void on_down(Channel&, const Status&) noexcept override {}
+};
+
+constexpr uint32_t kLastWord = 1;  // an id that no call has: Link's begin at 1 << 16
+
+class Leaver final : public Nobody {
+    void on_message(Channel& channel, wire::Bytes message) noexcept override {
+        wire::KvHeader header;
+        if (!wire::parse_header(message, header) || header.id == kLastWord) channel.close("no longer needed");
+    }
 };
 
 }  // namespace
@@ -111,6 +120,12 @@ class Nobody final : public ChannelHandler {
 void Channel::detach() noexcept {
     static Nobody nobody;
     handler_ = &nobody;
+}
+
+void Channel::leave() noexcept {
+    static Leaver leaver;
+    handler_ = &leaver;
+    send({.kind = wire::KvKind::kPing, .id = kLastWord}, wire::KvDecision{});
 }
 
 // --- connection events ---
@@ -445,6 +460,7 @@ Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fa
 Lane::~Lane() {
     std::erase_if(buried_, [](const auto& channel) { return channel->over(); });
     WSS_ASSERT(buried_.empty(), "channels end before their lane");
+    reactor_.cancel(leaving_);
     reactor_.remove(*this);
     if (poller_) reactor_.remove(*poller_);
 }
@@ -453,6 +469,15 @@ void Lane::bury(std::unique_ptr<Channel> channel) {
     if (channel == nullptr) return;
     channel->close("no longer needed");
     buried_.push_back(std::move(channel));
+}
+
+void Lane::bury_later(std::unique_ptr<Channel> channel) {
+    buried_.push_back(std::move(channel));
+    reactor_.set(leaving_, reactor_.now() + kLeaveLimit);
+}
+
+void Lane::on_leave_limit(void* self) noexcept {
+    for (auto& channel : static_cast<Lane*>(self)->buried_) channel->close("no longer needed");
 }
 
 bool Lane::flush_now() noexcept {

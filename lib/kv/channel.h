@@ -85,6 +85,9 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
 
     void close(std::string why) noexcept;
     void detach() noexcept;  // the handler hears nothing any more: it is about to die
+    // The same for who is going: says a last word and closes when it is answered, that is when the peer has
+    // dealt with everything that was sent before. Then Lane::bury_later().
+    void leave() noexcept;
     bool over() const { return over_; }
     bool up() const { return up_ && !closing_; }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
@@ -160,6 +163,8 @@ class Lane final : public reactor::Source {
     fabric::Poller& poller() { return *poller_; }
 
     void bury(std::unique_ptr<Channel> channel);
+    // One that leaves: it is closed when its last word is answered, or after kLeaveLimit.
+    void bury_later(std::unique_ptr<Channel> channel);
     bool empty() const { return buried_.empty(); }
     bool flush_now() noexcept;  // instead of at the end of the turn; false: there was nothing
 
@@ -168,7 +173,10 @@ class Lane final : public reactor::Source {
 
   private:
     friend class Channel;
-    Lane(reactor::Reactor& reactor, fabric::Fabric& fabric) : reactor_(reactor), fabric_(fabric) {}
+    static constexpr Nanoseconds kLeaveLimit = from_s(1);
+    Lane(reactor::Reactor& reactor, fabric::Fabric& fabric)
+        : reactor_(reactor), fabric_(fabric), leaving_(&Lane::on_leave_limit, this) {}
+    static void on_leave_limit(void* self) noexcept;
 
     reactor::Reactor& reactor_;
     fabric::Fabric& fabric_;
@@ -176,6 +184,7 @@ class Lane final : public reactor::Source {
     List<Channel, Lane> dirty_;
     std::vector<Channel*> ringed_;  // channels whose rings are polled
     std::vector<std::unique_ptr<Channel>> buried_;
+    reactor::Timer leaving_;
 };
 
 }  // namespace wss::kv

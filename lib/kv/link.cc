@@ -35,11 +35,16 @@ void Link::start() noexcept {
 void Link::close() noexcept {
     if (std::exchange(closed_, true)) return;
     lane_.reactor().cancel(timer_);
+    // A lock whose release is lost keeps everybody else waiting until its lease ends.
+    const bool leaves = ready_ && has_told_;
     lose(Status(Code::kClosed, "the client is closing"));
-    if (channel_) {
-        channel_->detach();
-        lane_.bury(std::move(channel_));
+    if (!channel_) return;
+    if (leaves) {
+        channel_->leave();
+        return lane_.bury_later(std::move(channel_));
     }
+    channel_->detach();
+    lane_.bury(std::move(channel_));
 }
 
 void Link::on_timer(void* self) noexcept {
@@ -175,6 +180,7 @@ void Link::on_down(Channel&, const Status& why) noexcept {
 void Link::lose(const Status& why) noexcept {
     why_ = why;
     bool was_ready = std::exchange(ready_, false);
+    has_told_ = false;
     for (size_t slot = 0; slot < calls_.size(); ++slot) {
         Call* call = calls_[slot];
         if (call == nullptr) continue;

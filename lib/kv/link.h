@@ -85,7 +85,9 @@ class Link final : private ChannelHandler {
     // No reply is wanted.
     template <typename Body>
     void tell(wire::KvKind kind, uint8_t flags, const Body& body) {
-        if (ready_) channel_->send({.kind = kind, .flags = flags, .id = 0, .epoch = options_.epoch}, body);
+        if (!ready_) return;
+        channel_->send({.kind = kind, .flags = flags, .id = 0, .epoch = options_.epoch}, body);
+        has_told_ = true;
     }
     // A caller that gives up: `done` will not be called.
     void forget(Call& call) noexcept;
@@ -118,6 +120,7 @@ class Link final : private ChannelHandler {
     LinkHandler& handler_;
     std::unique_ptr<Channel> channel_;
     bool ready_ = false, closed_ = false;
+    bool has_told_ = false;  // on this channel: nobody knows whether it has arrived
     Status why_;
     PartitionFacts facts_;
     reactor::Timer timer_;

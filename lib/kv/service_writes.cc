@@ -89,7 +89,10 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
         // The lease of a lock may have ended.
         if (locked && !store_->locks().holds(item.key, prepare_.owner, store::LockMode::kExclusive))
             status = wire::KvStatus::kLockConflict;
-        if (status != wire::KvStatus::kOk) return answer(peer, header, status, store_->floor().value);
+        if (status != wire::KvStatus::kOk) {
+            if (locked) store_->locks().unlock_all(prepare_.owner);  // its writer does not come again
+            return answer(peer, header, status, store_->floor().value);
+        }
         writes_.push_back(
             {.key = item.key, .value = item.value, .tombstone = item.is_deleted, .expires = {item.expires}});
     }
