@@ -214,8 +214,12 @@ void Session::on_read_done(Link&, uint64_t cookie, fabric::CompletionStatus stat
 
 // --- time ---
 
-void Session::want_tick(Nanoseconds) noexcept {
-    if (!timer_.is_set()) lane_.reactor().set(timer_, now() + kTick);
+// Deadlines are looked at every kTick; a job that wants to be woken earlier is.
+void Session::want_tick(Nanoseconds at) noexcept {
+    at = std::min(at, now() + kTick);
+    if (timer_.is_set() && at >= next_tick_) return;
+    next_tick_ = at;
+    lane_.reactor().set(timer_, at);
 }
 
 void Session::on_tick(void* self) noexcept {
@@ -242,7 +246,10 @@ void Session::tick() noexcept {
             due->on_wake();
         }
     }
-    if (!active_.empty() || (!is_ready_ && ready_)) want_tick(now() + kTick);
+    if (active_.empty() && (is_ready_ || !ready_)) return;
+    Nanoseconds next = now() + kTick;
+    active_.for_each([&](const Job& job) { next = std::min(next, job.wake_at); });
+    want_tick(next);
 }
 
 }  // namespace wss::kv

@@ -147,6 +147,7 @@ class Session final : public LinkHandler {
     std::vector<Reading> readings_;  // by cookie
     std::vector<uint32_t> readings_free_;
     reactor::Timer timer_;
+    Nanoseconds next_tick_{};  // while the timer is set
     Statistics statistics_;
     // Scratch of one call at a time.
     wire::KvGetReply get_reply_;
