@@ -188,6 +188,11 @@ void Engine::SeLink::client_attached(Client& client) noexcept {
 }
 
 void Engine::SeLink::client_detached(Client& client) noexcept {
+    waiting_.for_each([&client](Operation& operation) {
+        if (operation.client != &client) return;
+        operation.unlink();
+        operation.link->moved(operation, CacheStatus::kNoClient);
+    });
     --clients_;
     if (link_->is_up()) link_->wrote(wire::put_handle(RecordType::kDetached, client.handle(), link_->room()));
 }

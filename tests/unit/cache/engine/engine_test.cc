@@ -103,14 +103,15 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
         link_->wrote(wire::put_grant(login, link_->room()));
         link_->flush();
     }
-    Nobody& connect(uint64_t handle, uint8_t secret) {
+    Nobody& connect(uint64_t handle, uint8_t secret, fabric::Poller* poller = nullptr) {
         wire::CacheLogin login{.handle = handle};
         login.token.fill(std::byte{secret});
         std::array<std::byte, 64> data;
         size_t length = wire::encode_cache_login(login, data);
         clients_.push_back(std::make_unique<Nobody>());
         clients_.back()->connection =
-            std::move(*poller_->connect(client_address_, {data.data(), length}, {}, *clients_.back()));
+            std::move(*(poller != nullptr ? poller : poller_.get())
+                           ->connect(client_address_, {data.data(), length}, {}, *clients_.back()));
         return *clients_.back();
     }
     CacheStatus run(uint32_t id, const wire::CacheMove& move) {
@@ -213,6 +214,37 @@ TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
     EXPECT_EQ(run(1, move), CacheStatus::kNoClient);
     ASSERT_TRUE(until([&] { return client.over && detached_ == 1; }));
     EXPECT_FALSE(lost_);
+}
+
+// CE3. Its turn for a stage would come when it is not there any more.
+TEST_F(EngineTest, MovesOfAClientThatEndsWhileTheyWaitForAStageAreAnsweredBeforeItsEnd) {
+    constexpr uint32_t kStages = 4;  // of 4 MiB in lines of 64 KiB
+    auto deaf = std::move(*fabric_->create_poller(64));
+    reactor_.add(*deaf);
+    grant(100, 7);
+    grant(101, 8);
+    Nobody& slow = connect(100, 7, deaf.get());
+    Nobody& lost = connect(101, 8);
+    ASSERT_TRUE(until([&] { return slow.up && lost.up && attached_ == 2; }));
+    reactor_.remove(*deaf);
+    wire::CacheMove move{.to_peer = false, .atomic = true, .length = 65536, .remote = at(0, 65536)};
+    for (uint32_t id = 0; id <= kStages; ++id) {
+        move.slot = id;
+        move.handle = id < kStages ? 100 : 101;
+        link_->wrote(wire::put_move(id, move, link_->room()));
+    }
+    ASSERT_TRUE(until([&] { return engine_->counters().waited_for_stage == 1; }));
+    lost.connection->close();
+    ASSERT_TRUE(until([&] { return detached_ == 1; }));
+    ASSERT_TRUE(done_.contains(kStages));
+    EXPECT_EQ(done_[kStages], CacheStatus::kNoClient);
+    reactor_.add(*deaf);
+    ASSERT_TRUE(until([&] { return done_.size() == kStages + 1; }));
+    EXPECT_EQ(done_[0], CacheStatus::kOk);
+    slow.connection->close();
+    ASSERT_TRUE(until([&] { return slow.over; }));
+    reactor_.remove(*deaf);
+    clients_.clear();
 }
 
 TEST_F(EngineTest, WipedSlotsHoldZeroes) {
