@@ -26,6 +26,10 @@ void describe(CLI::App& app, daemon::EngineConfig& config, std::string& memory) 
                    "What clients are told instead of --listen, in the same order")
         ->type_name("URI");
     app.add_option("--memory", memory, "How much to lend (default: 1G)")->type_name("SIZE");
+    app.add_option("--secret-file", config.secret_file,
+                   "File with this engine's NAME:SECRET line (mode 600): proves it to storage engines with "
+                   "--cache-secrets, and joins no others")
+        ->type_name("FILE");
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");
     app.add_option("--metrics", config.metrics, "Where Prometheus asks for counters (default: nowhere)")
         ->type_name("HOST:PORT");

@@ -75,13 +75,35 @@ struct Options {
     std::vector<std::string> listen, volumes, access;
     std::string state, control, log_level, name, secrets, cpus;
     std::vector<std::string> cache_listen;
-    std::string cache_line, cache_read_ahead, cache_policy, metrics;
-    bool auth_off = false;
+    std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, metrics;
+    bool auth_off = false, cache_auth_off = false;
     uint32_t drain_seconds = 0;
     uint32_t reactors = 0;
     bool control_set = false;
     KvWords kv;
 };
+
+void describe_cache(CLI::App& app, Options& options) {
+    app.add_option("--cache-listen", options.cache_listen,
+                   "Where cache engines (wss-cache --join) join; switches the cache on; repeatable")
+        ->type_name("URI");
+    app.add_option(
+           "--cache-secrets", options.cache_secrets,
+           "File of NAME:SECRET lines, one for each cache engine (mode 600); one that cannot prove its "
+           "own (wss-cache --secret-file) is refused")
+        ->type_name("FILE");
+    app.add_flag(
+        "--cache-auth-off", options.cache_auth_off,
+        "Let whoever reaches --cache-listen join; without --cache-secrets it is so anyway, and warned of");
+    app.add_option("--cache-line", options.cache_line, "Line of the cache, 4K to 256K (default: 64K)")
+        ->type_name("SIZE");
+    app.add_option("--cache-read-ahead", options.cache_read_ahead,
+                   "How far ahead of a sequential reader lines are brought, 0 to 64M (default: 2M)")
+        ->type_name("SIZE");
+    app.add_option("--cache-policy", options.cache_policy,
+                   "Of volumes for which wssctl set none: write-through (default), write-around or none")
+        ->type_name("POLICY");
+}
 
 void describe(CLI::App& app, Options& options) {
     app.description(
@@ -116,17 +138,7 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("NAME");
     app.add_option("--metrics", options.metrics, "Where Prometheus asks for counters (default: nowhere)")
         ->type_name("HOST:PORT");
-    app.add_option("--cache-listen", options.cache_listen,
-                   "Where cache engines (wss-cache --join) join; switches the cache on; repeatable")
-        ->type_name("URI");
-    app.add_option("--cache-line", options.cache_line, "Line of the cache, 4K to 256K (default: 64K)")
-        ->type_name("SIZE");
-    app.add_option("--cache-read-ahead", options.cache_read_ahead,
-                   "How far ahead of a sequential reader lines are brought, 0 to 64M (default: 2M)")
-        ->type_name("SIZE");
-    app.add_option("--cache-policy", options.cache_policy,
-                   "Of volumes for which wssctl set none: write-through (default), write-around or none")
-        ->type_name("POLICY");
+    describe_cache(app, options);
     app.add_option("--drain-seconds", options.drain_seconds,
                    "How long a shutdown waits for I/O in flight (default: 30)")
         ->check(CLI::Range(1u, control::kDrainSecondsMax));
@@ -156,6 +168,8 @@ Status configure(const Options& options, control::TargetConfig& config) {
     config.cache_listen.insert(config.cache_listen.end(), options.cache_listen.begin(),
                                options.cache_listen.end());
     if (!options.metrics.empty()) config.metrics = options.metrics;
+    if (!options.cache_secrets.empty()) config.cache_secrets = options.cache_secrets;
+    if (options.cache_auth_off) config.cache_auth_off = true;
     if (!options.cache_policy.empty()) config.cache_policy = options.cache_policy;
     if (!options.cache_line.empty()) {
         auto line = parse_size(options.cache_line);

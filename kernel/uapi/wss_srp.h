@@ -428,6 +428,7 @@ WSS_SRP_ASSERT_SIZE(wss_srp_do_again, 16, "as large as the other short messages"
 enum wss_cache_login_kind {
 	WSS_CACHE_LOGIN_JOIN = 1,   /* an engine to its storage engine */
 	WSS_CACHE_LOGIN_CLIENT = 2, /* an initiator to an engine */
+	WSS_CACHE_LOGIN_PROVE = 3,  /* a storage engine's answer to one that joins: prove yourself first */
 };
 
 /* Private data of an initiator's connect to a cache engine. The accept carries none. */

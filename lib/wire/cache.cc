@@ -89,6 +89,22 @@ size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out) {
     return kWelcomeBytes;
 }
 
+bool is_cache_prove(Bytes data) {
+    return check_head(data, kWelcomeBytes, WSS_CACHE_LOGIN_PROVE) == ParseError::kNone;
+}
+
+size_t encode_cache_prove(MutableBytes out) {
+    if (out.size() < kWelcomeBytes) return 0;
+    put_connect_head(out, kWelcomeBytes, WSS_CACHE_LOGIN_PROVE);
+    return kWelcomeBytes;
+}
+
+std::array<std::byte, 56> padded_for_proof(Bytes data) {
+    std::array<std::byte, 56> padded{};
+    std::copy_n(data.begin(), std::min(data.size(), padded.size()), padded.begin());
+    return padded;
+}
+
 ParseError parse_cache_login(Bytes data, CacheLogin& out) {
     wss_cache_login raw;
     if (auto error = check_head(data, sizeof raw, WSS_CACHE_LOGIN_CLIENT); error != ParseError::kNone)
@@ -249,6 +265,14 @@ size_t put_text(RecordType type, std::string_view text, MutableBytes out) {
     std::byte* at = put_head(type, 0, 0, body, out);
     if (at == nullptr) return 0;
     std::memcpy(at, text.data(), text.size());
+    return kRecordHead + body;
+}
+
+size_t put_bytes(RecordType type, Bytes bytes, MutableBytes out) {
+    const size_t body = (bytes.size() + 7) / 8 * 8;
+    std::byte* at = put_head(type, 0, 0, body, out);
+    if (at == nullptr) return 0;
+    std::ranges::copy(bytes, at);
     return kRecordHead + body;
 }
 

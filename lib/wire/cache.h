@@ -50,6 +50,14 @@ struct CacheWelcome {
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
 size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out);
 
+// SE → CE, with the accept, instead of a CacheWelcome: prove who you are (lib/wire/auth.h); the welcome is a
+// record then. As long as a welcome.
+bool is_cache_prove(Bytes data);
+size_t encode_cache_prove(MutableBytes out);
+
+// Both connect data as an AuthTranscript takes them: behind them zeroes.
+std::array<std::byte, 56> padded_for_proof(Bytes data);
+
 // Initiator → CE.
 struct CacheLogin {
     uint64_t handle = 0;
@@ -76,6 +84,10 @@ enum class RecordType : uint8_t {
     kRevoke,   // CacheHandle: it may no more
     kPing,     // answered by kPong
     kGoodbye,  // the CE may leave: nothing of it is needed any more
+    // SE → CE, of a join with a proof: a message of lib/wire/auth.h, or what CacheWelcome encodes
+    kAuthChallenge,
+    kAuthResult,
+    kWelcome,
     // CE → SE
     kDone = 32,     // id, status in flags
     kAttached,      // CacheHandle: the client is connected
@@ -86,6 +98,8 @@ enum class RecordType : uint8_t {
     kReady,         // all addresses were said
     kLeave,         // the CE wants to leave: drain it
     kPong,
+    kAuthStart,  // as above
+    kAuthProof,
 };
 
 // How an operation ended.
@@ -132,6 +146,8 @@ size_t put_grant(const CacheLogin& login, MutableBytes out);
 size_t put_handle(RecordType type, uint64_t handle, MutableBytes out);
 size_t put_plain(RecordType type, uint8_t flags, uint32_t id, MutableBytes out);
 size_t put_text(RecordType type, std::string_view text, MutableBytes out);
+// A message of another kind as it is, zeroes behind it.
+size_t put_bytes(RecordType type, Bytes bytes, MutableBytes out);
 
 ParseError parse_move(const Record& record, CacheMove& out);
 ParseError parse_header(const Record& record, CacheHeader& out);

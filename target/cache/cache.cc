@@ -140,6 +140,7 @@ size_t Cache::poll() noexcept {
         size_t sent = 0;
         for (size_t i = 0; i < links_end_; ++i)
             if (links_[i] != nullptr) sent += links_[i]->turn();
+        for (auto& one : lobby_) sent += one.engine->turn();
         return sent;
     };
     done += turn_links();
@@ -160,6 +161,7 @@ void Cache::tick(void* self) noexcept {
     const Nanoseconds now = cache.reactor_.clock().now();
     for (auto& engine : cache.links_)
         if (engine != nullptr) engine->tick(now, cache.options_.silence_max);
+    cache.clear_lobby();
     cache.destage_tick();
     if (cache.recovering_) cache.check_recovery();
     cache.check_leaving();
@@ -389,6 +391,7 @@ void Cache::drain(const std::string& name, std::function<void(Status)> done) {
 void Cache::stop(std::function<void(Status)> done) {
     stopping_ = true;
     ports_.clear();
+    clear_lobby();
     drain("", [this, done = std::move(done)](Status drained) {
         stopped_ = [drained, done](Status) { done(drained); };
         // An orderly end with nothing dirty: nobody has to be waited for at the next start.
@@ -404,7 +407,7 @@ void Cache::stop(std::function<void(Status)> done) {
 }
 
 void Cache::check_stopped() {
-    if (!stopped_ || membership_pending() || !old_links_.empty()) return;
+    if (!stopped_ || membership_pending() || !old_links_.empty() || !lobby_.empty()) return;
     for (auto& engine : links_)
         if (engine != nullptr) return;
     std::exchange(stopped_, nullptr)(Status::ok());

@@ -8,6 +8,7 @@
 //   read.cc     reads, out of band and through us, and filling
 //   write.cc    writes under each policy
 //   destage.cc  bringing dirty lines home; flushes
+//   lobby.cc    engines that ask to join: who they are, and whether they may
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
 //   prefetch.cc bringing lines in before they are asked for
 //
@@ -61,6 +62,8 @@ struct CacheOptions {
     cache::ReadAheadOptions read_ahead{};
     // After a restart: how long to wait for the last engine, when all but one are back.
     Nanoseconds recovery_grace = from_s(2);
+    // Who may join: engines that prove to have one of these secrets. Without it whoever comes.
+    std::shared_ptr<const block::SecretBook> engine_secrets;
     // Where tokens come from; the reactor's Random if empty, which an eavesdropper could predict.
     std::function<uint64_t()> secrets;
 };
@@ -240,8 +243,17 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
           std::unique_ptr<MembershipStore> store, const CacheOptions& options);
     Status prepare();
 
-    // engines.cc
+    // lobby.cc
     void engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
+    void ask_for_proof(fabric::ConnectRequest& request, const EngineLink::Applicant& applicant) noexcept;
+    const char* judge_join(const EngineLink::Applicant& applicant, EngineLink::Identity& identity) noexcept;
+    wire::CacheWelcome welcome_for(const EngineLink::Identity& identity) const noexcept;
+    EngineLink& enlist(std::unique_ptr<EngineLink> engine, cache::EngineIndex index) noexcept;
+    void engine_proven(EngineLink& engine) noexcept override;
+    std::unique_ptr<EngineLink> out_of_lobby(EngineLink& engine) noexcept;
+    void clear_lobby() noexcept;
+
+    // engines.cc
     void engine_ready(EngineLink& engine) noexcept override;
     void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept override;
     void client_attached(EngineLink& engine, uint64_t handle) noexcept override;
@@ -368,6 +380,11 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Behind it there is none: engines have the lowest free numbers, and there are few.
     size_t links_end_ = 0;
     std::list<std::unique_ptr<EngineLink>> old_links_;  // over, with transfers to report
+    struct InLobby {
+        std::unique_ptr<EngineLink> engine;
+        Nanoseconds until{};
+    };
+    std::list<InLobby> lobby_;  // they have not proven yet who they are
     std::list<std::unique_ptr<Client>> clients_;
     std::unordered_map<uint64_t, std::pair<Client*, uint8_t>> handles_;  // → client, engine
 

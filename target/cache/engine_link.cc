@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/engine_link.h"
 
+#include "lib/base/log.h"
+
 namespace wss::se {
 
 using wire::CacheStatus;
@@ -12,17 +14,68 @@ constexpr size_t kAddressesMax = 16;
 constexpr uint32_t kPingOfGrant = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
-                          const wire::CacheWelcome& welcome) {
-    by_id_.assign(welcome.operations, nullptr);
-    for (uint32_t id = welcome.operations; id > 0; --id) free_ids_.push_back(id - 1);
+                          const Identity& identity, const wire::CacheWelcome& welcome) {
+    begin(identity, welcome.operations);
+    std::array<std::byte, 64> data;
+    const size_t length = wire::encode_cache_welcome(welcome, data);
+    return open(request, fabric, poller, {data.data(), length});
+}
+
+Status EngineLink::ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric& fabric,
+                                 fabric::Poller& poller, std::shared_ptr<const block::SecretBook> secrets) {
+    std::array<std::byte, 64> data;
+    const size_t length = wire::encode_cache_prove(data);
+    auth_ = std::make_unique<block::Authenticator>(std::move(secrets), wire::padded_for_proof(request.data()),
+                                                   wire::padded_for_proof({data.data(), length}));
+    return open(request, fabric, poller, {data.data(), length});
+}
+
+void EngineLink::admit(const Identity& identity, const wire::CacheWelcome& welcome) {
+    begin(identity, welcome.operations);
+    std::array<std::byte, 64> data;
+    const size_t length = wire::encode_cache_welcome(welcome, data);
+    link_->wrote(wire::put_bytes(RecordType::kWelcome, {data.data(), length}, link_->room()));
+}
+
+void EngineLink::begin(const Identity& identity, uint32_t operations) {
+    identity_ = identity;
+    by_id_.assign(operations, nullptr);
+    for (uint32_t id = operations; id > 0; --id) free_ids_.push_back(id - 1);
+}
+
+Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
+                        wire::Bytes answer) {
     cache::RecordLink::Options options;
     options.operations = 1;  // we ask, the engine moves
     auto link = cache::RecordLink::create(fabric, options, *this);
     if (!link) return link.status();
     link_ = std::move(*link);
-    std::array<std::byte, 64> data;
-    const size_t length = wire::encode_cache_welcome(welcome, data);
-    return link_->accept(request, poller, {data.data(), length});
+    return link_->accept(request, poller, answer);
+}
+
+bool EngineLink::prove(const wire::Record& record) noexcept {
+    using Verdict = block::Authenticator::Verdict;
+    if (record.type != RecordType::kAuthStart && record.type != RecordType::kAuthProof) return false;
+    std::array<std::byte, 256> answer;
+    size_t length = 0;
+    const Verdict verdict = auth_->take(record.body, answer, length);
+    if (verdict == Verdict::kViolation) return false;
+    if (verdict == Verdict::kRefused) {
+        static log::Limiter limiter(10);
+        if (limiter.allow())
+            log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
+        // It goes when it has read this, or its time is over.
+        length = auth_->result(
+            fmt::format("the target knows no cache engine '{}' with this secret", auth_->name()), answer);
+    }
+    if (verdict == Verdict::kProven) length = auth_->result({}, answer);
+    const RecordType type =
+        verdict == Verdict::kChallenge ? RecordType::kAuthChallenge : RecordType::kAuthResult;
+    link_->wrote(wire::put_bytes(type, {answer.data(), length}, link_->room()));
+    if (verdict != Verdict::kProven) return true;
+    auth_.reset();
+    owner_.engine_proven(*this);
+    return true;
 }
 
 void EngineLink::submit(Transfer& transfer) noexcept {
@@ -78,6 +131,8 @@ void EngineLink::say_goodbye() noexcept {
 bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept {
     wire::CacheHeader item;
     uint64_t handle = 0;
+    if (auth_ != nullptr) return prove(record);
+    if (!is_admitted()) return false;
     switch (record.type) {
         case RecordType::kDone:
             return done(record);

@@ -18,6 +18,7 @@
 #include "lib/cache/types.h"
 #include "lib/fabric/fabric.h"
 #include "lib/wire/cache.h"
+#include "target/block/auth.h"
 
 namespace wss::se {
 
@@ -40,6 +41,8 @@ class EngineLink;
 
 class EngineLinkOwner {
   public:
+    // It is who it says to be: admit() or close() it.
+    virtual void engine_proven(EngineLink& engine) noexcept = 0;
     virtual void engine_ready(EngineLink& engine) noexcept = 0;
     virtual void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept = 0;
     virtual void client_attached(EngineLink& engine, uint64_t handle) noexcept = 0;
@@ -67,10 +70,19 @@ class EngineLink final : private cache::RecordLinkOwner {
         bool returned = false;
     };
 
-    EngineLink(EngineLinkOwner& owner, const Identity& identity) : owner_(owner), identity_(identity) {}
+    struct Applicant {
+        size_t net = 0;
+        wire::CacheJoin join;
+    };
+
+    EngineLink(EngineLinkOwner& owner, const Applicant& applicant) : owner_(owner), applicant_(applicant) {}
 
     Status accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
-                  const wire::CacheWelcome& welcome);
+                  const Identity& identity, const wire::CacheWelcome& welcome);
+    // … or first asks who it is: nobody, until engine_proven() and then admit().
+    Status ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
+                         std::shared_ptr<const block::SecretBook> secrets);
+    void admit(const Identity& identity, const wire::CacheWelcome& welcome);
 
     // Never fails: a transfer to an engine that is over ends with kFailed, from turn().
     void submit(Transfer& transfer) noexcept;
@@ -83,6 +95,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     // Pings; gives up an engine that is silent for longer than `limit` while something is expected of it.
     void tick(Nanoseconds now, Nanoseconds limit) noexcept;
 
+    const Applicant& applicant() const noexcept { return applicant_; }
+    bool is_admitted() const noexcept { return identity_.index.exists(); }
     const Identity& identity() const noexcept { return identity_; }
     cache::EngineIndex index() const noexcept { return identity_.index; }
     bool is_ready() const noexcept { return ready_ && link_->is_up(); }
@@ -100,12 +114,18 @@ class EngineLink final : private cache::RecordLinkOwner {
     bool record(cache::RecordLink&, const wire::Record& record) noexcept override;
     void operation_over(cache::RecordLink&, uint64_t, bool) noexcept override {}
     void link_over(cache::RecordLink&, const Status& why) noexcept override;
+    Status open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
+                wire::Bytes answer);
+    void begin(const Identity& identity, uint32_t operations);
+    bool prove(const wire::Record& record) noexcept;
     bool done(const wire::Record& record) noexcept;
     void pong(uint32_t id) noexcept;
     void send(Transfer& transfer) noexcept;
 
     EngineLinkOwner& owner_;
-    const Identity identity_;
+    const Applicant applicant_;
+    std::unique_ptr<block::Authenticator> auth_;  // until it is through
+    Identity identity_;                           // of who is admitted
     std::unique_ptr<cache::RecordLink> link_;
     std::vector<Transfer*> by_id_;
     std::vector<uint32_t> free_ids_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines that join, leave and are lost; who is a member on stable storage; what is recovered after a
+// Engines that have joined, leave and are lost; who is a member on stable storage; what is recovered after a
 // restart; clients and the tokens by which engines know them.
 #include <algorithm>
 
@@ -10,75 +10,6 @@
 namespace wss::se {
 
 using cache::EngineIndex;
-
-// What strangers can make us log.
-static log::Limiter& join_log() {
-    static log::Limiter limiter(10);
-    return limiter;
-}
-
-static void refuse_engine(fabric::ConnectRequest& request, const char* why) {
-    if (join_log().allow()) log::warning("{}: refused as a cache engine: {}", request.peer(), why);
-    request.reject({});
-}
-
-void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept {
-    wire::CacheJoin join;
-    const char* refusal = nullptr;
-    if (wire::parse_cache_join(request->data(), join) != wire::ParseError::kNone)
-        refusal = "not a cache engine";
-    else if (stopping_)
-        refusal = "the target is shutting down";
-    else if (join.memory < options_.line_bytes * 4)
-        refusal = "it lends too little memory";
-    EngineIndex index;
-    for (uint8_t i = 0; i < cache::kEnginesMax && refusal == nullptr; ++i) {
-        if (links_[i] == nullptr && !index.exists()) index = {i};
-        // A new connection of the same engine: the old one is dead, and the engine comes again when it is
-        // over.
-        if (links_[i] != nullptr && links_[i]->identity().identity == join.engine) {
-            links_[i]->close(Status(Code::kUnavailable, "the engine joined anew"));
-            refusal = "its former connection is still being closed";
-        }
-    }
-    for (const auto& old : old_links_)
-        if (old->identity().identity == join.engine) refusal = "its former connection is still being closed";
-    if (refusal == nullptr && !index.exists()) refusal = "there are too many engines";
-    // What it holds counts for a restart, until a membership without it is stable: it must not be erased
-    // before.
-    auto saved = saved_engines_.find(join.engine);
-    const bool returned =
-        !recovering_ && join.storage == membership_.storage && is_returning(join.engine, join.incarnation);
-    if (refusal == nullptr && recovering_ && is_returning(join.engine, join.incarnation))
-        refusal = "it holds what was lost before the restart: other engines come first";
-    auto member = awaited_.find(join.engine);
-    const bool keep = returned || (recovering_ && member != awaited_.end() &&
-                                   member->second == join.incarnation && join.storage == membership_.storage);
-    if (refusal == nullptr && !keep && membership_pending() && saved != saved_engines_.end() &&
-        saved->second == join.incarnation && join.storage == membership_.storage)
-        refusal = "its former membership is still being ended";
-    if (refusal != nullptr) return refuse_engine(*request, refusal);
-    const uint32_t incarnation = keep ? join.incarnation : membership_.next_incarnation++;
-    std::unique_ptr<EngineLink> engine(new EngineLink(*this, EngineLink::Identity{.index = index,
-                                                                                  .net = net,
-                                                                                  .identity = join.engine,
-                                                                                  .memory = join.memory,
-                                                                                  .incarnation = incarnation,
-                                                                                  .kept = keep,
-                                                                                  .returned = returned}));
-    EngineLink& made = *engine;
-    links_[index.value] = std::move(engine);
-    links_end_ = std::max<size_t>(links_end_, index.value + 1u);
-    Status accepted = made.accept(*request, *nets_[net].fabric, *nets_[net].poller,
-                                  {.storage = membership_.storage,
-                                   .incarnation = incarnation,
-                                   .line_bytes = options_.line_bytes,
-                                   .operations = kTransfersPerEngine,
-                                   .keep = keep});
-    if (accepted) return;
-    log::warning("{}: cannot serve a cache engine: {}", request->peer(), accepted.to_string());
-    take_link(index);
-}
 
 std::unique_ptr<EngineLink> Cache::take_link(cache::EngineIndex index) noexcept {
     std::unique_ptr<EngineLink> taken = std::move(links_[index.value]);
@@ -116,6 +47,8 @@ void Cache::engine_ready(EngineLink& engine) noexcept {
 }
 
 void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
+    wants_turn_ = true;
+    if (!engine.is_admitted()) return old_links_.push_back(out_of_lobby(engine));
     const EngineIndex index = engine.index();
     const auto& identity = engine.identity();
     std::unique_ptr<EngineLink> old = take_link(index);
@@ -148,7 +81,6 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
         client->sink->tell(notice);
     }
     old_links_.push_back(std::move(old));
-    wants_turn_ = true;
 }
 
 // ---- Membership ------------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("metrics", config.metrics);
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
     schema.texts("cache_listen", config.cache_listen);
+    schema.text("cache_secrets", config.cache_secrets);
+    schema.flag("cache_auth_off", config.cache_auth_off);
     schema.size("cache_line", config.cache_line);
     schema.size("cache_read_ahead", config.cache_read_ahead);
     schema.text("cache_policy", config.cache_policy);
@@ -104,6 +106,19 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
     return schema.read_text(text, path);
 }
 
+static Status check_cache_secrets(const TargetConfig& config) {
+    if (config.cache_auth_off && !config.cache_secrets.empty())
+        return failure(Code::kInvalid,
+                       "cache_secrets and cache_auth_off exclude each other: give one of the two");
+    const bool open = config.cache_secrets.empty() && !config.cache_auth_off;
+    if (!config.cache_listen.empty() && !config.secrets.empty() && open)
+        return failure(
+            Code::kInvalid,
+            "initiators must authenticate and cache engines need not, who could read and change what "
+            "they write: give --cache-secrets FILE, or --cache-auth-off to say that it is meant");
+    return Status::ok();
+}
+
 Status check_target_config(const TargetConfig& config) {
     // A target that only holds keys has no volumes and needs no address for them.
     if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
@@ -126,6 +141,7 @@ Status check_target_config(const TargetConfig& config) {
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
     if (config.auth_off && !config.secrets.empty())
         return failure(Code::kInvalid, "secrets and auth_off exclude each other: give one of the two");
+    WSS_TRY(check_cache_secrets(config));
     if (config.volumes.size() > volume::kVolumesMax)
         return failure(Code::kInvalid, "{} volumes are more than the {} possible", config.volumes.size(),
                        volume::kVolumesMax);

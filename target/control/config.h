@@ -26,6 +26,8 @@ struct TargetConfig {
     std::string metrics;    // HOST:PORT where Prometheus asks; "": nowhere
     std::string log_level = "info";
     std::vector<std::string> cache_listen;       // where cache engines join; empty: no cache
+    std::string cache_secrets;                   // as `secrets`, of cache engines; "": whoever comes joins
+    bool cache_auth_off = false;                 // … and that is meant
     uint64_t cache_line = 64 * 1024;             // bytes
     uint64_t cache_read_ahead = 2 << 20;         // bytes, of a sequential reader; 0: none
     std::string cache_policy = "write-through";  // of volumes for which wssctl set none

@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
 #include "target/daemon/ask_reactor.h"
+#include "target/daemon/session_methods.h"
 
 namespace wss::daemon {
 
@@ -36,6 +37,11 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     options.read_ahead.window_first =
         std::min(options.read_ahead.window_first, options.read_ahead.window_max);
     options.secrets = [] { return Random::entropy(); };
+    if (!config.cache_secrets.empty()) {
+        auto book = read_secret_book(config, config.cache_secrets);
+        if (!book) return book.status().within("--cache-secrets");
+        options.engine_secrets = std::move(*book);
+    }
     auto policy = cache::parse_policy(config.cache_policy);
     if (!policy) return policy.status().within("--cache-policy");
     options.default_policy.policy = *policy;
@@ -61,6 +67,17 @@ Status CachePart::listen() {
         bound_.push_back(**bound);
     }
     return Status::ok();
+}
+
+void CachePart::warn_if_open(const control::TargetConfig& config) const {
+    if (!config.cache_secrets.empty()) return log::info("cache engines authenticate");
+    if (config.cache_auth_off)
+        return log::warning(
+            "CACHE ENGINES DO NOT AUTHENTICATE, as configured: whoever reaches them may join");
+    log::warning(
+        "CACHE ENGINES DO NOT AUTHENTICATE: whoever reaches --cache-listen may join, read and change what "
+        "clients "
+        "write; give --cache-secrets FILE, or --cache-auth-off to say that it is meant");
 }
 
 Status CachePart::stop(uint32_t seconds) {

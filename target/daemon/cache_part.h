@@ -25,6 +25,7 @@ class CachePart {
 
     se::Cache& cache() { return *cache_; }
     Status listen();
+    void warn_if_open(const control::TargetConfig& config) const;
     // Brings dirty lines home. A failure leaves them in the engines, to be found at the next start.
     Status stop(uint32_t seconds);
     // ", cache engines at tcp://10.0.0.1:5556"

@@ -88,8 +88,9 @@ static std::string host_name() {
     return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config) {
-    auto secrets = read_secrets(config.secrets);
+Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config,
+                                                                  const std::string& path) {
+    auto secrets = read_secrets(path);
     if (!secrets) return secrets.status();
     std::string name = config.name.empty() ? host_name() : config.name;
     return std::make_shared<const block::SecretBook>(std::move(name), std::move(*secrets));
@@ -97,7 +98,7 @@ Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control:
 
 Status Daemon::load_secrets() {
     if (config_.secrets.empty()) return Status::ok();
-    auto book = read_secret_book(config_);
+    auto book = read_secret_book(config_, config_.secrets);
     if (!book) return book.status().within("secrets");
     secrets_ = std::move(*book);
     return Status::ok();
@@ -105,6 +106,7 @@ Status Daemon::load_secrets() {
 
 // Loudly, unless it cannot be reached from elsewhere.
 void Daemon::warn_if_open() const {
+    if (cache_ != nullptr) cache_->warn_if_open(config_);
     if (secrets_ != nullptr)
         return log::info("authentication is on: {} initiator{} known", secrets_->size(),
                          secrets_->size() == 1 ? " is" : "s are");

@@ -79,7 +79,7 @@ static Result<json> reload_secrets(block::Service& service, const control::Targe
     if (config.secrets.empty())
         return failure(Code::kInvalid,
                        "this target was started without secrets: start it with --secrets FILE");
-    auto book = read_secret_book(config);
+    auto book = read_secret_book(config, config.secrets);
     if (!book) return book.status().within("nothing is changed");
     const size_t count = (*book)->size();
     service.set_secrets(std::move(*book));

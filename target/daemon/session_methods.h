@@ -11,8 +11,9 @@ namespace wss::daemon {
 // `service` outlives the control server; its reactors turn while that runs.
 void add_session_methods(control::Methods& methods, block::Service& service);
 
-// The file of secrets as a book that the service takes.
-Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config);
+// A file of secrets as a book that the service takes, with the name by which `config` calls the target.
+Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config,
+                                                                  const std::string& path);
 
 // auth.show and auth.reload. `config` outlives the control server.
 void add_auth_methods(control::Methods& methods, block::Service& service,

@@ -60,7 +60,13 @@ Status EngineDaemon::run_start() {
     }
     std::vector<cache::Engine::Net> nets;
     for (Net& net : nets_) nets.push_back({net.fabric.get(), net.poller.get()});
-    auto engine = cache::Engine::create(reactor_, random_, nets, {.memory = config_.memory});
+    cache::Engine::Options options{.memory = config_.memory};
+    if (!config_.secret_file.empty()) {
+        auto secret = read_own_secret(config_.secret_file);
+        if (!secret) return secret.status().within("--secret-file");
+        options.secret = std::move(*secret);
+    }
+    auto engine = cache::Engine::create(reactor_, random_, nets, options);
     if (!engine) return engine.status();
     engine_ = std::move(*engine);
     WSS_TRY(listen_all());

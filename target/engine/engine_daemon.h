@@ -25,8 +25,9 @@ struct EngineConfig {
     std::vector<std::string> listen;     // for clients
     std::vector<std::string> advertise;  // what clients are told, in the order of `listen`; "": as it is
     uint64_t memory = 1u << 30;
-    std::string control;  // "": none
-    std::string metrics;  // "HOST:PORT"; "": none
+    std::string control;      // "": none
+    std::string metrics;      // "HOST:PORT"; "": none
+    std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
     uint32_t leave_seconds = 30;
     std::string log_level = "info";
 };

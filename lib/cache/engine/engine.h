@@ -36,6 +36,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
+#include "lib/base/secrets.h"
 #include "lib/cache/engine/record_link.h"
 #include "lib/fabric/fabric.h"
 #include "lib/reactor/reactor.h"
@@ -69,6 +70,8 @@ class Engine final : public reactor::Source {
     struct Options {
         uint64_t memory = 0;
         uint64_t identity = 0;  // drawn when 0
+        // With one, storage engines that do not prove to know it as well are none of ours.
+        NamedSecret secret;
         Nanoseconds reconnect_min = from_ms(50), reconnect_max = from_s(1);
     };
     static Result<std::unique_ptr<Engine>> create(reactor::Reactor& reactor, Random& random,

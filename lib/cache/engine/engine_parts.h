@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/cache/engine/engine.h"
+#include "lib/wire/auth.h"
 
 namespace wss::cache {
 
@@ -97,6 +98,11 @@ class Engine::SeLink final : public RecordLinkOwner {
 
     void connect() noexcept;
     void retry_later() noexcept;
+    bool refuse(std::string why) noexcept;
+    bool welcomed(std::span<const std::byte> data) noexcept;
+    bool begin_proving(std::span<const std::byte> data) noexcept;
+    bool prove(const wire::Record& record) noexcept;
+    bool take_result(const wire::Record& record) noexcept;
     void look_for_storage() noexcept;
     void cut(const wire::CacheWelcome& welcome);
     void introduce(bool inventory) noexcept;
@@ -125,6 +131,12 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool probed_ = false;  // something was sent since
     Nanoseconds pause_{};
     std::string last_error_;
+    // Who we are and who they are: prove() tells the order.
+    enum class Proof : uint8_t { kNotYet, kChallenged, kTheirs, kOver } proof_ = Proof::kOver;
+    std::array<std::byte, 56> join_bytes_{};  // as said last, and zeroes
+    std::unique_ptr<wire::AuthTranscript> transcript_;
+    std::string refusal_;   // what was said last of a refusal
+    bool refused_ = false;  // this connection, and that was said
 
     // The contents (CE1).
     std::span<std::byte> part_;

@@ -45,6 +45,8 @@ void Engine::SeLink::connect() noexcept {
                                                  .incarnation = incarnation_,
                                                  .storage = storage_},
                                                 data);
+        join_bytes_ = wire::padded_for_proof({data.data(), length});
+        proof_ = Proof::kOver;
         status = link_->connect(*engine_.nets_[net_].poller, address_, {data.data(), length});
     }
     if (status) return;
@@ -59,11 +61,27 @@ void Engine::SeLink::retry_later() noexcept {
 }
 
 bool Engine::SeLink::link_up(RecordLink&, std::span<const std::byte> data) noexcept {
+    if (wire::is_cache_prove(data)) return begin_proving(data);
+    if (!engine_.options_.secret.name.empty())
+        return refuse(
+            "the target does not authenticate: it is not the one that was meant, or was started without "
+            "--cache-secrets");
+    return welcomed(data);
+}
+
+// Loud once, and then until something else is the matter.
+bool Engine::SeLink::refuse(std::string why) noexcept {
+    if (refusal_ != why) log::error("{}: {}", address_.to_string(), why);
+    refusal_ = why;
+    refused_ = true;
+    link_->close(Status(Code::kRefused, std::move(why)));
+    return true;
+}
+
+bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     wire::CacheWelcome welcome;
-    if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone) {
-        last_error_ = address_.to_string() + ": whoever listens there is no storage engine";
-        return false;
-    }
+    if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone)
+        return refuse("whoever listens there is no storage engine");
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
     if (!keep) cut(welcome);
@@ -74,6 +92,7 @@ bool Engine::SeLink::link_up(RecordLink&, std::span<const std::byte> data) noexc
     }
     pause_ = {};
     last_error_.clear();
+    refusal_.clear();
     said_goodbye_ = false;
     log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
               keep ? "; what they hold is kept" : "");
@@ -81,6 +100,61 @@ bool Engine::SeLink::link_up(RecordLink&, std::span<const std::byte> data) noexc
     probed_ = false;
     heard_ = link_->messages_received();
     engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kSilence);
+    return true;
+}
+
+// ---- Proofs ----------------------------------------------------------------------------------------------
+
+bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
+    const NamedSecret& own = engine_.options_.secret;
+    if (own.name.empty())
+        return refuse("the target takes only cache engines that give a secret: --secret-file");
+    proof_ = Proof::kNotYet;
+    transcript_ = std::make_unique<wire::AuthTranscript>();
+    wire::AuthStart start{.name = own.name};
+    fill_unpredictable(start.nonce);
+    std::array<std::byte, 256> out;
+    const size_t length = wire::encode_auth_start(start, out);
+    const bool whole = transcript_->logins(join_bytes_, wire::padded_for_proof(data)) &&
+                       transcript_->start({out.data(), length});
+    WSS_ASSERT(whole, "padded logins have their lengths");
+    link_->wrote(wire::put_bytes(wire::RecordType::kAuthStart, {out.data(), length}, link_->room()));
+    return true;
+}
+
+// CHALLENGE → our proof; RESULT with theirs; then the welcome, and everything else.
+bool Engine::SeLink::prove(const wire::Record& record) noexcept {
+    wire::AuthChallenge challenge;
+    if (proof_ == Proof::kChallenged && record.type == wire::RecordType::kAuthResult)
+        return take_result(record);
+    if (proof_ == Proof::kTheirs && record.type == wire::RecordType::kWelcome) {
+        proof_ = Proof::kOver;
+        return welcomed(record.body);
+    }
+    if (proof_ != Proof::kNotYet || record.type != wire::RecordType::kAuthChallenge ||
+        wire::parse_auth_challenge(record.body, challenge) != wire::ParseError::kNone ||
+        !transcript_->challenge(record.body))
+        return false;
+    proof_ = Proof::kChallenged;
+    std::array<std::byte, 256> out;
+    const Digest proof =
+        transcript_->proof(engine_.options_.secret.secret, wire::AuthTranscript::Prover::kInitiator);
+    const size_t length = wire::encode_auth_proof(proof, out);
+    link_->wrote(wire::put_bytes(wire::RecordType::kAuthProof, {out.data(), length}, link_->room()));
+    return true;
+}
+
+bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
+    wire::AuthResult result;
+    if (wire::parse_auth_result(record.body, result) != wire::ParseError::kNone) return false;
+    if (!result.granted) return refuse("refused: " + result.text);
+    const NamedSecret& own = engine_.options_.secret;
+    if (!equal_in_constant_time(result.proof,
+                                transcript_->proof(own.secret, wire::AuthTranscript::Prover::kTarget)))
+        return refuse("the target could not prove that it knows the secret of '" + own.name +
+                      "': it is not the one that was meant, or someone changes messages on the way");
+    proof_ = Proof::kTheirs;
+    transcript_.reset();
     return true;
 }
 
@@ -145,7 +219,7 @@ void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {
     static log::Limiter limiter(2);
     last_error_ = why.to_string();
     engine_.reactor_.cancel(look_);
-    if (!stopping_ && limiter.allow())
+    if (!std::exchange(refused_, false) && !stopping_ && limiter.allow())
         log::warning("{}: {}; joining again", address_.to_string(), last_error_);
     while (Operation* operation = waiting_.pop_front()) moved(*operation, wire::CacheStatus::kFailed);
     revoke_all();

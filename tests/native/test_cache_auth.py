@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may join as a cache engine, and which target an engine joins: secrets right, wrong, missing."""
+
+import pytest
+
+from .cache_cluster import Cluster, until
+from .programs import BUILD, run
+
+
+@pytest.fixture(params=["tcp", "shm"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return {name: run(BUILD / "wssctl", "secret", name).stdout.strip() for name in ("one", "two")}
+
+
+def secret_file(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    path.chmod(0o600)
+    return path
+
+
+def guarded(kind, directory, keys, engines=0):
+    book = secret_file(directory / "engines.secrets", *keys.values())
+    return Cluster(kind, directory, engines=engines, more=("--cache-secrets", str(book)))
+
+
+def give(engine, path):
+    engine.command += ["--secret-file", str(path)]
+    return engine
+
+
+def said(engine):
+    return engine.status()["storages"][0]["error"]
+
+
+def test_engines_with_the_right_secret_join_serve_and_come_back(kind, tmp_path, nbd, keys):
+    cluster = guarded(kind, tmp_path, keys, engines=2)
+    for engine, name in zip(cluster.engines, keys):
+        give(engine, secret_file(tmp_path / name, keys[name]))
+    with cluster:
+        server = nbd(cluster.target, "disk")
+        run("qemu-io", "-f", "raw", server.uri, "-c", "write -P 0x5a 0 1M", "-c", "read -P 0x5a 0 1M")
+        cluster.wait_for_clients()
+        until(lambda: cluster.counters()["fills"] >= 16, what="every line filled")
+        run("qemu-io", "-f", "raw", "-r", server.uri, "-c", "read -P 0x5a 0 1M")
+        assert cluster.counters()["out_of_band_reads"] > 0
+        cluster.target.kill()
+        cluster.target.start()
+        cluster.wait_for_engines(2, 60)
+        assert "cache engines authenticate" in cluster.target.log.read_text()
+
+
+@pytest.mark.parametrize("line, why", [
+    ("one:this-is-not-the-secret-of-one", "the target knows no cache engine 'one' with this secret"),
+    ("three:this-is-a-secret-of-nobody", "the target knows no cache engine 'three' with this secret"),
+    (None, "the target takes only cache engines that give a secret: --secret-file"),
+])
+def test_an_engine_with_a_wrong_secret_or_none_is_refused_with_the_reason(kind, tmp_path, keys, line, why):
+    with guarded(kind, tmp_path, keys) as cluster:
+        engine = cluster.add_engine("stranger", start=False)
+        if line is not None:
+            give(engine, secret_file(tmp_path / "wrong", line))
+        engine.start()
+        until(lambda: why in said(engine), 30, "the engine says why")
+        assert cluster.status()["engines"] == []
+        assert why in engine.log.read_text()
+        if line is not None:
+            log = cluster.target.log.read_text()
+            assert "refused: wrong secret" in log or "refused: unknown initiator" in log, log
+            assert line.split(":")[1] not in log + engine.log.read_text()
+        # ... and another one gets in meanwhile.
+        give(cluster.add_engine("right", start=False), secret_file(tmp_path / "right", keys["two"])).start()
+        cluster.wait_for_engines(1, 60)
+
+
+def test_an_engine_with_a_secret_does_not_join_a_target_that_proves_nothing(kind, tmp_path, keys):
+    with Cluster(kind, tmp_path, engines=0) as cluster:
+        engine = give(cluster.add_engine("careful", start=False), secret_file(tmp_path / "mine", keys["one"])).start()
+        until(lambda: "the target does not authenticate" in said(engine), 30, "the engine says why")
+        assert cluster.status()["engines"] == []
+        assert "CACHE ENGINES DO NOT AUTHENTICATE" in cluster.target.log.read_text()
+
+
+def test_a_target_whose_initiators_authenticate_wants_a_word_about_its_engines(tmp_path, keys):
+    book = secret_file(tmp_path / "book", *keys.values())
+    command = [BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M",
+               "--cache-listen", "tcp://127.0.0.1:0", "--secrets", book]
+    done = run(*command, check=False)
+    assert done.returncode == 1 and "give --cache-secrets FILE, or --cache-auth-off" in done.stderr, done.stderr
+    done = run(*command, "--cache-secrets", book, "--cache-auth-off", check=False)
+    assert done.returncode == 1 and "exclude each other" in done.stderr, done.stderr
