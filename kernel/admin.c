@@ -22,21 +22,26 @@ static bool wss_admin_ended(struct wss_session *sess)
 	       READ_ONCE(sess->state) == WSS_REMOVING;
 }
 
+static int wss_admin_broken(struct wss_session *sess, int error, struct wss_error *err)
+{
+	const char *why = READ_ONCE(sess->broken);
+
+	return wss_fail(err, error, "the connection broke%s%s", why ? ": " : "", why ?: "");
+}
+
 static int wss_admin_wait(struct wss_session *sess, struct wss_error *err)
 {
 	long left = wait_event_timeout(sess->wait, wss_admin_ended(sess),
 				       msecs_to_jiffies(sess->admin.timeout_ms));
 
 	if (sess->admin.done)
-		return sess->admin.error ?
-			       wss_fail(err, sess->admin.error, "the connection broke") :
-			       0;
+		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
 	if (!left) {
 		/* The buffer is the device's until the channel is torn down. */
 		wss_session_error(sess, "an administrative command was not answered in time");
 		return wss_fail(err, -ETIMEDOUT, "no answer within %u ms", sess->admin.timeout_ms);
 	}
-	return wss_fail(err, -ENOTCONN, "the connection broke");
+	return wss_admin_broken(sess, -ENOTCONN, err);
 }
 
 static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, u32 timeout_ms,

@@ -55,6 +55,30 @@ const char *wss_reason(int error)
 }
 
 /**
+ * wss_logout_reason - why the target ended the connection, in words
+ * @logout: its message
+ * @bytes: length of it
+ * Return: a constant string.
+ */
+const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
+{
+	switch (bytes < sizeof(*logout) ? 0 : be32_to_cpu(logout->reason)) {
+	case WSS_SRP_LOGOUT_UNKNOWN_MESSAGE:
+		return "the target refused a message of unknown kind: damaged on its way?";
+	case WSS_SRP_LOGOUT_MALFORMED:
+		return "the target refused a malformed message: damaged on its way?";
+	case WSS_SRP_LOGOUT_BEYOND_CREDITS:
+		return "the target refused a command beyond its credits";
+	case WSS_SRP_LOGOUT_NOT_AGREED:
+		return "the target refused a message that was not agreed on";
+	case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
+		return "the target refused what was no authentication";
+	default:
+		return "the target logged out";
+	}
+}
+
+/**
  * wss_fail - note why something failed
  * @err: filled
  * @errno_value: returned

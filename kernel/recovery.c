@@ -37,7 +37,8 @@ static bool wss_passed(struct wss_session *sess, int tmo)
  * @sess: the session
  * @why: constant string for log and sysfs
  *
- * The first call after the session went live starts recovery; others only mark the attempt as lost.
+ * @why is a constant string. The first call after the session went live starts recovery; others only mark the attempt as
+ * lost.
  *
  * Context: any.
  */
@@ -47,7 +48,9 @@ void wss_session_error(struct wss_session *sess, const char *why)
 	bool mine;
 
 	spin_lock_irqsave(&sess->lock, flags);
-	sess->broken = true;
+	/* The first reason is the cause of those that follow. */
+	if (!sess->broken)
+		WRITE_ONCE(sess->broken, why);
 	mine = wss_set_state(sess, WSS_RECOVERING);
 	if (mine) {
 		sess->lost_at = jiffies;
@@ -166,7 +169,7 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	bool live = false;
 
 	spin_lock_irq(&sess->lock);
-	sess->broken = false;
+	WRITE_ONCE(sess->broken, NULL);
 	spin_unlock_irq(&sess->lock);
 	if (wss_chans_start(sess, err))
 		return false;
@@ -174,8 +177,8 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 		wss_volumes_lose_cache(sess);
 	sess->cache_lost = false;
 	if (!wss_revalidate_volumes(sess, err)) {
-		wss_fail(err, 0, "the connection broke during login");
 		spin_lock_irq(&sess->lock);
+		wss_fail(err, 0, "the connection broke during login: %s", sess->broken ?: "unmapped");
 		live = !sess->broken && wss_set_state(sess, WSS_LIVE);
 		if (live)
 			sess->last_error.text[0] = '\0';

@@ -221,7 +221,8 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 	wss_stages_show(sess);
 	spin_lock_irq(&sess->lock);
 	if (sess->broken || !wss_set_state(sess, WSS_LIVE))
-		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login");
+		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login: %s",
+			       sess->broken ?: "unmapped");
 	spin_unlock_irq(&sess->lock);
 	if (!ret)
 		queue_delayed_work(wss_wq, &sess->keepalive_work, HZ);

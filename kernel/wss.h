@@ -130,6 +130,7 @@ struct wss_error {
 /* errors.c */
 int __printf(3, 4) wss_fail(struct wss_error *err, int errno_value, const char *fmt, ...);
 const char *wss_reason(int error);
+const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes);
 
 /**
  * enum wss_state - life of a session
@@ -549,7 +550,7 @@ struct wss_session {
 
 	spinlock_t lock;		/* protects the next block */
 	enum wss_state state;		/* also read without the lock */
-	bool broken;			/* an error came while not LIVE: the attempt is lost */
+	const char *broken;		/* why the connection, or the attempt at one, is lost */
 	unsigned long lost_at;		/* jiffies of the loss */
 	struct wss_error last_error;	/* why it was lost, or not regained */
 	u64 epoch;			/* of the last login; recovery work and creator only */

@@ -310,6 +310,16 @@ struct wss_srp_short {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_short, 16, "srp_cred_rsp and its likes");
 
+/* Why the target ends the connection. The second is the standard's (invalid information unit type); it has none for the rest. */
+enum wss_srp_logout_reason {
+	WSS_SRP_LOGOUT_NO_REASON = 0,
+	WSS_SRP_LOGOUT_UNKNOWN_MESSAGE = 2,
+	WSS_SRP_LOGOUT_MALFORMED = 0x57530001,
+	WSS_SRP_LOGOUT_BEYOND_CREDITS = 0x57530002,
+	WSS_SRP_LOGOUT_NOT_AGREED = 0x57530003,
+	WSS_SRP_LOGOUT_NOT_AUTHENTICATED = 0x57530004,
+};
+
 struct wss_srp_t_logout {
 	__u8 opcode;
 	__u8 sol_not;

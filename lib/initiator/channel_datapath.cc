@@ -175,7 +175,8 @@ void Channel::message(wire::Bytes bytes) noexcept {
             return answer_target(WSS_SRP_AER_RSP, event.tag);
         case WSS_SRP_T_LOGOUT:
             if (bad(wire::parse_target_logout(bytes, logout))) return violation("a malformed logout");
-            return close(failure(Code::kUnavailable, "the target logged us out (reason {})", logout.reason));
+            return close(failure(Code::kUnavailable, "the target ended the connection: {}",
+                                 wire::logout_reason(logout.reason)));
         default:
             return violation("a message of unknown kind");
     }

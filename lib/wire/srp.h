@@ -269,10 +269,11 @@ size_t encode_async_event(const AsyncEvent& event, MutableBytes out);
 
 struct TargetLogout {
     uint64_t tag = 0;
-    uint32_t reason = 0;
+    uint32_t reason = 0;  // enum wss_srp_logout_reason, or another of a stock target
 };
 ParseError parse_target_logout(Bytes message, TargetLogout& out);
 size_t encode_target_logout(const TargetLogout& logout, MutableBytes out);
+std::string_view logout_reason(uint32_t reason);  // in words
 
 struct Notify {
     uint8_t event = 0;  // enum wss_srp_notify_event; an unknown one means "look again at everything"

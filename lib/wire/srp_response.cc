@@ -225,6 +225,23 @@ size_t encode_target_logout(const TargetLogout& logout, MutableBytes out) {
     return store(raw, out);
 }
 
+std::string_view logout_reason(uint32_t reason) {
+    switch (reason) {
+        case WSS_SRP_LOGOUT_UNKNOWN_MESSAGE:
+            return "a message of an unknown kind";
+        case WSS_SRP_LOGOUT_MALFORMED:
+            return "a malformed message";
+        case WSS_SRP_LOGOUT_BEYOND_CREDITS:
+            return "a command beyond its credits";
+        case WSS_SRP_LOGOUT_NOT_AGREED:
+            return "a message that was not agreed on";
+        case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
+            return "something else than its authentication";
+        default:
+            return "no reason given";
+    }
+}
+
 ParseError parse_notify(Bytes message, Notify& out) {
     wss_srp_notify raw;
     if (!load(message, raw)) return ParseError::kTooShort;

@@ -98,6 +98,8 @@ Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte>
 void Channel::set_life(Life next) noexcept {
     WSS_ASSERT(next > life_, "a channel's life goes forwards");
     life_ = next;
+    // A peer that takes nothing any more does not keep a channel for ever: the session table closes it.
+    if (next == Life::kDraining) record_->draining_since_ns = worker_.reactor().now().count;
 }
 
 void Channel::close(std::string_view why) noexcept {
@@ -107,12 +109,12 @@ void Channel::close(std::string_view why) noexcept {
     connection_->close();
 }
 
-void Channel::drain(std::string_view why) noexcept {
+void Channel::drain(std::string_view why, wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kConnecting) return close(why);
     if (life_ != Life::kLive) return;
     set_life(Life::kDraining);
     drain_reason_ = why;
-    say_goodbye_ = true;
+    goodbye_ = reason;
     mark_dirty();
 }
 
@@ -127,21 +129,23 @@ void Channel::log_out(Request& request) noexcept {
 // Called at the end of each turn in which something was posted or completed.
 void Channel::finish_drain_if_idle() noexcept {
     if (life_ != Life::kDraining || in_flight_ > 0 || batch_count_ > 0 || short_count_ > 0) return;
-    if (say_goodbye_) {
-        say_goodbye_ = false;
+    if (goodbye_) {
         ShortBytes message{};
-        wire::encode_target_logout({.reason = 0}, message.bytes);
+        wire::encode_target_logout({.reason = *std::exchange(goodbye_, std::nullopt)}, message.bytes);
         send_short(message);
         return;
     }
     if (sends_outstanding_ == since_signal_) close(drain_reason_);
 }
 
-void Channel::violation(std::string_view what) noexcept {
+// The peer is told, as it may be one whose messages are damaged on their way: its people look at its end
+// first. What it asked for before is finished. One that goes on like that while it is told is cut off.
+void Channel::violation(wss_srp_logout_reason reason) noexcept {
     counters_.violations.add();
     if (running() && peer_log().allow())
-        log::warning("{}: closing the channel, the peer broke the protocol: {}", record_->peer, what);
-    close("protocol violation");
+        log::warning("{}: closing the channel, the peer broke the protocol: {}", record_->peer,
+                     wire::logout_reason(reason));
+    life_ == Life::kLive ? drain("protocol violation", reason) : close("protocol violation");
 }
 
 void Channel::mark_dirty() noexcept {
@@ -150,7 +154,7 @@ void Channel::mark_dirty() noexcept {
 
 bool Channel::take_credit() noexcept {
     if (credits_ == 0) {
-        violation("a command beyond its credits");
+        violation(WSS_SRP_LOGOUT_BEYOND_CREDITS);
         return false;
     }
     --credits_;
@@ -190,7 +194,7 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
         } else if ((completion.cookie & kReceiveBit) == 0) {
             sent(completion.cookie);
         } else if (completion.kind != fabric::CompletionKind::kReceive) {
-            violation("an RDMA write that nobody asked for");
+            violation(WSS_SRP_LOGOUT_NOT_AGREED);
         } else {
             heard = true;
             received(requests_[completion.cookie >> 1], completion.length);
@@ -229,17 +233,17 @@ void Channel::received(Request& request, uint32_t length) noexcept {
         case WSS_SRP_KEEPALIVE_REQ:
             return received_short(request);
         default:
-            return violation("a message of an unknown kind");
+            return violation(WSS_SRP_LOGOUT_UNKNOWN_MESSAGE);
     }
 }
 
 void Channel::received_short(Request& request) noexcept {
     wire::ShortMessage message;
     if (wire::parse_short({request.iu(), request.iu_length}, message) != wire::ParseError::kNone)
-        return violation("a short message that is too short");
+        return violation(WSS_SRP_LOGOUT_MALFORMED);
     recycle(request);
     if (message.opcode != WSS_SRP_KEEPALIVE_REQ) return;
-    if ((terms_.caps & WSS_CAP_KEEPALIVE) == 0) return violation("a keep-alive that was not agreed on");
+    if ((terms_.caps & WSS_CAP_KEEPALIVE) == 0) return violation(WSS_SRP_LOGOUT_NOT_AGREED);
     ShortBytes answer{};
     wire::encode_short({.opcode = WSS_SRP_KEEPALIVE_RSP, .tag = message.tag}, answer.bytes);
     send_short(answer);

@@ -56,7 +56,7 @@ class Channel final : public fabric::ConnectionHandler,
     // Ends the connection now. The first reason counts.
     void close(std::string_view why) noexcept;
     // Finishes what is in flight, then closes.
-    void drain(std::string_view why) noexcept;
+    void drain(std::string_view why, wss_srp_logout_reason reason = WSS_SRP_LOGOUT_NO_REASON) noexcept;
 
     // Posts what this turn has built; returns the number of work requests posted.
     size_t flush() noexcept;
@@ -96,7 +96,7 @@ class Channel final : public fabric::ConnectionHandler,
     void set_life(Life next) noexcept;
     Status make_slots(uint32_t count);
     void mark_dirty() noexcept;
-    void violation(std::string_view what) noexcept;
+    void violation(wss_srp_logout_reason reason) noexcept;
     void completion_failed(const fabric::Completion& completion) noexcept;
     void received(Request& request, uint32_t length) noexcept;
     void received_short(Request& request) noexcept;
@@ -246,7 +246,8 @@ class Channel final : public fabric::ConnectionHandler,
     std::deque<wire::CacheEngineNotice> notices_;  // to be sent; no more than there are engines
     std::span<std::byte> notice_memory_;           // of the one that is being sent
     bool notice_busy_ = false;
-    bool say_goodbye_ = false;  // kDraining: the peer is told by a T_LOGOUT
+    std::optional<wss_srp_logout_reason>
+        goodbye_;  // kDraining: the peer is still to be told why, by a T_LOGOUT
     std::string_view drain_reason_;
 };
 

@@ -32,8 +32,7 @@ void Channel::received_auth(Request& request) noexcept {
     wire::MutableBytes answer{request.slot + kSlotAnswer, kSlotAnswerBytes};
     size_t length = 0;
     auto verdict = auth_->take({request.iu(), request.iu_length}, answer, length);
-    if (verdict == Authenticator::Verdict::kViolation)
-        return violation("something else than its authentication");
+    if (verdict == Authenticator::Verdict::kViolation) return violation(WSS_SRP_LOGOUT_NOT_AUTHENTICATED);
     begin_answer(request);
     if (verdict == Authenticator::Verdict::kChallenge) return send_ready(request, length);
     auth_request_ = &request;

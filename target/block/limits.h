@@ -67,6 +67,8 @@ constexpr uint32_t kPollerCompletions = 32000;
 constexpr Nanoseconds kFenceTimeout = from_ms(4000);
 // How long stop() lets commands in flight end before it closes their connections.
 constexpr Nanoseconds kStopGently = from_s(2);
+// ... and a channel that ends in order, for whatever reason, before it is closed all the same.
+constexpr Nanoseconds kDrainTimeout = from_s(10);
 // A channel whose peer never finishes connecting is given up.
 constexpr Nanoseconds kEstablishTimeout = from_s(10);
 // An initiator that wants to prove who it is has this long for it; less than the time it gives a connect.

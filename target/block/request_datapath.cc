@@ -47,7 +47,10 @@ void Channel::start_command(Request& request) noexcept {
     counters_.commands.add();
     wire::Bytes iu{request.iu(), request.iu_length};
     auto error = wire::parse_command(iu, terms_.imm_data_offset, request.command);
-    if (error == wire::ParseError::kTooShort) return violation("a command that is too short");
+    if (error == wire::ParseError::kTooShort) {
+        release(request);
+        return violation(WSS_SRP_LOGOUT_MALFORMED);
+    }
     if (error != wire::ParseError::kNone) {
         request.command.in = request.command.out = {};
         return respond_sense(request, scsi::sense::data_buffer_too_short());

@@ -35,6 +35,7 @@ Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& vol
                 {.limits = options.limits,
                  .epoch_base = options.epoch_base,
                  .fence_timeout = options.fence_timeout,
+                 .drain_timeout = options.drain_timeout,
                  .secrets = options.secrets,
                  .boot_id = options.boot_id}) {}
 

@@ -32,6 +32,7 @@ class Service {
         // Where session epochs begin: must grow over restarts (the daemon takes the time of day).
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
+        Nanoseconds drain_timeout = kDrainTimeout;
         // What volumes are cached by; nullptr: nothing. On the reactor, which is the only one then; outlives
         // the service.
         se::Cache* cache = nullptr;

@@ -113,9 +113,7 @@ void SessionTable::leave_lobby(const std::shared_ptr<ChannelRecord>& record) {
 void SessionTable::check_lobby(Nanoseconds now, bool close_all) {
     for (const Pending& pending : lobby_) {
         if (!close_all && now < pending.deadline) continue;
-        service_.worker(pending.record->worker).reactor().post([record = pending.record] {
-            if (record->channel != nullptr) record->channel->close("the initiator did not authenticate");
-        });
+        close_soon(pending.record, "the initiator did not authenticate");
     }
 }
 
@@ -230,6 +228,12 @@ void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>
 
 // ---- Ending ----------------------------------------------------------------------------------------------
 
+void SessionTable::close_soon(const std::shared_ptr<ChannelRecord>& record, const char* why) {
+    service_.worker(record->worker).reactor().post([record, why] {
+        if (record->channel != nullptr) record->channel->close(why);
+    });
+}
+
 void SessionTable::close_channels(Session& session, const char* why, bool gently) {
     session.closing = true;
     for (const auto& record : session.channels)
@@ -314,14 +318,15 @@ void SessionTable::check_timeouts(Session& session, Nanoseconds now) {
     if (session.closing) return;
     int64_t heard_ns = session.since.count;
     for (const auto& record : session.channels) {
+        if (int64_t since_ns = record->draining_since_ns;
+            since_ns != 0 && now.count - since_ns >= options_.drain_timeout.count)
+            close_soon(record, "its end was not taken note of");
         int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);
         heard_ns = std::max(heard_ns, last_ns);
         if (record->established.load(std::memory_order_relaxed) ||
             now.count - last_ns < kEstablishTimeout.count)
             continue;
-        service_.worker(record->worker).reactor().post([record] {
-            if (record->channel != nullptr) record->channel->close("the initiator did not finish connecting");
-        });
+        close_soon(record, "the initiator did not finish connecting");
     }
     const uint32_t limit_ms = session.terms.keepalive_ms;
     if (limit_ms == 0 || now.count - heard_ns < from_ms(limit_ms).count) return;

@@ -58,6 +58,7 @@ struct ChannelRecord {
     // Written by the channel's reactor, read by anyone.
     Counters counters;
     std::atomic<int64_t> last_heard_ns{0};
+    std::atomic<int64_t> draining_since_ns{0};  // 0: it does not drain
     std::atomic<bool> established{false};
     std::atomic<bool> speaks{false};  // notifies the initiator, for all channels of the session
     // The channel's reactor only; nullptr before it is made and after it died.
@@ -83,6 +84,7 @@ class SessionTable {
         LoginLimits limits;
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
+        Nanoseconds drain_timeout = kDrainTimeout;
         std::shared_ptr<const SecretBook> secrets;  // nullptr: nobody authenticates
         uint32_t boot_id = 0;                       // told to initiators; see Service::Options
     };
@@ -143,6 +145,8 @@ class SessionTable {
     void start_session(Pending pending, wire::MultiChannelResult result);
     void add_channel(Session& session, Pending pending, wire::MultiChannelResult result);
     void fence(Session& session, Pending pending);
+    // Posted to the channel's reactor.
+    void close_soon(const std::shared_ptr<ChannelRecord>& record, const char* why);
     void close_channels(Session& session, const char* why, bool gently);
     void session_gone(Sessions::iterator session);
     static void tick(void* self) noexcept;

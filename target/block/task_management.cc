@@ -30,7 +30,7 @@ void Channel::start_task_management(Request& request) noexcept {
     if (!take_credit()) return;
     wire::TaskManagement task;
     if (wire::parse_task_management({request.iu(), request.iu_length}, task) != wire::ParseError::kNone)
-        return violation("a malformed task management request");
+        return violation(WSS_SRP_LOGOUT_MALFORMED);
     counters_.task_management.add();
     begin_answer(request);
     request.command = {.tag = task.tag, .lun = task.lun};

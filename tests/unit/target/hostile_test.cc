@@ -71,6 +71,39 @@ TEST_F(Hostile, messages_of_no_kind_and_of_no_length_end_the_connection) {
     expect_good_client_undisturbed();
 }
 
+// Why the target ended the connection, as it told the initiator.
+uint32_t reason_told(const RawClient& client) {
+    wire::TargetLogout logout;
+    if (client.others.empty() ||
+        wire::parse_target_logout(client.others.back(), logout) != wire::ParseError::kNone)
+        return WSS_SRP_LOGOUT_NO_REASON;
+    return logout.reason;
+}
+
+TEST_F(Hostile, a_peer_that_breaks_the_protocol_is_told_why) {
+    auto damaged = world_.client(1);
+    uint64_t before = damaged->start(1, cdb_read16(0, 8), Direction::kIn, {damaged->remote(0, 4096)});
+    damaged->send(std::vector<byte>(48, byte{0x37}));
+    ASSERT_TRUE(world_.until([&] { return damaged->closed(); }));
+    EXPECT_TRUE(damaged->answered(before)) << "what it asked for before is finished";
+    EXPECT_EQ(reason_told(*damaged), uint32_t{WSS_SRP_LOGOUT_UNKNOWN_MESSAGE});
+    auto cut = world_.client(2);
+    cut->send(std::vector<byte>(20, byte{WSS_SRP_CMD}));
+    ASSERT_TRUE(world_.until([&] { return cut->closed(); }));
+    EXPECT_EQ(reason_told(*cut), uint32_t{WSS_SRP_LOGOUT_MALFORMED});
+    expect_good_client_undisturbed();
+}
+
+TEST(HostileEnd, of_a_channel_whose_work_does_not_end_comes_in_bounded_time) {
+    World world({.service = {.drain_timeout = from_ms(300)}});
+    world.add_volume("v0", "delay:us=4000000:ram:4M", 4 << 20);
+    auto bad = world.client(1);
+    uint64_t tag = bad->start(0, cdb_read16(0, 8), Direction::kIn, {bad->remote(0, 4096)});
+    bad->send(std::vector<byte>(48, byte{0x37}));
+    ASSERT_TRUE(world.until([&] { return bad->closed(); }));
+    EXPECT_FALSE(bad->answered(tag));
+}
+
 TEST_F(Hostile, a_message_longer_than_agreed_ends_the_connection) {
     auto bad = world_.client(1);
     std::vector<byte> message(WSS_SRP_MAX_IT_IU_LEN + 1, byte{2});
