@@ -423,7 +423,7 @@ static int wss_on_cm_event(struct wss_chan *chan, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		wss_chan_break(chan, event->event == RDMA_CM_EVENT_DISCONNECTED ?
-					     "the target closed the connection; its log says why" :
+					     wss_target_closed :
 					     rdma_event_msg(event->event));
 		if (!chan->connect_done) {
 			wss_fail(&chan->connect_error, 0, "the connection went while it was made: %s",

@@ -37,8 +37,7 @@ static bool wss_passed(struct wss_session *sess, int tmo)
  * @sess: the session
  * @why: constant string for log and sysfs
  *
- * @why is a constant string. The first call after the session went live starts recovery; others only mark the attempt as
- * lost.
+ * The first call after the session went live starts recovery; others only mark the attempt as lost.
  *
  * Context: any.
  */
@@ -63,6 +62,31 @@ void wss_session_error(struct wss_session *sess, const char *why)
 	trace_wss_error(sess, why);
 	wss_warn_rl(sess, "connection lost (%s), recovering", why);
 	mod_delayed_work(wss_wq, &sess->recover_work, 0);
+}
+
+const char wss_target_closed[] = "the target closed the connection; its log says why";
+
+/**
+ * wss_session_logged_out - the target has ended the connection and says why
+ * @sess: the session
+ * @why: constant string for log and sysfs
+ *
+ * The news that the connection is closed comes by another way (the CM's) and may be taken before the message that was sent
+ * ahead of it.
+ *
+ * Context: any.
+ */
+void wss_session_logged_out(struct wss_session *sess, const char *why)
+{
+	unsigned long flags;
+
+	wss_session_error(sess, why);
+	spin_lock_irqsave(&sess->lock, flags);
+	if (sess->broken == wss_target_closed)
+		WRITE_ONCE(sess->broken, why);
+	if (!strcmp(sess->last_error.text, wss_target_closed))
+		strscpy(sess->last_error.text, why, sizeof(sess->last_error.text));
+	spin_unlock_irqrestore(&sess->lock, flags);
 }
 
 /**

@@ -283,7 +283,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 		wss_auth_recv(chan, data, bytes);
 		return;
 	case WSS_SRP_T_LOGOUT:
-		wss_chan_break(chan, wss_logout_reason(data, bytes));
+		wss_session_logged_out(chan->sess, wss_logout_reason(data, bytes));
 		return;
 	default:
 		wss_chan_protocol_error(chan, "message of unknown kind");

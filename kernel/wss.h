@@ -816,7 +816,9 @@ int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *i
 		 struct wss_error *err);
 
 /* recovery.c */
+extern const char wss_target_closed[];
 void wss_session_error(struct wss_session *sess, const char *why);
+void wss_session_logged_out(struct wss_session *sess, const char *why);
 void wss_recover_work(struct work_struct *work);
 void wss_fail_work(struct work_struct *work);
 void wss_keepalive_work(struct work_struct *work);
