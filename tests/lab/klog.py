@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.lab.errors import tail
 
 REPORT_LINES = 45  # of context after the line that complains: enough for a call trace
+TRACE_LINES = 150  # within which a report's last line is looked for
 CAUSE_LINES = 15  # of a dead machine's first complaint …
 LAST_LINES = 10  # … and of its end, in an error message
 LINES_MAX = 200_000  # of one machine; older ones are dropped
@@ -58,10 +59,11 @@ COMPLAINTS = re.compile(
 
 @dataclass(frozen=True)
 class Allowance:
-    """A line that is not held against the kernel, and why."""
+    """What is not held against the kernel, and why: a line, or a whole report by any line of it."""
 
     pattern: re.Pattern[str]
     reason: str
+    anywhere: bool = False
 
 
 ALLOWED: tuple[Allowance, ...] = ()
@@ -91,9 +93,10 @@ class KernelLog:
                 del self._lines[:surplus]
                 self._dropped += surplus
 
-    def allow(self, pattern: str, reason: str) -> None:
-        """From now on do not hold lines like this against the kernel (for a test that provokes them)."""
-        self._allowed.append(Allowance(re.compile(pattern), reason))
+    def allow(self, pattern: str, reason: str, anywhere: bool = False) -> None:
+        """From now on do not hold lines like this against the kernel (for a test that provokes them); `anywhere`: nor
+        reports that have such a line in them (a function of the call trace)."""
+        self._allowed.append(Allowance(re.compile(pattern), reason, anywhere))
 
     def mark(self) -> int:
         """A position for text() and reports()."""
@@ -109,9 +112,14 @@ class KernelLog:
         found: list[str] = []
         next_free = 0
         for position, line in enumerate(lines):
-            if position >= next_free and self._complains(line):
-                next_free = position + REPORT_LINES
-                found.append("\n".join("    " + line for line in lines[position:next_free]))
+            if position < next_free or not self._complains(line):
+                continue
+            end = _end_of_report(lines, position)
+            if end and self._allows(lines[position:end]):
+                next_free = end
+                continue
+            next_free = position + REPORT_LINES
+            found.append("\n".join("    " + line for line in lines[position:next_free]))
         return found
 
     def new_boot(self) -> None:
@@ -135,6 +143,18 @@ class KernelLog:
 
     def _complains(self, line: str) -> bool:
         return bool(COMPLAINTS.search(line)) and not any(rule.pattern.search(line) for rule in self._allowed)
+
+    def _allows(self, report: list[str]) -> bool:
+        rules = [rule for rule in self._allowed if rule.anywhere]
+        return any(rule.pattern.search(line) for rule in rules for line in report)
+
+
+def _end_of_report(lines: list[str], start: int) -> int:
+    """One past the last line of a report that says where it ends; else 0."""
+    for position in range(start, min(start + TRACE_LINES, len(lines))):
+        if "---[ end trace" in lines[position]:
+            return position + 1
+    return 0
 
 
 def last_words(log: str) -> str:
