@@ -55,9 +55,9 @@ def fill(device: str) -> None:
     subprocess.run(["dd", "if=/dev/zero", f"of={device}", "bs=1M", "oflag=direct", "status=none"], check=False)
 
 
-def measure(workload: Workload, devices: list[str], seconds: int) -> float:
-    """I/Os per second of guest time."""
-    run = subprocess.run(workload.fio(devices, seconds), check=True, capture_output=True, text=True)
+def measure(workload: Workload, devices: list[str], seconds: int, around: tuple[str, ...] = ()) -> float:
+    """I/Os per second of guest time. `around`: a command that runs fio, a profiler."""
+    run = subprocess.run([*around, *workload.fio(devices, seconds)], check=True, capture_output=True, text=True)
     jobs = json.loads(run.stdout[run.stdout.index("{"):])["jobs"]
     failed = [job["error"] for job in jobs if job["error"]]
     if failed or len(jobs) != len(devices):
