@@ -262,10 +262,15 @@ void Channel::flush() noexcept {
     if (receives_held_ > 0 && backlog() <= kBacklogMax / 2) post_receives(std::exchange(receives_held_, 0));
     if (backlog() > 0) ring_.active() ? flush_ring() : flush_frames();
     if (out_at_ == out_.size()) {
-        out_.clear();
+        out_.clear(kShrinkAbove);
         out_at_ = 0;
-        if (out_.capacity() > kShrinkAbove) out_.shrink_to_fit();
     }
+}
+
+// What is encoded next is posted from where it lies, if it fits and nothing waits before it.
+void Channel::lend_frame() noexcept {
+    if (!ring_.active() && frames_posted_ - frames_done_ < kSendFrames)
+        out_.lend({next_frame(), kFrameBytes});
 }
 
 void Channel::flush_reads() noexcept {
@@ -292,9 +297,9 @@ void Channel::flush_frames() noexcept {
     batch_.clear();
     while (backlog() > 0 && frames_posted_ - frames_done_ < kSendFrames) {
         size_t slot = frames_posted_ % kSendFrames;
-        std::byte* frame = send_memory_->bytes().data() + slot * kFrameBytes;
+        std::byte* frame = next_frame();
         auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kFrameBytes));
-        std::memcpy(frame, out_.data() + out_at_, length);
+        if (!out_.is_lent()) std::memcpy(frame, out_.data() + out_at_, length);
         out_at_ += length;
         segments[slot] = {.address = frame, .length = length, .lkey = send_memory_->lkey()};
         ++frames_posted_;
@@ -315,6 +320,7 @@ wire::KvRing Channel::offer_ring() {
 
 bool Channel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
     if (ring_.active() || !ring_.begin(theirs, seed)) return false;
+    out_.leave_lent();  // rings use the frames for signals
     lane_.ringed_.push_back(this);
     return true;
 }
@@ -367,8 +373,7 @@ void Channel::ring_bell() noexcept {
 // Signals use the send frames, which ring channels have no other use for.
 bool Channel::send_signal(RingSignal signal) noexcept {
     if (frames_posted_ - frames_done_ >= kSendFrames) return false;
-    size_t slot = frames_posted_ % kSendFrames;
-    std::byte* frame = send_memory_->bytes().data() + slot * kFrameBytes;
+    std::byte* frame = next_frame();
     frame[0] = std::byte{static_cast<uint8_t>(signal)};
     wire::put64(frame + 1, ring_.read_position());
     fabric::Segment segment{.address = frame, .length = 9, .lkey = send_memory_->lkey()};

@@ -66,6 +66,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     template <typename Body>
     void send(const wire::KvHeader& header, const Body& body) {
         if (closing_) return;
+        if (out_.empty()) lend_frame();
         wire::encode(header, body, out_);
         mark_dirty();
     }
@@ -109,6 +110,10 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     Channel(Lane& lane, ChannelHandler& handler);
     Status prepare();
     void mark_dirty() noexcept;
+    void lend_frame() noexcept;
+    std::byte* next_frame() noexcept {
+        return send_memory_->bytes().data() + frames_posted_ % kSendFrames * kFrameBytes;
+    }
     void flush() noexcept;
     void flush_reads() noexcept;
     void flush_frames() noexcept;
@@ -135,7 +140,8 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     bool up_ = false, closing_ = false, over_ = false;
     std::string why_;
 
-    wire::KvBuffer out_;  // messages; [out_at_, end) is not posted yet
+    // Messages; [out_at_, end) is not posted yet. What fits in a frame is encoded there.
+    wire::KvBuffer out_;
     size_t out_at_ = 0;
     uint64_t frames_posted_ = 0, frames_done_ = 0;
     uint32_t receives_held_ = 0;  // not posted again because the backlog is full
@@ -146,7 +152,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     std::vector<fabric::Receive> receives_;
     std::vector<fabric::Segment> receive_segments_;
     std::vector<uint32_t> receives_free_;
-    wire::KvBuffer partial_;  // of a message that spans frames
+    std::vector<std::byte> partial_;  // of a message that spans frames
     size_t partial_length_ = 0;
     Ring ring_;
 };

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "lib/fabric/fabric.h"
 #include "lib/wire/kv.h"
@@ -96,7 +97,7 @@ class Ring {
     uint64_t credited_ = 0;                  // the last read_ that the peer was told
     uint32_t next_put_ = 1, next_take_ = 1;  // sequences
     uint32_t taken_bytes_ = 0;               // of the frame that peek() showed
-    wire::KvBuffer copy_;                    // its body: outside the peer's reach, checked there
+    std::vector<std::byte> copy_;            // its body: outside the peer's reach, checked there
 };
 
 }  // namespace wss::kv

@@ -126,7 +126,8 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     static void cold_arrived(void* context, const store::Found& found) noexcept;
     void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
-    wire::KvStatus check_write(const Peer& peer, uint64_t timestamp, std::string_view key);
+    wire::KvStatus check_key(std::string_view key) const;
+    wire::KvStatus check_timestamp(const Peer& peer, uint64_t timestamp);
     void put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     bool is_prepared(Timestamp timestamp) const;

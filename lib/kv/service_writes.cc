@@ -8,11 +8,14 @@
 
 namespace wss::kv {
 
-wire::KvStatus Service::check_write(const Peer& peer, uint64_t timestamp, std::string_view key) {
+wire::KvStatus Service::check_key(std::string_view key) const {
+    const auto count = static_cast<uint32_t>(options_.partitions.size());
+    return partition_of(fingerprint(key), count) == options_.partition ? wire::KvStatus::kOk
+                                                                       : wire::KvStatus::kWrongPartition;
+}
+
+wire::KvStatus Service::check_timestamp(const Peer& peer, uint64_t timestamp) {
     Timestamp stamp{timestamp};
-    if (partition_of(fingerprint(key), static_cast<uint32_t>(options_.partitions.size())) !=
-        options_.partition)
-        return wire::KvStatus::kWrongPartition;
     if (stamp.client() != peer.client_id && !mutated(Mutation::kCollidingTimestamps))
         return wire::KvStatus::kNotLeased;
     uint64_t now = clock_.now_ticks();
@@ -84,8 +87,10 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     writes_.clear();
     // What was done once is only to be told again: its locks went with it.
     const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0 && !store_->knows({prepare_.timestamp});
+    const wire::KvStatus leased = check_timestamp(peer, prepare_.timestamp);
     for (const wire::KvPrepare::Item& item : prepare_.items) {
-        wire::KvStatus status = check_write(peer, prepare_.timestamp, item.key);
+        wire::KvStatus status = check_key(item.key);
+        if (status == wire::KvStatus::kOk) status = leased;
         // The lease of a lock may have ended.
         if (locked && !store_->locks().holds(item.key, prepare_.owner, store::LockMode::kExclusive))
             status = wire::KvStatus::kLockConflict;
@@ -118,8 +123,9 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     if (!wire::parse(message, put))
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed conditional put");
     ++counters_.conditional;
-    if (wire::KvStatus status = check_write(peer, put.timestamp, put.item.key); status != wire::KvStatus::kOk)
-        return answer(peer, header, status);
+    wire::KvStatus status = check_key(put.item.key);
+    if (status == wire::KvStatus::kOk) status = check_timestamp(peer, put.timestamp);
+    if (status != wire::KvStatus::kOk) return answer(peer, header, status);
     // What is in the way is told; what is newer than the writer's clock, too: his next timestamp is later.
     store::Found latest = store_->get(put.item.key, false);
     const uint64_t theirs = latest.presence == store::Presence::kExact ? latest.version.timestamp.value : 0;

@@ -47,8 +47,8 @@ class Writer {
             if (!data.empty()) std::memcpy(grow(data.size()), data.data(), data.size());
             return;
         }
-        out_.resize(end_);  // what is long is not zeroed first
-        out_.insert(out_.end(), data.begin(), data.end());
+        out_.resize(end_);
+        out_.append(data);
         end_ = out_.size();
     }
     void text(std::string_view data) { bytes(std::as_bytes(std::span(data.data(), data.size()))); }

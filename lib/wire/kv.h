@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/wire/buffer.h"
 #include "lib/wire/endian.h"
 
 namespace wss::wire {
@@ -196,7 +197,6 @@ struct KvText {  // info's and errors' reply; snapshot's request
 };
 
 // Appends a message to `out`, whose capacity stays. The header's length field is filled in.
-using KvBuffer = std::vector<std::byte>;
 void encode(const KvHeader& header, const KvHello& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvHelloReply& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvGet& body, KvBuffer& out);

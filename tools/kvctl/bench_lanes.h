@@ -20,6 +20,7 @@ class StoreLanes final : public kv::ycsb::Lanes {
     void wait(std::vector<Ended>& ended) override;
 
   private:
+    void submit(kv::Request& request, uint32_t number);
     struct Lane {
         StoreLanes* lanes = nullptr;
         uint32_t number = 0;

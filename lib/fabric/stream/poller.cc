@@ -114,6 +114,9 @@ size_t EventPoller::expire() noexcept {
 size_t EventPoller::take_events() noexcept {
     epoll_event events[64];
     int count = epoll_wait(epoll_.get(), events, 64, 0);
+    // Whoever sleeps after the work of this turn is woken at once if there is more by then, and whoever does
+    // not looks a turn later: the question whether there is more is not asked for nothing.
+    drained_ = count > 0 && count < 64;
     size_t handled = 0;
     bool expired = false;
     for (int i = 0; i < count; ++i) {
@@ -133,7 +136,8 @@ void EventPoller::activate(Engine& engine) noexcept {
 }
 
 size_t EventPoller::poll() noexcept {
-    size_t events = kernel_may_have_news() ? take_events() : 0;
+    size_t events = 0;
+    if (!std::exchange(drained_, false) && kernel_may_have_news()) events = take_events();
     look_around();
     // Those that become active from here on have their turn in the next poll: the work of one is bounded.
     List<Engine, ActiveTag> turn;

@@ -102,6 +102,7 @@ class EventPoller : public Poller {
     std::array<Completion, kCompletionsPerCall> completions_;
     size_t completions_used_ = 0;
     uint32_t turns_ = 0;
+    bool drained_ = false;  // of the kernel's news, by the poll before
 };
 
 }  // namespace wss::fabric::stream

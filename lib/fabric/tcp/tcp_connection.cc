@@ -225,7 +225,8 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
 }
 
 ssize_t TcpConnection::read(std::span<const iovec> into) noexcept {
-    ssize_t got = readv(socket_.get(), into.data(), static_cast<int>(into.size()));
+    ssize_t got = into.size() == 1 ? recv(socket_.get(), into[0].iov_base, into[0].iov_len, 0)
+                                   : readv(socket_.get(), into.data(), static_cast<int>(into.size()));
     return got < 0 ? -errno : got;
 }
 

@@ -257,17 +257,28 @@ uint32_t incarnation_of(std::span<const std::byte, kSlotHeaderBytes> slot) noexc
     return load<uint32_t>(slot.data() + kSlotIncarnation);
 }
 
+// 64 bytes. Processors of this kind store in order, and never half an aligned word; the compiler would make
+// eight loads and stores of as many atomic ones, and a third of a write's instructions were these.
+static inline void copy_line(uint64_t* to, const std::byte* from) noexcept {
+#ifdef __x86_64__
+    asm volatile(
+        "movups (%1), %%xmm0\n\tmovups 16(%1), %%xmm1\n\tmovups 32(%1), %%xmm2\n\tmovups 48(%1), %%xmm3\n\t"
+        "movups %%xmm0, (%0)\n\tmovups %%xmm1, 16(%0)\n\tmovups %%xmm2, 32(%0)\n\tmovups %%xmm3, 48(%0)"
+        :
+        : "r"(to), "r"(from)
+        : "xmm0", "xmm1", "xmm2", "xmm3", "memory");
+#else
+    for (int i = 0; i < 8; ++i) __atomic_store_n(to + i, load<uint64_t>(from + 8 * i), __ATOMIC_RELEASE);
+#endif
+}
+
 void copy_to_shared(std::byte* shared, const std::byte* from, size_t bytes) noexcept {
     auto* word = reinterpret_cast<uint64_t*>(shared);
     const auto copy = [&] {
         __atomic_store_n(word++, load<uint64_t>(from), __ATOMIC_RELEASE);
         from += 8;
     };
-    // Eight at a time: the compiler does not unroll what is atomic.
-    for (; bytes >= 64; bytes -= 64) {
-        copy(), copy(), copy(), copy();
-        copy(), copy(), copy(), copy();
-    }
+    for (; bytes >= 64; bytes -= 64) copy_line(word, from), word += 8, from += 64;
     for (; bytes >= 8; bytes -= 8) copy();
 }
 

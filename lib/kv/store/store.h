@@ -27,6 +27,7 @@
 //      always stay. Versions of a transaction that wrote on this partition only need less, window_alone: who
 //      asks for all keys in one message sees all of it or nothing and never asks for one by its timestamp;
 //      who reads key by key, or in RAMP-Small's two rounds, is that quick, or is answered kNewer.
+//      Of those without a slot, which nobody reads key by key, the newest retired_alone_max are enough.
 //  S5  A lookup by timestamp answers kExact (prepared or committed), kNewer (that version is gone or was
 //  never
 //      here, a committed one with a higher timestamp is), or kGone (nothing: start again). kNewer's version
@@ -80,6 +81,7 @@ struct Options {
     Durability durability = Durability::kMemory;
     Nanoseconds window = from_s(5);            // S4
     Nanoseconds window_alone = from_ms(20);    // S4, of transactions that no other partition has a part of
+    uint32_t retired_alone_max = 256;          // S4, of those that no slot shows
     Nanoseconds window_floor = from_ms(500);   // S7
     Nanoseconds decision_window = from_s(60);  // decisions are remembered at least that long
     uint64_t heap_limit = UINT64_MAX;          // bytes beside the arena

@@ -267,6 +267,7 @@ void Table::retire(Version& version, Nanoseconds now) {
     if (!version.expires.is_none()) expiring.erase(&version);
     version.retired_at = now;
     (version.alone ? retired_alone : retired).push_back(version);
+    retired_alone_count += version.alone;
 }
 
 bool Table::commit(Version& version, Nanoseconds now) {

@@ -129,6 +129,7 @@ class Table {
     // Owned by the upkeep (upkeep.cc).
     List<Version, RetiredTag> retired;
     List<Version, RetiredTag> retired_alone;
+    size_t retired_alone_count = 0;
     List<Version, RetiredTag> pinned;
     List<Item, GraveTag> graves;  // items whose latest is a tombstone
     List<Item, WarmTag> warm_items;

@@ -261,6 +261,7 @@ void Store::Parts::commit_now(Decision& decision) {
     counts.commits++;
     decide(decision, DecisionState::kCommitted);
     decision.early = false;
+    recycle();
     if (options.durability == Durability::kMemory || decision.put) return;
     LogBatch batch;
     batch.put_transaction({.timestamp = decision.timestamp, .state = LoggedState::kCommitted});

@@ -133,7 +133,18 @@ bool Store::Parts::is_pinned(const Version& version) const {
 size_t Store::Parts::collect(size_t budget) {
     const Nanoseconds keep = mutated(Mutation::kNoWindow) ? Nanoseconds{0} : window;
     const size_t done = collect(table.retired_alone, std::min(keep, options.window_alone), budget);
+    table.retired_alone_count -= done;
     return done + collect(table.retired, keep, budget - done);
+}
+
+// The cells of what was written last are in the processor's cache, and the next writes want cells. What has a
+// slot is left to the window: each that goes early has its slot written once more.
+void Store::Parts::recycle() {
+    while (table.retired_alone_count > options.retired_alone_max) {
+        const Version* oldest = table.retired_alone.front();
+        if (oldest == nullptr || oldest->item->slot != Arena::kNowhere) return;
+        table.retired_alone_count -= collect(table.retired_alone, Nanoseconds{0}, 1);
+    }
 }
 
 size_t Store::Parts::collect(List<Version, RetiredTag>& retired, Nanoseconds keep, size_t budget) {

@@ -72,7 +72,7 @@ void LaneWorker::begin(uint32_t lane) {
     measured_ += shared_.measuring.load(std::memory_order_relaxed) ? 1 : 0;
     if (reads) return lanes_.begin_read(lane, keys_);
     values_.resize(keys_.size());
-    for (size_t i = 0; i < keys_.size(); ++i) values_[i] = records_.record_value(std::string(keys_[i]));
+    for (size_t i = 0; i < keys_.size(); ++i) records_.record_value(keys_[i], values_[i]);
     lanes_.begin_write(lane, keys_, values_);
 }
 

@@ -174,9 +174,18 @@ static void append_field(std::string& record, std::string_view field, uint32_t c
 
 std::string WorkloadThread::record_value(const std::string& key) {
     std::string record;
-    uint32_t count = workload_.options().field_count;
-    for (uint32_t field = 0; field < count; ++field) append_field(record, field_value(key, field), count);
+    record_value(key, record);
     return record;
+}
+
+void WorkloadThread::record_value(std::string_view key, std::string& record) {
+    const WorkloadOptions& options = workload_.options();
+    record.clear();
+    if (options.field_count == 1 && !options.data_integrity)
+        return append_text(record, field_length_->next(random_));
+    const std::string name(key);
+    for (uint32_t field = 0; field < options.field_count; ++field)
+        append_field(record, field_value(name, field), options.field_count);
 }
 
 Result<std::vector<std::string_view>> fields_of(std::string_view record, uint32_t count) {

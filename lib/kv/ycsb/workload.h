@@ -94,6 +94,8 @@ class WorkloadThread {
     // The bytes of a whole record. Of one field a record is the field; of more each is preceded by its length
     // in four octets, the highest first.
     std::string record_value(const std::string& key);
+    // Into memory that is there already.
+    void record_value(std::string_view key, std::string& record);
     // `record` with one random field replaced.
     Result<std::string> with_one_field_changed(const std::string& key, std::string_view record);
     // For data integrity: whether `record` is what record_value(key) gives.

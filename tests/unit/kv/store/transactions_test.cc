@@ -390,6 +390,25 @@ TEST(KvTransactions, VersionsThatNoOtherPartitionTellsOfAreKeptForMillisecondsOn
     EXPECT_EQ(presence(10), Presence::kNewer);
 }
 
+TEST(KvTransactions, OfVersionsThatNobodyIsToldOfTheNewestAreKeptAndTheirMemoryIsUsedAgainAtOnce) {
+    Bench bench({.retired_alone_max = 4});
+    const auto put = [&](uint64_t ts, std::string_view key) {
+        const std::vector<Write> writes{{.key = key, .value = bytes_of("value")}};
+        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = writes, .alone = true}, {}), Answer::kOk);
+    };
+    for (uint64_t ts = 1; ts <= 20; ++ts) put(ts, "x");
+    EXPECT_EQ(bench.store->statistics().versions, 1u + 4u) << "the latest, and four";
+    EXPECT_EQ(bench.store->get_exact("x", {16}).presence, Presence::kExact);
+    EXPECT_EQ(bench.store->get_exact("x", {15}).presence, Presence::kNewer);
+    // Who reads one-sidedly reads key by key: what he was told of stays for its window.
+    put(21, "shown");
+    bench.store->get("shown", true);
+    for (uint64_t ts = 22; ts <= 40; ++ts) put(ts, "shown");
+    EXPECT_EQ(bench.store->get_exact("shown", {21}).presence, Presence::kExact);
+    bench.pass(from_s(1));
+    EXPECT_EQ(bench.store->get_exact("shown", {21}).presence, Presence::kNewer);
+}
+
 TEST(KvTransactions, APinKeepsAlsoWhatIsKeptForMillisecondsOnly) {
     Bench bench;
     const auto put = [&](uint64_t ts, std::string_view value) {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// KvBuffer: bytes that grow, in memory of its own or in memory that somebody lends it for the next message,
+// so that what is encoded lies where it is sent from. Its memory is not zeroed.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+
+namespace wss::wire {
+
+class KvBuffer {
+  public:
+    std::byte* data() { return at_; }
+    const std::byte* data() const { return at_; }
+    size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    std::byte* begin() { return at_; }
+    std::byte* end() { return at_ + size_; }
+    const std::byte* begin() const { return at_; }
+    const std::byte* end() const { return at_ + size_; }
+
+    // What it grows by is not initialised.
+    void resize(size_t size) {
+        if (size > capacity_) grow(size);
+        size_ = size;
+    }
+    void append(std::span<const std::byte> bytes) {
+        if (bytes.empty()) return;
+        const size_t before = size_;
+        resize(before + bytes.size());
+        std::memcpy(at_ + before, bytes.data(), bytes.size());
+    }
+    // Empty, and in memory of its own again, which it keeps up to `keep` bytes.
+    void clear(size_t keep = SIZE_MAX) {
+        if (own_bytes_ > keep) {
+            own_.reset();
+            own_bytes_ = 0;
+        }
+        size_ = 0;
+        use_own();
+    }
+    // REQUIRES empty(). Used until clear(), or until it is too small: then the bytes move.
+    void lend(std::span<std::byte> memory) {
+        at_ = memory.data();
+        capacity_ = memory.size();
+        lent_ = true;
+    }
+    bool is_lent() const { return lent_; }
+    void leave_lent() {
+        if (lent_) grow(size_);
+    }
+
+  private:
+    void use_own() {
+        at_ = own_.get();
+        capacity_ = own_bytes_;
+        lent_ = false;
+    }
+    void grow(size_t wanted) {
+        const std::byte* from = at_;
+        std::unique_ptr<std::byte[]> old;
+        if (!lent_ || wanted > own_bytes_) {
+            old = std::move(own_);
+            own_bytes_ = std::max(wanted, 2 * own_bytes_);
+            own_.reset(new std::byte[own_bytes_]);
+        }
+        use_own();
+        if (size_ > 0) std::memcpy(at_, from, size_);
+    }
+
+    std::unique_ptr<std::byte[]> own_;
+    size_t own_bytes_ = 0;
+    std::byte* at_ = nullptr;
+    size_t capacity_ = 0, size_ = 0;
+    bool lent_ = false;
+};
+
+}  // namespace wss::wire
