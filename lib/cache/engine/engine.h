@@ -72,6 +72,8 @@ class Engine final : public reactor::Source {
         uint64_t identity = 0;  // drawn when 0
         // With one, storage engines that do not prove to know it as well are none of ours.
         NamedSecret secret;
+        // An SE asks ten times a second. One that says nothing for so long may be gone without a word.
+        Nanoseconds silence = from_s(1);
         Nanoseconds reconnect_min = from_ms(50), reconnect_max = from_s(1);
     };
     static Result<std::unique_ptr<Engine>> create(reactor::Reactor& reactor, Random& random,

@@ -126,9 +126,9 @@ class Engine::SeLink final : public RecordLinkOwner {
     const fabric::Address address_;
     std::unique_ptr<RecordLink> link_;
     reactor::Timer retry_;
-    reactor::Timer look_;  // while up
-    uint64_t heard_ = 0;   // messages of the SE when we looked last
-    bool probed_ = false;  // something was sent since
+    reactor::Timer look_;      // while up
+    uint64_t heard_ = 0;       // messages of the SE when we looked last
+    uint32_t silent_for_ = 0;  // times that we have looked
     Nanoseconds pause_{};
     std::string last_error_;
     // Who we are and who they are: prove() tells the order.

@@ -8,8 +8,7 @@
 
 namespace wss::cache {
 
-// The SE asks ten times a second. One that is silent for so long may be gone without a word.
-constexpr Nanoseconds kSilence = from_s(1);
+constexpr uint32_t kProbeEvery = 4;  // looks
 
 Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
     : engine_(engine),
@@ -97,9 +96,9 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
               keep ? "; what they hold is kept" : "");
     introduce(keep);
-    probed_ = false;
+    silent_for_ = 0;
     heard_ = link_->messages_received();
-    engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kSilence);
+    engine_.reactor_.set(look_, engine_.reactor_.clock().now() + engine_.options_.silence);
     return true;
 }
 
@@ -158,15 +157,16 @@ bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
     return true;
 }
 
-// Who only listens does not learn that the other end has lost power. So we say something into a silence: it
-// reaches an SE that is merely slow, whose dirty data must not lose us for that, and fails if nobody is
-// there.
+// Who only listens does not learn that the other end has lost power. So we say something into a silence, now
+// and then as long as it lasts: it reaches an SE that is merely slow, whose dirty data must not lose us for
+// that, and fails if nobody is there any more.
 void Engine::SeLink::look_for_storage() noexcept {
     if (!link_->is_up()) return;
     const bool silent = std::exchange(heard_, link_->messages_received()) == link_->messages_received();
-    if (silent && !probed_) link_->wrote(wire::put_plain(wire::RecordType::kPong, 0, 0, link_->room()));
-    probed_ = silent;
-    engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kSilence);
+    silent_for_ = silent ? silent_for_ + 1 : 0;
+    if (silent_for_ % kProbeEvery == 1)
+        link_->wrote(wire::put_plain(wire::RecordType::kPong, 0, 0, link_->room()));
+    engine_.reactor_.set(look_, engine_.reactor_.clock().now() + engine_.options_.silence);
 }
 
 // Headers are erased: what the slots hold is nobody's.

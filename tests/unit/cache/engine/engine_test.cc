@@ -44,7 +44,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
         reactor_.add(*poller_);
         listener_ = std::move(*poller_->listen(address, *this));
         engine_ = std::move(*Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
-                                            {.memory = 4u << 20, .identity = 42}));
+                                            {.memory = 4u << 20, .identity = 42, .silence = from_ms(20)}));
         client_address_ = *engine_->listen(0, address);
         engine_->join(0, listener_->address());
         ASSERT_TRUE(engine_->start());
@@ -90,6 +90,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
     bool record(RecordLink&, const wire::Record& record) noexcept override {
         if (record.type == RecordType::kDone) done_[record.id] = static_cast<CacheStatus>(record.flags);
         if (record.type == RecordType::kReady) ready_ = true;
+        if (record.type == RecordType::kPong) ++probes_;
         if (record.type == RecordType::kAttached) ++attached_;
         if (record.type == RecordType::kDetached) ++detached_;
         return true;
@@ -138,7 +139,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
     wire::CacheJoin join_;
     std::map<uint32_t, CacheStatus> done_;
     bool ready_ = false, lost_ = false;
-    int attached_ = 0, detached_ = 0;
+    int attached_ = 0, detached_ = 0, probes_ = 0;
 };
 
 TEST_F(EngineTest, NobodyGetsInWithoutAValidToken) {
@@ -256,6 +257,11 @@ TEST_F(EngineTest, WipedSlotsHoldZeroes) {
     ASSERT_EQ(run(3, {.to_peer = true, .slot = 2, .length = 65536, .remote = at(0, 65536)}),
               CacheStatus::kOk);
     for (size_t i = 0; i < 65536; i += 512) ASSERT_EQ(memory_->bytes()[i], std::byte{0}) << i;
+}
+
+// It may live when it is asked for the first time, and lose power then.
+TEST_F(EngineTest, AStorageEngineThatIsSilentIsLookedForUntilItSpeaks) {
+    EXPECT_TRUE(until([this] { return probes_ >= 3; }));
 }
 
 TEST_F(EngineTest, AStorageEngineThatNamesSlotsBeyondItsPartLosesItsLink) {
