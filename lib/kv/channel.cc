@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "lib/kv/mutation.h"
+
 #ifdef __SANITIZE_THREAD__
 // ThreadSanitizer does not understand fences. Those here order memory that other processes map, which it does
 // not watch.
@@ -397,7 +399,8 @@ void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
         ring_.announced = false;
     } else if (signal == RingSignal::kAsleep) {
         ring_.peer_asleep = true;
-        if (position < ring_.written() && send_signal(RingSignal::kBell)) ring_.peer_asleep = false;
+        if (position < ring_.written() && !mutated(Mutation::kLostWakeUp) && send_signal(RingSignal::kBell))
+            ring_.peer_asleep = false;
     } else if (!closing_) {
         close("the peer sent no signal of ours");
     }
@@ -431,10 +434,10 @@ bool Channel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
     if (tell_asleep(true)) {
         std::atomic_thread_fence(std::memory_order_seq_cst);  // see ring_bell()
-        return ring_.peek().empty();
+        return ring_.peek().empty() || mutated(Mutation::kLostWakeUp);
     }
     if (!ring_.announced && send_signal(RingSignal::kAsleep)) ring_.announced = true;
-    return ring_.peek().empty() && ring_.announced;
+    return (ring_.peek().empty() || mutated(Mutation::kLostWakeUp)) && ring_.announced;
 }
 
 // By a word in the peer's memory, where we can write it and both see it at once: costs no message and wakes
@@ -498,6 +501,11 @@ size_t Lane::poll() noexcept {
     flush_now();
     if (!buried_.empty()) std::erase_if(buried_, [](const auto& channel) { return channel->over(); });
     return events;
+}
+
+bool Lane::rings_have_frames() noexcept {
+    return std::any_of(ringed_.begin(), ringed_.end(),
+                       [](Channel* channel) { return channel->up() && !channel->ring_.peek().empty(); });
 }
 
 bool Lane::arm() noexcept {

@@ -172,7 +172,8 @@ class Lane final : public reactor::Source {
     // One that leaves: it is closed when its last word is answered, or after kLeaveLimit.
     void bury_later(std::unique_ptr<Channel> channel);
     bool empty() const { return buried_.empty(); }
-    bool flush_now() noexcept;  // instead of at the end of the turn; false: there was nothing
+    bool rings_have_frames() noexcept;  // that nobody has taken yet
+    bool flush_now() noexcept;          // instead of at the end of the turn; false: there was nothing
 
     size_t poll() noexcept override;
     bool arm() noexcept override;

@@ -17,6 +17,7 @@ enum class Mutation : uint32_t {
     kTerminationRace = 32,     // a termination answers "abort" and a prepare still passes
     kNoCrc = 64,               // readers believe torn bytes
     kStaleAddress = 128,       // readers believe a reused slot
+    kLostWakeUp = 256,         // who falls asleep is not told of what came while he did
 };
 
 #ifdef WSS_KV_MUTATIONS

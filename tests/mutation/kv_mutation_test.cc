@@ -56,8 +56,22 @@ KvOptions with_slow_reads(uint64_t seed) {
     return options;
 }
 
+KvOptions with_sleepers(uint64_t seed) {
+    KvOptions options = contended(seed);
+    options.transport = kv::Transport::kRing;
+    options.sleep = true;
+    return options;
+}
+
+KvOptions with_sleepers_in_reach(uint64_t seed) {
+    KvOptions options = with_sleepers(seed);
+    options.network.direct = true;
+    return options;
+}
+
 TEST_F(KvSimMutation, the_store_as_it_is_passes) {
-    for (auto* options : {contended, with_skew, with_deaths, with_slow_reads})
+    for (auto* options :
+         {contended, with_skew, with_deaths, with_slow_reads, with_sleepers, with_sleepers_in_reach})
         for (uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run_kv(options(seed)).failure, "") << seed;
 }
 
@@ -75,6 +89,12 @@ TEST_F(KvSimMutation, clocks_that_do_not_look_at_what_was_read_are_caught) {
 
 TEST_F(KvSimMutation, a_termination_that_promises_nothing_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kTerminationRace, with_deaths, 30), "");
+}
+
+// Where sleepers are told by messages, and where they are told by a word in memory.
+TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
+    for (auto* options : {with_sleepers, with_sleepers_in_reach})
+        EXPECT_NE(caught(kv::Mutation::kLostWakeUp, options).find("nobody woke him"), std::string::npos);
 }
 
 }  // namespace

@@ -120,7 +120,10 @@ class SimPoller final : public Poller {
                                                 ConnectionHandler& handler) override;
 
     SimFabric& fabric() { return fabric_; }
-    void tell(SimNews news) { news_.push_back(std::move(news)); }
+    void tell(SimNews news) {
+        news_.push_back(std::move(news));
+        fabric_.node().wake();
+    }
     EndpointPtr make_endpoint(const ConnectionOptions& options, ConnectionHandler& handler, SimState state);
     void forget(SimListener* listener);
 

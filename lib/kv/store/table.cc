@@ -18,7 +18,7 @@ constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, as the allocator
 }  // namespace
 
 Table::Table(const Limits& limits, std::span<std::byte> arena)
-    : limits_(limits), arena_(arena), scratch_(whole_words(kRecordMax)) {}
+    : limits_(limits), arena_(arena), scratch_(new std::byte[whole_words(kRecordMax)]) {}
 
 Table::~Table() {
     // Lists live in front of the pools: take the elements off before either dies.
@@ -92,11 +92,11 @@ Version& Table::link(Item& item, const RecordView& record, size_t length) {
 
 Version* Table::add(Item& item, const RecordView& record) {
     const size_t length = record_bytes(record.key.size(), record.metadata.size(), record.value.size());
-    fill_record(record, std::span(scratch_).first(length));
-    std::memset(scratch_.data() + length, 0, whole_words(length) - length);
+    fill_record(record, scratch().first(length));
+    std::memset(scratch_.get() + length, 0, whole_words(length) - length);
     Version& version = link(item, record, length);
     if (item.slot != Arena::kNowhere) {
-        version.checksum = seal_record(limits_.epoch, std::span(scratch_).first(length));
+        version.checksum = seal_record(limits_.epoch, scratch().first(length));
         version.sealed = true;
     }
     if (!place(item, version)) {
@@ -104,10 +104,11 @@ Version* Table::add(Item& item, const RecordView& record) {
         return nullptr;
     }
     if (mutated(Mutation::kCommitBeforePayload)) {
-        late_.push_back({version.offset, whole_words(length), scratch_});
+        late_.push_back(
+            {version.offset, whole_words(length), {scratch_.get(), scratch_.get() + whole_words(length)}});
         return &version;
     }
-    write_record(version, scratch_.data());
+    write_record(version, scratch_.get());
     return &version;
 }
 
@@ -376,12 +377,12 @@ void Table::cool(Version& version) {
 
 bool Table::warm(Version& version, Bytes record) {
     if (record.size() != version.length) return false;
-    std::memcpy(scratch_.data(), record.data(), record.size());
-    std::memset(scratch_.data() + record.size(), 0, whole_words(record.size()) - record.size());
-    version.checksum = seal_record(limits_.epoch, std::span(scratch_).first(record.size()));
+    std::memcpy(scratch_.get(), record.data(), record.size());
+    std::memset(scratch_.get() + record.size(), 0, whole_words(record.size()) - record.size());
+    version.checksum = seal_record(limits_.epoch, scratch().first(record.size()));
     version.sealed = true;
     if (!place(*version.item, version)) return false;
-    write_record(version, scratch_.data());
+    write_record(version, scratch_.get());
     return true;
 }
 

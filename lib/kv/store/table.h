@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -164,6 +165,7 @@ class Table {
     void free_record(Version& version);
     void write_record(const Version& version, const std::byte* from);
     void became_warm(Item& item);
+    std::span<std::byte> scratch() { return {scratch_.get(), kRecordMax}; }
     uint64_t cell_offset(const Item& item, uint32_t cell) const {
         return item.slot + kSlotHeaderBytes + uint64_t{cell} * item.cell_bytes;
     }
@@ -177,7 +179,7 @@ class Table {
     Pool<Item> item_pool_;
     HashIndex<Item> items_;
     std::set<Item*, ByKey> ordered_;
-    std::vector<std::byte> scratch_;
+    std::unique_ptr<std::byte[]> scratch_;  // kRecordMax; untouched beyond what records need
     uint64_t key_bytes_ = 0;
     struct Late {
         uint64_t offset = 0;

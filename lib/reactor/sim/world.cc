@@ -26,9 +26,22 @@ Nanoseconds NodeClock::to_world(Nanoseconds local) const noexcept {
 
 void Node::crash() {
     alive_ = false;
-    reactors_.clear();
+    runners_.clear();
     services_.clear();
     world_.note(0xdead0000u + index_);
+}
+
+Node::Runner* Node::find(const reactor::Reactor* reactor) {
+    for (Runner& runner : runners_)
+        if (runner.reactor == reactor) return &runner;
+    return nullptr;
+}
+
+bool Node::stays_asleep(Runner& runner) {
+    using State = Runner::State;
+    if (!runner.arm) return false;
+    if (runner.state == State::kIdle) runner.state = runner.arm() ? State::kAsleep : State::kAwake;
+    return runner.state == State::kAsleep && !runner.woken && runner.reactor->next_deadline() > clock_.now();
 }
 
 void Node::restart() {
@@ -70,15 +83,18 @@ size_t World::run_due_events() {
 size_t World::step_reactors() {
     std::vector<std::pair<Node*, reactor::Reactor*>> all;
     for (auto& node : nodes_)
-        for (reactor::Reactor* reactor : node->reactors_) all.emplace_back(node.get(), reactor);
+        for (const Node::Runner& runner : node->runners_) all.emplace_back(node.get(), runner.reactor);
     for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random_.below(i)]);
     size_t events = 0;
     for (auto& [node, reactor] : all) {
         // An earlier one in this round may have crashed the node or removed the reactor.
-        bool present =
-            std::find(node->reactors_.begin(), node->reactors_.end(), reactor) != node->reactors_.end();
-        if (!present) continue;
+        Node::Runner* runner = node->find(reactor);
+        if (runner == nullptr || node->stays_asleep(*runner)) continue;
+        runner->woken = false;
         const size_t done = reactor->step();
+        // The step may have crashed the node.
+        if (runner = node->find(reactor); runner != nullptr)
+            runner->state = done > 0 ? Node::Runner::State::kAwake : Node::Runner::State::kIdle;
         if (done > 0 && turns_ + kTurnsNamed > kTurnsMax) busy_.insert(node->name());
         events += done;
     }
@@ -88,8 +104,8 @@ size_t World::step_reactors() {
 Nanoseconds World::next_time() const {
     Nanoseconds next = events_.empty() ? kNever : events_.front().at;
     for (const auto& node : nodes_)
-        for (reactor::Reactor* reactor : node->reactors_)
-            next = std::min(next, node->clock_.to_world(reactor->next_deadline()));
+        for (const Node::Runner& runner : node->runners_)
+            next = std::min(next, node->clock_.to_world(runner.reactor->next_deadline()));
     return next;
 }
 

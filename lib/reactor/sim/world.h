@@ -17,6 +17,7 @@
 // Thread-safety: none; that is the point.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -61,8 +62,24 @@ class Node {
     bool alive() const { return alive_; }
     uint32_t incarnation() const { return incarnation_; }
 
-    void run(reactor::Reactor& reactor) { reactors_.push_back(&reactor); }
-    void forget(reactor::Reactor& reactor) { std::erase(reactors_, &reactor); }
+    // Without `arm` the reactor never sleeps: whatever happens in the world, it looks. With it, it does as a
+    // real one does: a turn without work, then, after others had theirs, `arm` (Source::arm() of its
+    // sources); from then on it is stepped only when the node was woken or a timer is due.
+    void run(reactor::Reactor& reactor, std::function<bool()> arm = nullptr) {
+        runners_.push_back({.reactor = &reactor, .arm = std::move(arm)});
+    }
+    void forget(reactor::Reactor& reactor) {
+        std::erase_if(runners_, [&](const Runner& runner) { return runner.reactor == &reactor; });
+    }
+    // There is news for those who sleep here; what epoll would tell. Also for calls from outside a turn.
+    void wake() {
+        for (Runner& runner : runners_) runner.woken = true;
+    }
+    bool asleep(const reactor::Reactor& reactor) const {
+        return std::any_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
+            return runner.reactor == &reactor && runner.state == Runner::State::kAsleep && !runner.woken;
+        });
+    }
 
     // What listens here, by port; the fabric that put it there knows its type. Gone with a crash.
     std::map<uint16_t, void*>& services() { return services_; }
@@ -79,7 +96,16 @@ class Node {
     NodeClock clock_;
     bool alive_ = true;
     uint32_t incarnation_ = 0;
-    std::vector<reactor::Reactor*> reactors_;
+    struct Runner {
+        enum class State : uint8_t { kAwake, kIdle, kAsleep };
+        reactor::Reactor* reactor = nullptr;
+        std::function<bool()> arm;
+        State state = State::kAwake;
+        bool woken = false;
+    };
+    Runner* find(const reactor::Reactor* reactor);
+    bool stays_asleep(Runner& runner);
+    std::vector<Runner> runners_;
     std::map<uint16_t, void*> services_;
 };
 

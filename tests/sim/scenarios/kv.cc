@@ -16,6 +16,10 @@ constexpr Nanoseconds kFaultPhaseMax = from_s(200);
 constexpr Nanoseconds kHealedLimit = from_s(60);
 // Each opens sessions of the checker, which has room for 4096.
 constexpr uint64_t kKillsMax = 60;
+// A frame lies in the ring of a sleeper until the bell comes, which is behind what the writer posted before
+// it. Longer than that nobody rang; shorter than the ticks that wake everybody.
+constexpr Nanoseconds kLookForSleepers = from_us(100);
+constexpr uint32_t kLooksAsleep = 15;
 
 // What ran on nodes that lost power: see scenarios/block.cc.
 template <typename What>
@@ -53,6 +57,7 @@ KvOptions KvOptions::draw(uint64_t seed) {
     // Drawn last: what a seed is without it stays the same.
     options.network.direct = random.chance(3);
     options.network.indirect_one_in = 40;
+    options.sleep = random.chance(2);
     return options;
 }
 
@@ -60,10 +65,11 @@ std::string KvOptions::to_string() const {
     return fmt::format(
         "kv seed {}: {} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
         "each, {} % "
-        "writes of {} bytes, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, kill 1/{}, half 1/{}{}",
+        "writes of {} bytes, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, kill 1/{}, half 1/{}{}{}",
         seed, kv::to_string(algorithm), kv::to_string(transport), kv::to_string(one_sided), partitions,
         clients, depth, keys, keys_per_transaction, write_percent, value_bytes, arena_bytes / 1024, skew_ms,
-        cut_one_in, crash_one_in, kill_one_in, half_one_in, network.direct ? "; memory in reach" : "");
+        cut_one_in, crash_one_in, kill_one_in, half_one_in, network.direct ? "; memory in reach" : "",
+        sleep ? "; who is idle sleeps" : "");
 }
 
 std::string KvResult::to_string() const {
@@ -236,11 +242,25 @@ class KvRun {
         Nanoseconds end = world_.now() + kHealedLimit;
         while (shared_.ended < goal && world_.now() < end && shared_.failure.empty()) {
             work();
-            world_.run_for(from_ms(1));
+            for (int i = 0; i < 10; ++i) {
+                world_.run_for(kLookForSleepers);
+                look_for_sleepers();
+            }
         }
         if (shared_.ended < goal) shared_.fail("no progress after everything was healed");
         if (!world_.run_until([this] { return all_calm(); }, kHealedLimit))
             shared_.fail("the last requests did not end:" + who_is_not_calm());
+    }
+
+    void look_for_sleepers() {
+        sleeps_.resize(partitions_.size() + clients_.size());
+        const auto look = [&](size_t at, bool sleeps) {
+            sleeps_[at] = sleeps ? sleeps_[at] + 1 : 0;
+            if (sleeps_[at] == kLooksAsleep) shared_.fail("somebody sleeps beside a frame: nobody woke him");
+        };
+        for (size_t i = 0; i < partitions_.size(); ++i) look(i, partitions_[i]->sleeps_on_frame());
+        for (size_t i = 0; i < clients_.size(); ++i)
+            look(partitions_.size() + i, clients_[i]->sleeps_on_frame());
     }
 
     void shut_down() {
@@ -283,6 +303,7 @@ class KvRun {
     std::vector<std::unique_ptr<kv::store::MemoryLog>> logs_;
     std::vector<std::unique_ptr<KvPartition>> partitions_;
     std::vector<std::unique_ptr<KvClient>> clients_;
+    std::vector<uint32_t> sleeps_;  // looks in a row, of partitions and clients
     KvResult result_;
 };
 

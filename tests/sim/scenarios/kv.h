@@ -36,6 +36,7 @@ struct KvOptions {
     uint64_t arena_bytes = 4u << 20;
     uint32_t value_bytes = 200;
     uint32_t window_ms = 2000;
+    bool sleep = false;  // who has nothing to do sleeps, and must be woken
     fabric::SimNetwork network;
 
     static KvOptions draw(uint64_t seed);

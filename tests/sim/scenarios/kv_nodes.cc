@@ -26,8 +26,12 @@ KvPartition::KvPartition(Node& node, uint32_t index, const KvOptions& options, s
       log_(log),
       wall_(node),
       reactor_(node.clock(), {.spin = kNever}),
-      fabric_(fabric::open_sim(node, options.network)) {
-    node_.run(reactor_);
+      fabric_(fabric::open_sim(node, options.network)),
+      lane_(std::move(*kv::Lane::create(reactor_, *fabric_, 64))) {
+    const auto arm = [this] {
+        return lane_->poller().arm() && lane_->arm() && (!service_ || service_->store().arm());
+    };
+    options.sleep ? node_.run(reactor_, arm) : node_.run(reactor_);
 }
 
 KvPartition::~KvPartition() {
@@ -45,15 +49,21 @@ Status KvPartition::start() {
     if (kv::mutated(kv::Mutation::kNoWindow)) options.store.window = options.store.window_floor = {0};
     options.terminate_after = from_ms(300);
     options.seed = node_.world().random().next();
-    auto service = kv::Service::create(reactor_, {fabric_.get()}, wall_, &log_, options);
+    auto service = kv::Service::create(reactor_, {lane_}, wall_, &log_, options);
     if (!service) return service.status();
     service_ = std::move(*service);
+    node_.wake();
     auto bound = service_->listen(0, *fabric::Address::parse(map_[index_], kv::kDefaultPort));
     return bound.status();
 }
 
 void KvPartition::stop() {
     if (service_) service_->stop([this] { stopped_ = true; });
+    node_.wake();
+}
+
+bool KvPartition::sleeps_on_frame() {
+    return node_.asleep(reactor_) && lane_->rings_have_frames();
 }
 
 bool KvPartition::calm() {
@@ -85,6 +95,7 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
     options.one_sided = shared.options.one_sided;
     options.timeout = kRequestTimeout;
     options.connect_timeout = from_s(600);  // partitions come and go
+    options.address_cache = 1 << 10;        // more than there are keys; made anew for each client that dies
     session_ = std::make_unique<kv::Session>(*lane_, wall_, random_.next(), std::move(options));
     for (uint32_t i = 0; i < shared.options.depth; ++i) {
         auto work = std::make_unique<Work>();
@@ -101,14 +112,25 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
         };
         works_.push_back(std::move(work));
     }
-    node_.run(reactor_);
+    const auto arm = [this] { return lane_->poller().arm() && lane_->arm(); };
+    shared.options.sleep ? node_.run(reactor_, arm) : node_.run(reactor_);
 }
 
 KvClient::~KvClient() {
     node_.forget(reactor_);
 }
 
+bool KvClient::sleeps_on_frame() {
+    return node_.asleep(reactor_) && lane_->rings_have_frames();
+}
+
+void KvClient::close() {
+    session_->close();
+    node_.wake();
+}
+
 void KvClient::start() {
+    node_.wake();
     session_->start([this](const Status& status) {
         ready_ = status.is_ok();
         failed_ = !ready_;
@@ -153,6 +175,7 @@ bool KvClient::begin_one() {
     ++under_way_;
     ++shared_.begun;
     work.writing ? begin_put(work) : begin_get(work);
+    node_.wake();  // the thread that asks is the one that sleeps
     return true;
 }
 

@@ -37,6 +37,7 @@ class KvPartition {
     void stop();
     bool stopped() const { return service_ == nullptr || stopped_; }
     bool calm();  // serves, and has nothing undecided
+    bool sleeps_on_frame();
     kv::Service* service() { return service_.get(); }
 
   private:
@@ -48,6 +49,7 @@ class KvPartition {
     SimWallClock wall_;
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_;
+    std::shared_ptr<kv::Lane> lane_;
     std::unique_ptr<kv::Service> service_;
     bool stopped_ = false;
 };
@@ -77,7 +79,8 @@ class KvClient {
     bool ready() const { return ready_; }
     bool needs_restart() const { return failed_; }
     uint32_t under_way() const { return under_way_; }
-    void close() { session_->close(); }
+    void close();
+    bool sleeps_on_frame();
     bool closed() const { return session_->closed(); }
     // Its node has lost power: nobody will hear how its writes ended.
     void died();
