@@ -6,6 +6,7 @@
 #include "lib/base/size.h"
 #include "lib/kv/placement.h"
 #include "target/daemon/daemon.h"
+#include "target/engine/engine_daemon.h"
 
 namespace wss {
 namespace {
@@ -18,8 +19,11 @@ struct KvWords {
 };
 
 void describe_kv(CLI::App& app, KvWords& kv) {
-    app.add_option("--role", kv.role, "kv: what --listen says is where the key-value store's clients connect")
-        ->check(CLI::IsMember({"kv", "block"}));
+    app.add_option(
+           "--role", kv.role,
+           "kv: what --listen says is where the key-value store's clients connect; rs: the real storage of "
+           "another target, see --join")
+        ->check(CLI::IsMember({"kv", "block", "rs"}));
     app.add_option("--kv-listen", kv.listen, "Where clients of the key-value store connect; repeatable")
         ->type_name("URI");
     app.add_option("--kv-map", kv.partitions, "All partitions of the store, in order: URI,URI,...")
@@ -74,7 +78,8 @@ struct Options {
     std::string config;
     std::vector<std::string> listen, volumes, access;
     std::string state, control, log_level, name, secrets, cpus;
-    std::vector<std::string> cache_listen;
+    std::vector<std::string> cache_listen, advertise;
+    std::string join, secret_file;
     std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, metrics;
     bool auth_off = false, cache_auth_off = false;
     uint32_t drain_seconds = 0;
@@ -82,6 +87,21 @@ struct Options {
     bool control_set = false;
     KvWords kv;
 };
+
+void describe_rs(CLI::App& app, Options& options) {
+    app.add_option(
+           "--join", options.join,
+           "With --role rs: the target (its --cache-listen) whose volumes rs:NAME are the --volume here; its "
+           "clients connect to --listen")
+        ->type_name("URI");
+    app.add_option("--advertise", options.advertise,
+                   "With --role rs: what clients are told instead of --listen, in the same order")
+        ->type_name("URI");
+    app.add_option(
+           "--secret-file", options.secret_file,
+           "With --role rs: file with our NAME:SECRET line (mode 600) for a target with --cache-secrets")
+        ->type_name("FILE");
+}
 
 void describe_cache(CLI::App& app, Options& options) {
     app.add_option("--cache-listen", options.cache_listen,
@@ -113,9 +133,11 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--listen", options.listen,
                    "Where to listen: rdma://HOST[:PORT], tcp://HOST[:PORT], shm:///PATH; repeatable")
         ->type_name("URI");
-    app.add_option("--volume", options.volumes,
-                   "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]; BACKEND is aio:PATH, "
-                   "uring:PATH, pool:THREADS:PATH, spawn:PATH or ram:SIZE; repeatable")
+    app.add_option(
+           "--volume", options.volumes,
+           "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]; BACKEND is aio:PATH, "
+           "uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, or rs:NAME on another node (--role rs); "
+           "repeatable")
         ->type_name("VOLUME");
     app.add_option(
            "--access", options.access,
@@ -134,6 +156,7 @@ void describe(CLI::App& app, Options& options) {
         "--auth-off", options.auth_off,
         "Serve whoever reaches a listening address; without --secrets it is so anyway, and warned of");
     describe_kv(app, options.kv);
+    describe_rs(app, options);
     app.add_option("--name", options.name, "What initiators that authenticate are told (default: the host's)")
         ->type_name("NAME");
     app.add_option("--metrics", options.metrics, "Where Prometheus asks for counters (default: nowhere)")
@@ -194,6 +217,37 @@ Status configure(const Options& options, control::TargetConfig& config) {
     return log::set_level(config.log_level);
 }
 
+using Started = Result<std::unique_ptr<daemon::Service>>;
+
+Started start_storage(const Options& options, const control::TargetConfig& config) {
+    if (options.join.empty())
+        return failure(Code::kInvalid,
+                       "--role rs: give --join URI, where the target of the volumes has its --cache-listen");
+    if (config.volumes.empty()) return failure(Code::kInvalid, "--role rs: give --volume NAME=BACKEND");
+    constexpr uint64_t kMemory = 64 << 20;  // between disk and network
+    auto started = daemon::EngineDaemon::start({.join = {options.join},
+                                                .listen = config.listen,
+                                                .advertise = options.advertise,
+                                                .memory = kMemory,
+                                                .volumes = config.volumes,
+                                                .control = config.control,
+                                                .metrics = config.metrics,
+                                                .secret_file = options.secret_file,
+                                                .leave_seconds = config.drain_seconds});
+    if (!started) return started.status();
+    return std::unique_ptr<daemon::Service>(std::move(*started));
+}
+
+Started start(const Options& options) {
+    control::TargetConfig config;
+    WSS_TRY(configure(options, config));
+    if (options.kv.role == "rs") return start_storage(options, config);
+    if (!options.join.empty()) return failure(Code::kInvalid, "--join is for --role rs");
+    auto started = daemon::Daemon::start(config);
+    if (!started) return started.status();
+    return std::unique_ptr<daemon::Service>(std::move(*started));
+}
+
 }  // namespace
 }  // namespace wss
 
@@ -204,11 +258,7 @@ int main(int argc, char** argv) {
          .describe = [&](CLI::App& app) { wss::describe(app, options); },
          .start = [&](const CLI::App& app) -> wss::Result<std::unique_ptr<wss::daemon::Service>> {
              options.control_set = app.count("--control") > 0;
-             wss::control::TargetConfig config;
-             WSS_TRY(wss::configure(options, config));
-             auto started = wss::daemon::Daemon::start(config);
-             if (!started) return started.status();
-             return std::unique_ptr<wss::daemon::Service>(std::move(*started));
+             return wss::start(options);
          }},
         argc, argv);
 }

@@ -27,6 +27,7 @@ namespace {
 constexpr size_t kJoinBytes = 48;
 constexpr size_t kWelcomeBytes = 32;
 constexpr uint8_t kWelcomeKeep = 1;
+constexpr uint32_t kJoinStorage = 1;
 
 ParseError check_head(Bytes data, size_t bytes, uint8_t kind) {
     if (data.size() < bytes) return ParseError::kTooShort;
@@ -50,7 +51,8 @@ ParseError parse_cache_join(Bytes data, CacheJoin& out) {
     out = {.engine = get64(data.data() + 8),
            .memory = get64(data.data() + 16),
            .incarnation = get32(data.data() + 24),
-           .storage = get64(data.data() + 32)};
+           .storage = get64(data.data() + 32),
+           .is_storage = (get32(data.data() + 28) & kJoinStorage) != 0};
     return out.engine == 0 ? ParseError::kContradiction : ParseError::kNone;
 }
 
@@ -60,6 +62,7 @@ size_t encode_cache_join(const CacheJoin& join, MutableBytes out) {
     put64(out.data() + 8, join.engine);
     put64(out.data() + 16, join.memory);
     put32(out.data() + 24, join.incarnation);
+    put32(out.data() + 28, join.is_storage ? kJoinStorage : 0);
     put64(out.data() + 32, join.storage);
     return kJoinBytes;
 }
@@ -133,6 +136,10 @@ constexpr size_t kMoveBytes = 48;  // without the header
 constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8;
 constexpr size_t kHandleBytes = 8, kGrantBytes = 8 + WSS_CACHE_TOKEN_BYTES;
 constexpr size_t kSlotBytes = 8;
+constexpr size_t kStorageBytes = 64;
+constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32;
+constexpr size_t kVolumeBytes = 24;
+constexpr size_t kVolumeNameMax = 64;
 
 std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, MutableBytes out) {
     const size_t length = kRecordHead + body;
@@ -197,6 +204,92 @@ ParseError parse_move(const Record& record, CacheMove& out) {
     if (out.to_peer ? out.has_header || out.atomic : out.immediate) return ParseError::kContradiction;
     if (out.remote.address > UINT64_MAX - out.length) return ParseError::kAddressWraps;
     return ParseError::kNone;
+}
+
+size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
+    const uint8_t flags = static_cast<uint8_t>(
+        static_cast<uint8_t>(storage.op) | (storage.fua ? kStorageFua : 0) |
+        (storage.immediate ? kStorageImmediate : 0) | (storage.has_copy ? kStorageCopy : 0));
+    std::byte* at = put_head(RecordType::kStorage, flags, id, kStorageBytes, out);
+    if (at == nullptr) return 0;
+    put64(at, storage.handle);
+    put64(at + 8, storage.offset);
+    put64(at + 16, storage.length);
+    put32(at + 24, storage.volume);
+    put32(at + 28, storage.immediate_value);
+    put64(at + 32, storage.remote.address);
+    put64(at + 40, storage.copy.address);
+    put32(at + 48, storage.remote.rkey);
+    put32(at + 52, storage.copy.rkey);
+    return kRecordHead + kStorageBytes;
+}
+
+ParseError parse_storage(const Record& record, CacheStorage& out) {
+    if (record.type != RecordType::kStorage) return ParseError::kOpcode;
+    if (record.body.size() != kStorageBytes) return ParseError::kOutOfBounds;
+    const std::byte* at = record.body.data();
+    const uint8_t op = record.flags & kStorageOpMask;
+    if (op > static_cast<uint8_t>(CacheStorage::Op::kWriteZeroes)) return ParseError::kOpcode;
+    out.op = static_cast<CacheStorage::Op>(op);
+    out.fua = record.flags & kStorageFua;
+    out.immediate = record.flags & kStorageImmediate;
+    out.has_copy = record.flags & kStorageCopy;
+    out.handle = get64(at);
+    out.offset = get64(at + 8);
+    out.length = get64(at + 16);
+    out.volume = get32(at + 24);
+    out.immediate_value = get32(at + 28);
+    const auto length = static_cast<uint32_t>(out.moves() ? out.length : 0);
+    out.remote = {get64(at + 32), get32(at + 48), length};
+    out.copy = {get64(at + 40), get32(at + 52), length};
+    if (out.op != CacheStorage::Op::kRead && (out.immediate || out.has_copy))
+        return ParseError::kContradiction;
+    if (out.moves() && (out.length == 0 || out.length > kStorageTransferMax)) return ParseError::kOutOfBounds;
+    if (out.remote.address > UINT64_MAX - length || out.copy.address > UINT64_MAX - length)
+        return ParseError::kAddressWraps;
+    return ParseError::kNone;
+}
+
+size_t put_volume(const CacheVolume& volume, MutableBytes out) {
+    if (volume.name.size() >= kVolumeNameMax) return 0;
+    const size_t body = kVolumeBytes + (volume.name.size() + 7) / 8 * 8;
+    std::byte* at = put_head(RecordType::kVolume, 0, 0, body, out);
+    if (at == nullptr) return 0;
+    put64(at, volume.bytes);
+    put64(at + 8, volume.boot);
+    put32(at + 16, volume.number);
+    put32(at + 20, volume.logical_block);
+    std::memcpy(at + kVolumeBytes, volume.name.data(), volume.name.size());
+    return kRecordHead + body;
+}
+
+ParseError parse_volume(const Record& record, CacheVolume& out) {
+    const Bytes body = record.body;
+    if (body.size() < kVolumeBytes || body.size() > kVolumeBytes + kVolumeNameMax)
+        return ParseError::kOutOfBounds;
+    out = {.bytes = get64(body.data()),
+           .boot = get64(body.data() + 8),
+           .number = get32(body.data() + 16),
+           .logical_block = get32(body.data() + 20),
+           .name = {}};
+    std::array<char, kVolumeNameMax + 1> text{};
+    std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeBytes,
+                         body.size() - kVolumeBytes};
+    out.name.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
+    return out.name.empty() || out.bytes == 0 ? ParseError::kContradiction : ParseError::kNone;
+}
+
+size_t put_failed(uint32_t id, uint32_t error, MutableBytes out) {
+    std::byte* at = put_head(RecordType::kFailed, 0, id, kSlotBytes, out);
+    if (at == nullptr) return 0;
+    put32(at, error);
+    return kRecordHead + kSlotBytes;
+}
+
+ParseError parse_failed(const Record& record, uint32_t& error) {
+    if (record.body.size() != kSlotBytes) return ParseError::kOutOfBounds;
+    error = get32(record.body.data());
+    return error == 0 || error > 4095 ? ParseError::kContradiction : ParseError::kNone;
 }
 
 size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out) {

@@ -33,6 +33,7 @@ struct CacheJoin {
     uint64_t memory = 0;       // bytes it lends
     uint32_t incarnation = 0;  // of its contents, as given by the last CacheWelcome; 0: it holds nothing
     uint64_t storage = 0;      // whose contents they are
+    bool is_storage = false;   // real storage (RS): it lends no lines, it has volumes
     bool operator==(const CacheJoin&) const = default;
 };
 ParseError parse_cache_join(Bytes data, CacheJoin& out);
@@ -88,6 +89,8 @@ enum class RecordType : uint8_t {
     kAuthChallenge,
     kAuthResult,
     kWelcome,
+    // SE → RS; answered by kDone or kFailed
+    kStorage,  // CacheStorage
     // CE → SE
     kDone = 32,     // id, status in flags
     kAttached,      // CacheHandle: the client is connected
@@ -100,6 +103,9 @@ enum class RecordType : uint8_t {
     kPong,
     kAuthStart,  // as above
     kAuthProof,
+    // RS → SE
+    kVolume,  // CacheVolume, before kReady
+    kFailed,  // as kDone: storage said no, by the errno in it; of a read nothing has reached the client
 };
 
 // How an operation ended.
@@ -138,7 +144,35 @@ struct CacheHeader {
     std::array<std::byte, kCacheHeaderBytes> header{};
 };
 
+// What an RS does with a volume. A read: from storage to the peer; a write: from the peer to storage.
+struct CacheStorage {
+    enum class Op : uint8_t { kRead, kWrite, kFlush, kDiscard, kWriteZeroes };
+    Op op = Op::kRead;
+    bool fua = false;        // kWrite, kWriteZeroes
+    bool immediate = false;  // kRead: the last byte comes to the peer with `immediate_value`
+    bool has_copy = false;   // kRead: the bytes go to `copy` as well, which is the SE's
+    uint32_t volume = 0;     // the RS's number
+    uint32_t immediate_value = 0;
+    uint64_t offset = 0;
+    uint64_t length = 0;  // kRead, kWrite: at most kStorageTransferMax
+    uint64_t handle = kStorageHandle;
+    RemoteBuffer remote, copy;  // their lengths are `length`
+    bool moves() const noexcept { return op == Op::kRead || op == Op::kWrite; }
+};
+constexpr uint32_t kStorageTransferMax = 2 << 20;
+
+struct CacheVolume {
+    uint64_t bytes = 0;
+    uint64_t boot = 0;  // of the RS's machine
+    uint32_t number = 0;
+    uint32_t logical_block = 512;
+    std::string name;
+};
+
 // Each writes one record and returns its length; 0: no room.
+size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out);
+size_t put_volume(const CacheVolume& volume, MutableBytes out);
+size_t put_failed(uint32_t id, uint32_t error, MutableBytes out);
 size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out);
 size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out);
 size_t put_slot(RecordType type, uint32_t id, uint32_t slot, MutableBytes out);
@@ -151,6 +185,9 @@ size_t put_bytes(RecordType type, Bytes bytes, MutableBytes out);
 
 ParseError parse_move(const Record& record, CacheMove& out);
 ParseError parse_header(const Record& record, CacheHeader& out);
+ParseError parse_storage(const Record& record, CacheStorage& out);
+ParseError parse_volume(const Record& record, CacheVolume& out);
+ParseError parse_failed(const Record& record, uint32_t& error);
 ParseError parse_slot(const Record& record, uint32_t& out);
 ParseError parse_grant(const Record& record, CacheLogin& out);
 ParseError parse_handle(const Record& record, uint64_t& out);

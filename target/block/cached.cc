@@ -192,7 +192,8 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
             request.status = wire::kBusy;
             return respond(request);
         case se::Ending::Kind::kDoAgain:
-            // The initiator takes its credit with this, which we counted when the read was delegated.
+            // The initiator takes its credit with this, which we counted when a read was delegated.
+            if (!work.is_delegated) ++credits_;
             request.state = State::kSending;
             return send_ready(request,
                               wire::encode_do_again({.tag = request.command.tag, .engine = ending.engine},

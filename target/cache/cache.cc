@@ -181,6 +181,9 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.cache = this;
     volume.number = static_cast<uint32_t>(free - volumes_.begin());
     volume.open = &open;
+    volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
+    for (auto& engine : links_)
+        if (engine != nullptr && engine->is_ready() && engine->is_storage()) attach_storage(volume, *engine);
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
     auto remembered = membership_.policies.find(open.volume().wwid());
@@ -446,6 +449,7 @@ CacheInfo Cache::info() {
         one.dirty_lines = index_->dirty_lines_on(engine->index());
         one.bytes_to_clients = engine->bytes_to_clients();
         one.state = !engine->is_ready()           ? "joining"
+                    : engine->is_storage()        ? "storage"
                     : engine->identity().returned ? "returned"
                     : engine->leaving()           ? "leaving"
                                                   : "live";

@@ -9,6 +9,7 @@
 //   write.cc    writes under each policy
 //   destage.cc  bringing dirty lines home; flushes
 //   lobby.cc    engines that ask to join: who they are, and whether they may
+//   remote.cc   real storage on another node
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
 //   prefetch.cc bringing lines in before they are asked for
 //
@@ -47,6 +48,7 @@
 #include "lib/reactor/reactor.h"
 #include "target/cache/membership.h"
 #include "target/cache/prefetch.h"
+#include "target/cache/remote.h"
 #include "target/cache/work.h"
 #include "target/volume/volume.h"
 
@@ -81,6 +83,7 @@ struct CacheCounters {
     uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
     uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
     uint64_t lost_refusals = 0, salvaged_lines = 0;
+    uint64_t direct_reads = 0, direct_writes = 0;  // between real storage elsewhere and the client
 };
 
 // A volume that the cache serves.
@@ -88,6 +91,7 @@ struct CachedVolume {
     Cache* cache = nullptr;
     uint32_t number = 0;  // in the index
     volume::OpenVolume* open = nullptr;
+    RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
     bool known = false;  // the index has it: lines may exist
     bool removed = false;
@@ -212,6 +216,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void freeze(CachedVolume& volume, uint64_t offset, uint64_t length, std::function<void(int error)> done);
     void thaw(CachedVolume& volume) noexcept;
 
+    // The engine that is real storage, if it is still the one and takes operations.
+    EngineLink* storage_link(cache::EngineIndex index, uint32_t incarnation) noexcept;
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory);
     const CacheOptions& options() const noexcept { return options_; }
     bool recovering() const noexcept { return holding_; }
@@ -300,13 +306,26 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
                                                                 cache::Pieces valid, cache::Pieces dirty,
                                                                 uint64_t generation);
 
+    // remote.cc
+    void storage_ready(EngineLink& engine);
+    void attach_storage(CachedVolume& volume, EngineLink& engine);
+    bool reaches_storage(const Work& work) noexcept;
+    bool can_fetch(const Work& work) noexcept;
+    bool wants_fill(const Work& work, const LineWork& line) const noexcept;
+    void miss(Work& work) noexcept;
+    Transfer& remote_io(Work& work, wire::CacheStorage::Op op) noexcept;
+    void fetch(Work& work) noexcept;
+    void store_from_client(Work& work, bool fua) noexcept;
+    static void fetched(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void stored(Transfer& transfer, wire::CacheStatus status) noexcept;
+
     // read.cc
     void run_read(Work& work) noexcept;
+    void answer_read(Work& work) noexcept;
     bool can_delegate(const Work& work) noexcept;
     void delegate(Work& work) noexcept;
     void gather(Work& work) noexcept;
     void overlay(Work& work) noexcept;
-    void answer_read(Work& work) noexcept;
     void fill(Work& work) noexcept;
     void read_part_over(Work& work) noexcept;
 

@@ -9,7 +9,7 @@ using wire::CacheStatus;
 using wire::ParseError;
 using wire::RecordType;
 
-constexpr size_t kAddressesMax = 16;
+constexpr size_t kAddressesMax = 16, kVolumesMax = 1024;
 // Other pings have 0, and what an engine says unasked has it too.
 constexpr uint32_t kPingOfGrant = 1;
 
@@ -81,6 +81,7 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
 void EngineLink::submit(Transfer& transfer) noexcept {
     WSS_ASSERT(!transfer.under_way, "a transfer is submitted once at a time");
     transfer.under_way = true;
+    transfer.error = 0;
     if (over_ || !link_->is_up()) return refused_.push_back(transfer);
     if (free_ids_.empty()) return queue_.push_back(transfer);
     send(transfer);
@@ -99,6 +100,11 @@ void EngineLink::send(Transfer& transfer) noexcept {
         case Transfer::Kind::kHeader:
             return link_->wrote(
                 wire::put_header(RecordType::kHeader, id, {move.slot, move.header}, link_->room()));
+        case Transfer::Kind::kStorage:
+            if (transfer.storage.op == wire::CacheStorage::Op::kRead &&
+                transfer.storage.handle != wire::kStorageHandle)
+                bytes_to_clients_ += transfer.storage.length;
+            return link_->wrote(wire::put_storage(id, transfer.storage, link_->room()));
         case Transfer::Kind::kWipe:
             return link_->wrote(wire::put_slot(RecordType::kWipe, id, move.slot, link_->room()));
     }
@@ -135,7 +141,15 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
     if (!is_admitted()) return false;
     switch (record.type) {
         case RecordType::kDone:
-            return done(record);
+            if (record.flags > static_cast<uint8_t>(CacheStatus::kRefused)) return false;
+            return done(record, static_cast<CacheStatus>(record.flags), 0);
+        case RecordType::kFailed: {
+            uint32_t error = 0;
+            return wire::parse_failed(record, error) == ParseError::kNone &&
+                   done(record, CacheStatus::kFailed, static_cast<int>(error));
+        }
+        case RecordType::kVolume:
+            return volume(record);
         case RecordType::kAttached:
             if (wire::parse_handle(record, handle) != ParseError::kNone) return false;
             owner_.client_attached(*this, handle);
@@ -175,16 +189,25 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
     }
 }
 
-bool EngineLink::done(const wire::Record& record) noexcept {
+bool EngineLink::volume(const wire::Record& record) {
+    wire::CacheVolume volume;
+    if (ready_ || !is_storage() || volumes_.size() == kVolumesMax ||
+        wire::parse_volume(record, volume) != ParseError::kNone)
+        return false;
+    volumes_.push_back(std::move(volume));
+    return true;
+}
+
+bool EngineLink::done(const wire::Record& record, CacheStatus status, int error) noexcept {
     if (record.id >= by_id_.size() || by_id_[record.id] == nullptr) return false;
-    if (record.flags > static_cast<uint8_t>(CacheStatus::kRefused)) return false;
     Transfer& transfer = *std::exchange(by_id_[record.id], nullptr);
     free_ids_.push_back(record.id);
     --outstanding_;
     transfer.under_way = false;
     // Before `done`: it may submit more, which must not overtake what waits.
     if (Transfer* next = queue_.pop_front()) send(*next);
-    transfer.done(transfer, static_cast<CacheStatus>(record.flags));
+    transfer.error = error;
+    transfer.done(transfer, status);
     return true;
 }
 

@@ -26,15 +26,17 @@ constexpr uint32_t kTransfersPerEngine = 1024;
 
 // One operation of a CE. The owner fills the first part and keeps it in place until `done`.
 struct Transfer : ListNode<> {
-    enum class Kind : uint8_t { kMove, kHeader, kWipe };
+    enum class Kind : uint8_t { kMove, kHeader, kWipe, kStorage };
     using Done = void (*)(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     Kind kind = Kind::kMove;
-    wire::CacheMove move;  // kHeader: slot and header; kWipe: slot
+    wire::CacheMove move;        // kHeader: slot and header; kWipe: slot
+    wire::CacheStorage storage;  // kStorage, of real storage (RS)
     Done done = nullptr;
     void* context = nullptr;
 
     bool under_way = false;
+    int error = 0;  // errno: an RS's storage said no
 };
 
 class EngineLink;
@@ -96,6 +98,9 @@ class EngineLink final : private cache::RecordLinkOwner {
     void tick(Nanoseconds now, Nanoseconds limit) noexcept;
 
     const Applicant& applicant() const noexcept { return applicant_; }
+    // Real storage: no lines, no member; its volumes.
+    bool is_storage() const noexcept { return applicant_.join.is_storage; }
+    const std::vector<wire::CacheVolume>& volumes() const noexcept { return volumes_; }
     bool is_admitted() const noexcept { return identity_.index.exists(); }
     const Identity& identity() const noexcept { return identity_; }
     cache::EngineIndex index() const noexcept { return identity_.index; }
@@ -118,7 +123,8 @@ class EngineLink final : private cache::RecordLinkOwner {
                 wire::Bytes answer);
     void begin(const Identity& identity, uint32_t operations);
     bool prove(const wire::Record& record) noexcept;
-    bool done(const wire::Record& record) noexcept;
+    bool volume(const wire::Record& record);
+    bool done(const wire::Record& record, wire::CacheStatus status, int error) noexcept;
     void pong(uint32_t id) noexcept;
     void send(Transfer& transfer) noexcept;
 
@@ -133,6 +139,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     List<Transfer> refused_;  // submitted when it was over
     uint32_t outstanding_ = 0;
     std::vector<fabric::Address> addresses_;
+    std::vector<wire::CacheVolume> volumes_;
     uint32_t slots_ = 0;
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;

@@ -29,6 +29,7 @@ void Cache::engine_ready(EngineLink& engine) noexcept {
         salvage_due_ = wants_turn_ = true;
         return;
     }
+    if (engine.is_storage()) return storage_ready(engine);
     Status added = index_->add_engine(
         engine.index(), {.identity = identity.identity, .weight = identity.memory, .slots = engine.slots()});
     if (!added) return engine.close(added);
@@ -52,6 +53,8 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
     const EngineIndex index = engine.index();
     const auto& identity = engine.identity();
     std::unique_ptr<EngineLink> old = take_link(index);
+    if (engine.is_storage() && !stopping_)
+        log::warning("real storage at {} is gone: {}", engine.peer(), why.to_string());
     if (index_->has_engine(index)) {
         const cache::Loss loss = index_->lose_engine(index);
         if (!stopping_)
@@ -278,7 +281,8 @@ Client* Cache::add_client(fabric::Scheme scheme, ClientSink& sink) {
     Client* made = client.get();
     clients_.push_back(std::move(client));
     for (auto& engine : links_)
-        if (engine != nullptr && engine->is_ready() && index_->has_engine(engine->index()))
+        if (engine != nullptr && engine->is_ready() &&
+            (engine->is_storage() || index_->has_engine(engine->index())))
             introduce(*made, *engine);
     return made;
 }

@@ -51,7 +51,7 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
 const char* Cache::judge_join(const EngineLink::Applicant& applicant,
                               EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
-    if (join.memory < options_.line_bytes * 4) return "it lends too little memory";
+    if (!join.is_storage && join.memory < options_.line_bytes * 4) return "it lends too little memory";
     EngineIndex index;
     for (uint8_t i = 0; i < cache::kEnginesMax; ++i) {
         if (links_[i] == nullptr && !index.exists()) index = {i};

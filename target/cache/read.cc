@@ -25,7 +25,7 @@ void Cache::run_read(Work& work) noexcept {
             index_->touch(*line.line, line.touched);
     }
     if (all_hit && work.is_ahead) return end(work, {});
-    if (!all_hit || work.by_storage) return work.owner->need_buffer(work);
+    if (!all_hit || work.by_storage) return miss(work);
     ++work.volume->counters.read_hits;
     if (can_delegate(work)) return delegate(work);
     work.phase = Work::Phase::kGather;
@@ -121,17 +121,6 @@ void Cache::overlay(Work& work) noexcept {
 }
 
 void Cache::read_part_over(Work& work) noexcept {
-    if (work.is_delegated) {
-        if (!work.transfer_failed) {
-            finish_part(work);
-            work.state = Work::State::kAnswered;
-            work.phase = Work::Phase::kEnding;
-            work.owner->answered(work);
-            return part_over(work);
-        }
-        ++work.volume->counters.done_again;
-        return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
-    }
     if (work.phase == Work::Phase::kFill) {
         for (uint32_t i = 0; i < work.line_count; ++i) {
             LineWork& line = work.lines[i];
@@ -144,6 +133,11 @@ void Cache::read_part_over(Work& work) noexcept {
         }
         finish_part(work);
         return part_over(work);
+    }
+    if (work.is_delegated) {
+        if (!work.transfer_failed) return work.buffer != nullptr ? fill(work) : answer_read(work);
+        ++work.volume->counters.done_again;
+        return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }
     if (work.ending.error != 0) return end(work, work.ending);
     if (work.transfer_failed) {
@@ -179,9 +173,7 @@ void Cache::fill(Work& work) noexcept {
         line.filling = {};
         const uint32_t begins = at;
         at += line.span.length;
-        const bool wanted = (line.read.fill_afterwards | line.read.fetch).overlaps(line.covered) &&
-                            line.op.access == cache::Access::kExclusive && !stopping_;
-        if (!wanted) continue;
+        if (!wants_fill(work, line)) continue;
         if (index_->place(*line.line, 1) != cache::Placed::kDone) {
             ++work.volume->counters.no_room;
             continue;
@@ -205,7 +197,18 @@ void Cache::fill(Work& work) noexcept {
     --work.outstanding;
     const bool nothing = work.outstanding == 0;
     if (nothing) work.phase = Work::Phase::kNone;
-    end(work, {});
+    answer_read(work);
+}
+
+// … or it was answered without us. A fill may go on behind it.
+void Cache::answer_read(Work& work) noexcept {
+    if (!work.is_delegated) return end(work, {});
+    const bool filling = work.phase == Work::Phase::kFill;
+    if (!filling) finish_part(work);
+    work.state = Work::State::kAnswered;
+    if (!filling) work.phase = Work::Phase::kEnding;
+    work.owner->answered(work);
+    if (!filling) part_over(work);
 }
 
 }  // namespace wss::se

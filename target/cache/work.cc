@@ -160,6 +160,8 @@ void Cache::release(Work& work) noexcept {
 void Cache::buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept {
     work.buffer = buffer;
     work.regions = &regions;
+    // Only for what engines take from it.
+    if (work.phase == Work::Phase::kFetch && can_fetch(work)) return fetch(work);
     (work.is_ahead ? work.volume->counters.read_ahead_bytes : work.volume->counters.through_us_bytes) +=
         work.length;
     if (work.is_write) return start_write(work);

@@ -88,7 +88,17 @@ struct LineWork {
 
 struct Work : ListNode<> {
     enum class State : uint8_t { kIdle, kHeld, kEntering, kRunning, kAnswered };
-    enum class Phase : uint8_t { kNone, kGather, kStorage, kOverlay, kFill, kWrite, kRepair, kEnding };
+    enum class Phase : uint8_t {
+        kNone,
+        kGather,
+        kFetch,
+        kStorage,
+        kOverlay,
+        kFill,
+        kWrite,
+        kRepair,
+        kEnding
+    };
 
     // Immutable.
     Cache* cache = nullptr;
@@ -124,6 +134,9 @@ struct Work : ListNode<> {
     BufferHome* buffer_home = nullptr;
     uint32_t buffer_bytes = 0;
     io::Request io;
+    // With real storage on another node, straight between it and the client.
+    Transfer remote_io;
+    cache::EngineIndex remote_engine;
     Ending ending;
 };
 

@@ -49,7 +49,8 @@ void Cache::run_write(Work& work) noexcept {
         for (const cache::Slot& slot : line.line->holders()) direct = direct && attached(work, slot);
         if (!line.line->holders().empty()) index_->touch(*line.line, line.touched);
     }
-    if ((storage || !direct || work.attempts > 0) && work.buffer == nullptr)
+    const bool through_us = storage && !reaches_storage(work);
+    if ((through_us || !direct || work.attempts > 0) && work.buffer == nullptr)
         return work.owner->need_buffer(work);
     start_write(work);
 }
@@ -66,7 +67,7 @@ void Cache::start_write(Work& work) noexcept {
         storage = storage || line.write.storage;
         fua = fua || line.write.storage_fua;
     }
-    if (storage && from_client) return work.owner->need_buffer(work);
+    if (storage && from_client && !reaches_storage(work)) return work.owner->need_buffer(work);
     work.phase = Work::Phase::kWrite;
     ++work.outstanding;
     if (from_client) {
@@ -74,7 +75,9 @@ void Cache::start_write(Work& work) noexcept {
         work.volume->counters.out_of_band_write_bytes += work.length;
     }
     for (uint32_t i = 0; i < work.line_count; ++i) update_copies(work, work.lines[i], from_client);
-    if (storage) {
+    if (storage && from_client) {
+        store_from_client(work, fua);
+    } else if (storage) {
         work.io.fua = fua;
         start_storage(work, io::Op::kWrite);
     }
@@ -124,7 +127,7 @@ void Cache::update_copies(Work& work, LineWork& line, bool from_client) noexcept
 void Cache::write_part_over(Work& work) noexcept {
     if (work.phase == Work::Phase::kRepair) return end(work, work.ending);
     // Held back, even if an engine failed: real storage said no.
-    if (work.ending.error != 0) return give_up_write(work, work.ending);
+    if (work.ending.kind != Ending::Kind::kGood) return give_up_write(work, work.ending);
     if (!work.transfer_failed) {
         for (uint32_t i = 0; i < work.line_count; ++i)
             if (!work.lines[i].filling.empty() && !still_there(work.lines[i])) work.transfer_failed = true;

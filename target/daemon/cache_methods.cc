@@ -36,6 +36,8 @@ json to_json(const se::CacheCounters& c) {
             {"destaged_bytes", c.destaged_bytes},
             {"destage_errors", c.destage_errors},
             {"flushes", c.flushes},
+            {"direct_reads", c.direct_reads},
+            {"direct_writes", c.direct_writes},
             {"done_again", c.done_again},
             {"no_room", c.no_room},
             {"lost_refusals", c.lost_refusals},

@@ -58,6 +58,15 @@ CachePart::~CachePart() {
     for (auto& poller : pollers_) reactor_.remove(*poller);
 }
 
+volume::VolumeSet::Open CachePart::opener() {
+    return [this](const std::string& specification,
+                  const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+        constexpr std::string_view kRemote = "rs:";
+        if (!specification.starts_with(kRemote)) return io::open_backend(specification, options);
+        return se::RemoteBackend::open(*cache_, specification.substr(kRemote.size()), options);
+    };
+}
+
 Status CachePart::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
         auto bound = ask_reactor<Result<fabric::Address>>(

@@ -14,6 +14,7 @@
 #include "target/cache/cache.h"
 #include "target/control/config.h"
 #include "target/control/methods.h"
+#include "target/volume/volume_set.h"
 
 namespace wss::daemon {
 
@@ -24,6 +25,8 @@ class CachePart {
     ~CachePart();
 
     se::Cache& cache() { return *cache_; }
+    // Opens "rs:NAME" as well.
+    volume::VolumeSet::Open opener();
     Status listen();
     void warn_if_open(const control::TargetConfig& config) const;
     // Brings dirty lines home. A failure leaves them in the engines, to be found at the next start.

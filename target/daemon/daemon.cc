@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
 #include "target/block/volume_regions.h"
+#include "target/daemon/boot_id.h"
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
 #include "target/kv/kv_metrics.h"
@@ -33,14 +34,6 @@ static std::string machine_id() {
     std::string id;
     std::getline(file, id);
     return id;
-}
-
-// Which boot of this machine it is, never 0; 0 where Linux does not say.
-static uint32_t boot_id() {
-    std::ifstream file("/proc/sys/kernel/random/boot_id");
-    std::string id;
-    if (!std::getline(file, id)) return 0;
-    return static_cast<uint32_t>(std::hash<std::string>{}(id)) | 1;
 }
 
 // Session epochs grow over restarts, as long as the time of day does.
@@ -163,6 +156,7 @@ Status Daemon::create_service() {
     options.identity_salt = machine_id();
     options.extend = block::VolumeRegions::factory(fabrics);
     options.wait = from_s(config_.drain_seconds);
+    if (cached) options.open = cache_->opener();
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
     auto service = block::Service::create(reactors, *volumes_, fabrics,
                                           {.limits = {.caps = cached ? kCapsWithCache : WSS_CAP_ALL},

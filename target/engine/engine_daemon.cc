@@ -9,6 +9,7 @@
 #include "target/control/config.h"
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
+#include "target/daemon/boot_id.h"
 
 namespace wss::daemon {
 
@@ -66,6 +67,7 @@ Status EngineDaemon::run_start() {
         if (!secret) return secret.status().within("--secret-file");
         options.secret = std::move(*secret);
     }
+    WSS_TRY(open_volumes(options));
     auto engine = cache::Engine::create(reactor_, random_, nets, options);
     if (!engine) return engine.status();
     engine_ = std::move(*engine);
@@ -76,6 +78,18 @@ Status EngineDaemon::run_start() {
     pthread_setname_np(thread_.native_handle(), "engine");
     WSS_TRY(start_metrics());
     return start_control();
+}
+
+Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
+    for (const volume::VolumeOptions& volume : config_.volumes) {
+        auto backend = io::open_backend(
+            volume.backend, {.size = volume.size, .create = volume.create, .read_only = volume.read_only});
+        if (!backend) return backend.status().within("volume " + volume.name);
+        options.volumes.push_back({volume.name, backend->get()});
+        backends_.push_back(std::move(*backend));
+    }
+    options.boot = boot_id();
+    return Status::ok();
 }
 
 Status EngineDaemon::listen_all() {
@@ -118,7 +132,13 @@ static json to_json(const cache::Engine& engine) {
               {"waited_for_stage", c.waited_for_stage},
               {"clients_accepted", c.clients_accepted},
               {"clients_refused", c.clients_refused},
-              {"wipes", c.wipes}}}};
+              {"wipes", c.wipes},
+              {"storage_reads", c.storage_reads},
+              {"storage_read_bytes", c.storage_read_bytes},
+              {"storage_writes", c.storage_writes},
+              {"storage_write_bytes", c.storage_write_bytes},
+              {"storage_flushes", c.storage_flushes},
+              {"storage_errors", c.storage_errors}}}};
 }
 
 Status EngineDaemon::start_control() {
@@ -170,6 +190,12 @@ Status EngineDaemon::start_metrics() {
         add("wss_engine_clients_accepted_total", "clients that showed a valid token", c->clients_accepted);
         add("wss_engine_clients_refused_total", "clients that did not", c->clients_refused);
         add("wss_engine_wipes_total", "lines of deleted volumes wiped", c->wipes);
+        add("wss_engine_storage_read_bytes_total", "bytes read from its volumes (--role rs)",
+            c->storage_read_bytes);
+        add("wss_engine_storage_write_bytes_total", "bytes written to its volumes (--role rs)",
+            c->storage_write_bytes);
+        add("wss_engine_storage_errors_total", "operations that its volumes refused (--role rs)",
+            c->storage_errors);
         return out;
     });
     return exporter_->start(config_.metrics);
@@ -203,7 +229,11 @@ EngineDaemon::~EngineDaemon() {
 std::string EngineDaemon::describe() const {
     std::string text;
     for (const std::string& address : engine_->addresses()) text += (text.empty() ? "" : ", ") + address;
-    return (text.empty() ? "no address for clients" : text) + fmt::format(", {} MiB", config_.memory >> 20);
+    if (text.empty()) text = "no address for clients";
+    const size_t count = config_.volumes.size();
+    if (count > 0)
+        return text + fmt::format(", {} volume{} for {}", count, count == 1 ? "" : "s", config_.join[0]);
+    return text + fmt::format(", {} MiB", config_.memory >> 20);
 }
 
 }  // namespace wss::daemon

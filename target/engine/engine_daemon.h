@@ -15,6 +15,7 @@
 #include "target/control/server.h"
 #include "target/daemon/process.h"
 #include "target/metrics/exporter.h"
+#include "target/volume/options.h"
 
 namespace wss::daemon {
 
@@ -25,8 +26,9 @@ struct EngineConfig {
     std::vector<std::string> listen;     // for clients
     std::vector<std::string> advertise;  // what clients are told, in the order of `listen`; "": as it is
     uint64_t memory = 1u << 30;
-    std::string control;      // "": none
-    std::string metrics;      // "HOST:PORT"; "": none
+    std::vector<volume::VolumeOptions> volumes;  // with some: real storage of the one in `join`, no cache
+    std::string control;                         // "": none
+    std::string metrics;                         // "HOST:PORT"; "": none
     std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
     uint32_t leave_seconds = 30;
     std::string log_level = "info";
@@ -50,6 +52,7 @@ class EngineDaemon final : public Service {
     explicit EngineDaemon(const EngineConfig& config) : config_(config) {}
     Status run_start();
     Result<size_t> net_for(const fabric::Address& address);
+    Status open_volumes(cache::Engine::Options& options);
     Status listen_all();
     Status start_control();
     Status start_metrics();
@@ -60,6 +63,7 @@ class EngineDaemon final : public Service {
     reactor::Reactor reactor_{clock_};
     std::vector<Net> nets_;
     std::vector<std::pair<fabric::Address, size_t>> join_, listen_;
+    std::vector<std::unique_ptr<io::Backend>> backends_;
     std::unique_ptr<cache::Engine> engine_;
     std::thread thread_;
     control::Methods methods_;

@@ -11,9 +11,9 @@ FUA, NO_HOLE = 1, 2
 
 
 class RawNbd:
-    def __init__(self, path, export: str = ""):
+    def __init__(self, path, export: str = "", timeout: float = 30):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(30)
+        self.socket.settimeout(timeout)
         self.socket.connect(str(path))
         magic, option_magic, flags = struct.unpack(">8s8sH", self._receive(18))
         assert (magic, option_magic) == (b"NBDMAGIC", b"IHAVEOPT")

@@ -8,6 +8,7 @@
 
 #include "lib/base/log.h"
 #include "lib/cache/engine/engine_parts.h"
+#include "lib/cache/engine/storage.h"
 
 namespace wss::cache {
 
@@ -111,9 +112,12 @@ Status Engine::map_arena() {
 
 Status Engine::start() {
     if (links_.empty()) return failure(Code::kInvalid, "no storage engine to join");
+    if (links_.size() > 1 && !options_.volumes.empty())
+        return failure(Code::kInvalid, "real storage belongs to one storage engine, not to {}",
+                       links_.size());
     WSS_TRY(map_arena());
     const size_t part = arena_.size() / links_.size() / 4096 * 4096;
-    for (size_t i = 0; i < links_.size(); ++i) links_[i]->start(arena_.subspan(i * part, part), i * part);
+    for (size_t i = 0; i < links_.size(); ++i) WSS_TRY(links_[i]->start(arena_.subspan(i * part, part)));
     return Status::ok();
 }
 
@@ -198,7 +202,7 @@ void Engine::stop(std::function<void()> done) {
 void Engine::check_stopped() noexcept {
     if (!stopping_ || !stopped_ || !clients_.empty()) return;
     for (auto& link : links_)
-        if (!link->is_over()) return;
+        if (!link->is_over() || !link->is_quiet()) return;
     std::exchange(stopped_, nullptr)();
 }
 

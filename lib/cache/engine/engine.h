@@ -39,6 +39,7 @@
 #include "lib/base/secrets.h"
 #include "lib/cache/engine/record_link.h"
 #include "lib/fabric/fabric.h"
+#include "lib/io/backend.h"
 #include "lib/reactor/reactor.h"
 #include "lib/wire/cache.h"
 
@@ -50,6 +51,14 @@ struct EngineCounters {
     uint64_t moves = 0, failed_moves = 0, waited_for_stage = 0;
     uint64_t clients_accepted = 0, clients_refused = 0;
     uint64_t wipes = 0;
+    uint64_t storage_reads = 0, storage_read_bytes = 0, storage_writes = 0, storage_write_bytes = 0;
+    uint64_t storage_flushes = 0, storage_errors = 0;
+};
+
+// A volume of an engine that is real storage (RS).
+struct EngineVolume {
+    std::string name;
+    io::Backend* backend = nullptr;  // outlives the engine
 };
 
 struct EngineStorageInfo {
@@ -74,6 +83,10 @@ class Engine final : public reactor::Source {
         NamedSecret secret;
         // An SE asks ten times a second. One that says nothing for so long may be gone without a word.
         Nanoseconds silence = from_s(1);
+        // With some, it is real storage (RS) of the one SE that it joins, and lends no lines: its memory is
+        // where data is between disk and network.
+        std::vector<EngineVolume> volumes;
+        uint64_t boot = 0;  // of this machine
         Nanoseconds reconnect_min = from_ms(50), reconnect_max = from_s(1);
     };
     static Result<std::unique_ptr<Engine>> create(reactor::Reactor& reactor, Random& random,
@@ -104,10 +117,12 @@ class Engine final : public reactor::Source {
     class SeLink;
     class Client;
     class Port;
+    class Storage;
     struct Operation;
     struct Grant;
     friend class SeLink;
     friend class Client;
+    friend class Storage;
 
     Engine(reactor::Reactor& reactor, Random& random, std::vector<Net> nets, Options options);
     Status map_arena();

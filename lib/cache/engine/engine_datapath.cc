@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/cache/engine/engine_parts.h"
+#include "lib/cache/engine/storage.h"
 
 namespace wss::cache {
 
@@ -25,6 +26,8 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
             return grant(record);
         case RecordType::kRevoke:
             return revoke(record);
+        case RecordType::kStorage:
+            return storage_volumes_ != nullptr && storage_volumes_->begin(record);
         case RecordType::kPing:
             link_->wrote(wire::put_plain(RecordType::kPong, 0, record.id, link_->room()));
             return true;
@@ -42,6 +45,10 @@ void Engine::SeLink::done(uint32_t id, CacheStatus status) noexcept {
     link_->wrote(wire::put_plain(RecordType::kDone, static_cast<uint8_t>(status), id, link_->room()));
 }
 
+void Engine::SeLink::failed(uint32_t id, int error) noexcept {
+    if (is_up()) link_->wrote(wire::put_failed(id, static_cast<uint32_t>(error), link_->room()));
+}
+
 // ---- Moves -----------------------------------------------------------------------------------------------
 
 bool Engine::SeLink::move(const wire::Record& record) noexcept {
@@ -57,16 +64,26 @@ bool Engine::SeLink::move(const wire::Record& record) noexcept {
     ++busy_;
     ++engine_.counters_.moves;
     if (move.handle != wire::kStorageHandle) {
-        auto found = engine_.grants_.find(move.handle);
-        Grant* grant = found == engine_.grants_.end() ? nullptr : found->second.get();
-        if (grant == nullptr || grant->link != this || grant->client == nullptr) {
+        operation.client = client_of(move.handle);
+        if (operation.client == nullptr) {
             moved(operation, CacheStatus::kNoClient);
             return true;
         }
-        operation.client = grant->client;
     }
     run(operation);
     return true;
+}
+
+Engine::Client* Engine::SeLink::client_of(uint64_t handle) noexcept {
+    auto found = engine_.grants_.find(handle);
+    if (found == engine_.grants_.end() || found->second->link != this) return nullptr;
+    return found->second->client;
+}
+
+bool Engine::SeLink::post(Operation& operation) noexcept {
+    fabric::Segment segment;
+    fabric::WorkRequest work = work_for(operation, net_, segment);
+    return link_->post(work);
 }
 
 void Engine::SeLink::run(Operation& operation) noexcept {
@@ -81,17 +98,16 @@ void Engine::SeLink::run(Operation& operation) noexcept {
         free_stages_.pop_back();
     }
     if (operation.client != nullptr) return operation.client->run(operation);
-    fabric::Segment segment;
-    fabric::WorkRequest work = work_for(operation, net_, segment);
-    if (!link_->post(work)) moved(operation, CacheStatus::kFailed);
+    if (!post(operation)) moved(operation, CacheStatus::kFailed);
 }
 
 fabric::WorkRequest Engine::SeLink::work_for(Operation& operation, size_t net,
                                              fabric::Segment& segment) noexcept {
     const wire::CacheMove& move = operation.move;
     operation.state = Operation::State::kMoving;
-    std::byte* local = operation.stage != Operation::kNoStage ? stage_memory(operation.stage)
-                                                              : slot_memory(move.slot) + move.offset;
+    std::byte* local = operation.buffer != nullptr              ? operation.buffer
+                       : operation.stage != Operation::kNoStage ? stage_memory(operation.stage)
+                                                                : slot_memory(move.slot) + move.offset;
     segment = {local, move.length, engine_.lkey(net)};
     fabric::Op op = !move.to_peer    ? fabric::Op::kRead
                     : move.immediate ? fabric::Op::kWriteImmediate
@@ -109,6 +125,7 @@ void Engine::SeLink::operation_over(RecordLink&, uint64_t cookie, bool good) noe
 
 // CE2, CE3.
 void Engine::SeLink::moved(Operation& operation, CacheStatus status) noexcept {
+    if (operation.buffer != nullptr) return storage_volumes_->moved(operation, status);
     const wire::CacheMove& move = operation.move;
     EngineCounters& counters = engine_.counters_;
     const bool good = status == CacheStatus::kOk && link_->is_up();

@@ -14,7 +14,7 @@ constexpr size_t kGrantsMax = 8192;
 
 using HeaderBytes = std::array<std::byte, wire::kCacheHeaderBytes>;
 
-// One kMove, from its record to its kDone.
+// One kMove, from its record to its kDone. Of a kStorage (storage.h) it is one RDMA at a time, or two.
 //   kFree ─▶ [kWaiting: for a stage, or for room at the client] ─▶ kMoving ─▶ kFree
 struct alignas(8) Engine::Operation : ListNode<> {
     enum class State : uint8_t { kFree, kWaiting, kMoving };
@@ -26,6 +26,7 @@ struct alignas(8) Engine::Operation : ListNode<> {
     uint32_t stage = kNoStage;
     State state = State::kFree;
     wire::CacheMove move;
+    std::byte* buffer = nullptr;  // of real storage: moved is this instead of a slot
 };
 
 // An SE's word that a client may connect.
@@ -72,12 +73,14 @@ class Engine::SeLink final : public RecordLinkOwner {
     SeLink(Engine& engine, size_t net, fabric::Address address);
     ~SeLink();
 
-    void start(std::span<std::byte> part, size_t part_offset);
+    Status start(std::span<std::byte> part);
     void ask_to_leave() noexcept;
     void join_again() noexcept;
     void stop() noexcept;
     size_t turn() noexcept;
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
+    // Nothing that an SE asked for is under way.
+    bool is_quiet() const noexcept { return busy_ == 0 && clients_ == 0; }
     // Nothing of it is needed by the SE any more.
     bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
     EngineStorageInfo info() const;
@@ -89,6 +92,14 @@ class Engine::SeLink final : public RecordLinkOwner {
     void client_detached(Client& client) noexcept;
     void moved(Operation& operation, wire::CacheStatus status) noexcept;
     fabric::WorkRequest work_for(Operation& operation, size_t net, fabric::Segment& segment) noexcept;
+    // Of a handle that this SE granted; nullptr: not here.
+    Client* client_of(uint64_t handle) noexcept;
+    bool post(Operation& operation) noexcept;
+    bool is_up() const noexcept { return link_ != nullptr && link_->is_up(); }
+    void began() noexcept { ++busy_; }
+    void done(uint32_t id, wire::CacheStatus status) noexcept;
+    void failed(uint32_t id, int error) noexcept;
+    void ended() noexcept { --busy_; }
 
   private:
     bool link_up(RecordLink&, std::span<const std::byte> data) noexcept override;
@@ -106,7 +117,6 @@ class Engine::SeLink final : public RecordLinkOwner {
     void look_for_storage() noexcept;
     void cut(const wire::CacheWelcome& welcome);
     void introduce(bool inventory) noexcept;
-    bool quiet() const noexcept { return busy_ == 0 && clients_ == 0; }
     void revoke_all() noexcept;
     bool grant(const wire::Record& record) noexcept;
     bool revoke(const wire::Record& record) noexcept;
@@ -114,7 +124,6 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool header(const wire::Record& record) noexcept;
     bool wipe(const wire::Record& record) noexcept;
     void run(Operation& operation) noexcept;
-    void done(uint32_t id, wire::CacheStatus status) noexcept;
     void serve_stage_waiters() noexcept;
     std::byte* slot_memory(uint32_t slot) const noexcept { return part_.data() + size_t{slot} * line_bytes_; }
     std::byte* stage_memory(uint32_t stage) const noexcept {
@@ -137,6 +146,8 @@ class Engine::SeLink final : public RecordLinkOwner {
     std::unique_ptr<wire::AuthTranscript> transcript_;
     std::string refusal_;   // what was said last of a refusal
     bool refused_ = false;  // this connection, and that was said
+
+    std::unique_ptr<Storage> storage_volumes_;  // of an RS
 
     // The contents (CE1).
     std::span<std::byte> part_;

@@ -5,6 +5,7 @@
 
 #include "lib/base/log.h"
 #include "lib/cache/engine/engine_parts.h"
+#include "lib/cache/engine/storage.h"
 
 namespace wss::cache {
 
@@ -22,16 +23,22 @@ Engine::SeLink::~SeLink() {
     engine_.reactor_.cancel(look_);
 }
 
-void Engine::SeLink::start(std::span<std::byte> part, size_t) {
+Status Engine::SeLink::start(std::span<std::byte> part) {
     part_ = part;
+    if (!engine_.options_.volumes.empty()) {
+        auto storage = Storage::create(engine_, *this, part);
+        if (!storage) return storage.status();
+        storage_volumes_ = std::move(*storage);
+    }
     connect();
+    return Status::ok();
 }
 
 void Engine::SeLink::connect() noexcept {
     if (stopping_) return;
     // CE1, and the fence of what an SE asked for before it lost us: nothing of that is under way when it sees
     // us again.
-    if (!quiet()) return retry_later();
+    if (!is_quiet()) return retry_later();
     RecordLink::Options options;
     options.operations = wire::kCacheOperationsMax;
     auto link = RecordLink::create(*engine_.nets_[net_].fabric, options, *this);
@@ -42,7 +49,8 @@ void Engine::SeLink::connect() noexcept {
         size_t length = wire::encode_cache_join({.engine = engine_.options_.identity,
                                                  .memory = part_.size(),
                                                  .incarnation = incarnation_,
-                                                 .storage = storage_},
+                                                 .storage = storage_,
+                                                 .is_storage = storage_volumes_ != nullptr},
                                                 data);
         join_bytes_ = wire::padded_for_proof({data.data(), length});
         proof_ = Proof::kOver;
@@ -93,8 +101,11 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     last_error_.clear();
     refusal_.clear();
     said_goodbye_ = false;
-    log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
-              keep ? "; what they hold is kept" : "");
+    if (storage_volumes_ != nullptr)
+        log::info("{}: joined as its real storage", address_.to_string());
+    else
+        log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
+                  keep ? "; what they hold is kept" : "");
     introduce(keep);
     silent_for_ = 0;
     heard_ = link_->messages_received();
@@ -176,8 +187,9 @@ void Engine::SeLink::cut(const wire::CacheWelcome& welcome) {
     line_bytes_ = welcome.line_bytes;
     const size_t lines = part_.size() / line_bytes_;
     const size_t most = std::max<size_t>(kStageMax / line_bytes_, 1);
-    stages_ = static_cast<uint32_t>(std::clamp<size_t>(lines / 16, 1, most));
-    slots_ = lines > stages_ ? static_cast<uint32_t>(lines - stages_) : 0;
+    const bool lends = storage_volumes_ == nullptr;
+    stages_ = lends ? static_cast<uint32_t>(std::clamp<size_t>(lines / 16, 1, most)) : 0;
+    slots_ = lends && lines > stages_ ? static_cast<uint32_t>(lines - stages_) : 0;
     headers_.assign(slots_, HeaderBytes{});
     free_stages_.clear();
     for (uint32_t i = 0; i < stages_; ++i) free_stages_.push_back(i);
@@ -192,6 +204,7 @@ void Engine::SeLink::introduce(bool inventory) noexcept {
         link_->wrote(wire::put_header(wire::RecordType::kItem, 0, {slot, headers_[slot]}, link_->room()));
     }
     link_->wrote(wire::put_slot(wire::RecordType::kInventoryEnd, 0, slots_, link_->room()));
+    if (storage_volumes_ != nullptr) storage_volumes_->introduce(*link_);
     link_->wrote(wire::put_plain(wire::RecordType::kReady, 0, 0, link_->room()));
     if (leaving_) ask_to_leave();
 }
@@ -222,6 +235,7 @@ void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {
     if (!std::exchange(refused_, false) && !stopping_ && limiter.allow())
         log::warning("{}: {}; joining again", address_.to_string(), last_error_);
     while (Operation* operation = waiting_.pop_front()) moved(*operation, wire::CacheStatus::kFailed);
+    if (storage_volumes_ != nullptr) storage_volumes_->give_up_waiting();
     revoke_all();
     if (!stopping_ && !said_goodbye_) retry_later();
 }

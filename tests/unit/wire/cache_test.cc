@@ -75,6 +75,45 @@ TEST(CacheMessages, MovesComeBackAsTheyWere) {
     });
 }
 
+TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
+    CacheStorage storage{.op = CacheStorage::Op::kRead,
+                         .immediate = true,
+                         .has_copy = true,
+                         .volume = 3,
+                         .immediate_value = 0xabcd0000,
+                         .offset = uint64_t{1} << 40,
+                         .length = 65536,
+                         .handle = 99,
+                         .remote = {0x1000, 7, 65536},
+                         .copy = {0x2000, 8, 65536}};
+    CacheStorage back;
+    ASSERT_EQ(parse_storage(first_record(put_storage(5, storage, memory)), back), ParseError::kNone);
+    EXPECT_TRUE(back.op == storage.op && back.immediate && back.has_copy && !back.fua);
+    EXPECT_EQ(back.volume, 3u);
+    EXPECT_EQ(back.immediate_value, 0xabcd0000u);
+    EXPECT_EQ(back.offset, storage.offset);
+    EXPECT_EQ(back.length, 65536u);
+    EXPECT_EQ(back.handle, 99u);
+    EXPECT_EQ(back.copy.address, 0x2000u);
+    EXPECT_EQ(back.copy.rkey, 8u);
+    EXPECT_EQ(back.remote.rkey, 7u);
+    storage.op = CacheStorage::Op::kWrite;
+    EXPECT_EQ(parse_storage(first_record(put_storage(5, storage, memory)), back), ParseError::kContradiction);
+    storage.immediate = storage.has_copy = false;
+    storage.length = kStorageTransferMax + 1;
+    EXPECT_EQ(parse_storage(first_record(put_storage(5, storage, memory)), back), ParseError::kOutOfBounds);
+    CacheVolume volume;
+    ASSERT_EQ(parse_volume(first_record(put_volume({.bytes = 1 << 20, .boot = 4, .number = 2, .name = "disk"},
+                                                   memory)),
+                           volume),
+              ParseError::kNone);
+    EXPECT_EQ(volume.name, "disk");
+    EXPECT_EQ(volume.boot, 4u);
+    uint32_t error = 0;
+    ASSERT_EQ(parse_failed(first_record(put_failed(9, 28, memory)), error), ParseError::kNone);
+    EXPECT_EQ(error, 28u);
+}
+
 TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
     rc::check([](const std::vector<uint8_t>& bytes) {
         Bytes message{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
@@ -95,6 +134,12 @@ TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
             (void)parse_slot(record, slot);
             (void)parse_handle(record, handle);
             (void)parse_text(record, text);
+            CacheStorage storage;
+            CacheVolume volume;
+            uint32_t error;
+            (void)parse_storage(record, storage);
+            (void)parse_volume(record, volume);
+            (void)parse_failed(record, error);
         }
         CacheEngineNotice notice;
         DoAgain again;

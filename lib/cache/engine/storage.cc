@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cache/engine/storage.h"
+
+#include <algorithm>
+
+#include "lib/io/request.h"
+
+namespace wss::cache {
+
+using wire::CacheStatus;
+using Op = wire::CacheStorage::Op;
+
+struct Engine::Storage::Job : Operation {
+    Storage* owner = nullptr;
+    wire::CacheStorage what;
+    bool busy = false;
+    CacheStatus status = CacheStatus::kOk;
+    uint32_t moving = 0;  // RDMA operations outstanding
+    io::Request io;
+};
+
+Engine::Storage::Storage(Engine& engine, SeLink& link) : engine_(engine), link_(link) {}
+
+Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine, SeLink& link,
+                                                                 std::span<std::byte> memory) {
+    std::unique_ptr<Storage> made(new Storage(engine, link));
+    for (const EngineVolume& volume : engine.options_.volumes) {
+        auto queue = volume.backend->open_queue(engine.reactor_);
+        if (!queue) return queue.status().within("volume " + volume.name);
+        engine.reactor_.add(**queue);
+        made->volumes_.push_back({volume.name, volume.backend, std::move(*queue)});
+    }
+    for (size_t at = 0; at + wire::kStorageTransferMax <= memory.size(); at += wire::kStorageTransferMax)
+        made->free_.push_back(memory.data() + at);
+    if (made->free_.empty())
+        return failure(Code::kInvalid, "real storage needs at least {} MiB of memory",
+                       wire::kStorageTransferMax >> 20);
+    for (uint32_t id = 0; id < wire::kCacheOperationsMax; ++id) {
+        made->jobs_.push_back(std::make_unique<Job>());
+        made->jobs_.back()->owner = made.get();
+        made->jobs_.back()->link = &link;
+        made->jobs_.back()->id = id;
+    }
+    return made;
+}
+
+Engine::Storage::~Storage() {
+    for (Volume& volume : volumes_) engine_.reactor_.remove(*volume.queue);
+}
+
+void Engine::Storage::introduce(RecordLink& link) noexcept {
+    uint32_t number = 0;
+    for (const Volume& volume : volumes_) {
+        const io::Limits limits = volume.backend->limits();
+        link.wrote(wire::put_volume({.bytes = limits.size,
+                                     .boot = engine_.options_.boot,
+                                     .number = number++,
+                                     .logical_block = limits.logical_block,
+                                     .name = volume.name},
+                                    link.room()));
+    }
+}
+
+bool Engine::Storage::begin(const wire::Record& record) noexcept {
+    if (record.id >= jobs_.size() || jobs_[record.id]->busy) return false;
+    Job& job = *jobs_[record.id];
+    if (wire::parse_storage(record, job.what) != wire::ParseError::kNone ||
+        job.what.volume >= volumes_.size())
+        return false;
+    job.busy = true;
+    job.status = CacheStatus::kOk;
+    job.moving = 0;
+    link_.began();
+    if (!job.what.moves()) {
+        submit(job);
+        return true;
+    }
+    if (free_.empty()) {
+        waiting_.push_back(job);
+        return true;
+    }
+    start(job);
+    return true;
+}
+
+void Engine::Storage::start(Job& job) noexcept {
+    job.buffer = free_.back();
+    free_.pop_back();
+    job.what.op == Op::kRead ? submit(job) : pull(job);
+}
+
+// The peer of `job.move`, which may have gone since the SE asked.
+void Engine::Storage::pull(Job& job) noexcept {
+    job.moving = 1;
+    job.move = {.to_peer = false,
+                .handle = job.what.handle,
+                .length = static_cast<uint32_t>(job.what.length),
+                .remote = job.what.remote};
+    if (job.what.handle == wire::kStorageHandle) {
+        if (!link_.post(job)) moved(job, CacheStatus::kFailed);
+    } else if (Client* client = link_.client_of(job.what.handle)) {
+        client->run(job);
+    } else {
+        moved(job, CacheStatus::kNoClient);
+    }
+}
+
+static io::Op io_op(Op op) {
+    switch (op) {
+        case Op::kRead:
+            return io::Op::kRead;
+        case Op::kWrite:
+            return io::Op::kWrite;
+        case Op::kFlush:
+            return io::Op::kFlush;
+        case Op::kDiscard:
+            return io::Op::kDiscard;
+        case Op::kWriteZeroes:
+            break;
+    }
+    return io::Op::kWriteZeroes;
+}
+
+void Engine::Storage::submit(Job& job) noexcept {
+    Volume& volume = volumes_[job.what.volume];
+    if (job.what.op == Op::kDiscard && !volume.backend->limits().discard)
+        return end(job, CacheStatus::kOk, 0);
+    job.io.op = io_op(job.what.op);
+    job.io.fua = job.what.fua;
+    job.io.offset = job.what.offset;
+    job.io.length = job.what.length;
+    job.io.data = job.buffer;
+    job.io.context = &job;
+    job.io.done = io_done;
+    volume.queue->submit(job.io);
+}
+
+void Engine::Storage::io_done(io::Request& io) noexcept {
+    Job& job = *static_cast<Job*>(io.context);
+    Storage& storage = *job.owner;
+    EngineCounters& counters = storage.engine_.counters_;
+    if (io.error != 0) {
+        ++counters.storage_errors;
+        return storage.end(job, CacheStatus::kFailed, io.error);
+    }
+    if (io.op == io::Op::kRead) {
+        ++counters.storage_reads;
+        counters.storage_read_bytes += io.length;
+        return storage.push(job);
+    }
+    counters.storage_flushes += io.op == io::Op::kFlush;
+    counters.storage_writes += io.op == io::Op::kWrite;
+    if (io.op == io::Op::kWrite) counters.storage_write_bytes += io.length;
+    storage.end(job, CacheStatus::kOk, 0);
+}
+
+// To the copy first: it is nobody's answer, and posting to the client may end the job at once.
+void Engine::Storage::push(Job& job) noexcept {
+    job.moving = 1 + (job.what.has_copy ? 1 : 0);
+    job.move = {.to_peer = true, .length = static_cast<uint32_t>(job.what.length), .remote = job.what.copy};
+    if (job.what.has_copy && !link_.post(job)) moved(job, CacheStatus::kFailed);
+    job.move.immediate = job.what.immediate;
+    job.move.immediate_value = job.what.immediate_value;
+    job.move.handle = job.what.handle;
+    job.move.remote = job.what.remote;
+    if (job.what.handle == wire::kStorageHandle) {
+        if (!link_.post(job)) moved(job, CacheStatus::kFailed);
+    } else if (Client* client = link_.client_of(job.what.handle)) {
+        client->run(job);
+    } else {
+        moved(job, CacheStatus::kNoClient);
+    }
+}
+
+void Engine::Storage::moved(Operation& operation, CacheStatus status) noexcept {
+    Job& job = static_cast<Job&>(operation);
+    if (status != CacheStatus::kOk && job.status == CacheStatus::kOk) job.status = status;
+    if (--job.moving > 0) return;
+    EngineCounters& counters = engine_.counters_;
+    const bool client = job.what.handle != wire::kStorageHandle;
+    if (job.status == CacheStatus::kOk) {
+        const bool read = job.what.op == Op::kRead;
+        (read ? (client ? counters.to_client_bytes : counters.to_storage_bytes)
+              : (client ? counters.from_client_bytes : counters.from_storage_bytes)) += job.what.length;
+        if (read && job.what.has_copy) counters.to_storage_bytes += job.what.length;
+    }
+    if (job.status != CacheStatus::kOk || job.what.op == Op::kRead) return end(job, job.status, 0);
+    // RS1
+    link_.is_up() ? submit(job) : end(job, CacheStatus::kFailed, 0);
+}
+
+void Engine::Storage::end(Job& job, CacheStatus status, int error) noexcept {
+    if (job.buffer != nullptr) free_.push_back(std::exchange(job.buffer, nullptr));
+    job.busy = false;
+    job.state = Operation::State::kFree;
+    link_.ended();
+    error != 0 ? link_.failed(job.id, error) : link_.done(job.id, status);
+    if (free_.empty()) return;
+    if (Operation* next = waiting_.pop_front()) start(static_cast<Job&>(*next));
+}
+
+void Engine::Storage::give_up_waiting() noexcept {
+    while (Operation* next = waiting_.pop_front()) end(static_cast<Job&>(*next), CacheStatus::kFailed, 0);
+}
+
+}  // namespace wss::cache

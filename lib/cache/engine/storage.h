@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real storage (RS) as an engine: volumes that are read and written at an SE's word, straight between disk
+// and the memory of a client, or the SE's. For lib/cache/engine only.
+//
+//   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; beside it to the copy →
+//   kDone write   [wait for a buffer] → RDMA READ from the peer → disk → kDone others  disk → kDone
+//
+// Rules
+//  RS1  A write reaches the disk only if the link is up when its data has come: an SE that has given us up
+//  may
+//       have told its client that the write failed, whose memory holds something else then.
+//  RS2  We join again only when nothing is under way: what an SE asks for after it lost us comes after all
+//       that it asked for before.
+//  RS3  A read that fails has not reached the client.
+//
+// Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
+#pragma once
+
+#include "lib/cache/engine/engine_parts.h"
+
+namespace wss::cache {
+
+class Engine::Storage {
+  public:
+    static Result<std::unique_ptr<Storage>> create(Engine& engine, SeLink& link, std::span<std::byte> memory);
+    ~Storage();
+
+    // After the welcome: says what there is.
+    void introduce(RecordLink& link) noexcept;
+    // A kStorage; false: nobody may say this.
+    bool begin(const wire::Record& record) noexcept;
+    // One RDMA of it is over.
+    void moved(Operation& operation, wire::CacheStatus status) noexcept;
+    // The link is over: what has not begun does not.
+    void give_up_waiting() noexcept;
+
+  private:
+    struct Job;
+    struct Volume {
+        std::string name;
+        io::Backend* backend = nullptr;
+        std::unique_ptr<io::Queue> queue;
+    };
+
+    Storage(Engine& engine, SeLink& link);
+    void start(Job& job) noexcept;
+    void pull(Job& job) noexcept;
+    void submit(Job& job) noexcept;
+    static void io_done(io::Request& io) noexcept;
+    void push(Job& job) noexcept;
+    void end(Job& job, wire::CacheStatus status, int error) noexcept;
+
+    Engine& engine_;
+    SeLink& link_;
+    std::vector<Volume> volumes_;
+    std::vector<std::unique_ptr<Job>> jobs_;  // by id
+    std::vector<std::byte*> free_;
+    List<Operation> waiting_;  // for a buffer
+};
+
+}  // namespace wss::cache

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// RemoteQueue: the queue of a volume whose real storage (RS) is on another node: an engine without lines
+// (lib/cache/engine/storage.h) that has joined us. What goes through here goes through a buffer of ours:
+// read-ahead, destaging, small writes, what the cache does not understand. Reads that miss and larger writes
+// of connected clients do not (remote.cc).
+//
+// Requests wait for an RS that is away, kAwayMax at the longest, and fail then. One that was lost on the way
+// is done again: the RS has ended what it was asked for before it joins again (RS2), and the caller keeps the
+// order.
+//
+// A flush fails once if the RS's machine was started anew and something was written since the last one.
+//
+// Thread-safety: belongs to the cache's reactor, but for RemoteBackend. The cache outlives both.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/io/backend.h"
+#include "target/cache/buffer_regions.h"
+#include "target/cache/engine_link.h"
+
+namespace wss::se {
+
+class Cache;
+
+class RemoteQueue final : public io::Queue {
+  public:
+    static constexpr uint32_t kJobs = 32, kPiece = 256 * 1024;
+    static constexpr Nanoseconds kAwayMax = from_s(5);
+
+    static Result<std::unique_ptr<io::Queue>> create(Cache& cache, reactor::Reactor& reactor,
+                                                     std::string name, uint64_t bytes);
+    ~RemoteQueue() override;
+
+    // `volume` of the RS is this one.
+    void attach(const EngineLink& engine, const wire::CacheVolume& volume);
+    // nullptr: away.
+    EngineLink* storage() const noexcept;
+    uint32_t number() const noexcept { return number_; }
+    const std::string& name() const noexcept { return name_; }
+    uint64_t bytes() const noexcept { return bytes_; }
+    // Something was written past this queue.
+    void note_write() noexcept { ++writes_; }
+
+    void submit(io::Request& request) noexcept override;
+    size_t poll() noexcept override;
+    bool arm() noexcept override;
+    size_t in_flight() const noexcept override { return in_flight_; }
+
+  private:
+    struct Job;
+    struct FreeMemory {
+        void operator()(std::byte* memory) const { std::free(memory); }
+    };
+    RemoteQueue(Cache& cache, reactor::Reactor& reactor, std::string name, uint64_t bytes);
+    void start(Job& job, EngineLink& storage) noexcept;
+    void over(Job& job, wire::CacheStatus status) noexcept;
+    void finish(io::Request& request, int error) noexcept;
+    void refuse_overdue() noexcept;
+    static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
+
+    Cache& cache_;
+    reactor::Reactor& reactor_;
+    const std::string name_;
+    const uint64_t bytes_;
+    std::unique_ptr<std::byte, FreeMemory> memory_;
+    std::unique_ptr<BufferRegions> regions_;
+    std::vector<std::unique_ptr<Job>> jobs_;
+    std::vector<Job*> free_;
+    List<io::Request> waiting_, finished_;
+    size_t in_flight_ = 0;
+
+    cache::EngineIndex index_;
+    uint32_t incarnation_ = 0, number_ = 0;
+    uint64_t boot_ = 0;
+    uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
+    bool fail_flush_ = false;
+};
+
+// "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.
+class RemoteBackend final : public io::Backend {
+  public:
+    static Result<std::unique_ptr<io::Backend>> open(Cache& cache, const std::string& name,
+                                                     const io::OpenOptions& options);
+    io::Limits limits() const noexcept override;
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override;
+    Status resize(uint64_t bytes) override;
+    std::string describe() const override { return "rs:" + name_; }
+
+  private:
+    RemoteBackend(Cache& cache, std::string name, uint64_t bytes)
+        : cache_(cache), name_(std::move(name)), bytes_(bytes) {}
+    Cache& cache_;
+    const std::string name_;
+    const uint64_t bytes_;
+};
+
+}  // namespace wss::se

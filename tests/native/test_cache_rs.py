@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real storage on another node than the target (wss-target --role rs): its data goes straight to and from clients."""
+
+import random
+import select
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .cache_cluster import Cluster, ask, until
+from .fio import errors, fio
+from .programs import BUILD, START_SECONDS, STOP_SECONDS, TARGET, run
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+
+KIB = 1024
+MIB = 1024 * KIB
+EIO = 5
+
+
+@pytest.fixture(params=["tcp", "shm"])
+def kind(request):
+    return request.param
+
+
+class Storage:
+    """A running wss-target --role rs with the volume `disk`."""
+
+    def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=()):
+        self.control = cluster.directory / "rs.sock"
+        self.log = cluster.directory / "rs.log"
+        self.image = cluster.directory / "rs.img"
+        self.command = [str(TARGET), "--role", "rs", "--join", cluster.join, "--listen", cluster._address("rs"),
+                        "--volume", f"{name}=aio:{self.image},size={size},create", "--control", str(self.control), *more]
+        self.process = None
+
+    def start(self) -> "Storage":
+        with self.log.open("ab") as errors_to:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=errors_to, stdin=subprocess.DEVNULL)
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline().decode() if readable else ""
+        assert line.startswith("wss-target: ready on "), f"{line!r}\n{self.log.read_text()}"
+        return self
+
+    def counters(self) -> dict:
+        return ask(self.control, "engine.status")["counters"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def __enter__(self) -> "Storage":
+        return self.start()
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is None:
+            self.kill()
+        if kind is not None:
+            print(self.log.read_text()[-3000:])
+
+
+def remote_cluster(kind, directory, **options):
+    return Cluster(kind, directory, volumes={"disk": "rs:disk,size=64M"}, **options)
+
+
+def wait_for_storage(cluster, clients: int = 0):
+    def joined():
+        found = [engine for engine in cluster.status()["engines"] if engine["state"] == "storage"]
+        return len(found) == 1 and found[0]["clients"] >= clients
+    until(joined, 60, f"real storage with {clients} clients")
+
+
+def connected(cluster, nbd):
+    """nbdkit before the volume, connected to engines and storage."""
+    server = nbd(cluster.target, "disk")
+    run("qemu-io", "-f", "raw", "-r", server.uri, "-c", "read 0 4k")
+    cluster.wait_for_clients()
+    wait_for_storage(cluster, 1)
+    return server
+
+
+def test_neither_misses_nor_hits_nor_writes_cross_the_target(kind, tmp_path, nbd):
+    with remote_cluster(kind, tmp_path, engines=2) as cluster, Storage(cluster) as storage:
+        wait_for_storage(cluster)
+        with RawNbd(connected(cluster, nbd).socket) as client:
+            cluster.policy("write-around")
+            before = cluster.counters()
+            assert client.command(WRITE, 0, MIB, b"\x5a" * MIB)[0] == 0
+            written = cluster.counters()
+            assert written["direct_writes"] > before["direct_writes"]
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            assert storage.counters()["storage_flushes"] >= 1
+            assert storage.image.read_bytes()[:MIB] == b"\x5a" * MIB
+            cluster.policy("write-through")
+            assert client.command(READ, 0, MIB) == (0, b"\x5a" * MIB)
+            until(lambda: cluster.counters()["fills"] - written["fills"] >= 16, what="every line filled")
+            missed, disk = cluster.counters(), storage.counters()
+            assert missed["direct_reads"] > written["direct_reads"]
+            assert client.command(READ, 0, MIB) == (0, b"\x5a" * MIB)
+            after = cluster.counters()
+            assert after["direct_reads"] == missed["direct_reads"] and after["read_hits"] > missed["read_hits"]
+            assert storage.counters()["storage_reads"] == disk["storage_reads"], "a hit reads no disk"
+            assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a command crossed the target"
+
+
+def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd):
+    with remote_cluster(kind, tmp_path, engines=2, memory="24M") as cluster, Storage(cluster):
+        wait_for_storage(cluster)
+        server = connected(cluster, nbd)
+        for policy in ["write-through", "write-back", "write-around", "none"]:
+            cluster.policy(policy)
+            report = fio(server.uri, dict(rw="randrw", bssplit="4k/50:16k/20:64k/20:256k/10", iodepth=16, size="48m", io_size="48m",
+                                          fsync=64, randseed=7),
+                         verify="crc32c", verify_fatal=1, do_verify=1)
+            assert errors(report) == [0], policy
+        counters = cluster.counters()
+        assert counters["direct_reads"] > 0 and counters["direct_writes"] > 0 and counters["out_of_band_reads"] > counters["direct_reads"]
+        run("qemu-io", "-f", "raw", server.uri, "-c", "write -P 1 0 1M", "-c", "discard 0 1M", "-c", "write -z 1M 1M", "-c", "read -P 0 1M 1M")
+
+
+def test_storage_that_is_away_is_an_error_in_bounded_time_and_used_again_when_it_is_back(kind, tmp_path, nbd):
+    with remote_cluster(kind, tmp_path, engines=1) as cluster, Storage(cluster) as storage:
+        wait_for_storage(cluster)
+        with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
+            cluster.policy("none")
+            assert client.command(WRITE, 0, 64 * KIB, b"\x11" * 64 * KIB)[0] == 0
+            storage.kill()
+            began = time.monotonic()
+            assert client.command(READ, 0, 4 * KIB)[0] == EIO
+            assert client.command(WRITE, 0, 4 * KIB, b"\x12" * 4 * KIB)[0] == EIO
+            assert client.command(FLUSH, 0, 0)[0] == EIO
+            assert time.monotonic() - began < 200
+            storage.start()
+            wait_for_storage(cluster)
+            assert client.command(READ, 4 * KIB, 4 * KIB) == (0, b"\x11" * 4 * KIB)
+            assert client.command(FLUSH, 0, 0)[0] == 0, "the machine went on, nothing of its cache is lost"
+
+
+def test_dirty_lines_wait_for_storage_that_is_away(tmp_path, nbd):
+    with remote_cluster("tcp", tmp_path, engines=2) as cluster, Storage(cluster) as storage:
+        wait_for_storage(cluster)
+        with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
+            cluster.policy("write-back")
+            storage.kill()
+            assert client.command(WRITE, 0, 256 * KIB, b"\x77" * 256 * KIB)[0] == 0, "two engines have it"
+            assert client.command(READ, 0, 256 * KIB) == (0, b"\x77" * 256 * KIB)
+            assert cluster.dirty() == 4
+            storage.start()
+            until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 120, "a flush")
+            assert cluster.dirty() == 0
+            assert storage.image.read_bytes()[:256 * KIB] == b"\x77" * 256 * KIB
+
+
+class Writer(threading.Thread):
+    """Writes and reads blocks at random and knows what each may hold; a write that failed may have happened or not."""
+
+    BLOCK, BLOCKS = 32 * KIB, 256  # more than comes inside a command
+
+    def __init__(self, socket):
+        super().__init__()
+        self.client = RawNbd(socket, timeout=300)
+        self.may_hold = [{0} for _ in range(self.BLOCKS)]
+        self.stopping = threading.Event()
+        self.wrong, self.good, self.bad = None, 0, 0
+        self.random = random.Random(11)
+
+    def check(self, block) -> bool:
+        error, got = self.client.command(READ, block * self.BLOCK, self.BLOCK)
+        if error != 0:
+            return False
+        if got != got[:1] * self.BLOCK or got[0] not in self.may_hold[block]:
+            self.wrong = f"block {block} holds {set(got)}, not one of {self.may_hold[block]}"
+        else:
+            self.may_hold[block] = {got[0]}
+        return True
+
+    def step(self):
+        block = self.random.randrange(self.BLOCKS)
+        if self.random.random() < 0.4:
+            good = self.check(block)
+        else:
+            value = self.random.randrange(1, 256)
+            good = self.client.command(WRITE, block * self.BLOCK, self.BLOCK, bytes([value]) * self.BLOCK)[0] == 0
+            self.may_hold[block] = {value} if good else self.may_hold[block] | {value}
+        self.good += good
+        self.bad += not good
+
+    def run(self):
+        with self.client:
+            while not self.stopping.is_set() and self.wrong is None:
+                self.step()
+            for block in range(self.BLOCKS):
+                if self.wrong is None and not self.check(block):
+                    self.wrong = f"block {block} cannot be read at the end"
+
+
+@pytest.mark.parametrize("policy", ["write-through", "write-around"])
+def test_no_acknowledged_write_is_lost_when_storage_is_killed_under_load(kind, tmp_path, nbd, policy):
+    with remote_cluster(kind, tmp_path, engines=2, memory="16M") as cluster, Storage(cluster) as storage:
+        wait_for_storage(cluster)
+        cluster.policy(policy)
+        writer = Writer(connected(cluster, nbd).socket)
+        writer.start()
+        try:
+            for _ in range(4):
+                seen = writer.good
+                until(lambda: writer.good > seen + 200 or writer.wrong, 120, "load")
+                storage.kill()
+                time.sleep(random.random())
+                storage.start()
+                wait_for_storage(cluster, 1)
+        finally:
+            writer.stopping.set()
+            writer.join(300)
+        assert writer.wrong is None and not writer.is_alive()
+        assert cluster.counters()["direct_writes"] > 0
+
+
+def test_storage_that_does_not_fit_is_not_used_and_the_reason_is_told(tmp_path, nbd):
+    with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster, size="32M"):
+        wait_for_storage(cluster)
+        until(lambda: "not served: its real storage" in cluster.target.log.read_text(), 30, "the reason in the log")
+
+
+def test_words_for_real_storage_are_checked(tmp_path):
+    for words, said in ((["--role", "rs", "--volume", "a=ram:64M"], "give --join URI"),
+                        (["--role", "rs", "--join", "tcp://127.0.0.1:1"], "give --volume"),
+                        (["--join", "tcp://127.0.0.1:1", "--volume", "a=ram:64M"], "--join is for --role rs"),
+                        (["--volume", "a=rs:a", "--cache-listen", "tcp://127.0.0.1:0"], "rs:a needs a size")):
+        done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", *words, check=False)
+        assert done.returncode == 1 and said in done.stderr, done.stderr
