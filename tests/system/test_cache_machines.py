@@ -115,6 +115,31 @@ def test_no_acknowledged_write_is_lost_whoever_is_lost_under_write_back(make_lab
         it.driver.assert_nothing_leaks()
 
 
+def test_what_a_client_had_acknowledged_survives_its_own_power_cut_under_write_back(make_lab) -> None:
+    with machines(make_lab(4, SHAPE)) as it:
+        device = it.driver.map(it.target, "v", PATIENT)
+        it.wait_for_engines(2)
+        it.policy("write-back")
+        it.fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0")
+        assert it.dirty() > 0
+        begin = it.written(device)
+        load = it.start_fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0 --offset={SIZE} --randseed=3")
+        wait_until(lambda: it.written(device) >= begin + SIZE // LINE // 4 or not load.running, "some writes are done", LIMIT)
+        it.client.power_cut()
+        it.client.power_on()
+        it.client.wait_ready()
+        it.driver.load()
+        device = it.driver.map(it.target, "v", PATIENT)
+        it.wait_for_engines(2)
+        it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
+        it.fio(device, f"{VERIFY} --offset={SIZE} --randseed=3")
+        it.target.wssctl("cache drain")
+        it.policy("none")
+        it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
+        it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only --offset={SIZE} --randseed=3")
+        it.driver.assert_nothing_leaks()
+
+
 def assert_lines_are_whole(it: Machines, device: str) -> None:
     """From real storage alone, too."""
     for policy in ("write-back", "none"):

@@ -137,6 +137,28 @@ TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_fo
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
+// What it would look at is freed with the connection: ASan tells.
+TEST_F(ClusterEvents, a_command_that_waits_goes_on_without_its_client_when_that_is_lost) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    ASSERT_TRUE(until([&] { return client_->live() && target_->cache().info().engines.size() == 1; }));
+    ASSERT_TRUE(target_->cache().recovering());
+    ASSERT_TRUE(client_->begin(Operation::kRead, 0, kLine));
+    world_.run_for(from_ms(500));
+    ASSERT_EQ(client_->under_way(), 1u) << "it waits for the recovery";
+    client_node_.crash();
+    bury(std::move(client_));
+    world_.run_for(from_s(15));
+    ASSERT_TRUE(target_->cache().recovering());
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+    client_ = std::make_unique<BlockClient>(world_.add_node("other"), network_, "target", 8, shared_);
+    client_->start();
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+    EXPECT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
+}
+
 TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_the_copies_that_lost_are_erased) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     restart_target();
