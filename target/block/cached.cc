@@ -32,12 +32,21 @@ bool Channel::take_back(Request& request) noexcept {
 
 // ---- Flush, and what freezes -----------------------------------------------------------------------------
 
+// What this initiator wrote to storage elsewhere and did not flush may be gone: it has to hear of it once.
+bool Channel::storage_was_lost(const se::CachedVolume& volume) noexcept {
+    const uint64_t loss = volume.remote == nullptr ? 0 : volume.remote->last_loss();
+    if (loss <= losses_at_login_) return false;
+    uint64_t& told = losses_told_[volume.number];
+    return std::exchange(told, loss) < loss;
+}
+
 void Channel::cached_flush(Request& request) noexcept {
     request.state = State::kStorage;
     ++busy_;
     worker_.service().cache()->flush(*request.unit->cached, [this, &request](int error) {
         if (!take_back(request)) return;
         if (request.aborted) return respond(request);
+        if (error == 0 && storage_was_lost(*request.unit->cached)) error = EIO;
         if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
         request.io.op = io::Op::kFlush;
         request.io.error = error;

@@ -26,6 +26,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "lib/fabric/fabric.h"
@@ -142,6 +143,7 @@ class Channel final : public fabric::ConnectionHandler,
 
     // cached.cc
     bool is_cached(const Request& request) const noexcept;
+    bool storage_was_lost(const se::CachedVolume& volume) noexcept;
     void cached_flush(Request& request) noexcept;
     bool freeze_first(Request& request) noexcept;
     void cached_io(Request& request) noexcept;
@@ -243,8 +245,10 @@ class Channel final : public fabric::ConnectionHandler,
     bool short_busy_ = false;  // one that could not be inlined is being sent from short_posting_[0]
     uint32_t short_head_ = 0, short_count_ = 0;
     se::Client* cache_client_ = nullptr;
-    std::deque<wire::CacheEngineNotice> notices_;  // to be sent; no more than there are engines
-    std::span<std::byte> notice_memory_;           // of the one that is being sent
+    uint64_t losses_at_login_ = 0;                        // of storage elsewhere
+    std::unordered_map<uint32_t, uint64_t> losses_told_;  // by the cache's number of the volume; rarely any
+    std::deque<wire::CacheEngineNotice> notices_;         // to be sent; no more than there are engines
+    std::span<std::byte> notice_memory_;                  // of the one that is being sent
     bool notice_busy_ = false;
     std::optional<wss_srp_logout_reason>
         goodbye_;  // kDraining: the peer is still to be told why, by a T_LOGOUT

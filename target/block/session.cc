@@ -202,6 +202,12 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
+// To initiators it is the same whether the target's machine was started anew or that of its storage.
+uint32_t SessionTable::boot_id() const noexcept {
+    if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
+    return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_losses());
+}
+
 void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
                           wire::MultiChannelResult result) {
     wire::LoginResponse response{.tag = pending.login.tag,
@@ -214,7 +220,7 @@ void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>
                                  .caps = record->terms.caps,
                                  .keepalive_ms = record->terms.keepalive_ms,
                                  .session_epoch = record->terms.extended ? record->epoch : 0,
-                                 .boot_id = options_.boot_id};
+                                 .boot_id = boot_id()};
     std::array<std::byte, sizeof(wss_srp_login_rsp)> accept_data;
     size_t length = wire::encode_login_response(response, accept_data);
     WSS_ASSERT(length == accept_data.size(), "a login response has one length");

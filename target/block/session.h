@@ -135,6 +135,7 @@ class SessionTable {
     void enter_lobby(Pending pending);
     void leave_lobby(const std::shared_ptr<ChannelRecord>& record);
     std::shared_ptr<ChannelRecord> make_record(const Pending& pending, uint64_t epoch);
+    uint32_t boot_id() const noexcept;
     void accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
                 wire::MultiChannelResult result);
     void check_lobby(Nanoseconds now, bool close_all);

@@ -216,6 +216,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void freeze(CachedVolume& volume, uint64_t offset, uint64_t length, std::function<void(int error)> done);
     void thaw(CachedVolume& volume) noexcept;
 
+    // How often real storage elsewhere may have lost what was written and not flushed.
+    uint64_t storage_losses() const noexcept { return storage_losses_; }
+    uint64_t note_storage_loss() noexcept { return ++storage_losses_; }
     // The engine that is real storage, if it is still the one and takes operations.
     EngineLink* storage_link(cache::EngineIndex index, uint32_t incarnation) noexcept;
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory);
@@ -437,6 +440,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     std::list<std::function<void()>> after_recovery_;
     Nanoseconds recovery_began_{};
     uint64_t degraded_mark_ = 0;  // what was dirty when a copy was lost; see Membership::degraded
+    uint64_t storage_losses_ = 0;
     bool stopping_ = false;
     std::function<void(Status)> stopped_;
 };

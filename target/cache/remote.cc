@@ -31,6 +31,7 @@ namespace {
 struct Progress {
     Nanoseconds until;
     uint64_t done;
+    uint64_t loss;  // the last when it came
 };
 Progress& progress_of(io::Request& request) {
     return *std::launder(reinterpret_cast<Progress*>(request.scratch));
@@ -92,15 +93,16 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     incarnation_ = engine.identity().incarnation;
     number_ = volume.number;
     if (boot_ != 0 && boot_ != volume.boot && writes_ != flushed_) {
-        log::error("volume {}: the machine of its real storage was started anew; the next flush fails",
+        log::error("volume {}: the machine of its real storage was started anew; the next flushes fail",
                    name_);
-        fail_flush_ = true;
+        last_loss_ = cache_.note_storage_loss();
+        flushed_ = writes_;
     }
     boot_ = volume.boot;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {
-    new (request.scratch) Progress{reactor_.now() + kAwayMax, 0};
+    new (request.scratch) Progress{reactor_.now() + kAwayMax, 0, last_loss_};
     ++in_flight_;
     waiting_.push_back(request);
 }
@@ -146,6 +148,11 @@ void RemoteQueue::finish(io::Request& request, int error) noexcept {
 
 void RemoteQueue::start(Job& job, EngineLink& storage) noexcept {
     io::Request& request = *job.request;
+    // What it was to make stable may be gone.
+    if (request.op == io::Op::kFlush && progress_of(request).loss != last_loss_) {
+        free_.push_back(&job);
+        return finish(request, EIO);
+    }
     const uint64_t done = progress_of(request).done;
     const uint64_t length =
         moves(request) ? std::min<uint64_t>(request.length - done, kPiece) : request.length;
@@ -183,7 +190,7 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     }
     if (request.op == io::Op::kFlush) {
         flushed_ = std::max(flushed_, job.writes);
-        return finish(request, std::exchange(fail_flush_, false) ? EIO : 0);
+        return finish(request, 0);
     }
     if (request.op != io::Op::kRead) ++writes_;
     if (!moves(request)) return finish(request, 0);

@@ -8,7 +8,8 @@
 // is done again: the RS has ended what it was asked for before it joins again (RS2), and the caller keeps the
 // order.
 //
-// A flush fails once if the RS's machine was started anew and something was written since the last one.
+// When the RS's machine was started anew and something was written since the last flush,
+// Cache::note_storage_loss() says so: the next flush of each initiator has to fail.
 //
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. The cache outlives both.
 #pragma once
@@ -41,6 +42,8 @@ class RemoteQueue final : public io::Queue {
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
     uint64_t bytes() const noexcept { return bytes_; }
+    // Which of the cache's losses (Cache::storage_losses()) was the last of this volume; 0: none.
+    uint64_t last_loss() const noexcept { return last_loss_; }
     // Something was written past this queue.
     void note_write() noexcept { ++writes_; }
 
@@ -76,7 +79,7 @@ class RemoteQueue final : public io::Queue {
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
-    bool fail_flush_ = false;
+    uint64_t last_loss_ = 0;
 };
 
 // "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.

@@ -18,6 +18,7 @@ constexpr Nanoseconds kInjectorTurn = from_ms(10);
 constexpr Nanoseconds kFaultPhaseMax = from_s(300);
 constexpr Nanoseconds kHealedLimit = from_s(90);
 constexpr uint64_t kEngineMemory = 1024 * 1024;
+constexpr uint64_t kStorageMemory = 8 * 1024 * 1024;
 
 ClusterOptions ClusterOptions::draw(uint64_t seed) {
     Random random(seed ^ 0xcace);
@@ -49,6 +50,10 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
         options.operations = 1500;
     }
     options.aligned = options.isolation_one_in > 0 || more.chance(2);
+    Random elsewhere(seed ^ 0x25);
+    options.remote = elsewhere.chance(4);
+    if (options.remote && elsewhere.chance(2))
+        options.storage_crash_one_in = 50 + static_cast<uint32_t>(elsewhere.below(300));
     return options;
 }
 
@@ -57,21 +62,22 @@ std::string ClusterOptions::to_string() const {
         "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} {}operations; cut "
         "1/{}, "
         "target crash "
-        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, disk slow {} ms",
+        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, disk slow {} ms{}",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
         policy_changes ? " and others" : "", operations, aligned ? "aligned " : "", cut_one_in,
         target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in,
-        disk.slow.count / 1'000'000);
+        disk.slow.count / 1'000'000,
+        remote ? fmt::format(", storage elsewhere crash 1/{}", storage_crash_one_in) : "");
 }
 
 std::string ClusterResult::to_string() const {
     return fmt::format(
         "{}: {} operations ({} failed), {} reconnects, {} target and {} engine crashes, {} leaves, {} cuts, "
         "{} isolations, {} policy changes; at the last target {} reads out of band, {} evictions, {} lines "
-        "destaged, {} salvaged; trace {:016x}",
+        "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes; trace {:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
         engine_crashes, leaves, cuts, isolations, policy_changes, out_of_band_reads, evictions, destaged,
-        salvaged, trace);
+        salvaged, storage_crashes, direct_reads, direct_writes, trace);
 }
 
 namespace {
@@ -94,6 +100,7 @@ class ClusterRun {
           shared_(options.sectors) {
         for (uint32_t i = 0; i < options.engines; ++i)
             engines_.push_back({.node = &add_node(fmt::format("engine{}", i)), .process = nullptr});
+        if (options.remote) storage_.node = &add_node("storage");
         for (uint32_t i = 0; i < options.clients; ++i) {
             client_nodes_.push_back(&add_node(fmt::format("client{}", i)));
             clients_.push_back(std::make_unique<BlockClient>(*client_nodes_.back(), options_.network,
@@ -105,6 +112,7 @@ class ClusterRun {
     ClusterResult run() {
         start_target();
         for (EngineNode& engine : engines_) start_engine(engine);
+        if (options_.remote) start_storage();
         for (auto& client : clients_) client->start();
         phase_of_faults();
         heal();
@@ -147,8 +155,9 @@ class ClusterRun {
         cache.works = options_.clients * options_.depth + 4;
         cache.destages = 4;
         cache.default_policy.policy = options_.policy == Policy::kBack ? Policy::kThrough : options_.policy;
-        target_ = std::make_unique<ClusterTarget>(node_, options_.network, engine_network_, disk_,
-                                                  membership_, cache);
+        target_ = std::make_unique<ClusterTarget>(
+            node_, options_.network, engine_network_, disk_, membership_, cache,
+            options_.remote ? options_.sectors * io::SimDisk::kSector : 0);
         target_->start();
         asked_policy_ = false;
     }
@@ -156,8 +165,10 @@ class ClusterRun {
         ++result_.target_crashes;
         exposed_ = true;
         node_.crash();
-        disk_.crash();
-        shared_.model.crash();
+        if (!options_.remote) {
+            disk_.crash();
+            shared_.model.crash();
+        }
         // One that could not start has nothing under way, and there are hundreds where registration fails.
         if (!target_->status()) target_.reset();
         bury(std::move(target_));
@@ -207,6 +218,39 @@ class ClusterRun {
         if (engine.failed_to_start) engine.process.reset();
         bury(std::move(engine.process));
     }
+    // --- real storage elsewhere
+
+    void start_storage() {
+        if (!storage_.node->alive()) storage_.node->restart();
+        storage_.process = std::make_unique<ClusterEngine>(*storage_.node, engine_network_, kStorageMemory,
+                                                           "target", &disk_);
+        storage_.failed_to_start = !storage_.process->start();
+    }
+    void crash_storage() {
+        storage_.node->crash();
+        disk_.crash();
+        shared_.model.crash();
+        if (storage_.failed_to_start) storage_.process.reset();
+        bury(std::move(storage_.process));
+    }
+    void care_for_storage() {
+        if (!options_.remote) return;
+        if (storage_.process == nullptr) {
+            if (world_.random().chance(50)) start_storage();
+            return;
+        }
+        if (storage_.failed_to_start) return crash_storage();
+        if (world_.random().chance(options_.storage_crash_one_in)) {
+            ++result_.storage_crashes;
+            return crash_storage();
+        }
+        care_for_link(node_, *storage_.node);
+    }
+    bool storage_joined(const se::CacheInfo& info) const {
+        return !options_.remote || std::any_of(info.engines.begin(), info.engines.end(),
+                                               [](const auto& one) { return one.state == "storage"; });
+    }
+
     // All engines are there and the target knows it.
     bool all_joined() {
         if (!target_up() || target_->cache().recovering()) return false;
@@ -225,7 +269,7 @@ class ClusterRun {
         }
         for (const auto& volume : info.volumes)
             if (volume.lost_bytes > 0) return false;
-        return info.engines.size() == engines_.size();
+        return storage_joined(info) && info.engines.size() == engines_.size() + (options_.remote ? 1 : 0);
     }
     // Works towards the state in which the next engine may be lost.
     void cover() {
@@ -306,8 +350,10 @@ class ClusterRun {
         cover();
         care_for_isolation();
         for (EngineNode& engine : engines_) care_for_engine(engine);
+        care_for_storage();
         for (Node* client : client_nodes_) {
             care_for_link(*client, node_);
+            if (options_.remote) care_for_link(*client, *storage_.node);
             for (EngineNode& engine : engines_) care_for_link(*client, *engine.node);
         }
     }
@@ -338,6 +384,8 @@ class ClusterRun {
             if (engine.process != nullptr && engine.failed_to_start) crash_engine(engine);
             if (engine.process == nullptr) start_engine(engine);
         }
+        if (options_.remote && storage_.process != nullptr && storage_.failed_to_start) crash_storage();
+        if (options_.remote && storage_.process == nullptr) start_storage();
     }
     // Those that were leaving when everything was healed come back.
     void bring_back_engines() {
@@ -353,6 +401,12 @@ class ClusterRun {
         return true;
     }
 
+    // A flush of each fails if the storage's machine has crashed.
+    void hear_of_losses() {
+        for (auto& client : clients_) client->begin(initiator::Operation::kFlush, 0, 1);
+        if (!world_.run_until([this] { return idle(); }, kHealedLimit)) shared_.fail("flushes did not end");
+    }
+
     // Everything that began ends, all engines come back, and new work is done, all of it well.
     void phase_of_progress() {
         auto whole = [this] {
@@ -362,6 +416,7 @@ class ClusterRun {
         if (!world_.run_until(whole, kHealedLimit))
             return shared_.fail(idle() ? "engines did not join after everything was healed"
                                        : "requests did not end after everything was healed");
+        if (options_.remote) hear_of_losses();
         uint64_t failed = shared_.failed, goal = shared_.ended + 100;
         Nanoseconds end = world_.now() + kHealedLimit;
         while (shared_.ended < goal && world_.now() < end && shared_.failure.empty()) {
@@ -412,6 +467,8 @@ class ClusterRun {
             result_.out_of_band_reads += volume.counters.out_of_band_reads;
             result_.destaged += volume.counters.destaged_lines;
             result_.salvaged += volume.counters.salvaged_lines;
+            result_.direct_reads += volume.counters.direct_reads;
+            result_.direct_writes += volume.counters.direct_writes;
         }
     }
 
@@ -437,6 +494,12 @@ class ClusterRun {
         if (!world_.run_until([this] { return target_->stopped(); }, kHealedLimit))
             return shared_.fail("the target did not stop");
         if (!target_->cache_stopped()) return shared_.fail("the cache did not stop well");
+        if (options_.remote) {
+            storage_.process->stop();
+            if (!world_.run_until([this] { return storage_.process->gone(); }, kHealedLimit))
+                return shared_.fail("the storage did not stop");
+            storage_.process.reset();
+        }
         engines_.clear();
         target_.reset();
         clients_.clear();
@@ -445,6 +508,7 @@ class ClusterRun {
     void abandon() {
         bury(std::move(target_));
         for (EngineNode& engine : engines_) bury(std::move(engine.process));
+        bury(std::move(storage_.process));
         for (auto& client : clients_) client.release();
     }
 
@@ -458,6 +522,7 @@ class ClusterRun {
     std::vector<Node*> client_nodes_;
     std::vector<std::unique_ptr<BlockClient>> clients_;
     std::vector<EngineNode> engines_;
+    EngineNode storage_;  // its node is nullptr where real storage is the target's
     std::unique_ptr<ClusterTarget> target_;
     bool asked_policy_ = false, policy_pending_ = false;
     uint32_t policy_asked_of_ = 0;

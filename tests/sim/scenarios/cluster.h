@@ -13,6 +13,9 @@
 // in runs that use write-back, takes the next one only after the target has all engines again and has brought
 // everything dirty home that was in one copy (exposed_). It may cut the target off from all of them at any
 // time, though (isolation): what they hold is then not there to be read, but it comes back with them.
+//
+// In a quarter of the runs real storage is on a node of its own, which crashes and is cut off as well. The
+// disk loses what was not flushed when that node crashes, and only then.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +39,14 @@ struct ClusterOptions {
     bool aligned = false;  // half of the operations to whole pieces: others are not written back
     cache::Policy policy = cache::Policy::kThrough;
     bool policy_changes = false;
+    bool remote = false;  // real storage is on a node of its own
     // Per turn of the fault injector (10 ms).
     uint32_t cut_one_in = 0;
     uint32_t target_crash_one_in = 0;
     uint32_t engine_crash_one_in = 0;
     uint32_t engine_leave_one_in = 0;
     uint32_t isolation_one_in = 0;
+    uint32_t storage_crash_one_in = 0;  // of that node
     fabric::SimNetwork network;
     Nanoseconds engine_delay{};  // what is between target and engines is at least so slow
     io::SimDiskFaults disk;
@@ -56,7 +61,8 @@ struct ClusterResult {
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
     uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
-    uint64_t isolations = 0, salvaged = 0;                        // salvaged: of the last target
+    uint64_t isolations = 0, salvaged = 0;  // salvaged: of the last target
+    uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
     uint64_t refused_clients = 0;                                 // by engines
     uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that ended in order
     std::string to_string() const;

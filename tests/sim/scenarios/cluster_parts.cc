@@ -39,11 +39,13 @@ class SimMembership final : public se::MembershipStore {
 }  // namespace
 
 ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
-                             io::SimDisk& disk, StableText& membership, const se::CacheOptions& options)
+                             io::SimDisk& disk, StableText& membership, const se::CacheOptions& options,
+                             uint64_t remote)
     : node_(node),
       disk_(disk),
       membership_(membership),
       options_(options),
+      remote_(remote),
       random_(node.world().random().next()),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
@@ -54,6 +56,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
     volumes.identity_salt = "sim";  // the same volume after every restart
     volumes.open = [this](const std::string&,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+        if (remote_ > 0) return se::RemoteBackend::open(*cache_, "disk", {.size = remote_});
         return disk_.open(node_);
     };
     volumes.attach = false;
@@ -79,6 +82,8 @@ Status ClusterTarget::create() {
     options.arena_bytes = 4 * 1024 * 1024;
     options.epoch_base = (uint64_t{node_.incarnation()} + 1) << 32;
     options.cache = cache_.get();
+    // Nothing is lost with us that is elsewhere: for initiators it is always the same machine.
+    if (remote_ > 0) options.boot_id = 1;
     auto service = block::Service::create({&reactor_}, *volumes_, {fabric_.get()}, options);
     if (!service) return service.status();
     service_ = std::move(*service);
@@ -114,10 +119,11 @@ void ClusterTarget::stop() {
 }
 
 ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory,
-                             const std::string& target)
+                             const std::string& target, io::SimDisk* disk)
     : node_(node),
       memory_(memory),
       target_(target),
+      disk_(disk),
       random_(node.world().random().next()),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
@@ -133,8 +139,13 @@ ClusterEngine::~ClusterEngine() {
 }
 
 Status ClusterEngine::start() {
-    auto engine =
-        cache::Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}}, {.memory = memory_});
+    cache::Engine::Options options{.memory = memory_};
+    if (disk_ != nullptr) {
+        backend_ = disk_->open(node_);
+        options.volumes.push_back({"disk", backend_.get()});
+        options.boot = node_.incarnation() + 1;
+    }
+    auto engine = cache::Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}}, options);
     if (!engine) return engine.status();
     engine_ = std::move(*engine);
     auto bound = engine_->listen(0, {.scheme = fabric::Scheme::kSim, .host = node_.name(), .port = 0});

@@ -36,8 +36,10 @@ void bury(std::unique_ptr<Process> process) {
 class ClusterTarget {
   public:
     // `engines`: the network as the cache sees it, which may be kinder than the clients' `network`.
+    // `remote`: bytes of the disk, which another node has; 0: ours.
     ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
-                  io::SimDisk& disk, StableText& membership, const se::CacheOptions& options);
+                  io::SimDisk& disk, StableText& membership, const se::CacheOptions& options,
+                  uint64_t remote = 0);
     ~ClusterTarget();
 
     // Both only begin; the world must step.
@@ -58,6 +60,7 @@ class ClusterTarget {
     io::SimDisk& disk_;
     StableText& membership_;
     const se::CacheOptions options_;
+    const uint64_t remote_;
     Random random_;
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_, cache_fabric_;
@@ -71,7 +74,9 @@ class ClusterTarget {
 
 class ClusterEngine {
   public:
-    ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target);
+    // With a disk it is the target's real storage.
+    ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target,
+                  io::SimDisk* disk = nullptr);
     ~ClusterEngine();
 
     Status start();
@@ -86,10 +91,12 @@ class ClusterEngine {
     Node& node_;
     const uint64_t memory_;
     const std::string target_;
+    io::SimDisk* const disk_;
     Random random_;
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<io::Backend> backend_;
     std::unique_ptr<cache::Engine> engine_;
     bool leaving_ = false, gone_ = false;
 };
