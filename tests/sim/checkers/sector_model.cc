@@ -30,6 +30,7 @@ void SectorModel::change_begins(uint64_t first, uint64_t count, uint64_t id) {
     for (uint64_t i = first; i < first + count; ++i) {
         Sector& sector = sectors_[i];
         sector.changing = true;
+        sector.lost_meanwhile = false;
         add(sector.allowed, id);
         sector.since.push_back({id, UINT64_MAX});
         allow_readers(sector);
@@ -43,6 +44,12 @@ void SectorModel::change_acknowledged(uint64_t first, uint64_t count, uint64_t i
         Sector& sector = sectors_[i];
         sector.changing = false;
         if (may_keep_old) continue;  // old and new stay allowed; a flush proves nothing about either
+        if (sector.lost_meanwhile && !stable) {
+            add(sector.base, id);
+            sector.since.clear();
+            sector.allowed = sector.base;
+            continue;
+        }
         sector.allowed = {id};
         sector.since.back().acknowledged = acknowledged_;
         if (!stable) continue;
@@ -88,6 +95,11 @@ void SectorModel::flush_acknowledged(uint64_t token) {
         sector.base = {covered->id};
         sector.since.erase(sector.since.begin(), covered.base());
     }
+}
+
+void SectorModel::crash_of_storage() {
+    crash();
+    for (Sector& sector : sectors_) sector.lost_meanwhile = sector.changing;
 }
 
 void SectorModel::crash() {

@@ -45,6 +45,9 @@ class SectorModel {
 
     // The target lost what was not stable.
     void crash();
+    // Storage on another node did. What was under way may be acknowledged still, of what storage had done
+    // before.
+    void crash_of_storage();
 
   private:
     struct Version {
@@ -59,6 +62,7 @@ class SectorModel {
             for_readers;  // what was allowed at some time since the oldest read under way began
         uint32_t readers = 0;
         bool changing = false;
+        bool lost_meanwhile = false;  // storage crashed since the change began
     };
     static void add(std::vector<uint64_t>& set, uint64_t id);
     static void allow_readers(Sector& sector);

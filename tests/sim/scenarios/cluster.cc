@@ -229,7 +229,7 @@ class ClusterRun {
     void crash_storage() {
         storage_.node->crash();
         disk_.crash();
-        shared_.model.crash();
+        shared_.model.crash_of_storage();
         if (storage_.failed_to_start) storage_.process.reset();
         bury(std::move(storage_.process));
     }

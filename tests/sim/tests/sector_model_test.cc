@@ -64,6 +64,20 @@ TEST(SectorModel, a_flush_covers_only_what_was_acknowledged_before_it_began) {
     EXPECT_EQ(read(model, 0), "");
 }
 
+TEST(SectorModel, a_write_that_storage_had_done_before_it_crashed_may_be_acknowledged_and_lost) {
+    for (bool fua : {false, true}) {
+        SectorModel model(1);
+        model.change_begins(0, 1, 5);
+        model.crash_of_storage();
+        model.change_acknowledged(0, 1, 5, fua, false);
+        EXPECT_EQ(read(model, 5), "");
+        EXPECT_EQ(read(model, 0).empty(), !fua);
+        model.change_begins(0, 1, 6);
+        model.change_acknowledged(0, 1, 6, false, false);
+        EXPECT_NE(read(model, 0), "") << "the next write knows of no crash";
+    }
+}
+
 TEST(SectorModel, a_write_with_fua_survives_at_once) {
     SectorModel model(1);
     model.change_begins(0, 1, 5);
