@@ -92,7 +92,7 @@ def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterat
     """Our target in user space and our driver; `volumes` are backing specifications."""
     words = [word for number, volume in enumerate(volumes) for word in ("--volume", f"bench{number}={volume}")]
     target = subprocess.Popen(
-        [f"{options.build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", *words, "--reactors", "1",
+        ["nice", "-n", str(options.target_nice), f"{options.build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", *words, "--reactors", "1",
          "--control", "/run/wss-bench.sock", "--log-level", "warning"], stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:
         line = target.stdout.readline()

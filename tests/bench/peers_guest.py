@@ -46,12 +46,16 @@ PROFILE_LINES = 45
 
 
 def profiled(name: str, workload: Workload, devices: list[str], seconds: int) -> float:
-    """Where the processor was, by function; the samples cost a few per cent of it. The machine counts no events: its clock does."""
-    record = ("perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-o", "/tmp/perf.data", "--")
+    """Where the processor was, by function; the samples cost a few per cent of it. The machine counts no events: its clock does.
+
+    Not from the beginning: fio has to be loaded, and that waits for the host."""
+    record = ("perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-D", "1500", "-o", "/tmp/perf.data", "--")
     iops = measure(workload, devices, seconds, record)
-    report = ["perf", "report", "-i", "/tmp/perf.data", "--stdio", "-q", "--no-children", "--sort", "comm,sym", "--percent-limit", "0.3"]
-    lines = subprocess.run(report, check=True, capture_output=True, text=True).stdout.splitlines()
-    shown = [line.rstrip() for line in lines if line.strip() and not line.startswith("#")][:PROFILE_LINES]
+    report = ["perf", "report", "-i", "/tmp/perf.data", "--stdio", "-q", "--no-children", "--percent-limit", "0.3"]
+    shown = []
+    for sort in ("comm", "comm,sym"):
+        lines = subprocess.run([*report, "--sort", sort], check=True, capture_output=True, text=True).stdout.splitlines()
+        shown += [line.rstrip() for line in lines if line.strip() and not line.startswith("#")][:PROFILE_LINES]
     for line in (f"profile of {name} {workload.name}, {iops:.1f} I/Os a second with the samples taken:", *shown):
         print(f"bench-peers: {line}", file=sys.stderr, flush=True)
     return iops
@@ -79,6 +83,7 @@ def main() -> None:
     parser.add_argument("--module", required=True)
     parser.add_argument("--rnbd", default="", help="directory of the modules of RTRS and RNBD")
     parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--target-nice", type=int, default=0)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--map-options", default="")
