@@ -3,6 +3,7 @@
 
 #include "lib/fabric/shm/domain.h"
 #include "lib/fabric/shm/shm_poller.h"
+#include "lib/fabric/stream/engine.h"
 #include "lib/fabric/stream/memory.h"
 
 namespace wss::fabric::shm {
@@ -36,17 +37,7 @@ class ShmFabric final : public Fabric {
     }
 
   private:
-    const Caps caps_{.name = "shm",
-                     .write_immediate = true,
-                     .inline_max = stream::kInlineMax,
-                     .segments_max = stream::kSegmentsMax,
-                     .read_depth_max = stream::kReadDepthMax,
-                     .message_max = stream::kMessageMax,
-                     .transfer_max = stream::kTransferMax,
-                     .connect_data_max = stream::kConnectDataMax,
-                     .accept_data_max = stream::kHelloDataMax,
-                     .reject_data_max = stream::kRejectDataMax,
-                     .dead_peer_ms = kDeadPeerMs};
+    const Caps caps_ = stream::caps("shm", kDeadPeerMs);
     const std::shared_ptr<Domain> domain_;
 };
 

@@ -5,7 +5,23 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/fabric/stream/listener.h"
+
 namespace wss::fabric::stream {
+
+Caps caps(std::string_view name, uint32_t dead_peer_ms) {
+    return {.name = name,
+            .write_immediate = true,
+            .inline_max = kInlineMax,
+            .segments_max = kSegmentsMax,
+            .read_depth_max = kReadDepthMax,
+            .message_max = kMessageMax,
+            .transfer_max = kTransferMax,
+            .connect_data_max = kConnectDataMax,
+            .accept_data_max = kHelloDataMax,
+            .reject_data_max = kRejectDataMax,
+            .dead_peer_ms = dead_peer_ms};
+}
 
 static uint32_t clip(uint32_t wish, uint32_t most) {
     return std::clamp<uint32_t>(wish, 1, most);

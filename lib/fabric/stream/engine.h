@@ -43,6 +43,9 @@ namespace wss::fabric::stream {
 
 constexpr uint32_t kInlineMax = 256;
 
+// What every fabric of this engine can do.
+Caps caps(std::string_view name, uint32_t dead_peer_ms);
+
 // States only grow, except that each goes to kClosing.
 enum class State : uint8_t {
     kConnecting,  // connecting side: the answer has not come

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/tcp/tcp.h"
 
+#include "lib/fabric/stream/engine.h"
 #include "lib/fabric/stream/memory.h"
 #include "lib/fabric/tcp/tcp_poller.h"
 
@@ -24,17 +25,7 @@ class TcpFabric final : public Fabric {
     }
 
   private:
-    const Caps caps_{.name = "tcp",
-                     .write_immediate = true,
-                     .inline_max = stream::kInlineMax,
-                     .segments_max = stream::kSegmentsMax,
-                     .read_depth_max = stream::kReadDepthMax,
-                     .message_max = stream::kMessageMax,
-                     .transfer_max = stream::kTransferMax,
-                     .connect_data_max = stream::kConnectDataMax,
-                     .accept_data_max = stream::kHelloDataMax,
-                     .reject_data_max = stream::kRejectDataMax,
-                     .dead_peer_ms = kDeadPeerMs};
+    const Caps caps_ = stream::caps("tcp", kDeadPeerMs);
     // Shared with pollers, connections and regions, which may outlive the fabric.
     const std::shared_ptr<stream::RegionTable> table_ = std::make_shared<stream::RegionTable>();
 };
