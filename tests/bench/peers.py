@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/rnbd.sh); without it, no RNBD")
     parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="only these")
     parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure these and print their figures")
-    parser.add_argument("--target-nice", type=int, default=0, help="priority of our target (nvmet's workers have the highest: -20)")
+    parser.add_argument("--target-nice", type=int, default=0, help="priority of our target, and of ksoftirqd, where rxe works for it (nvmet's workers have -20)")
     parser.add_argument("--profile", action="store_true", help="with --only: also where the processor's time goes, by perf (package linux-perf)")
     parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")

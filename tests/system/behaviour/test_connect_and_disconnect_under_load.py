@@ -17,5 +17,5 @@ def test_connect_and_disconnect_under_load(rig: Rig) -> None:
         done""", 60 + 3 * LOOPS)
     if THOROUGH:
         load.signal(2)
-    rig.end_verified(load, 180)
+    rig.end_verified(load, 180, interrupted=THOROUGH)
     rig.assert_no_error()
