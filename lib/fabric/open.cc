@@ -3,6 +3,7 @@
 
 #include "lib/fabric/shm/shm.h"
 #include "lib/fabric/tcp/tcp.h"
+#include "lib/fabric/verbs/connection.h"
 #include "lib/fabric/verbs/verbs.h"
 
 namespace wss::fabric {
@@ -19,6 +20,11 @@ Result<std::unique_ptr<Fabric>> open(const Address& address) {
             break;
     }
     return failure(Code::kUnsupported, "{}: not a part of this build", address.to_string());
+}
+
+bool writes_in_order(const Connection& connection) noexcept {
+    const auto* verbs = dynamic_cast<const verbs::VerbsConnection*>(&connection);
+    return verbs == nullptr || verbs->writes_in_order();
 }
 
 }  // namespace wss::fabric

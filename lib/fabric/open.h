@@ -12,4 +12,9 @@ namespace wss::fabric {
 // says what is missing (no RDMA device, no route, no support in this build).
 Result<std::unique_ptr<Fabric>> open(const Address& address);
 
+// Does the device promise that a peer's WRITE becomes visible in order of its bytes, so that whoever polls
+// for the last one has them all? Asked of an established connection. False: not so, or nobody knows; true
+// also where no device is in it.
+bool writes_in_order(const Connection& connection) noexcept;
+
 }  // namespace wss::fabric

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "lib/fabric/open.h"
 #include "lib/kv/mutation.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -157,6 +158,10 @@ void Channel::ended(const Status& why) noexcept {
 void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
     for (const fabric::Completion& completion : completions) {
         const bool good = completion.status == fabric::CompletionStatus::kOk;
+        if (completion.kind == fabric::CompletionKind::kReceiveImmediate && good) {
+            write_announced(static_cast<uint32_t>(completion.cookie & ~kOfReceive), completion.immediate);
+            continue;
+        }
         if (completion.kind == fabric::CompletionKind::kReceive && good) {
             auto index = static_cast<uint32_t>(completion.cookie & ~kOfReceive);
             ring_.active() ? signal_arrived(index, completion.length)
@@ -175,6 +180,8 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
             case kOfWrite:
                 --writes_under_way_;
                 if (good) ring_.posted_done(completion.cookie & ~kOfMask);
+                // It is there only now, and the reader may have said meanwhile that it sleeps.
+                if (good && !closing_ && ring_.peer_says_asleep()) ring_bell();
                 break;
         }
     }
@@ -316,8 +323,13 @@ void Channel::flush_frames() noexcept {
 
 // --- rings ---
 
+wire::KvRing Channel::offer_ring(bool announced) {
+    announced = announced && lane_.fabric_.caps().write_immediate;
+    return ring_.ours().bytes != 0 || ring_.offer(lane_.fabric_, announced) ? ring_.ours() : wire::KvRing{};
+}
+
 wire::KvRing Channel::offer_ring() {
-    return ring_.ours().bytes != 0 || ring_.offer(lane_.fabric_) ? ring_.ours() : wire::KvRing{};
+    return offer_ring(!fabric::writes_in_order(*connection_));
 }
 
 bool Channel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
@@ -332,8 +344,8 @@ void Channel::flush_ring() noexcept {
     while (backlog() > 0 && writes_under_way_ < kRingWrites) {
         auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kRingBodyMax));
         if (!ring_.room(length)) return;  // the peer's credit is polled
-        uint32_t count = ring_.put({out_.data() + out_at_, length}, posts);
-        count += ring_.credit(posts[count], true);
+        uint32_t count = ring_.credit(posts[0], true);
+        count += ring_.put({out_.data() + out_at_, length}, posts + count);
         out_at_ += length;
         if (!write_ring({posts, count})) return;
     }
@@ -342,7 +354,8 @@ void Channel::flush_ring() noexcept {
 
 // At once where that is possible, the rest by posting it.
 bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
-    while (!posts.empty() && connection_->move_now(fabric::Op::kWrite, posts[0].segment, posts[0].remote))
+    while (!posts.empty() && !posts[0].announce &&
+           connection_->move_now(fabric::Op::kWrite, posts[0].segment, posts[0].remote))
         posts = posts.subspan(1);
     if (posts.empty()) {
         ring_.posted_done(ring_.written());
@@ -350,11 +363,12 @@ bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
     }
     batch_.clear();
     for (const Ring::Post& post : posts)
-        batch_.push_back({.op = fabric::Op::kWrite,
+        batch_.push_back({.op = post.announce ? fabric::Op::kWriteImmediate : fabric::Op::kWrite,
                           .signalled = &post == &posts.back(),
                           .cookie = kOfWrite | ring_.written(),
                           .segments = {&post.segment, 1},
-                          .remote = post.remote});
+                          .remote = post.remote,
+                          .immediate = post.announce.value_or(0)});
     if (connection_->post(batch_) != Code::kOk) {
         close("a ring could not be written");
         return false;
@@ -364,10 +378,15 @@ bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
 }
 
 void Channel::ring_bell() noexcept {
+    if (ring_.announces()) return;  // the write itself did
     // What was written is seen before we look whether the reader sleeps; he looks the other way round.
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring_.bell_owed = false;
     if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;
-    if (!send_signal(RingSignal::kBell)) return;
+    if (!send_signal(RingSignal::kBell)) {
+        ring_.bell_owed = true;  // until a frame is free
+        return;
+    }
     ring_.peer_asleep = false;
     ring_.forget_peer_says();
 }
@@ -399,27 +418,40 @@ void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
         ring_.announced = false;
     } else if (signal == RingSignal::kAsleep) {
         ring_.peer_asleep = true;
-        if (position < ring_.written() && !mutated(Mutation::kLostWakeUp) && send_signal(RingSignal::kBell))
-            ring_.peer_asleep = false;
+        if (position < ring_.written() && !mutated(Mutation::kLostWakeUp)) ring_bell();
     } else if (!closing_) {
         close("the peer sent no signal of ours");
     }
 }
 
+// The peer's WRITE is in our memory as a whole: a frame, or only credit.
+void Channel::write_announced(uint32_t index, uint32_t immediate) noexcept {
+    receives_free_.push_back(index);
+    post_receives(1);
+    if (closing_) return;
+    if (!has_announced_ring()) return close("the peer announced a write that nobody waits for");
+    ring_.heard += immediate != Ring::kCreditOnly;
+}
+
 size_t Channel::poll_ring() noexcept {
     if (ring_.told_asleep) tell_asleep(false);
+    const bool announced = ring_.ours().announced;
     size_t count = 0;
     for (; count < 16 && !closing_; ++count) {
-        if (backlog() > kBacklogMax) break;
+        if (backlog() > kBacklogMax || (announced && ring_.heard == 0)) break;
         wire::Bytes body = ring_.peek();
         if (ring_.claims_nonsense()) close("the peer's ring holds what is no frame");
+        if (announced && body.empty()) close("the peer announced a frame that is not there");
         if (body.empty()) break;
+        ring_.heard -= announced;
         take(body);
         ring_.consumed();
     }
     if (closing_ || !up_) return count;
     Ring::Post post;
-    if (writes_under_way_ < kRingWrites && ring_.credit(post, false)) write_ring({&post, 1});
+    // A writer that waits for room may sleep.
+    if (writes_under_way_ < kRingWrites && ring_.credit(post, false) && write_ring({&post, 1})) ring_bell();
+    if (ring_.bell_owed) ring_bell();
     // Credit that the peer wrote is no event of its own.
     if (backlog() > 0) {
         size_t before = backlog();
@@ -432,6 +464,7 @@ size_t Channel::poll_ring() noexcept {
 // False: there is news, do not sleep.
 bool Channel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
+    if (ring_.ours().announced) return ring_.heard == 0 || backlog() > kBacklogMax;
     if (tell_asleep(true)) {
         std::atomic_thread_fence(std::memory_order_seq_cst);  // see ring_bell()
         return ring_.peek().empty() || mutated(Mutation::kLostWakeUp);
@@ -443,7 +476,8 @@ bool Channel::prepare_sleep() noexcept {
 // By a word in the peer's memory, where we can write it and both see it at once: costs no message and wakes
 // nobody.
 bool Channel::tell_asleep(bool asleep) noexcept {
-    if (ring_.told_asleep == asleep) return asleep;
+    // That we sleep is told each time: who rang has taken us for awake, also if we could not say that we are.
+    if (!asleep && !ring_.told_asleep) return false;
     Ring::Post post = ring_.asleep_word(asleep);
     if (!connection_->move_now(fabric::Op::kWrite, post.segment, post.remote)) return false;
     ring_.told_asleep = asleep;

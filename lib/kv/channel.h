@@ -81,7 +81,10 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     }
 
     // After the greeting said so: frames go through rings from the next flush on.
-    wire::KvRing offer_ring();  // allocates ours; bytes 0: this memory cannot be had
+    // Allocates ours; bytes 0: this memory cannot be had. `announced`: the peer shall tell of each write,
+    // else we poll; where the device cannot tell we poll all the same.
+    wire::KvRing offer_ring(bool announced);
+    wire::KvRing offer_ring();  // as the device needs it
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
 
     void close(std::string why) noexcept;
@@ -94,6 +97,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
     size_t backlog() const { return out_.size() - out_at_; }
     bool has_ring() const { return ring_.active(); }
+    bool has_announced_ring() const { return ring_.active() && ring_.ours().announced; }
 
     void on_established(fabric::Connection&, std::span<const std::byte>) noexcept override;
     void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
@@ -125,6 +129,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     void post_receives(uint32_t count) noexcept;
     void frame_arrived(uint32_t index, uint32_t length) noexcept;
     void signal_arrived(uint32_t index, uint32_t length) noexcept;
+    void write_announced(uint32_t index, uint32_t immediate) noexcept;
     void take(wire::Bytes bytes) noexcept;
     wire::Bytes take_whole(wire::Bytes bytes) noexcept;
     wire::Bytes continue_partial(wire::Bytes bytes) noexcept;

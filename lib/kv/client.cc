@@ -35,7 +35,8 @@ std::string_view to_string(Algorithm algorithm) {
 }
 
 std::string_view to_string(Transport transport) {
-    return transport == Transport::kRing ? "ring" : "message";
+    static constexpr std::string_view kNames[] = {"message", "ring", "ring-polled", "ring-announced"};
+    return kNames[static_cast<size_t>(transport)];
 }
 
 std::string_view to_string(OneSided mode) {

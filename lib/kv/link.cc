@@ -68,7 +68,12 @@ void Link::retry_later() noexcept {
 void Link::on_up(Channel& channel) noexcept {
     wire::KvHello hello{
         .nonce = options_.nonce, .client_id = options_.client_id, .partition = options_.partition};
-    if (options_.ring) hello.ring = channel.offer_ring();
+    const bool forced = options_.transport == Transport::kRingPolled ||  //
+                        options_.transport == Transport::kRingAnnounced;
+    if (options_.transport != Transport::kMessage)
+        hello.ring = forced ? channel.offer_ring(options_.transport == Transport::kRingAnnounced)
+                            : channel.offer_ring();
+    hello.ring.likewise = forced;
     channel.send({.kind = wire::KvKind::kHello, .id = 0, .epoch = options_.epoch}, hello);
 }
 
@@ -83,7 +88,7 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
     wire::KvHelloReply hello;
     if (!wire::parse(message, hello)) return channel.close("the partition's greeting is malformed");
     if (Status status = accept_greeting(hello); !status) return channel.close(status.text());
-    if (options_.ring && !channel.use_ring(hello.ring, options_.nonce))
+    if (options_.transport != Transport::kMessage && !channel.use_ring(hello.ring, options_.nonce))
         return channel.close("the partition offers no ring: use another transport");
     lane_.reactor().set(timer_, lane_.reactor().now() + kPingAfter);
     silent_ticks_ = 0;

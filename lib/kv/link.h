@@ -60,7 +60,7 @@ class Link final : private ChannelHandler {
         uint32_t partition = UINT32_MAX;  // that is expected there
         uint64_t nonce = 0;               // 0: no client, asks for nothing that needs an id
         uint32_t client_id = 0;           // 0: wants one leased
-        bool ring = false;
+        Transport transport = Transport::kMessage;
         uint32_t epoch = 0;
     };
     Link(Lane& lane, Options options, LinkHandler& handler);

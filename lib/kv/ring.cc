@@ -32,7 +32,8 @@ uint64_t checksum(uint64_t seed, uint32_t sequence, wire::Bytes body) {
 
 }  // namespace
 
-bool Ring::offer(fabric::Fabric& fabric) {
+bool Ring::offer(fabric::Fabric& fabric, bool by_announcement) {
+    ours_announced_ = by_announcement;
     // Read-write only because write-only memory is not mapped by the shm fabric: it would be written by
     // system calls. The ring holds what the peer itself wrote.
     auto memory = fabric.allocate(kRingPrefix + kRingBytes, fabric::Access::kRemoteReadWrite);
@@ -45,7 +46,10 @@ bool Ring::offer(fabric::Fabric& fabric) {
 
 wire::KvRing Ring::ours() const {
     if (!memory_) return {};
-    return {.address = memory_->remote_address(), .rkey = memory_->rkey(), .bytes = kRingBytes};
+    return {.address = memory_->remote_address(),
+            .rkey = memory_->rkey(),
+            .bytes = kRingBytes,
+            .announced = ours_announced_};
 }
 
 bool Ring::begin(const wire::KvRing& theirs, uint64_t seed) {
@@ -100,7 +104,9 @@ uint32_t Ring::put(wire::Bytes body, Post posts[2]) noexcept {
     std::memset(at + kHead + length, 0, padded(length) - length);
     std::memcpy(at + kHead + padded(length), &tail, 8);
     post(frame);
-    ++next_put_;
+    if (theirs_.announced) posts[count - 1].announce = next_put_;
+    // Zero says "credit only".
+    if (++next_put_ == 0) next_put_ = 1;
     return count;
 }
 
@@ -133,7 +139,7 @@ wire::Bytes Ring::peek() noexcept {
 
 void Ring::consumed() noexcept {
     read_ += taken_bytes_;
-    ++next_take_;
+    if (++next_take_ == 0) next_take_ = 1;
 }
 
 bool Ring::credit(Post& post, bool force) noexcept {
@@ -145,6 +151,8 @@ bool Ring::credit(Post& post, bool force) noexcept {
     std::atomic_ref(*reinterpret_cast<uint64_t*>(word)).store(read_, std::memory_order_relaxed);
     post = {.segment = {.address = word, .length = 8, .lkey = staging_->lkey()},
             .remote = {.address = theirs_.address, .rkey = theirs_.rkey}};
+    // Alone it is news of its own; before a frame the frame's news is enough.
+    if (theirs_.announced && !force) post.announce = kCreditOnly;
     return true;
 }
 

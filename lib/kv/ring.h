@@ -19,11 +19,16 @@
 // message. Where this CPU itself writes the peer's memory (Connection::move_now) a word there says it
 // instead, and the SEND is the bell alone.
 //
+// Announced. Whoever's device promises no order of bytes (ibv_query_qp_data_in_order) does not poll: each
+// WRITE of a frame carries an immediate value, whose completion says that the frame is there as a whole, and
+// wakes who sleeps. The frame proves itself all the same. Each direction is as its reader wants it.
+//
 // Thread-safety: none; belongs to its channel.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/fabric/fabric.h"
@@ -42,7 +47,7 @@ enum class RingSignal : uint8_t { kAsleep = 1, kBell = 2 };
 
 class Ring {
   public:
-    bool offer(fabric::Fabric& fabric);  // allocates; false: no memory
+    bool offer(fabric::Fabric& fabric, bool by_announcement);  // allocates; false: no memory
     wire::KvRing ours() const;
     // `seed`: a secret of this connection, so that nobody's value can be taken for a frame. False: they offer
     // nonsense.
@@ -55,7 +60,10 @@ class Ring {
     struct Post {
         fabric::Segment segment;
         fabric::RemoteAddress remote;
+        std::optional<uint32_t> announce{};  // with this immediate value
     };
+    static constexpr uint32_t kCreditOnly = 0;  // else a frame's sequence
+    bool announces() const { return theirs_.announced; }
     bool room(uint32_t body) const noexcept;
     // REQUIRES room(body.size()). At most two posts: a skip mark and the frame. Returns how many.
     uint32_t put(wire::Bytes body, Post posts[2]) noexcept;
@@ -74,8 +82,10 @@ class Ring {
     bool claims_nonsense() const { return nonsense_; }
 
     // --- sleep
+    uint32_t heard = 0;      // frames that were announced to us and not taken
     bool announced = false;  // we said kAsleep and no bell has come
     bool peer_asleep = false;
+    bool bell_owed = false;    // the peer sleeps, there is something for it, and the bell could not be sent
     bool told_asleep = false;  // … by the word in the peer's prefix
     Post asleep_word(bool asleep) noexcept;
     bool peer_says_asleep() const noexcept;
@@ -85,6 +95,7 @@ class Ring {
     uint64_t peer_consumed() const noexcept;
     std::byte* staging(uint64_t position) noexcept;
 
+    bool ours_announced_ = false;
     std::unique_ptr<fabric::Region> memory_;   // the peer writes here
     std::unique_ptr<fabric::Region> staging_;  // what we write from: mirrors the peer's data
     wire::KvRing theirs_;

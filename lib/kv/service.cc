@@ -304,7 +304,9 @@ void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
                              .ring = {},
                              .map = map};
     const bool ring = hello_.ring.bytes != 0;
-    if (ring) reply.ring = peer.channel->offer_ring();
+    if (ring)
+        reply.ring = hello_.ring.likewise ? peer.channel->offer_ring(hello_.ring.announced)
+                                          : peer.channel->offer_ring();
     peer.channel->send(reply_to(header, wire::KvStatus::kOk), reply);
     if (!ring || reply.ring.bytes == 0) return;
     // The answer still goes as a message.

@@ -57,9 +57,11 @@ std::string latency_buckets(const SlowLog& log) {
 
 namespace {
 
-std::string traffic_of(const ServiceCounters& c, size_t connections) {
+std::string traffic_of(const ServiceCounters& c, size_t connections, size_t polled, size_t announced) {
     return Object()
         .number("connections", connections)
+        .number("rings_polled", polled)
+        .number("rings_announced", announced)
         .number("connections_made", c.connections)
         .number("messages", c.messages)
         .number("gets", c.gets)
@@ -103,7 +105,12 @@ std::string process_json() {
 std::string Service::info_json() const {
     store::Statistics kept = store_->statistics();
     const ServiceCounters& c = counters_;
-    std::string traffic = traffic_of(c, peers_.size());
+    size_t rings = 0, announced = 0;
+    for (const auto& peer : peers_) {
+        rings += peer->channel->has_ring();
+        announced += peer->channel->has_announced_ring();
+    }
+    std::string traffic = traffic_of(c, peers_.size(), rings - announced, announced);
     std::string server =
         Object()
             .number("partition", options_.partition)

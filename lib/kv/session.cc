@@ -54,7 +54,7 @@ void Session::make_link(uint32_t partition, const std::string& uri) {
                        .partition = partition,
                        .nonce = nonce_,
                        .client_id = clock_.client(),
-                       .ring = options_.transport == Transport::kRing,
+                       .transport = options_.transport,
                        .epoch = 0};
     links_.push_back(std::make_unique<Link>(lane_, std::move(link), *this));
     links_.back()->start();

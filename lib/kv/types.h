@@ -63,7 +63,12 @@ std::string_view to_string(Algorithm algorithm);
 
 enum class Transport : uint8_t {
     kMessage,  // send and receive ("tcp", "verbs")
-    kRing,     // GET+/PUT+: messages RDMA-written into rings that the other side polls ("rdma")
+    // GET+/PUT+: messages RDMA-written into rings ("rdma"). Where the device promises the order of bytes, or
+    // no device is in it, the other side polls; else each write tells it by an immediate value. The other two
+    // say which.
+    kRing,
+    kRingPolled,
+    kRingAnnounced,
 };
 std::string_view to_string(Transport transport);
 

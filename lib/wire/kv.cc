@@ -18,6 +18,8 @@ std::string_view to_string(KvStatus status) {
 
 namespace {
 
+constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
+
 // Between its calls the buffer is a little longer than what is written: growing for each field would cost
 // more than the fields.
 class Writer {
@@ -55,7 +57,7 @@ class Writer {
     void ring(const KvRing& ring) {
         u64(ring.address);
         u32(ring.rkey);
-        u32(ring.bytes);
+        u32(ring.bytes | (ring.announced ? kRingAnnounced : 0) | (ring.likewise ? kRingLikewise : 0));
     }
 
   private:
@@ -101,7 +103,10 @@ class Reader {
         KvRing ring;
         ring.address = u64();
         ring.rkey = u32();
-        ring.bytes = u32();
+        const uint32_t word = u32();
+        ring.bytes = word & ~(kRingAnnounced | kRingLikewise);
+        ring.announced = (word & kRingAnnounced) != 0;
+        ring.likewise = (word & kRingLikewise) != 0;
         return ring;
     }
     void require(bool holds) { good_ = good_ && holds; }

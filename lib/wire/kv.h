@@ -85,7 +85,9 @@ struct KvHeader {
 struct KvRing {
     uint64_t address = 0;
     uint32_t rkey = 0;
-    uint32_t bytes = 0;
+    uint32_t bytes = 0;      // less than 2^30
+    bool announced = false;  // each write with an immediate value: its owner does not look by itself
+    bool likewise = false;   // hello: yours shall be as mine
 };
 
 struct KvHello {

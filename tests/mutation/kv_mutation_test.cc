@@ -63,16 +63,30 @@ KvOptions with_sleepers(uint64_t seed) {
     return options;
 }
 
+KvOptions with_sleepers_told_by_immediates(uint64_t seed) {
+    KvOptions options = with_sleepers(seed);
+    options.transport = kv::Transport::kRingAnnounced;
+    return options;
+}
+
 KvOptions with_sleepers_in_reach(uint64_t seed) {
     KvOptions options = with_sleepers(seed);
     options.network.direct = true;
     return options;
 }
 
+// … and now and then it is not: who then has told that he sleeps and not that he is awake tells it anew.
+KvOptions with_sleepers_in_reach_at_times(uint64_t seed) {
+    KvOptions options = with_sleepers_in_reach(seed);
+    options.network.indirect_one_in = 8;
+    return options;
+}
+
 TEST_F(KvSimMutation, the_store_as_it_is_passes) {
     for (auto* options :
-         {contended, with_skew, with_deaths, with_slow_reads, with_sleepers, with_sleepers_in_reach})
-        for (uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run_kv(options(seed)).failure, "") << seed;
+         {contended, with_skew, with_deaths, with_slow_reads, with_sleepers, with_sleepers_told_by_immediates,
+          with_sleepers_in_reach, with_sleepers_in_reach_at_times})
+        for (uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(run_kv(options(seed)).failure, "") << seed;
 }
 
 TEST_F(KvSimMutation, a_skipped_second_round_is_caught) {

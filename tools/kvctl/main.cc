@@ -20,7 +20,9 @@ const std::map<std::string, Algorithm> kAlgorithms = {
     {"2pl-parallel", Algorithm::kLockParallel}, {"none", Algorithm::kNone},
 };
 const std::map<std::string, Transport> kTransports = {{"message", Transport::kMessage},
-                                                      {"ring", Transport::kRing}};
+                                                      {"ring", Transport::kRing},
+                                                      {"ring-polled", Transport::kRingPolled},
+                                                      {"ring-announced", Transport::kRingAnnounced}};
 const std::map<std::string, OneSided> kOneSided = {
     {"off", OneSided::kOff}, {"paper", OneSided::kPaper}, {"on", OneSided::kOn}};
 

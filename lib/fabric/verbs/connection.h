@@ -58,6 +58,11 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void on_deadline() noexcept;
     void finish() noexcept;
 
+    // What the device says; most say nothing, which is no.
+    bool writes_in_order() const noexcept {
+        return qp_ != nullptr && ibv_query_qp_data_in_order(qp_, IBV_WR_RDMA_WRITE, 0) == 1;
+    }
+
   private:
     enum class State : uint8_t {
         kResolvingAddress,

@@ -58,6 +58,8 @@ KvOptions KvOptions::draw(uint64_t seed) {
     options.network.direct = random.chance(3);
     options.network.indirect_one_in = 40;
     options.sleep = random.chance(2);
+    if (options.transport == kv::Transport::kRing && random.chance(3))
+        options.transport = kv::Transport::kRingAnnounced;
     return options;
 }
 

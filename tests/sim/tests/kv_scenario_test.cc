@@ -46,7 +46,8 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
 // (shm).
 TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
     ASSERT_TRUE(log::set_level("error"));
-    for (kv::Transport transport : {kv::Transport::kMessage, kv::Transport::kRing})
+    for (kv::Transport transport :
+         {kv::Transport::kMessage, kv::Transport::kRing, kv::Transport::kRingAnnounced})
         for (uint64_t seed = 300; seed < 301; ++seed) {
             KvOptions options = KvOptions::draw(seed);
             options.algorithm = kv::Algorithm::kRampFast;
@@ -58,6 +59,19 @@ TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
             options.network.direct = false;
             EXPECT_NE(run_kv(options).trace, result.trace) << "nothing was moved so";
         }
+}
+
+// Where memory is in reach only while nothing else is under way. A reader had said by a word that it sleeps,
+// could not take it back, and did not say it again, though the writer had rung and taken it for awake; or it
+// fell asleep while a frame was on its way as a WRITE.
+TEST(KvScenario, nobody_sleeps_beside_a_frame_whichever_way_it_and_the_word_came) {
+    ASSERT_TRUE(log::set_level("error"));
+    for (uint64_t seed : {2u, 8u, 14u, 52u, 58u, 63u, 126u}) {
+        KvOptions options = KvOptions::draw(710835);
+        options.seed = seed;
+        options.transport = kv::Transport::kRing;
+        EXPECT_EQ(run_kv(options).failure, "") << seed;
+    }
 }
 
 // The commit released the locks and its answer was lost: sent again, it was refused for want of the locks.

@@ -286,7 +286,7 @@ TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
 std::vector<Mode> modes() {
     std::vector<Mode> all;
     for (const char* scheme : {"tcp", "shm"})
-        for (Transport transport : {Transport::kMessage, Transport::kRing}) {
+        for (Transport transport : {Transport::kMessage, Transport::kRing, Transport::kRingAnnounced}) {
             for (int a = 0; a <= static_cast<int>(Algorithm::kNone); ++a)
                 all.push_back({scheme, static_cast<Algorithm>(a), transport, OneSided::kOff});
             for (OneSided one_sided : {OneSided::kPaper, OneSided::kOn})
