@@ -139,13 +139,14 @@ void Channel::finish_drain_if_idle() noexcept {
 }
 
 // The peer is told, as it may be one whose messages are damaged on their way: its people look at its end
-// first. What it asked for before is finished. One that goes on like that while it is told is cut off.
+// first. What it asked for before is finished; what it says after that is dropped, and its receives with it.
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
+    if (life_ == Life::kDraining) return;
     counters_.violations.add();
     if (running() && peer_log().allow())
         log::warning("{}: closing the channel, the peer broke the protocol: {}", record_->peer,
                      wire::logout_reason(reason));
-    life_ == Life::kLive ? drain("protocol violation", reason) : close("protocol violation");
+    drain("protocol violation", reason);
 }
 
 void Channel::mark_dirty() noexcept {
