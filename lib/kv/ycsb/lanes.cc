@@ -32,6 +32,7 @@ class LaneWorker {
     struct Begun {
         Operation operation = Operation::kRead;
         Nanoseconds at{0};
+        bool counts = false;  // not in the warm-up
     };
     bool go_on() const {
         return !shared_.should_end() && (options_.operation_count == 0 || measured_ < operations_);
@@ -68,8 +69,9 @@ void LaneWorker::begin(uint32_t lane) {
     beyond_.reserve(numbers_.size());  // views into it stay
     keys_.clear();
     for (uint64_t number : numbers_) keys_.push_back(name(number));
-    begun_[lane] = {reads ? Operation::kRead : Operation::kUpdate, shared_.clock.now()};
-    measured_ += shared_.measuring.load(std::memory_order_relaxed) ? 1 : 0;
+    const bool counts = shared_.measuring.load(std::memory_order_relaxed);
+    begun_[lane] = {reads ? Operation::kRead : Operation::kUpdate, shared_.clock.now(), counts};
+    measured_ += counts ? 1 : 0;
     if (reads) return lanes_.begin_read(lane, keys_);
     values_.resize(keys_.size());
     for (size_t i = 0; i < keys_.size(); ++i) records_.record_value(keys_[i], values_[i]);
@@ -78,8 +80,8 @@ void LaneWorker::begin(uint32_t lane) {
 
 void LaneWorker::note(const Lanes::Ended& ended) {
     if (++untold_ == kTellEvery) shared_.operations.fetch_add(std::exchange(untold_, 0));
-    if (!shared_.measuring.load(std::memory_order_relaxed)) return;
     const Begun& begun = begun_[ended.lane];
+    if (!begun.counts) return;
     measurements.count_operation(ended.status.is_ok());
     measurements.record(words_[static_cast<size_t>(begun.operation)], ended.status,
                         shared_.clock.now() - begun.at);

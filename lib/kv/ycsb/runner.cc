@@ -56,6 +56,7 @@ class Worker {
     WorkloadThread records_;
     const uint64_t operations_;
     uint64_t loaded_ = 0;
+    bool counts_ = false;  // the operation under way: it did not begin in the warm-up
     std::vector<uint64_t> numbers_;
     std::vector<std::string> keys_, values_;
     std::vector<Part> parts_;  // of a read-modify-write
@@ -136,7 +137,7 @@ Status Worker::read_modify_write() {
 void Worker::note(Operation operation, const Status& status, Nanoseconds begun, Nanoseconds due) {
     Nanoseconds end = shared_.clock.now();
     shared_.operations.fetch_add(1, std::memory_order_relaxed);
-    if (!shared_.measuring.load(std::memory_order_relaxed)) return;
+    if (!counts_) return;
     measurements.count_operation(status.is_ok());
     std::string name = name_of(operation);
     if (options_.measure_operation) measurements.record(name, status, end - begun);
@@ -206,7 +207,8 @@ void Worker::work() {
             due = started + Nanoseconds{tick * ticks++};
             nap_until(due);
         }
-        measured += shared_.measuring.load(std::memory_order_relaxed) ? 1 : 0;
+        counts_ = shared_.measuring.load(std::memory_order_relaxed);
+        measured += counts_ ? 1 : 0;
         load ? load_one() : one(due);
     }
 }

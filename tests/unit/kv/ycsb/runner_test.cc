@@ -239,6 +239,15 @@ TEST(YcsbRunner, the_warm_up_is_not_measured) {
     EXPECT_GT(bench.table.reads, 400u);
 }
 
+TEST(YcsbRunner, an_operation_that_began_in_the_warm_up_is_not_measured) {
+    Bench bench("readproportion=1\nupdateproportion=0\noperationcount=100\nwarmup=1");
+    ASSERT_TRUE(bench.go(Phase::kLoad));
+    bench.table.stall = from_ms(1500);  // the first one
+    auto result = bench.go(Phase::kRun);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(count_of(*result, "READ"), 100u);
+}
+
 TEST(YcsbRunner, time_and_the_caller_end_a_run) {
     Bench timed("readproportion=1\nupdateproportion=0\noperationcount=0\nmaxexecutiontime=1");
     ASSERT_TRUE(timed.go(Phase::kLoad));
