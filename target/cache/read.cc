@@ -152,11 +152,18 @@ void Cache::read_part_over(Work& work) noexcept {
     if (work.phase == Work::Phase::kGather) return end(work, {});
     // Lost while real storage was read: what was to come on top does not.
     if (refuse_lost(work)) return;
-    if (work.phase == Work::Phase::kStorage)
+    if (work.phase == Work::Phase::kStorage) {
+        // What was destaged while storage was read may have come there behind our read. Nothing becomes dirty
+        // meanwhile, as no write has entered: this ends.
+        bool came_home = false;
         for (uint32_t i = 0; i < work.line_count; ++i) {
             LineWork& line = work.lines[i];
-            line.overlay = line.touched & line.line->dirty();
+            const Pieces dirty = line.touched & line.line->dirty();
+            came_home = came_home || !line.overlay.without(dirty).empty();
+            line.overlay = dirty;
         }
+        if (came_home) return start_storage(work, io::Op::kRead);
+    }
     for (uint32_t i = 0; i < work.line_count; ++i)
         if (!work.lines[i].overlay.empty()) return overlay(work);
     fill(work);

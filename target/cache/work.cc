@@ -179,7 +179,11 @@ void Cache::buffer_failed(Work& work) noexcept {
 
 void Cache::start_storage(Work& work, io::Op op) noexcept {
     CachedVolume& volume = *work.volume;
-    if (!work.is_write) work.phase = Work::Phase::kStorage;
+    if (!work.is_write) {
+        work.phase = Work::Phase::kStorage;
+        for (uint32_t i = 0; i < work.line_count; ++i)
+            work.lines[i].overlay = work.lines[i].touched & work.lines[i].line->dirty();
+    }
     work.io.op = op;
     work.io.offset = work.offset;
     work.io.length = work.length;

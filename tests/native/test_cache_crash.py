@@ -98,10 +98,16 @@ class Writer(threading.Thread):
         for block in range(at, at + count):
             part = got[(block - at) * BLOCK:(block - at + 1) * BLOCK]
             if not any(part == block_of(self.number, block, sequence) for sequence in self.possible[block]):
-                seen = STAMP.unpack(part[:STAMP.size])
-                raise AssertionError(f"writer {self.number} block {block}: holds {seen} {part[:16].hex()}, may hold sequences "
-                                     f"{sorted(self.possible[block])}, latest is {self.sequence}")
+                raise AssertionError(f"writer {self.number} block {block}: holds {STAMP.unpack(part[:STAMP.size])}, may hold sequences "
+                                     f"{sorted(self.possible[block])}, latest is {self.sequence}; read as block {block - at} of {count}, "
+                                     f"at {time.strftime('%T')}; read again: {self.again(block)}")
         return True
+
+    def again(self, block):
+        """Whether what is wrong stays so: a read that went wrong is another matter than a write that is gone."""
+        time.sleep(0.5)
+        got = self.command(READ, block, 1)
+        return "an error" if got is None else STAMP.unpack(got[:STAMP.size])
 
 
 class Load:
