@@ -116,7 +116,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     wire::KvStatus lease_id(uint64_t nonce, uint32_t& id);
     void get(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
-    wire::KvStatus check_get(const wire::KvGet& get, const wire::KvHeader& header);
+    wire::KvStatus check_get(const Peer& peer, const wire::KvGet& get, const wire::KvHeader& header);
     bool look_up(const wire::KvGet& get, uint8_t flags);
     store::Found find(const wire::KvGet::Item& item, bool addressed);
     void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);

@@ -57,12 +57,13 @@ store::Found Service::find(const wire::KvGet::Item& item, bool addressed) {
     }
 }
 
-wire::KvStatus Service::check_get(const wire::KvGet& get, const wire::KvHeader& header) {
+wire::KvStatus Service::check_get(const Peer& peer, const wire::KvGet& get, const wire::KvHeader& header) {
     for (const wire::KvGet::Item& item : get.items)
         if (partition_of(fingerprint(item.key), static_cast<uint32_t>(options_.partitions.size())) !=
             options_.partition)
             return wire::KvStatus::kWrongPartition;
     if ((header.flags & wire::kKvGetLocked) == 0) return wire::KvStatus::kOk;
+    if (Timestamp{get.owner}.client() != peer.client_id) return wire::KvStatus::kNotLeased;
     for (const wire::KvGet::Item& item : get.items) {
         ++counters_.locks;
         store::LockRequest request{.key = item.key, .owner = get.owner, .mode = store::LockMode::kShared};
@@ -90,7 +91,7 @@ bool Service::look_up(const wire::KvGet& get, uint8_t flags) {
 void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     const Nanoseconds began = reactor_.clock().now();
     if (!wire::parse(message, get_)) return refuse(peer, header, wire::KvStatus::kMalformed, "malformed get");
-    if (wire::KvStatus status = check_get(get_, header); status != wire::KvStatus::kOk)
+    if (wire::KvStatus status = check_get(peer, get_, header); status != wire::KvStatus::kOk)
         return answer(peer, header, status);
     ++counters_.gets;
     counters_.get_keys += get_.items.size();

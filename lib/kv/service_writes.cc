@@ -87,15 +87,19 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     writes_.clear();
     // What was done once is only to be told again: its locks went with it.
     const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0 && !store_->knows({prepare_.timestamp});
-    const wire::KvStatus leased = check_timestamp(peer, prepare_.timestamp);
+    wire::KvStatus leased = check_timestamp(peer, prepare_.timestamp);
+    // Nobody ends the locks of others.
+    if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) leased = wire::KvStatus::kNotLeased;
     for (const wire::KvPrepare::Item& item : prepare_.items) {
         wire::KvStatus status = check_key(item.key);
         if (status == wire::KvStatus::kOk) status = leased;
         // The lease of a lock may have ended.
-        if (locked && !store_->locks().holds(item.key, prepare_.owner, store::LockMode::kExclusive))
+        if (status == wire::KvStatus::kOk && locked &&
+            !store_->locks().holds(item.key, prepare_.owner, store::LockMode::kExclusive))
             status = wire::KvStatus::kLockConflict;
         if (status != wire::KvStatus::kOk) {
-            if (locked) store_->locks().unlock_all(prepare_.owner);  // its writer does not come again
+            // Its writer does not come again.
+            if (locked && leased == wire::KvStatus::kOk) store_->locks().unlock_all(prepare_.owner);
             return answer(peer, header, status, store_->floor().value);
         }
         writes_.push_back(
