@@ -2,6 +2,7 @@
 #include "lib/wire/cache.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "lib/wire/srp_bytes.h"
 #include "lib/wire/text.h"
@@ -276,7 +277,9 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
     std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeBytes,
                          body.size() - kVolumeBytes};
     out.name.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
-    return out.name.empty() || out.bytes == 0 ? ParseError::kContradiction : ParseError::kNone;
+    // Somebody will divide by it.
+    const bool can_be = !out.name.empty() && out.bytes != 0 && std::has_single_bit(out.logical_block);
+    return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 
 size_t put_failed(uint32_t id, uint32_t error, MutableBytes out) {

@@ -109,6 +109,11 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
               ParseError::kNone);
     EXPECT_EQ(volume.name, "disk");
     EXPECT_EQ(volume.boot, 4u);
+    for (uint32_t block : {0u, 1000u})
+        EXPECT_EQ(parse_volume(first_record(put_volume(
+                                   {.bytes = 1 << 20, .logical_block = block, .name = "disk"}, memory)),
+                               volume),
+                  ParseError::kContradiction);
     uint32_t error = 0;
     ASSERT_EQ(parse_failed(first_record(put_failed(9, 28, memory)), error), ParseError::kNone);
     EXPECT_EQ(error, 28u);
