@@ -67,6 +67,8 @@ Result<std::unique_ptr<io::Queue>> RemoteQueue::create(Cache& cache, reactor::Re
     std::unique_ptr<RemoteQueue> made(new RemoteQueue(cache, reactor, std::move(name), bytes));
     constexpr size_t kMemory = size_t{kJobs} * kPiece;
     made->memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemory)));
+    if (made->memory_ == nullptr)
+        return failure(Code::kExhausted, "no {} MiB of memory for volume rs:{}", kMemory >> 20, made->name_);
     auto regions = cache.register_buffers({made->memory_.get(), kMemory});
     if (!regions) return regions.status();
     made->regions_ = std::move(*regions);
