@@ -217,6 +217,29 @@ Status configure(const Options& options, control::TargetConfig& config) {
     return log::set_level(config.log_level);
 }
 
+// What belongs to another role is refused: who gave a secret, or a list of who may, is not to believe that it
+// counts.
+Status check_role(const Options& options) {
+    const bool storage = options.kv.role == "rs";
+    struct Word {
+        const char* name;
+        bool given, for_storage;
+    };
+    const Word words[] = {{"--join", !options.join.empty(), true},
+                          {"--advertise", !options.advertise.empty(), true},
+                          {"--secret-file", !options.secret_file.empty(), true},
+                          {"--secrets", !options.secrets.empty(), false},
+                          {"--access", !options.access.empty(), false},
+                          {"--state", !options.state.empty(), false},
+                          {"--cache-listen", !options.cache_listen.empty(), false},
+                          {"--cache-secrets", !options.cache_secrets.empty(), false},
+                          {"--kv-listen", !options.kv.listen.empty(), false}};
+    for (const Word& word : words)
+        if (word.given && word.for_storage != storage)
+            return failure(Code::kInvalid, "{} is {}for --role rs", word.name, storage ? "not " : "");
+    return Status::ok();
+}
+
 using Started = Result<std::unique_ptr<daemon::Service>>;
 
 Started start_storage(const Options& options, const control::TargetConfig& config) {
@@ -240,9 +263,9 @@ Started start_storage(const Options& options, const control::TargetConfig& confi
 
 Started start(const Options& options) {
     control::TargetConfig config;
+    WSS_TRY(check_role(options));
     WSS_TRY(configure(options, config));
     if (options.kv.role == "rs") return start_storage(options, config);
-    if (!options.join.empty()) return failure(Code::kInvalid, "--join is for --role rs");
     auto started = daemon::Daemon::start(config);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
