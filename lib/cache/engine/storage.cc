@@ -89,13 +89,16 @@ void Engine::Storage::start(Job& job) noexcept {
     job.what.op == Op::kRead ? submit(job) : pull(job);
 }
 
-// The peer of `job.move`, which may have gone since the SE asked.
 void Engine::Storage::pull(Job& job) noexcept {
     job.moving = 1;
-    job.move = {.to_peer = false,
-                .handle = job.what.handle,
-                .length = static_cast<uint32_t>(job.what.length),
-                .remote = job.what.remote};
+    job.move = {.to_peer = false, .length = static_cast<uint32_t>(job.what.length)};
+    move_with_peer(job);
+}
+
+// Who may have gone since the SE asked.
+void Engine::Storage::move_with_peer(Job& job) noexcept {
+    job.move.handle = job.what.handle;
+    job.move.remote = job.what.remote;
     if (job.what.handle == wire::kStorageHandle) {
         if (!link_.post(job)) moved(job, CacheStatus::kFailed);
     } else if (Client* client = link_.client_of(job.what.handle)) {
@@ -161,15 +164,7 @@ void Engine::Storage::push(Job& job) noexcept {
     if (job.what.has_copy && !link_.post(job)) moved(job, CacheStatus::kFailed);
     job.move.immediate = job.what.immediate;
     job.move.immediate_value = job.what.immediate_value;
-    job.move.handle = job.what.handle;
-    job.move.remote = job.what.remote;
-    if (job.what.handle == wire::kStorageHandle) {
-        if (!link_.post(job)) moved(job, CacheStatus::kFailed);
-    } else if (Client* client = link_.client_of(job.what.handle)) {
-        client->run(job);
-    } else {
-        moved(job, CacheStatus::kNoClient);
-    }
+    move_with_peer(job);
 }
 
 void Engine::Storage::moved(Operation& operation, CacheStatus status) noexcept {

@@ -45,6 +45,7 @@ class Engine::Storage {
     Storage(Engine& engine, SeLink& link);
     void start(Job& job) noexcept;
     void pull(Job& job) noexcept;
+    void move_with_peer(Job& job) noexcept;
     void submit(Job& job) noexcept;
     static void io_done(io::Request& io) noexcept;
     void push(Job& job) noexcept;
