@@ -62,7 +62,10 @@ std::unique_ptr<Backend> SimDisk::open(sim::Node&) {
 
 void SimDisk::start(Request& request, const Finished& finished) {
     uint64_t id = next_flight_++;
-    flights_.emplace(id, Flight{&request, writes_, finished});
+    // A read finds what is there at some time while it is under way: at its beginning, or at its end.
+    const bool early = request.op == Op::kRead && world_.random().below(2) == 0;
+    if (early && is_within(request)) read(request);
+    flights_.emplace(id, Flight{&request, writes_, finished, early});
     int64_t spread = faults_.latency_max.count - faults_.latency_min.count;
     Nanoseconds latency{faults_.latency_min.count +
                         static_cast<int64_t>(world_.random().below(static_cast<uint64_t>(spread) + 1))};
@@ -82,16 +85,20 @@ void SimDisk::finish(uint64_t id) {
     if (auto finished = flight.finished.lock()) finished->push_back(&request);
 }
 
+bool SimDisk::is_within(const Request& request) const {
+    return request.offset <= size_ && request.length <= size_ - request.offset;
+}
+
 int SimDisk::perform(const Flight& flight) {
     Request& request = *flight.request;
     if (request.op != Op::kFlush) {
         if (request.offset % kSector != 0 || request.length % kSector != 0) return EINVAL;
-        if (request.offset > size_ || request.length > size_ - request.offset) return ENOSPC;
+        if (!is_within(request)) return ENOSPC;
     }
     bool fails = world_.fault("disk.error", faults_.error_one_in);
     switch (request.op) {
         case Op::kRead:
-            if (!fails) read(request);
+            if (!fails && !flight.early) read(request);
             break;
         case Op::kFlush:
             if (!fails) flush(flight.submitted);

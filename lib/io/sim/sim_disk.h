@@ -61,10 +61,12 @@ class SimDisk {
         Request* request;
         uint64_t submitted;  // writes_ at submission: what a flush covers
         std::weak_ptr<std::vector<Request*>> finished;
+        bool early = false;  // a read that has been done already
     };
 
     void start(Request& request, const std::shared_ptr<std::vector<Request*>>& finished);
     void finish(uint64_t id);
+    bool is_within(const Request& request) const;
     int perform(const Flight& flight);
     void read(Request& request);
     void write(const Request& request, uint64_t sectors);
