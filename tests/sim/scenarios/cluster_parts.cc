@@ -154,9 +154,11 @@ Status ClusterEngine::start() {
     return engine_->start();
 }
 
+// One that goes though it was not let go is an engine lost, and when that may be is the injector's to say: it
+// waits for longer than any run.
 void ClusterEngine::leave() {
     leaving_ = true;
-    engine_->leave(from_s(30), [this] { stop(); });
+    engine_->leave(from_s(3600), [this] { stop(); });
 }
 
 void ClusterEngine::stop() {
