@@ -73,6 +73,12 @@ class ClusterEvents : public ::testing::Test {
         for (const auto& engine : target_->cache().info().engines) count += engine.state == "live";
         return count;
     }
+    // That the client is connected to, as the target knows.
+    size_t attached_engines() {
+        size_t count = 0;
+        for (const auto& engine : target_->cache().info().engines) count += engine.clients;
+        return count;
+    }
     Outcome run(Operation operation, uint64_t first = 0, uint64_t count = kLine) {
         EXPECT_TRUE(until([&] { return client_->live(); }));
         EXPECT_TRUE(client_->begin(operation, first, count));
@@ -95,8 +101,8 @@ class ClusterEvents : public ::testing::Test {
     World world_{1};
     Node& node_ = world_.add_node("target");
     Node& client_node_ = world_.add_node("client");
-    const io::SimDiskFaults no_faults_{};
-    io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    io::SimDiskFaults disk_faults_{};  // none; how long things take
+    io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, disk_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
     std::unique_ptr<ClusterTarget> target_;
@@ -219,6 +225,33 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
+}
+
+// Hits that come through the target, as the client does not reach engine 0, go on through storage when it is
+// lost. Half of the disk's reads find what was there at their beginning.
+TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile) {
+    constexpr uint64_t kLines = 8;
+    for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
+    ASSERT_EQ(dirty(), kLines);
+    world_.cut(client_node_, *engines_[0].node);
+    // Both sides notice when something is to be moved.
+    for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
+    ASSERT_TRUE(until([&] { return attached_engines() == 1; }));
+    auto read = [&] {
+        return target_->cache().info().volumes.at(0).counters.storage_read_bytes / kLineBytes;
+    };
+    const uint64_t before = read();
+    disk_faults_.latency_min = disk_faults_.latency_max = from_s(2);
+    world_.cut(node_, *engines_[0].node);
+    for (uint64_t i = 0; i < kLines; ++i) ASSERT_TRUE(client_->begin(Operation::kRead, i * kLine, kLine));
+    ASSERT_TRUE(until([&] { return live_engines() == 1 && read() > before; }));
+    disk_faults_.latency_min = disk_faults_.latency_max = from_us(10);
+    const uint64_t reading = read() - before;
+    ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_GE(client_->under_way(), reading) << "what was dirty came home behind them";
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+    EXPECT_EQ(shared_.failed, 0u);
+    EXPECT_EQ(read() - before, 2 * reading) << "they are done again";
 }
 
 class EitherEngine : public ClusterEvents, public ::testing::WithParamInterface<size_t> {};
