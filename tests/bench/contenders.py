@@ -184,7 +184,7 @@ def srp(backings: list[str], _: Setup) -> Iterator[list[str]]:
 
 @contextmanager
 def rnbd(backings: list[str], setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
-    """Linux's RNBD over RTRS, which Debian's kernel leaves out (tests/lab/kernels/rnbd.sh)."""
+    """Linux's RNBD over RTRS, which Debian's kernel leaves out (tests/lab/kernels/left_out.sh)."""
     sh("modprobe rdma_cm")
     for module in ("rtrs/rtrs-core", "rtrs/rtrs-server", "rnbd/rnbd-server", "rtrs/rtrs-client", "rnbd/rnbd-client"):
         if not Path("/sys/module", Path(module).name.replace("-", "_")).exists():

@@ -2,7 +2,7 @@
 # Benchmarks. Their numbers are instruction counts of a deterministic machine, or ratios within one run.
 .PHONY: bench-peers
 bench-peers: programs modules ## compare with nvme-rdma, ib_srp and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …')
-	rnbd=$$(tests/lab/kernels/rnbd.sh $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
+	rnbd=$$(tests/lab/kernels/left_out.sh rnbd $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
 	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 
 .PHONY: bench-cache-hit

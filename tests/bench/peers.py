@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--module", required=True)
     parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
-    parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/rnbd.sh); without it, no RNBD")
+    parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/left_out.sh); without it, no RNBD")
     parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="only these")
     parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure these and print their figures")
     parser.add_argument("--target-nice", type=int, default=0, help="priority of our target, and of ksoftirqd, where rxe works for it (nvmet's workers have -20)")

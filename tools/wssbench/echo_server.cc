@@ -44,9 +44,12 @@ class Peer final : public fabric::ConnectionHandler {
     fabric::Segment segment(uint64_t slot, uint32_t length) const {
         return {message(slot), length, messages_->lkey()};
     }
-    fabric::WorkRequest answer(uint64_t slot, uint32_t length, fabric::Segment& piece) noexcept;
+    // Fills in one or two work requests; returns how many.
+    size_t answer(uint64_t slot, uint32_t length, fabric::WorkRequest* requests,
+                  fabric::Segment* pieces) noexcept;
 
     static constexpr size_t kBatch = 64;
+    static constexpr size_t kAnswerMax = 2;  // work requests
     static constexpr uint32_t kSignalEvery = 16;
     static constexpr uint64_t kNoSlot = UINT64_MAX;
     void give_back(uint64_t slot, fabric::Segment& room, fabric::Receive& receive) const noexcept {
@@ -59,6 +62,7 @@ class Peer final : public fabric::ConnectionHandler {
     std::unique_ptr<fabric::Connection> connection_;
     uint32_t inline_max_ = 0;
     uint32_t answers_ = 0;
+    bool immediate_ = false;  // the device has WRITEs that announce themselves
 };
 
 class Server final : public fabric::ListenHandler {
@@ -84,11 +88,12 @@ class Server final : public fabric::ListenHandler {
 };
 
 Status Peer::take(fabric::ConnectRequest& request, fabric::Poller& poller, const fabric::Caps& caps) {
-    fabric::ConnectionOptions options{.send_depth = 2 * kEchoDepthMax, .receive_depth = kEchoDepthMax};
+    fabric::ConnectionOptions options{.send_depth = 3 * kEchoDepthMax, .receive_depth = kEchoDepthMax};
     auto made = request.create(poller, options, *this);
     if (!made) return made.status();
     connection_ = std::move(*made);
     inline_max_ = std::min(options.inline_bytes, caps.inline_max);
+    immediate_ = caps.write_immediate;
     for (uint32_t slot = 0; slot < kEchoDepthMax; ++slot) {
         fabric::Segment piece = segment(slot, kPingBytesMax);
         fabric::Receive receive{.cookie = slot, .segments = {&piece, 1}};
@@ -103,33 +108,38 @@ void Peer::over() noexcept {
     server_.forget(this);
 }
 
-fabric::WorkRequest Peer::answer(uint64_t slot, uint32_t length, fabric::Segment& piece) noexcept {
+size_t Peer::answer(uint64_t slot, uint32_t length, fabric::WorkRequest* requests,
+                    fabric::Segment* pieces) noexcept {
     Ask ask;
     std::memcpy(&ask, message(slot), sizeof ask);
-    if (length >= sizeof ask && ask.kind == AskKind::kRead) {
+    const bool asks = length >= sizeof ask && (ask.kind == AskKind::kRead || ask.kind == AskKind::kWrite);
+    size_t count = 0;
+    if (asks && ask.kind == AskKind::kRead) {
         uint32_t bytes = std::min(ask.length, kEchoBytesMax);
-        piece = {memory_.bytes().data() + uint64_t{ask.slot} * bytes % (memory_.bytes().size() - bytes),
-                 bytes, memory_.lkey()};
-        return {.op = fabric::Op::kWriteImmediate,
-                .signalled = ++answers_ % kSignalEvery == 0,
-                .cookie = kNoSlot,
-                .segments = {&piece, 1},
-                .remote = {ask.address, ask.rkey},
-                .immediate = ask.slot};
+        pieces[0] = {memory_.bytes().data() + uint64_t{ask.slot} * bytes % (memory_.bytes().size() - bytes),
+                     bytes, memory_.lkey()};
+        requests[count++] = {.op = immediate_ ? fabric::Op::kWriteImmediate : fabric::Op::kWrite,
+                             .signalled = immediate_ && ++answers_ % kSignalEvery == 0,
+                             .cookie = kNoSlot,
+                             .segments = {&pieces[0], 1},
+                             .remote = {ask.address, ask.rkey},
+                             .immediate = ask.slot};
+        if (immediate_) return count;
     }
-    piece = segment(slot, ask.kind == AskKind::kWrite ? uint32_t{sizeof ask} : length);
-    return {.op = fabric::Op::kSend,
-            .inlined = piece.length <= inline_max_,
-            .cookie = slot,
-            .segments = {&piece, 1}};
+    pieces[count] = segment(slot, asks ? uint32_t{sizeof ask} : length);
+    requests[count] = {.op = fabric::Op::kSend,
+                       .inlined = pieces[count].length <= inline_max_,
+                       .cookie = slot,
+                       .segments = {&pieces[count], 1}};
+    return count + 1;
 }
 
 // A message's buffer is posted again when nobody reads it any more: at once if the answer comes from
 // elsewhere, else when the answer has left.
 void Peer::on_completions(fabric::Connection& connection,
                           std::span<const fabric::Completion> completions) noexcept {
-    fabric::Segment pieces[kBatch], rooms[kBatch];
-    fabric::WorkRequest requests[kBatch];
+    fabric::Segment pieces[kBatch * kAnswerMax], rooms[kBatch];
+    fabric::WorkRequest requests[kBatch * kAnswerMax];
     fabric::Receive receives[kBatch];
     while (!completions.empty()) {
         size_t asked = 0, left = 0, count = std::min(kBatch, completions.size());
@@ -137,8 +147,8 @@ void Peer::on_completions(fabric::Connection& connection,
             if (completion.status != fabric::CompletionStatus::kOk) continue;  // it closes
             uint64_t slot = completion.cookie;
             if (completion.kind == fabric::CompletionKind::kReceive) {
-                requests[asked] = answer(slot, completion.length, pieces[asked]);
-                if (requests[asked++].cookie == kNoSlot) {
+                asked += answer(slot, completion.length, &requests[asked], &pieces[asked]);
+                if (requests[asked - 1].cookie == kNoSlot) {
                     give_back(slot, rooms[left], receives[left]);
                     ++left;
                 }
@@ -161,9 +171,6 @@ Result<std::unique_ptr<Server>> Server::start(const std::string& uri) {
     auto opened = fabric::open(*address);
     if (!opened) return opened.status();
     server->fabric_ = std::move(*opened);
-    if (!server->fabric_->caps().write_immediate)
-        return failure(Code::kUnsupported, "{}: this device has no write with immediate, which echo needs",
-                       uri);
     auto memory = server->fabric_->allocate(kEchoMemory, fabric::Access::kRemoteReadWrite);
     if (!memory) return memory.status();
     server->memory_ = std::move(*memory);

@@ -3,11 +3,14 @@
 // build, so that native byte order will do.
 //
 // A request is a SEND of Ask; the server answers by its kind:
-//   kRead    a WRITE of `length` bytes of its memory to {address, rkey}, whose immediate value is `slot`:
-//   what a target
-//            does for a read, with neither protocol nor storage
-//   kWrite   a SEND of the slot; the data came before the Ask, by a WRITE of the client's to the server's
-//   region kPing    a SEND of as many bytes as came
+//   kRead    a WRITE of `length` bytes of its memory to {address, rkey}, with `slot` as immediate value: what
+//            a target does for a read, with neither protocol nor storage. Where the device has no WRITE with
+//            immediate (iWARP), a WRITE and a SEND.
+//
+//   kWrite   a SEND; the data came before the Ask, by a WRITE of the client's to the server's region
+//
+//   kPing    a SEND of as many bytes as came
+//
 // kWrite is counted by the client in the same way as kRead. Pure RDMA READs and WRITEs need no Ask.
 #pragma once
 

@@ -4,6 +4,8 @@
 // operations.
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "lib/base/size.h"
 #include "tools/wssbench/remote_points.h"
 
@@ -17,6 +19,7 @@ struct Arguments {
     std::vector<std::string> fabrics = {"shm", "tcp"};
     std::vector<std::string> sizes;
     std::vector<uint32_t> depths = {1};
+    std::vector<std::string> operations;
     std::string target, method = "ram";
 };
 
@@ -58,6 +61,8 @@ void net(Context& context, const Arguments& arguments) {
           [&](Figure& into, const Shared& storage, const std::string& fabric, uint32_t bytes) {
               for (auto [name, mode] : kOperations)
                   for (uint32_t depth : arguments.depths) {
+                      if (std::ranges::find(arguments.operations, name) == arguments.operations.end())
+                          continue;
                       if (mode == Mode::kPing && (depth > 1 || bytes > kPingBytesMax)) continue;
                       into.points.push_back(echo_point(
                           context, storage,
@@ -196,7 +201,9 @@ CLI::App* add(CLI::App& app, Context& context, const char* name, const char* wha
 }  // namespace
 
 void add_paper_d(CLI::App& app, Context& context) {
-    static Arguments of_net{.sizes = {"8", "64", "512", "4K", "64K"}, .depths = {1, 16}};
+    static Arguments of_net{.sizes = {"8", "64", "512", "4K", "64K"},
+                            .depths = {1, 16},
+                            .operations = {"ping-pong", "rdma read", "rdma write"}};
     static Arguments of_burst{.sizes = {"1K", "2K", "4K"}};
     static Arguments of_mr{.sizes = {"4K", "64K", "512K", "1M"}};
     static Arguments of_scsi{.sizes = {"512", "4K", "64K", "256K"}};
@@ -205,6 +212,10 @@ void add_paper_d(CLI::App& app, Context& context) {
     command->add_option("--depth", of_net.depths, "RDMAs in flight")
         ->delimiter(',')
         ->check(CLI::Range(1u, kEchoDepthMax))
+        ->capture_default_str();
+    command->add_option("--operation", of_net.operations, "Which of them")
+        ->delimiter(',')
+        ->check(CLI::IsMember(of_net.operations))
         ->capture_default_str();
     command->add_option("--target", of_net.target, echo_server)->type_name("URI");
     add(app, context, "mr", "Registering memory by size (D fig 11)", of_mr, mr);

@@ -14,6 +14,11 @@ from tests.bench.figures import core, everything, lab, ramp, scaling
 WHERE_FROM = Path(os.environ.get("WSSBENCH_FROM", "."))
 
 
+def add_rdma(parser: argparse.ArgumentParser) -> None:
+    named = ", ".join(f"{name}: {what}" for name, what in lab.NETWORKS.items())
+    parser.add_argument("--rdma", nargs="+", choices=list(lab.NETWORKS), help=f"the lab's networks, one after the other (default: rxe); {named}")
+
+
 def parse() -> argparse.Namespace:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--build", type=Path, default=Path("build/release"), help=argparse.SUPPRESS)
@@ -32,12 +37,14 @@ def parse() -> argparse.Namespace:
     for name in lab.FIGURES:
         one = commands.add_parser(name, parents=[common], help=lab.FIGURES[name].title)
         one.add_argument("--module", type=Path, help="wss.ko (default: of the build)")
+        add_rdma(one)
     of_scaling = commands.add_parser("scaling", parents=[common], help="cost by connections, volumes, keys, cache engines")
     of_scaling.add_argument("which", nargs="*", default=[], help=f"of {', '.join(scaling.KINDS)} (default: all)")
     of_all = commands.add_parser("all", parents=[common], help="everything, into an HTML report")
     of_all.add_argument("--out", type=Path, required=True, metavar="DIR", help="where report.html and results.json go")
     of_all.add_argument("--only", nargs="+", metavar="FIGURE", help=f"of {', '.join(everything.NAMES)}")
     of_all.add_argument("--no-lab", action="store_true", help="without the figures that need a virtual machine")
+    add_rdma(of_all)
     options = parser.parse_args()
     options.build = options.build.resolve()
     for name, (full, quick) in {"seconds": (1, 0.3), "warm_up": (0.3, 0.1), "repeats": (3, 1)}.items():

@@ -9,13 +9,40 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.bench.contenders import sh, wss  # noqa: E402
-from tests.bench.workloads import fill  # noqa: E402
+from tests.bench.workloads import Setup, fill  # noqa: E402
 
-DEVICE_MIB = 128
+SPAN_MIB = 32  # what a job through the page cache goes over
+
+
+@contextmanager
+def volume(options: argparse.Namespace, map_options: str = "") -> Iterator[str]:
+    """A filled RAM volume of our target, by our driver: its device."""
+    given = argparse.Namespace(build=options.build, module=options.module, target_nice=0, map_options=map_options)
+    with wss([f"ram:{options.mib}M"], Setup(), given) as (device,):
+        fill(device)
+        yield device
+
+
+def warm_up(build: str) -> None:
+    """Programs are read over 9p, and in a machine that counts instructions time leaps while it waits: limits would run out."""
+    for name in ("wssbench", "wss-target"):
+        Path(build, name).read_bytes()
+        subprocess.run([f"{build}/{name}", "--help"], check=True, capture_output=True)
+    subprocess.run(["fio", "--version"], check=True, capture_output=True)
+
+
+def use_siw(module: str) -> None:
+    """Takes soft RoCE away and gives the network card soft iWARP."""
+    sh("rdma link delete rxe0; modprobe -a ib_core libcrc32c")
+    # siw of 6.1 breaks a connection whose socket takes only a part of a long write.
+    sh("sysctl -q -w net.ipv4.tcp_wmem='4096 8388608 8388608' net.ipv4.tcp_rmem='4096 8388608 8388608'")
+    sh(f"insmod {module}; rdma link add siw0 type siw netdev eth0")
 
 
 def counter(name: str) -> int:
@@ -23,12 +50,12 @@ def counter(name: str) -> int:
     return int(next(Path("/sys/class/wss").glob(f"session*/stats/{name}")).read_text())
 
 
-def fio(device: str, pattern: str, size: int, depth: int, seconds: float, direct: bool, span: str = f"{DEVICE_MIB}M") -> dict:
+def fio(device: str, pattern: str, size: int, depth: int, seconds: float, direct: bool) -> dict:
     """One job; a buffered one goes over the span once, and a write ends on the device."""
     words = ["fio", "--name=f", f"--filename={device}", f"--rw={pattern}", f"--bs={size}", f"--iodepth={depth}", f"--ioengine={'libaio' if direct else 'psync'}",
-             f"--direct={int(direct)}", f"--size={span}", "--norandommap", "--randrepeat=1", "--thread", "--output-format=json"]  # fmt: skip
+             f"--direct={int(direct)}", "--norandommap", "--randrepeat=1", "--thread", "--output-format=json"]  # fmt: skip
     # In milliseconds: fio takes a fraction of a second for none, and then goes over the whole span.
-    words += ["--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms"] if direct else ["--end_fsync=1", "--invalidate=1"]
+    words += ["--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms"] if direct else [f"--size={SPAN_MIB}M", "--end_fsync=1", "--invalidate=1"]
     run = subprocess.run(words, check=True, capture_output=True, text=True)
     job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
     if job["error"]:
@@ -44,12 +71,12 @@ def fio(device: str, pattern: str, size: int, depth: int, seconds: float, direct
 
 def network_rate(build: str, size: str, operation: str) -> float:
     """How many RDMAs of that size the fabric moves a second, several in flight."""
-    command = [f"{build}/wssbench", "net", "--fabric", "rdma", "--address", f"rdma://{os.environ['LAB_ADDRESS']}", "--size", size, "--depth", "8",
-               "--seconds", "0.5", "--warm-up", "0.1", "--repeats", "1", "--no-progress", "--json"]  # fmt: skip
+    command = [f"{build}/wssbench", "net", "--fabric", "rdma", "--address", f"rdma://{os.environ['LAB_ADDRESS']}", "--operation", operation, "--size", size,
+               "--depth", "8", "--seconds", "0.5", "--warm-up", "0.1", "--repeats", "1", "--no-progress", "--json"]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise RuntimeError(run.stderr)
-    return next(row["rate"] for row in json.loads(run.stdout)["rows"] if row["operation"] == operation)
+    return json.loads(run.stdout)["rows"][0]["rate"]
 
 
 def copy_mb() -> float:
@@ -77,8 +104,8 @@ def against_model(rows: list[dict], of_model: dict) -> dict:
     """Each row's part of the model; the figure's own is its best, as the paper's was."""
     for row in rows:
         row["of_model"] = round(row["mb_per_s"] / of_model["model_mb_per_s"], 3)
-    best = max(rows, key=lambda row: row["of_model"])
-    return {"rows": rows, "model": of_model, "bound": of_model["model_mb_per_s"], "ratio": best["of_model"]}
+    best = max(row["of_model"] for row in rows)
+    return {"rows": rows, "bounds": [{**of_model, "best_of_model": best}], "bound": of_model["model_mb_per_s"], "ratio": best}
 
 
 # ---- figures
@@ -93,42 +120,47 @@ def raw(device: str, options: argparse.Namespace) -> dict:
 
 def block(device: str, options: argparse.Namespace) -> dict:
     sizes = [65536] if options.quick else [4096, 16384, 65536, 262144, 1048576]
-    rows = [{"operation": operation, "bytes": size, **fio(device, operation, size, 1, 0, False, span="32M")}
+    rows = [{"operation": operation, "bytes": size, **fio(device, operation, size, 1, 0, False)}
             for operation in ("write", "read") for size in sizes]  # fmt: skip
     return against_model(rows, model(options.build))
 
 
-def counted_fio(device: str, operation: str, size: int, seconds: float) -> dict:
+def counted_fio(device: str, operation: str, size: int, depth: int, seconds: float) -> dict:
     """With what the driver registered for it."""
     before = counter("regions_registered"), counter("requests")
-    measured = fio(device, operation, size, 8, seconds, True)
+    measured = fio(device, operation, size, depth, seconds, True)
     return {**measured, "regions_per_request": round((counter("regions_registered") - before[0]) / (counter("requests") - before[1]), 2)}
+
+
+WAYS = {"one region": "queue_depth=32", "one region a piece": "queue_depth=32 mlockv=off"}
+
+
+def rows_of_mlockv(registered: str, options: argparse.Namespace) -> list[dict]:
+    sizes, depths = ([131072], [8]) if options.quick else ([8192, 32768, 131072], [1, 8])
+    with volume(options, WAYS[registered]) as device:
+        rows = [{"registered": registered, "operation": operation, "piece": 4096, "depth": depth, "bytes": size,
+                 **counted_fio(device, operation, size, depth, options.seconds)}
+                for operation in ("read", "write") for depth in depths for size in sizes]  # fmt: skip
+    regions = rows[-1]["regions_per_request"]
+    if (regions > 1.5) != (registered == "one region a piece"):
+        raise RuntimeError(f"the driver did not do what {WAYS[registered]} says: {regions} regions a request of {rows[-1]['bytes']} bytes")
+    return rows
 
 
 def mlockv(options: argparse.Namespace) -> dict:
     """Requests of whole 4 KiB pages, each request one region or each page one (the driver's mlockv=off); mapped anew for each."""
-    sizes = [131072] if options.quick else [8192, 32768, 131072]
-    rows = []
-    for registered, words in (("one region", "queue_depth=32"), ("one region a piece", "queue_depth=32 mlockv=off")):
-        with wss(f"ram:{DEVICE_MIB}M", options.build, options.module, words) as device:
-            fill(device)
-            for operation in ("read", "write"):
-                for size in sizes:
-                    measured = counted_fio(device, operation, size, options.seconds)
-                    rows.append({"registered": registered, "operation": operation, "piece": 4096, "bytes": size, **measured})
-            if (rows[-1]["regions_per_request"] > 1.5) != ("off" in words):
-                raise RuntimeError(f"the driver did not do what {words} says: {rows[-1]['regions_per_request']} regions a request of {rows[-1]['bytes']} bytes")
-
-    def rate(registered: str, operation: str) -> float:
-        return next(row["rate"] for row in rows if row["registered"] == registered and row["operation"] == operation and row["bytes"] == 131072)
-
+    ways = {registered: rows_of_mlockv(registered, options) for registered in WAYS}
     bounds = []
     for operation, moved_by in (("read", "rdma write"), ("write", "rdma read")):
-        one, pieces, net = rate("one region", operation), rate("one region a piece", operation), network_rate(options.build, "128K", moved_by)
-        bounds.append({"operation": operation, "bytes": 131072, "one_region": one, "by_pieces": pieces, "network_alone": net, "wanted": 1.7,
-                       "ratio": round(one / pieces, 3), "us_beside_the_network": round(1e6 / one - 1e6 / net, 1),
-                       "by_pieces_us_beside_the_network": round(1e6 / pieces - 1e6 / net, 1)})  # fmt: skip
-    return {"rows": rows, "bounds": bounds, "bound": 1.7, "ratio": min(row["ratio"] for row in bounds)}
+        net = network_rate(options.build, "128K", moved_by)
+        for one, pieces in zip(*ways.values()):
+            if one["operation"] != operation or one["bytes"] != 131072:
+                continue
+            bounds.append({"operation": operation, "depth": one["depth"], "bytes": 131072, "one_region": one["rate"], "by_pieces": pieces["rate"],
+                           "network_alone": net, "wanted": 1.7, "ratio": round(one["rate"] / pieces["rate"], 3),
+                           "us_beside_the_network": round(1e6 / one["rate"] - 1e6 / net, 1),
+                           "by_pieces_us_beside_the_network": round(1e6 / pieces["rate"] - 1e6 / net, 1)})  # fmt: skip
+    return {"rows": [row for rows in ways.values() for row in rows], "bounds": bounds, "bound": 1.7, "ratio": min(row["ratio"] for row in bounds)}
 
 
 def breakdown(device: str, options: argparse.Namespace) -> dict:
@@ -150,14 +182,7 @@ def breakdown(device: str, options: argparse.Namespace) -> dict:
     return {"rows": rows}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--module", required=True)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("figures", nargs="+")
-    options = parser.parse_args()
-    options.seconds = 0.3 if options.quick else 1
+def over_one_network(options: argparse.Namespace) -> dict[str, dict]:
     results = {}
     if "mlockv" in options.figures:
         print("lab: mlockv", file=sys.stderr, flush=True)
@@ -167,12 +192,42 @@ def main() -> None:
             results["mlockv"] = {"error": str(error)}
     others = [name for name in options.figures if name != "mlockv"]
     if others:
-        with wss(f"ram:{DEVICE_MIB}M", options.build, options.module, "") as device:
-            fill(device)
+        with volume(options) as device:
             for name in others:
                 print(f"lab: {name}", file=sys.stderr, flush=True)
                 results[name] = {"raw": raw, "block": block, "breakdown": breakdown}[name](device, options)
-    print(json.dumps(results))
+    return results
+
+
+def together(parts: dict[str, dict]) -> dict:
+    """One figure of what each network gave it. Bound and ratio are of the network where the ratio is best."""
+    for figure in parts.values():
+        if "error" in figure:
+            return figure
+    best = max(parts.values(), key=lambda figure: figure.get("ratio") or 0)
+    return {**best, **{key: [{"network": network, **row} for network, figure in parts.items() for row in figure.get(key, [])] for key in ("rows", "bounds")}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--module", required=True)
+    parser.add_argument("--rdma", nargs="+", default=["rxe"], help="networks, in this order; one that is not of the lab is used as it is")
+    parser.add_argument("--siw", default="", help="siw.ko")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=float, help="of one measurement")
+    parser.add_argument("--mib", type=int, default=128, help="size of the volume")
+    parser.add_argument("--figures", nargs="+", required=True)
+    options = parser.parse_args()
+    options.seconds = options.seconds or (0.3 if options.quick else 1)
+    warm_up(options.build)
+    results: dict[str, dict] = {name: {} for name in options.figures}
+    for network in options.rdma:
+        if network == "siw":
+            use_siw(options.siw)
+        for name, figure in over_one_network(options).items():
+            results[name][network] = figure
+    print(json.dumps({name: together(parts) for name, parts in results.items()}))
 
 
 if __name__ == "__main__":

@@ -94,8 +94,6 @@ def section(figure: dict) -> str:
         parts.append(f"<p>Bound {cell(figure['bound'])}, ratio <b>{cell(figure['ratio'])}</b>.</p>")
     if figure.get("bounds"):
         parts.append(html_table(figure["bounds"]))
-    if figure.get("model"):
-        parts.append(html_table([figure["model"]]))
     if figure.get("paper_values"):
         parts.append("<ul>" + "".join(f"<li>{html.escape(value['text'])}</li>" for value in figure["paper_values"]) + "</ul>")
     plots = [svg(figure, name, lines) for name, lines in list(groups_of(figure).items())[:PLOTS_MAX]]

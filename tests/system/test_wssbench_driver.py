@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wssbench's figures of the driver: the part of them that runs inside the machine."""
+
+from __future__ import annotations
+
+import json
+
+from tests.lab.vm import Vm
+
+GUEST = "python3 -B tests/bench/figures/lab_guest.py --build $BUILD --module $BUILD/kernel/wss.ko --quick --seconds 0.1 --mib 48 --figures"
+
+
+def test_wssbench_measures_the_driver(vm: Vm) -> None:
+    said = vm.run(f"{GUEST} mlockv block breakdown", 300).stdout
+    figures = json.loads(said.splitlines()[-1])
+    assert not [figure["error"] for figure in figures.values() if "error" in figure]
+    regions = {(row["registered"], row["operation"]): row["regions_per_request"] for row in figures["mlockv"]["rows"]}
+    assert regions == {("one region", "read"): 1, ("one region", "write"): 1, ("one region a piece", "read"): 32, ("one region a piece", "write"): 32}
+    assert [row["network_alone"] > 0 and row["ratio"] > 0 for row in figures["mlockv"]["bounds"]] == [True, True]
+    assert {row["operation"] for row in figures["block"]["rows"] if row["of_model"] > 0} == {"read", "write"}
+    assert {row["stage"] for row in figures["breakdown"]["rows"]} >= {"map", "post", "remote", "finish", "total"}
