@@ -95,8 +95,15 @@ def test_the_figures_of_the_fabric_alone_have_every_point(command):
     assert result["paper_values"], "the paper's own values stand beside ours"
 
 
+def test_one_operation_of_the_network_can_be_measured_alone():
+    result = figure("net", "--operation", "rdma read", "--size", "4K", "--fabric", "shm")
+    assert {row["operation"] for row in result["rows"]} == {"rdma read"} and min(rates(result)) > 0
+
+
 @pytest.mark.parametrize("words, code, said", [
     (("echo", "--fabric", "morse"), 2, "--fabric"),
+    (("net", "--operation", "morse"), 2, "--operation"),
+    (("mlockv", "--rdma", "morse"), 2, "--rdma"),
     (("echo", "--size", "7"), 1, "between 8 and 1M"),
     (("echo", "--fabric", "rdma", "--connections", "1"), 1, "--address"),
     (("local", "--path", "/nonexistent/file"), 1, "/nonexistent/file"),

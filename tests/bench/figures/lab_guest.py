@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--siw", default="", help="siw.ko")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, help="of one measurement")
-    parser.add_argument("--mib", type=int, default=128, help="size of the volume")
+    parser.add_argument("--mib", type=int, default=64, help="size of the volume")
     parser.add_argument("--figures", nargs="+", required=True)
     options = parser.parse_args()
     options.seconds = options.seconds or (0.3 if options.quick else 1)
