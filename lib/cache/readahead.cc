@@ -5,21 +5,24 @@
 
 namespace wss::cache {
 
-bool ReadAhead::belongs(const Stream& stream, uint64_t offset) const {
-    uint64_t distance = offset > stream.expected ? offset - stream.expected : stream.expected - offset;
-    // A stream seen once has no direction yet: only its exact continuation counts.
-    return stream.used != 0 && distance <= (stream.window == 0 ? 0 : options_.gap_max);
-}
-
 Stretch ReadAhead::read(Stretch read, uint64_t volume_bytes) {
     if (options_.window_first == 0 || read.length == 0) return {};
     ++turn_;
-    auto found = std::find_if(streams_.begin(), streams_.end(),
-                              [&](const Stream& stream) { return belongs(stream, read.offset); });
+    // One pass, as every read comes by here, and most belong to no stream.
+    Stream* found = nullptr;
+    Stream* oldest = streams_.data();
+    for (Stream& stream : streams_) {
+        // A stream seen once has no direction yet: only its exact continuation counts.
+        const uint64_t reach = stream.window == 0 ? 0 : options_.gap_max;
+        // Behind `expected` by more wraps around.
+        if (read.offset + reach - stream.expected <= 2 * reach) {
+            found = &stream;
+            break;
+        }
+        if (stream.used < oldest->used) oldest = &stream;
+    }
     uint64_t end = read.offset + read.length;
-    if (found == streams_.end()) {
-        auto oldest = std::min_element(streams_.begin(), streams_.end(),
-                                       [](const Stream& a, const Stream& b) { return a.used < b.used; });
+    if (found == nullptr) {
         *oldest = {.expected = end, .ahead = end, .window = 0, .used = turn_};
         return {};
     }

@@ -37,12 +37,11 @@ class ReadAhead {
 
   private:
     struct Stream {
-        uint64_t expected = 0;  // where its next read should begin
-        uint64_t ahead = 0;     // asked for up to here
-        uint32_t window = 0;    // of the last time; 0: seen once only
-        uint64_t used = 0;      // turn_ of its last read; 0: free
+        uint64_t expected = UINT64_MAX;  // where its next read should begin; nowhere while it is free
+        uint64_t ahead = 0;              // asked for up to here
+        uint32_t window = 0;             // of the last time; 0: seen once only
+        uint64_t used = 0;               // turn_ of its last read; 0: free
     };
-    bool belongs(const Stream& stream, uint64_t offset) const;
 
     const ReadAheadOptions options_;
     std::array<Stream, kStreams> streams_;

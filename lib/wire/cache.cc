@@ -134,7 +134,7 @@ size_t encode_cache_login(const CacheLogin& login, MutableBytes out) {
 namespace {
 
 constexpr size_t kMoveBytes = 48;  // without the header
-constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8;
+constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kLazy = 16;
 constexpr size_t kHandleBytes = 8, kGrantBytes = 8 + WSS_CACHE_TOKEN_BYTES;
 constexpr size_t kSlotBytes = 8;
 constexpr size_t kStorageBytes = 64;
@@ -169,9 +169,9 @@ ParseError next_record(Bytes& message, Record& out) {
 
 size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out) {
     const size_t body = kMoveBytes + (move.has_header ? kCacheHeaderBytes : 0);
-    const uint8_t flags =
-        static_cast<uint8_t>((move.to_peer ? kToPeer : 0) | (move.immediate ? kImmediate : 0) |
-                             (move.has_header ? kHasHeader : 0) | (move.atomic ? kAtomic : 0));
+    const uint8_t flags = static_cast<uint8_t>(
+        (move.to_peer ? kToPeer : 0) | (move.immediate ? kImmediate : 0) |
+        (move.has_header ? kHasHeader : 0) | (move.atomic ? kAtomic : 0) | (move.lazy ? kLazy : 0));
     std::byte* at = put_head(RecordType::kMove, flags, id, body, out);
     if (at == nullptr) return 0;
     put64(at, move.handle);
@@ -191,6 +191,7 @@ ParseError parse_move(const Record& record, CacheMove& out) {
     out.immediate = record.flags & kImmediate;
     out.has_header = record.flags & kHasHeader;
     out.atomic = record.flags & kAtomic;
+    out.lazy = record.flags & kLazy;
     if (record.body.size() != kMoveBytes + (out.has_header ? kCacheHeaderBytes : 0))
         return ParseError::kOutOfBounds;
     const std::byte* at = record.body.data();
@@ -203,6 +204,7 @@ ParseError parse_move(const Record& record, CacheMove& out) {
     if (out.has_header) std::memcpy(out.header.data(), at + kMoveBytes, kCacheHeaderBytes);
     if (out.length == 0) return ParseError::kContradiction;
     if (out.to_peer ? out.has_header || out.atomic : out.immediate) return ParseError::kContradiction;
+    if (out.lazy && !out.immediate) return ParseError::kContradiction;
     if (out.remote.address > UINT64_MAX - out.length) return ParseError::kAddressWraps;
     return ParseError::kNone;
 }

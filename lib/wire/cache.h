@@ -131,6 +131,7 @@ struct CacheMove {
     bool immediate = false;   // to_peer: the last byte comes with `immediate_value`
     bool has_header = false;  // from a peer: `header` is stored when the bytes are in the slot
     bool atomic = false;      // from a peer: the slot changes when all bytes have come, or not at all
+    bool lazy = false;        // immediate: that it is done may be said with something else, or when asked
     uint64_t handle = kStorageHandle;
     uint32_t slot = 0;
     uint32_t offset = 0;

@@ -14,6 +14,8 @@ namespace wss::block {
 
 using Kind = scsi::Action::Kind;
 
+static_assert(se::Client::kLazyMax <= kSpareReceives / 2, "who reads has a slot for its next command");
+
 static Request& request_of(se::Work& work) {
     return *static_cast<Request*>(work.cookie);
 }

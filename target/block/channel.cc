@@ -100,6 +100,8 @@ void Channel::set_life(Life next) noexcept {
     life_ = next;
     // A peer that takes nothing any more does not keep a channel for ever: the session table closes it.
     if (next == Life::kDraining) record_->draining_since_ns = worker_.reactor().now().count;
+    // It ends when its last command has.
+    if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->hurry();
 }
 
 void Channel::close(std::string_view why) noexcept {

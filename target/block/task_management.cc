@@ -100,6 +100,7 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     victim.tell_aborted = record_->session_id != job.requester->session_id;
     if (victim.state == State::kSending) return;
     victim.aborted = true;
+    if (victim.work != nullptr) worker_.service().cache()->hurry();
     // Who waits for a buffer or a range has begun nothing. Others find out at their next step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;
     if (victim.state == State::kWaiting || victim.state == State::kHeld ||

@@ -145,8 +145,9 @@ size_t Cache::poll() noexcept {
     };
     done += turn_links();
     for (auto& engine : old_links_) done += engine->turn();
-    done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
-    std::erase_if(erases_, [](const auto& erase) { return erase->over; });
+    if (!old_links_.empty())
+        done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
+    if (!erases_.empty()) std::erase_if(erases_, [](const auto& erase) { return erase->over; });
     done += prefetch_->turn();
     if (done > 0 || !granted_.empty()) {
         serve_granted();
@@ -213,6 +214,7 @@ void Cache::remove_volume(CachedVolume& volume) {
     forget_lost(volume.open->volume().wwid());
     const uint32_t number = volume.number;
     auto wipe = [this, number] { erase_lines(*volumes_[number], 0, UINT64_MAX, true); };
+    hurry();
     volume.active == 0 ? wipe() : volume.frozen_waiters.push_back(wipe);
 }
 
@@ -242,7 +244,7 @@ void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, 
             continue;
         }
         erases_.push_back(std::move(erase));
-        if (index_->enter(*line, job.op)) erase_entered(job, job.op);
+        index_->enter(*line, job.op) ? erase_entered(job, job.op) : hurry();
     }
     if (wipe) forget_volume(volume.number);
 }
@@ -316,6 +318,7 @@ void Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
     };
     if (volume.active == 0) return home();
     volume.frozen_waiters.push_back(std::move(home));
+    hurry();
 }
 
 void Cache::entered_none(CachedVolume& volume) noexcept {

@@ -26,6 +26,8 @@
 //  SE5  What was acknowledged and cannot be reached is not answered from real storage: it is lost (lost.cc),
 //       and reading it fails.
 //  SE6  Nothing waits for ever but dirty data for storage that works again; the operator is told of it.
+//  SE7  Of hits that engines answer most are reported late, several with one message. Whoever waits for
+//       something that they hold (a line, the volume, a channel's slots) says hurry(); so does each tick.
 //
 // Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
 // Lifetime: reactor and fabrics outlive it; stop() comes before the volumes close.
@@ -107,6 +109,7 @@ struct CachedVolume {
     };
     std::list<Flush> flushes;
     CacheCounters counters;
+    uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
     std::string last_error;  // of destaging
     // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
     bool loss_told = true, fail_next_flush = false;
@@ -134,6 +137,10 @@ struct Client {
         uint16_t ticks = 0, patience = kInviteTicks;
     };
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
+    // Reads that it may have the answer of while we do not know: each has a slot of its channel, which has
+    // that many and more to spare.
+    static constexpr uint32_t kLazyMax = 15;
+    uint32_t lazy = 0;
     std::array<Place, cache::kEnginesMax> engines;
 };
 
@@ -215,6 +222,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // [offset, offset + length) when `done` is called, and stays so until thaw().
     void freeze(CachedVolume& volume, uint64_t offset, uint64_t length, std::function<void(int error)> done);
     void thaw(CachedVolume& volume) noexcept;
+    // What engines have done and not told is wanted now.
+    void hurry() noexcept;
 
     // How often real storage elsewhere may have lost what was written and not flushed.
     uint64_t storage_losses() const noexcept { return storage_losses_; }
@@ -329,6 +338,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void delegate(Work& work) noexcept;
     void gather(Work& work) noexcept;
     void overlay(Work& work) noexcept;
+    bool may_be_lazy(const Work& work) noexcept;
+    void lazy_over(Work& work) noexcept;
     void fill(Work& work) noexcept;
     void read_part_over(Work& work) noexcept;
 
@@ -400,6 +411,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     std::vector<std::unique_ptr<Port>> ports_;
     std::array<std::unique_ptr<EngineLink>, cache::kEnginesMax> links_;
     // Behind it there is none: engines have the lowest free numbers, and there are few.
+    uint32_t lazy_ = 0;  // works of that kind
     size_t links_end_ = 0;
     std::list<std::unique_ptr<EngineLink>> old_links_;  // over, with transfers to report
     struct InLobby {

@@ -63,7 +63,7 @@ void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cac
     job.op.pieces = geometry_.all();
     job.op.access = access;
     job.op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&job) | 1);
-    if (index_->enter(line, job.op)) destage_entered(job);
+    index_->enter(line, job.op) ? destage_entered(job) : hurry();
 }
 
 // What is to be brought home, and from where; false if there is nothing any more.

@@ -83,8 +83,9 @@ void EngineLink::submit(Transfer& transfer) noexcept {
     transfer.under_way = true;
     transfer.error = 0;
     if (over_ || !link_->is_up()) return refused_.push_back(transfer);
-    if (free_ids_.empty()) return queue_.push_back(transfer);
-    send(transfer);
+    if (!free_ids_.empty()) return send(transfer);
+    transfer.move.lazy = false;  // a ping may overtake it
+    queue_.push_back(transfer);
 }
 
 void EngineLink::send(Transfer& transfer) noexcept {
@@ -93,6 +94,7 @@ void EngineLink::send(Transfer& transfer) noexcept {
     by_id_[id] = &transfer;
     ++outstanding_;
     const wire::CacheMove& move = transfer.move;
+    lazy_ += move.lazy;
     switch (transfer.kind) {
         case Transfer::Kind::kMove:
             if (move.to_peer && move.handle != wire::kStorageHandle) bytes_to_clients_ += move.length;
@@ -128,6 +130,10 @@ void EngineLink::pong(uint32_t id) noexcept {
 
 void EngineLink::revoke(uint64_t handle) noexcept {
     if (link_->is_up()) link_->wrote(wire::put_handle(RecordType::kRevoke, handle, link_->room()));
+}
+
+void EngineLink::hurry() noexcept {
+    if (lazy_ > 0 && link_->is_up()) link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
 }
 
 void EngineLink::say_goodbye() noexcept {
@@ -203,6 +209,7 @@ bool EngineLink::done(const wire::Record& record, CacheStatus status, int error)
     Transfer& transfer = *std::exchange(by_id_[record.id], nullptr);
     free_ids_.push_back(record.id);
     --outstanding_;
+    lazy_ -= transfer.move.lazy;
     transfer.under_way = false;
     // Before `done`: it may submit more, which must not overtake what waits.
     if (Transfer* next = queue_.pop_front()) send(*next);
@@ -225,6 +232,7 @@ void EngineLink::link_over(cache::RecordLink&, const Status& why) noexcept {
 
 size_t EngineLink::turn() noexcept {
     size_t done = link_->flush();
+    if (refused_.empty()) return done;
     List<Transfer> failed;
     failed.splice_back(refused_);
     while (Transfer* transfer = failed.pop_front()) {

@@ -92,6 +92,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
     void say_goodbye() noexcept;
+    // Have it say what it has done and not told, and what is under way as soon as it is done.
+    void hurry() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
     size_t turn() noexcept;
     // Pings; gives up an engine that is silent for longer than `limit` while something is expected of it.
@@ -108,6 +110,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     bool is_over() const noexcept { return over_ && refused_.empty() && queue_.empty() && outstanding_ == 0; }
     uint32_t slots() const noexcept { return slots_; }
     uint32_t outstanding() const noexcept { return outstanding_; }
+    uint32_t lazy() const noexcept { return lazy_; }
     std::string peer() const { return link_ ? link_->peer() : std::string(); }
     const std::vector<fabric::Address>& addresses() const noexcept { return addresses_; }
     uint64_t bytes_to_clients() const noexcept { return bytes_to_clients_; }
@@ -138,6 +141,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     List<Transfer> queue_;    // no id is free
     List<Transfer> refused_;  // submitted when it was over
     uint32_t outstanding_ = 0;
+    uint32_t lazy_ = 0;  // outstanding moves that may be reported late
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
     uint32_t slots_ = 0;

@@ -38,8 +38,31 @@ bool Cache::can_delegate(const Work& work) noexcept {
     return true;
 }
 
+// SE7. A wide one is rare, and one that nobody was measured for is the measure.
+bool Cache::may_be_lazy(const Work& work) noexcept {
+    if (work.line_count != 1 || work.volume->hit_ns == 0) return false;
+    const EngineLink& engine = *link(work.lines[0].line->holders()[0].engine);
+    return work.client->lazy < Client::kLazyMax && engine.lazy() < engine.slots() / 8 &&
+           lazy_ < works_.size() / 4;
+}
+
+void Cache::lazy_over(Work& work) noexcept {
+    --lazy_;
+    if (work.client != nullptr) --work.client->lazy;
+}
+
+void Cache::hurry() noexcept {
+    if (lazy_ == 0) return;
+    for (size_t i = 0; i < links_end_; ++i)
+        if (links_[i] != nullptr) links_[i]->hurry();
+    wants_turn_ = true;
+}
+
 void Cache::delegate(Work& work) noexcept {
     work.is_delegated = true;
+    work.is_lazy = may_be_lazy(work);
+    if (work.is_lazy) ++work.client->lazy;
+    lazy_ += work.is_lazy;
     work.owner->delegated(work);
     CacheCounters& counters = work.volume->counters;
     ++counters.out_of_band_reads;
@@ -53,6 +76,7 @@ void Cache::delegate(Work& work) noexcept {
         Transfer& transfer = next_transfer(work, line, slot);
         transfer.move.to_peer = true;
         transfer.move.immediate = true;
+        transfer.move.lazy = work.is_lazy;
         transfer.move.immediate_value = wire::pack_fused({.tag = work.tag, .credits = 0});
         transfer.move.handle = work.client->engines[slot.engine.value].handle;
         transfer.move.offset = line.span.offset;
@@ -136,6 +160,7 @@ void Cache::read_part_over(Work& work) noexcept {
     }
     if (work.is_delegated) {
         if (!work.transfer_failed) return work.buffer != nullptr ? fill(work) : answer_read(work);
+        if (work.is_lazy) lazy_over(work);
         ++work.volume->counters.done_again;
         return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }

@@ -18,7 +18,7 @@ Work* Cache::take_work() noexcept {
     if (work == nullptr) return nullptr;
     work->line_count = work->entered = work->outstanding = 0;
     work->phase = Work::Phase::kNone;
-    work->is_ahead = work->is_delegated = work->by_storage = work->transfer_failed = false;
+    work->is_ahead = work->is_delegated = work->is_lazy = work->by_storage = work->transfer_failed = false;
     work->hold = true;
     work->attempts = 0;
     work->failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -94,7 +94,7 @@ void Cache::enter_lines(Work& work) noexcept {
         line.op.access = hit ? cache::Access::kShared : cache::Access::kExclusive;
         line.op.pieces = !hit && is_wide(*work.volume) ? geometry_.all() : line.touched;
         ++work.entered;
-        if (!index_->enter(*entry, line.op)) return;  // goes on from serve_granted()
+        if (!index_->enter(*entry, line.op)) return hurry();  // goes on from serve_granted()
     }
     work.state = Work::State::kRunning;
     run(work);
@@ -131,10 +131,14 @@ void Cache::end(Work& work, const Ending& ending) noexcept {
 void Cache::finish_part(Work& work) noexcept {
     leave_lines(work);
     CachedVolume& volume = *work.volume;
-    // A fill that went on behind the answer counts: the next reader of these pieces waits for it.
-    if (!work.is_ahead)
-        (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) +=
-            static_cast<uint64_t>((reactor_.now() - work.began).count);
+    // A fill that went on behind the answer counts: the next reader of these pieces waits for it. What is
+    // heard of late took as long as the last of its kind that was not.
+    auto took = static_cast<uint64_t>((reactor_.now() - work.began).count);
+    if (work.is_lazy)
+        took = volume.hit_ns;
+    else if (work.is_delegated)
+        volume.hit_ns = took;
+    if (!work.is_ahead) (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) += took;
     volume.open->release();
     if (--volume.active == 0) entered_none(volume);
 }

@@ -125,6 +125,7 @@ struct Work : ListNode<> {
     uint32_t outstanding = 0;  // transfers and storage operations
     bool is_delegated = false;
     bool hold = false;        // the owner has it
+    bool is_lazy = false;     // … and its end may be heard of late
     bool by_storage = false;  // a write that goes the safe way: an engine failed
     bool transfer_failed = false;
     uint8_t attempts = 0;

@@ -29,6 +29,7 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
         case RecordType::kStorage:
             return storage_volumes_ != nullptr && storage_volumes_->begin(record);
         case RecordType::kPing:
+            ++asked_;
             link_->wrote(wire::put_plain(RecordType::kPong, 0, record.id, link_->room()));
             return true;
         case RecordType::kGoodbye:
@@ -40,9 +41,9 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
     }
 }
 
-void Engine::SeLink::done(uint32_t id, CacheStatus status) noexcept {
+void Engine::SeLink::done(uint32_t id, CacheStatus status, bool urgent) noexcept {
     if (!link_->is_up()) return;
-    link_->wrote(wire::put_plain(RecordType::kDone, static_cast<uint8_t>(status), id, link_->room()));
+    link_->wrote(wire::put_plain(RecordType::kDone, static_cast<uint8_t>(status), id, link_->room()), urgent);
 }
 
 void Engine::SeLink::failed(uint32_t id, int error) noexcept {
@@ -61,6 +62,7 @@ bool Engine::SeLink::move(const wire::Record& record) noexcept {
         move.slot < slots_ && move.offset <= line_bytes_ && move.length <= line_bytes_ - move.offset;
     if (!inside) return false;
     operation.client = nullptr;
+    operation.asked = asked_;
     ++busy_;
     ++engine_.counters_.moves;
     if (move.handle != wire::kStorageHandle) {
@@ -144,7 +146,7 @@ void Engine::SeLink::moved(Operation& operation, CacheStatus status) noexcept {
     operation.state = Operation::State::kFree;
     operation.client = nullptr;
     --busy_;
-    done(operation.id, status);
+    done(operation.id, status, !good || !move.lazy || operation.asked != asked_);
     if (had_stage) serve_stage_waiters();
 }
 

@@ -25,6 +25,7 @@ struct alignas(8) Engine::Operation : ListNode<> {
     uint32_t id = 0;
     uint32_t stage = kNoStage;
     State state = State::kFree;
+    uint32_t asked = 0;  // of its link, when it began
     wire::CacheMove move;
     std::byte* buffer = nullptr;  // of real storage: moved is this instead of a slot
 };
@@ -97,7 +98,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool post(Operation& operation) noexcept;
     bool is_up() const noexcept { return link_ != nullptr && link_->is_up(); }
     void began() noexcept { ++busy_; }
-    void done(uint32_t id, wire::CacheStatus status) noexcept;
+    void done(uint32_t id, wire::CacheStatus status, bool urgent = true) noexcept;
     void failed(uint32_t id, int error) noexcept;
     void ended() noexcept { --busy_; }
 
@@ -161,6 +162,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     std::vector<uint32_t> free_stages_;
     List<Operation> waiting_;  // for a stage
     uint32_t busy_ = 0;        // operations that are not free
+    uint32_t asked_ = 0;       // pings: the SE wants to hear of all that it asked for before
     uint32_t clients_ = 0;
     bool leaving_ = false, said_goodbye_ = false, stopping_ = false;
 };

@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint64_t kSendTag = 1, kReceiveTag = 2;
 constexpr uint32_t kNone = UINT32_MAX;
+// Being told that a message is over costs as much as a message.
+constexpr uint32_t kSignalEvery = 16;
 
 constexpr uint64_t cookie_of(uint32_t buffer, uint64_t tag) {
     return uint64_t{buffer} << 2 | tag;
@@ -137,14 +139,16 @@ wire::MutableBytes RecordLink::room() noexcept {
     return {last.block->data() + last.bytes, last.block->size() - last.bytes};
 }
 
-void RecordLink::wrote(size_t bytes) noexcept {
+void RecordLink::wrote(size_t bytes, bool urgent) noexcept {
     WSS_ASSERT(bytes > 0, "a record fits the room that was given for it");
     (open_ != kNone ? open_bytes_ : spill_.back().bytes) += bytes;
+    urgent_ = urgent_ || urgent;
 }
 
 void RecordLink::seal() noexcept {
     const uint32_t buffer = std::exchange(open_, kNone);
     if (buffer == kNone) return;
+    urgent_ = false;
     if (open_bytes_ == 0 || state_ != State::kUp) return free_sends_.push_back(buffer);
     send(buffer, open_bytes_);
 }
@@ -153,8 +157,10 @@ void RecordLink::send(uint32_t buffer, size_t bytes) noexcept {
     fabric::Segment segment{send_buffer(buffer), static_cast<uint32_t>(bytes), sends_->lkey()};
     fabric::WorkRequest work{
         .op = fabric::Op::kSend, .cookie = cookie_of(buffer, kSendTag), .segments = {&segment, 1}};
+    work.signalled = ++unsignalled_ == kSignalEvery;
+    if (work.signalled) unsignalled_ = 0;
+    sent_.push_back(buffer);
     if (connection_->post({&work, 1}) == Code::kOk) return;
-    free_sends_.push_back(buffer);
     close(Status(Code::kInternal, "the fabric did not take a cache message"));
 }
 
@@ -179,7 +185,7 @@ bool RecordLink::post(fabric::WorkRequest work) noexcept {
 
 size_t RecordLink::flush() noexcept {
     // What was written to a link that is closing goes nowhere: it is no work, or its owner would never rest.
-    if (state_ != State::kUp || open_ == kNone || open_bytes_ == 0) return 0;
+    if (state_ != State::kUp || open_ == kNone || open_bytes_ == 0 || !urgent_) return 0;
     seal();
     return 1;
 }
@@ -193,7 +199,13 @@ void RecordLink::on_completions(fabric::Connection&,
         const auto buffer = static_cast<uint32_t>(completion.cookie >> 2);
         switch (completion.cookie & kCookieMask) {
             case kSendTag:
-                free_sends_.push_back(buffer);
+                // A link that fails also tells of those that were not to tell.
+                while (!sent_.empty()) {
+                    const uint32_t over = sent_.front();
+                    sent_.pop_front();
+                    free_sends_.push_back(over);
+                    if (over == buffer) break;
+                }
                 refill_from_spill();
                 break;
             case kReceiveTag:

@@ -56,9 +56,10 @@ class RecordLink final : public fabric::ConnectionHandler {
     // On failure the link is over, without a call.
     Status accept(fabric::ConnectRequest& request, fabric::Poller& poller, std::span<const std::byte> data);
 
-    // Room for one record; say how long it became by wrote().
+    // Room for one record; say how long it became by wrote(). One that is not `urgent` goes with the next
+    // that is, or when a message is full.
     wire::MutableBytes room() noexcept;
-    void wrote(size_t bytes) noexcept;
+    void wrote(size_t bytes, bool urgent = true) noexcept;
     // A one-sided operation: signalled, reported by operation_over(). False: the link is not up.
     bool post(fabric::WorkRequest work) noexcept;
     // Sends what was written. At the end of a turn.
@@ -104,8 +105,11 @@ class RecordLink final : public fabric::ConnectionHandler {
     State state_ = State::kIdle;
     Status why_;
     std::vector<uint32_t> free_sends_;
+    std::deque<uint32_t> sent_;   // buffers on the way, oldest first
+    uint32_t unsignalled_ = 0;    // since the last that tells when it is over, and with it all before it
     uint32_t open_ = UINT32_MAX;  // the buffer that is being written; UINT32_MAX: none
     size_t open_bytes_ = 0;
+    bool urgent_ = false;  // something in it is
     struct Spilled {
         std::unique_ptr<Block> block;
         size_t bytes = 0;

@@ -227,6 +227,29 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
 }
 
+TEST_F(ClusterEvents, hits_are_reported_late_and_nobody_waits_for_that) {
+    auto held = [&] { return target_->cache().info().index.operations; };
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kRead), Outcome::kOk);  // the measure
+    ASSERT_TRUE(until([&] { return held() == 0; }));
+    int late = 0;
+    Nanoseconds writing{};
+    for (int round = 0; round < 20; ++round) {
+        ASSERT_EQ(run(Operation::kRead), Outcome::kOk);
+        world_.run_for(from_ms(5));
+        late += held() == 1;
+        const Nanoseconds begun = world_.now();
+        ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+        writing = writing + (world_.now() - begun);
+    }
+    EXPECT_GT(late, 15) << "the engine keeps it for itself but for where a tick asks";
+    EXPECT_LT(writing, from_ms(100)) << "who waits for the line asks";
+    ASSERT_EQ(run(Operation::kRead), Outcome::kOk);
+    const Nanoseconds begun = world_.now();
+    ASSERT_TRUE(until([&] { return held() == 0; }));
+    EXPECT_LT(world_.now() - begun, from_ms(250)) << "each tick asks";
+}
+
 // Hits that come through the target, as the client does not reach engine 0, go on through storage when it is
 // lost. Half of the disk's reads find what was there at their beginning.
 TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile) {

@@ -53,6 +53,7 @@ TEST(CacheMessages, MovesComeBackAsTheyWere) {
         CacheMove move;
         move.to_peer = *rc::gen::arbitrary<bool>();
         move.immediate = move.to_peer && *rc::gen::arbitrary<bool>();
+        move.lazy = move.immediate && *rc::gen::arbitrary<bool>();
         move.has_header = !move.to_peer && *rc::gen::arbitrary<bool>();
         move.atomic = !move.to_peer && *rc::gen::arbitrary<bool>();
         move.handle = *rc::gen::arbitrary<uint64_t>();
@@ -70,6 +71,7 @@ TEST(CacheMessages, MovesComeBackAsTheyWere) {
         RC_ASSERT(out.handle == move.handle && out.slot == move.slot && out.offset == move.offset);
         RC_ASSERT(out.remote == move.remote && out.immediate_value == move.immediate_value);
         RC_ASSERT(out.to_peer == move.to_peer && out.immediate == move.immediate);
+        RC_ASSERT(out.lazy == move.lazy);
         RC_ASSERT(out.atomic == move.atomic && out.has_header == move.has_header);
         RC_ASSERT(!move.has_header || out.header == move.header);
     });

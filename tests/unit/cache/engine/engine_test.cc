@@ -186,6 +186,33 @@ TEST_F(EngineTest, BytesGoFromAClientToASlotAndBackWithTheTag) {
     EXPECT_EQ(client.parts[0], (std::pair<uint32_t, uint32_t>(0x12340000, 8192)));
 }
 
+TEST_F(EngineTest, LazyMovesAreReportedWithOneThatIsNotOrWhenAsked) {
+    grant(100, 7);
+    Nobody& client = connect(100, 7);
+    ASSERT_TRUE(until([&] { return attached_ == 1; }));
+    wire::CacheMove move{
+        .immediate = true, .lazy = true, .handle = 100, .length = 4096, .remote = at(0, 4096)};
+    auto begin = [&](uint32_t id) { link_->wrote(wire::put_move(id, move, link_->room())); };
+    auto ask = [&] { link_->wrote(wire::put_plain(RecordType::kPing, 0, 9, link_->room())); };
+    auto quiet = [&, since = probes_] { return probes_ == since; };  // nothing else was to be said
+    for (uint32_t id : {1, 2, 3}) begin(id);
+    ASSERT_TRUE(until([&] { return client.parts.size() == 3; }));
+    for (int i = 0; i < 20; ++i) reactor_.step();
+    EXPECT_TRUE(done_.empty() || !quiet());
+    ask();
+    ASSERT_TRUE(until([&] { return !quiet(); }));
+    ASSERT_TRUE(until([&] { return done_.size() == 3; }));
+    // Under way when it was asked.
+    begin(4);
+    ask();
+    EXPECT_TRUE(until([&] { return done_.contains(4); }));
+    begin(5);
+    wire::CacheMove prompt = move;
+    prompt.lazy = false;
+    EXPECT_EQ(run(6, prompt), CacheStatus::kOk);
+    EXPECT_TRUE(done_.contains(5));
+}
+
 TEST_F(EngineTest, ARevokedClientIsClosedAndItsMovesSaySo) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
