@@ -313,12 +313,13 @@ void Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
     auto home = [this, &volume, offset, length, done = std::move(done)] {
         flush(volume, [this, &volume, offset, length, done](int error) {
             if (error == 0) erase_lines(volume, offset, length, false);
-            done(error);
+            // SE2. Nothing is dirty any more but in copies that were lost before.
+            when_saved([done, error] { done(error); });
         });
     };
     if (volume.active == 0) return home();
-    volume.frozen_waiters.push_back(std::move(home));
     hurry();
+    volume.frozen_waiters.push_back(std::move(home));
 }
 
 void Cache::entered_none(CachedVolume& volume) noexcept {

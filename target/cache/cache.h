@@ -287,6 +287,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void invite_anew() noexcept;
     void save_membership();
     void membership_saved(const Status& status);
+    // Now, or when it is.
+    void when_saved(std::function<void()> task);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }
     void check_recovery();
     bool may_finish_recovery(uint32_t back) const;
@@ -336,10 +338,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void answer_read(Work& work) noexcept;
     bool can_delegate(const Work& work) noexcept;
     void delegate(Work& work) noexcept;
-    void gather(Work& work) noexcept;
-    void overlay(Work& work) noexcept;
     bool may_be_lazy(const Work& work) noexcept;
     void lazy_over(Work& work) noexcept;
+    void gather(Work& work) noexcept;
+    void overlay(Work& work) noexcept;
     void fill(Work& work) noexcept;
     void read_part_over(Work& work) noexcept;
 
@@ -405,13 +407,14 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     List<Work> free_works_;
     uint32_t lines_per_work_ = 0;
     cache::Granted granted_;
-    List<Work> unacknowledged_;  // SE2: wait for the membership
+    List<Work> unacknowledged_;                      // SE2: wait for the membership
+    std::list<std::function<void()>> after_saving_;  // … and so do these
     bool wants_turn_ = false;
 
+    uint32_t lazy_ = 0;  // works of that kind
     std::vector<std::unique_ptr<Port>> ports_;
     std::array<std::unique_ptr<EngineLink>, cache::kEnginesMax> links_;
     // Behind it there is none: engines have the lowest free numbers, and there are few.
-    uint32_t lazy_ = 0;  // works of that kind
     size_t links_end_ = 0;
     std::list<std::unique_ptr<EngineLink>> old_links_;  // over, with transfers to report
     struct InLobby {

@@ -117,6 +117,12 @@ void Cache::membership_saved(const Status& status) {
     List<Work> ready;
     ready.splice_back(unacknowledged_);
     while (Work* work = ready.pop_front()) end(*work, {});
+    for (auto& task : std::exchange(after_saving_, {})) task();
+}
+
+void Cache::when_saved(std::function<void()> task) {
+    if (!membership_pending()) return task();
+    after_saving_.push_back(std::move(task));
 }
 
 // ---- Recovery --------------------------------------------------------------------------------------------

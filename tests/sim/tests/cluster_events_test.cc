@@ -250,6 +250,21 @@ TEST_F(ClusterEvents, hits_are_reported_late_and_nobody_waits_for_that) {
     EXPECT_LT(world_.now() - begun, from_ms(250)) << "each tick asks";
 }
 
+TEST_F(ClusterEvents, a_discard_is_acknowledged_when_it_is_stable_which_engine_was_lost) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    membership_.stuck = true;
+    world_.cut(node_, *engines_[1].node);
+    ASSERT_TRUE(until([&] { return live_engines() == 1 && dirty() == 0; }));
+    ASSERT_TRUE(client_->begin(Operation::kDiscard, 0, kLine));
+    world_.run_for(from_s(5));
+    EXPECT_EQ(client_->under_way(), 1u) << "after a crash of the target the lost copy would undo it";
+    membership_.stuck = false;
+    world_.heal_all();
+    restart_target();
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0 && !target_->cache().recovering(); }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
 // Hits that come through the target, as the client does not reach engine 0, go on through storage when it is
 // lost. Half of the disk's reads find what was there at their beginning.
 TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile) {
