@@ -323,6 +323,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // remote.cc
     void storage_ready(EngineLink& engine);
     void attach_storage(CachedVolume& volume, EngineLink& engine);
+    void forget_clean(const CachedVolume& volume) noexcept;
     bool reaches_storage(const Work& work) noexcept;
     bool can_fetch(const Work& work) noexcept;
     bool wants_fill(const Work& work, const LineWork& line) const noexcept;
@@ -337,9 +338,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void run_read(Work& work) noexcept;
     void answer_read(Work& work) noexcept;
     bool can_delegate(const Work& work) noexcept;
-    void delegate(Work& work) noexcept;
     bool may_be_lazy(const Work& work) noexcept;
     void lazy_over(Work& work) noexcept;
+    void delegate(Work& work) noexcept;
     void gather(Work& work) noexcept;
     void overlay(Work& work) noexcept;
     void fill(Work& work) noexcept;
@@ -410,8 +411,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     List<Work> unacknowledged_;                      // SE2: wait for the membership
     std::list<std::function<void()>> after_saving_;  // … and so do these
     bool wants_turn_ = false;
-
     uint32_t lazy_ = 0;  // works of that kind
+
     std::vector<std::unique_ptr<Port>> ports_;
     std::array<std::unique_ptr<EngineLink>, cache::kEnginesMax> links_;
     // Behind it there is none: engines have the lowest free numbers, and there are few.

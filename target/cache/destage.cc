@@ -56,6 +56,7 @@ void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cac
     job.line = &line;
     job.key = line.key();
     job.error = 0;
+    job.losses = storage_losses_;
     job.failed = false;
     job.begun = false;
     job.phase = Destage::Phase::kFetch;
@@ -176,6 +177,8 @@ void Cache::destage_done(Destage& job, int error) noexcept {
     if (job.begun && !job.salvage)
         index_->end_destage(*job.line, job.token,
                             error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
+    if (job.begun && !job.salvage && job.losses != storage_losses_)
+        index_->invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has it.
     if (error == 0 && job.begun) known_again(volume, job.key.line, job.token.pieces);

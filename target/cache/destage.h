@@ -27,6 +27,7 @@ struct alignas(8) Cache::Destage {
     Item item;  // of salvage: where the copy is
     cache::LineHeader header;
     int error = 0;
+    uint64_t losses = 0;  // of storage elsewhere, when it began
     uint32_t outstanding = 0;
     std::array<Transfer, cache::kHoldersMax> transfers;
     io::Request io;

@@ -149,6 +149,7 @@ void Cache::read_part_over(Work& work) noexcept {
         for (uint32_t i = 0; i < work.line_count; ++i) {
             LineWork& line = work.lines[i];
             if (line.filling.empty() || work.transfer_failed || !still_there(line)) continue;
+            if (work.losses != storage_losses_) continue;  // what was read may be gone: forget_clean()
             if (index_->filled(*line.line, line.filling)) {
                 ++work.volume->counters.fills;
                 work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
@@ -159,8 +160,8 @@ void Cache::read_part_over(Work& work) noexcept {
         return part_over(work);
     }
     if (work.is_delegated) {
-        if (!work.transfer_failed) return work.buffer != nullptr ? fill(work) : answer_read(work);
         if (work.is_lazy) lazy_over(work);
+        if (!work.transfer_failed) return work.buffer != nullptr ? fill(work) : answer_read(work);
         ++work.volume->counters.done_again;
         return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }

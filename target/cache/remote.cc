@@ -252,7 +252,21 @@ void Cache::attach_storage(CachedVolume& volume, EngineLink& engine) {
     if (found->bytes < here.size() || here.block_size() % found->logical_block != 0)
         return log::error("volume {}: not served: its real storage at {} has {} bytes in blocks of {}",
                           here.name(), engine.peer(), found->bytes, found->logical_block);
+    const uint64_t before = storage_losses_;
     volume.remote->attach(engine, *found);
+    if (storage_losses_ != before) forget_clean(volume);
+}
+
+// Its storage may have lost what it had not flushed, and copies show what was: readers would go back when
+// they are evicted. What is on its way from or to storage now counts for no copy either (Work::losses).
+void Cache::forget_clean(const CachedVolume& volume) noexcept {
+    index_->for_each([&](cache::Line& line) {
+        const bool settled = line.state() == cache::LineState::kClean ||
+                             line.state() == cache::LineState::kDirty ||
+                             line.state() == cache::LineState::kDestaging;
+        if (line.key().volume == volume.number && settled)
+            index_->invalidate(line, line.valid().without(line.dirty()));
+    });
 }
 
 // ---- Past us ---------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ void Cache::begin(Work& work) noexcept {
 
 void Cache::admit(Work& work) noexcept {
     ++work.volume->active;
+    work.losses = storage_losses_;
     work.state = Work::State::kEntering;
     uint64_t at = work.offset;
     uint64_t left = work.length;

@@ -119,13 +119,14 @@ struct Work : ListNode<> {
 
     // Ours.
     Nanoseconds began{};
+    uint64_t losses = 0;  // of storage elsewhere, when it entered
     State state = State::kIdle;
     Phase phase = Phase::kNone;
     uint32_t line_count = 0, entered = 0;
     uint32_t outstanding = 0;  // transfers and storage operations
     bool is_delegated = false;
-    bool hold = false;        // the owner has it
     bool is_lazy = false;     // … and its end may be heard of late
+    bool hold = false;        // the owner has it
     bool by_storage = false;  // a write that goes the safe way: an engine failed
     bool transfer_failed = false;
     uint8_t attempts = 0;

@@ -179,7 +179,11 @@ void Cache::settle_write(Work& work) noexcept {
         known_again(*work.volume, line.span.line, line.covered);
         if (line.filling.empty()) continue;
         if (!line.write.dirty_after.empty()) index_->written(*line.line, line.write.dirty_after, now);
-        index_->filled(*line.line, line.filling.without(line.write.dirty_after));
+        const Pieces clean = line.filling.without(line.write.dirty_after);
+        if (work.losses == storage_losses_)
+            index_->filled(*line.line, clean);
+        else
+            index_->invalidate(*line.line, clean.without(line.line->dirty()));
     }
     if (membership_pending()) {  // SE2
         unacknowledged_.push_back(work);

@@ -98,6 +98,28 @@ TEST_F(StorageElsewhere, what_was_flushed_is_there_and_nobody_is_told_of_a_loss)
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
+TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_then_read_no_more) {
+    Node& node = world_.add_node("engine");
+    auto engine = std::make_unique<ClusterEngine>(node, network_, 4 << 20, "target");
+    ASSERT_TRUE(engine->start());
+    ASSERT_TRUE(until([&] { return target_->cache().info().capacity_lines > 0; }));
+    auto counters = [&] { return target_->cache().info().volumes.at(0).counters; };
+    ASSERT_EQ(run(0, Operation::kRead), Outcome::kOk);
+    ASSERT_TRUE(until([&] { return counters().fills > 0; }));
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    restart_storage();
+    const uint64_t hits = counters().read_hits;
+    EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(counters().read_hits, hits);
+    ASSERT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
+    EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(counters().read_hits, hits + 1) << "it is cached again";
+    node.crash();
+    bury(std::move(engine));
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
+    EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "the disk's";
+}
+
 TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_when_that_lasts) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     world_.cut(node_, storage_node_);
