@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache over several machines, for the tests of it: the first machine is the client (wss.ko), the second the storage engine
-with real storage on its NVMe disk, the others are cache engines."""
+with real storage on its NVMe disk, the others are cache engines. Real storage can be on the last one as well."""
 
 from __future__ import annotations
 
@@ -43,6 +43,17 @@ class Engine:
         return json.loads(self.guest.run(["python3", "-B", "-c", ask]).stdout)["counters"]
 
 
+class Storage(Engine):
+    """wss-target --role rs on the machine's disk."""
+
+    def __init__(self, guest: Guest, storage_engine: str) -> None:
+        self.guest = guest
+        self.control = f"{RUN}/rs.sock"
+        self.command = (f"mkdir -p {RUN} && exec wss-target --role rs --join rdma://{storage_engine}:5556 --listen rdma://$LAB_ADDRESS:5570 "
+                        f"--volume disk=aio:{guest.disk_device(0)} --control {self.control}")
+        self.process = None
+
+
 class Machines:
     def __init__(self, lab: Lab, target: Target, engines: list[Engine], driver: Driver) -> None:
         self.lab, self.target, self.engines, self.driver = lab, target, engines, driver
@@ -60,10 +71,10 @@ class Machines:
     def dirty(self) -> int:
         return self.status()["volumes"][0]["dirty_lines"]
 
-    def wait_for_engines(self, engines: int) -> None:
+    def wait_for_engines(self, engines: int, state: str = "live") -> None:
         """All are there, and the driver has a connection to each."""
-        wait_until(lambda: len([one for one in self.live() if one["clients"] > 0]) == engines,
-                   f"the driver is connected to {engines} engines", LIMIT)
+        reached = lambda: [one for one in self.status()["engines"] if one["state"] == state and one["clients"] > 0]  # noqa: E731
+        wait_until(lambda: len(reached()) == engines, f"the driver is connected to {engines} engines", LIMIT)
 
     def policy(self, words: str) -> None:
         self.target.wssctl(f"cache policy v {words}")
@@ -85,12 +96,13 @@ class Machines:
 
 
 @contextmanager
-def machines(lab: Lab):
+def machines(lab: Lab, volume: str = ""):
     """Started; the driver is loaded, nothing is mapped."""
     server = lab.vms[1]
+    volume = volume or f"aio:{server.disk_device(0)}"
     with ExitStack() as stack:
         # State and disk outlive a power cut of the machine.
-        target = stack.enter_context(Target(server, {"v": f"aio:{server.disk_device(0)}"}, state="/lab/cache-state.json",
+        target = stack.enter_context(Target(server, {"v": volume}, state="/lab/cache-state.json",
                                             more="--cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"))
         engines = [Engine(vm, server.address, number) for number, vm in enumerate(lab.vms[2:])]
         for engine in engines:

@@ -12,7 +12,7 @@ from tests.lab.errors import CommandFailed
 from tests.lab.guest import wait_until
 from tests.lab.vm import Shape
 from tests.system.block_setup import difference
-from tests.system.cache_machines import LIMIT, LINE, MIB, PATIENT, Machines, machines, until_verified
+from tests.system.cache_machines import LIMIT, LINE, MIB, PATIENT, Machines, Storage, machines, until_verified
 
 SHAPE = Shape(cpus=1, memory_mib=768, nvme_sizes=(64 * MIB,))
 SIZE = 4 * MIB
@@ -77,6 +77,48 @@ def test_io_waits_for_a_storage_engine_that_starts_again_and_dirty_lines_come_ho
         wait_until(lambda: it.dirty() == 0, "dirty lines come home", LIMIT)
         it.policy("none")
         it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
+
+
+def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_disk(make_lab) -> None:
+    lab = make_lab(3, SHAPE)
+    with machines(lab, f"rs:disk,size={64 * MIB}") as it:
+        storage = Storage(lab.vms[2], lab.vms[1].address).start()
+        device = it.driver.map(it.target, "v", PATIENT)
+        it.wait_for_engines(1)
+        it.wait_for_engines(1, "storage")
+
+        def assert_nothing_crosses_the_target(words: str, counter: str) -> None:
+            before, target_before, engine_before = it.counters(), it.target.counters(), it.driver.counters()["engine_bytes"]
+            it.fio(device, f"{AREA} {words}")
+            moved, target = difference(it.counters(), before), difference(it.target.counters(), target_before)
+            assert moved["through_us_bytes"] == 0, moved
+            # Lines that were brought ahead are hits by then.
+            assert moved[counter] > 0 and moved[counter] + moved["read_hits"] == SIZE // LINE, moved
+            assert target["rdma_writes"] == target["rdma_reads"] == 0, target
+            assert (it.driver.counters()["engine_bytes"] - engine_before == SIZE) == ("read" in words)
+
+        it.policy("write-around")
+        assert_nothing_crosses_the_target("--rw=write --verify=crc32c --do_verify=0", "direct_writes")
+        it.policy("none")  # nothing is filled, each is a miss
+        it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
+        it.policy("write-through")
+        assert_nothing_crosses_the_target("--rw=randread", "direct_reads")
+        warm(it, device)
+        assert_hits_cross_no_target(it, device)
+        lose_storage_under_load(it, device, storage)
+        it.driver.assert_nothing_leaks()
+
+
+def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None:
+    """Killed while blocks are written, and back at once: the load waits, and every block is there."""
+    begin = it.written(device)
+    load = it.start_fio(device, VERIFY)
+    wait_until(lambda: it.written(device) >= begin + 8 or not load.running, "some writes are done", LIMIT)
+    storage.kill()
+    storage.start()
+    until_verified(load)
+    it.wait_for_engines(1, "storage")
+    storage.kill()
 
 
 def lose(it: Machines, who: str, engine: int) -> None:
