@@ -14,6 +14,7 @@
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <rdma/ib_cm.h>
 
 #include "fault.h"
 #include "log.h"
@@ -24,6 +25,8 @@
 #define WSS_WRS_PER_SLOT 6
 /* An answer to the target's own request, and a spare. */
 #define WSS_WRS_EXTRA (4 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
+/* Connections from before a power cut that a peer may take ours for, one after the other. */
+#define WSS_STALE_MAX 16
 
 static int wss_connect_failed(struct wss_chan *chan, int status)
 {
@@ -382,7 +385,8 @@ static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
 		wss_fail(&chan->connect_error, 0,
 			 "connection refused (%s): does a target listen there?",
 			 rdma_reject_msg(chan->cm_id, event->status));
-		return wss_connect_failed(chan, -ECONNREFUSED);
+		return wss_connect_failed(chan, event->status == IB_CM_REJ_STALE_CONN ?
+							-ESTALE : -ECONNREFUSED);
 	}
 	chan->reject_reason = be32_to_cpu(rej->reason);
 	text_len = min_t(int, len - offsetof(struct wss_srp_login_rej, text), WSS_SRP_REJ_TEXT_MAX);
@@ -595,6 +599,7 @@ static int wss_chan_outcome(struct wss_chan *chan, struct wss_error *err)
 static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 {
 	struct wss_chan *chan = &sess->chans[0];
+	u32 stale = 0;
 	int ret;
 
 	for (;;) {
@@ -605,6 +610,12 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 			return 0;
 		wss_chan_stop(chan);
 		wss_session_unbind(sess);
+		/*
+		 * After a power cut queue pairs have the numbers of those before it. A peer that still has
+		 * one of these connections ends it and refuses the new one, once for each.
+		 */
+		if (ret == -ESTALE && stale++ < WSS_STALE_MAX)
+			continue;
 		/* A stock target takes shorter commands than ours: ask for less, down to none. */
 		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->ask_imm)
 			return ret;
