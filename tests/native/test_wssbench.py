@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.bench.figures import core, report, scaling
+from tests.bench.figures import core, everything, lab, report, scaling
 
 from .programs import BUILD, Target, run
 
@@ -205,3 +205,45 @@ def test_growth_beyond_the_logarithm_is_seen():
     rows[1]["cpu_us"] = 3
     scaling.judge(result)
     assert result["ratio"] < 1
+
+
+# ---- the figures of the lab: each comes out of the machine by itself
+
+
+def part_of(figure: str, network: str, rate: float) -> bytes:
+    rows = [{"operation": "read", "bytes": 4096, "rate": rate}]
+    return json.dumps({"figure": figure, "network": network, "measured": {"rows": rows, "bounds": [], "bound": 1.7, "ratio": rate}}).encode() + b"\n"
+
+
+def test_what_comes_out_of_the_machine_in_pieces_is_put_together():
+    said = []
+    measured = lab.Measured(["rxe", "siw"], said.append)
+    stream = part_of("mlockv", "rxe", 1) + part_of("raw", "rxe", 2) + part_of("mlockv", "siw", 3)
+    for offset in range(0, len(stream), 7):
+        measured.take(stream[offset : offset + 7], True)
+        measured.take(b"lab: ra"[offset:offset + 7], False)
+    measured.take(b"w\nnoise\n", False)
+    assert said == ["raw"]
+    figure = measured.figure("mlockv")
+    assert [(row["network"], row["rate"]) for row in figure["rows"]] == [("rxe", 1), ("siw", 3)]
+    assert figure["ratio"] == 3 and "interrupted" not in figure
+    assert measured.figure("raw")["interrupted"], "one network of two"
+    assert measured.figure("block") is None
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), lab.NoLab("the machine died")])
+def test_what_the_lab_measured_before_its_end_is_kept(end, tmp_path, monkeypatch):
+    boots = []
+
+    def run_guest(names, _, measured):
+        boots.append(names)
+        measured.take(part_of("mlockv", "rxe", 1) + part_of("raw", "rxe", 2) + b'{"figure": "blo', True)
+        raise end
+
+    monkeypatch.setattr(lab, "run_guest", run_guest)
+    status = everything.make(options(out=tmp_path, only=["mlockv", "raw", "block"], no_lab=False, quick=True, rdma=None))
+    results = {result["figure"]: result for result in json.loads((tmp_path / "results.json").read_text())}
+    assert status == 1 and boots == [["mlockv", "raw", "block"]], "one boot, even if it ended early"
+    assert results["mlockv"]["rows"][0]["rate"] == 1 and results["raw"]["rows"][0]["rate"] == 2
+    assert not results.get("block", {}).get("rows")
+    assert "not measured" in (page := (tmp_path / "report.html").read_text()).lower() or "not finished" in page

@@ -12,7 +12,9 @@ GUEST = "python3 -B tests/bench/figures/lab_guest.py --build $BUILD --module $BU
 
 def test_wssbench_measures_the_driver(vm: Vm) -> None:
     said = vm.run(f"{GUEST} mlockv block breakdown", 300).stdout
-    figures = json.loads(said.splitlines()[-1])
+    parts = [json.loads(line) for line in said.splitlines()]
+    assert [(part["figure"], part["network"]) for part in parts] == [("mlockv", "rxe"), ("block", "rxe"), ("breakdown", "rxe")], "each comes by itself"
+    figures = {part["figure"]: part["measured"] for part in parts}
     assert not [figure["error"] for figure in figures.values() if "error" in figure]
     regions = {(row["registered"], row["operation"]): row["regions_per_request"] for row in figures["mlockv"]["rows"]}
     assert regions == {("one region", "read"): 1, ("one region", "write"): 1, ("one region a piece", "read"): 32, ("one region a piece", "write"): 32}

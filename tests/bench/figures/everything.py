@@ -43,7 +43,8 @@ class Run:
     begun: float
     failed: bool = False
     stopped: bool = False
-    lab: dict | None = None  # what the one boot measured
+    lab: lab.Measured | None = None  # what the one boot measured
+    lab_error: str = ""  # what ended it before its end
 
     def say(self, text: str) -> None:
         if not self.options.no_progress:
@@ -83,8 +84,24 @@ def native(run: Run, name: str) -> dict:
 
 def of_lab(run: Run, name: str, chosen: list[str]) -> dict:
     if run.lab is None:
-        run.lab = lab.run_guest([one for one in lab.FIGURES if one in chosen], run.options)
-    return {**lab.as_figure(name, run.lab[name]), "command": f"wssbench {name}"}
+        run.lab = lab.Measured(lab.networks(run.options), lab.speaker(run.options))
+        try:
+            lab.run_guest([one for one in lab.FIGURES if one in chosen], run.options, run.lab)
+        except KeyboardInterrupt:
+            run.stopped = True
+        except lab.NoLab as error:
+            run.lab_error, run.failed = str(error), True
+    found = run.lab.figure(name)
+    if found is None:
+        raise lab.NoLab(run.lab_error or "interrupted before it was measured")
+    return {**lab.as_figure(name, found), "command": f"wssbench {name}"}
+
+
+def rest_of_lab(run: Run, names: list[str]) -> None:
+    """After an interruption: what the machine had measured of the figures that are not in the report yet."""
+    for name in names:
+        if run.lab and run.lab.figure(name) and name not in {result["figure"] for result in run.results}:
+            run.results.append(of_lab(run, name, names))
 
 
 def one(run: Run, name: str, chosen: list[str]) -> dict:
@@ -125,6 +142,8 @@ def make(options: argparse.Namespace) -> int:
             run.failed = True
             print(f"wssbench: all: {name}: {error}", file=sys.stderr)
             run.results.append({"figure": name, "title": name, "paper": "", "rows": [], "bound": None, "ratio": None, "error": str(error)})
+        if run.stopped:
+            rest_of_lab(run, [name for name in names if name in lab.FIGURES])
         run.save(done + (not run.stopped), len(names))
         if run.stopped:
             run.say("interrupted; what is done is kept")

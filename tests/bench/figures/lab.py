@@ -13,6 +13,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 from tests.bench.figures.core import ROOT, machine
 
@@ -61,33 +62,76 @@ def siw_module(release: str) -> Path:
     return Path(made.stdout.strip()) / "siw/siw.ko"
 
 
-def run_guest(names: list[str], options: argparse.Namespace) -> dict[str, dict]:
-    """What tests/bench/figures/lab_guest.py measured, by figure."""
+class Measured:
+    """What has come out of the machine so far: a line of JSON for each figure and network as soon as it is done, so that an end before
+    the end keeps them. Bytes come on a thread of the lab; the rest is for whoever waits."""
+
+    def __init__(self, networks_wanted: list[str], say: Callable[[str], None] = lambda _: None) -> None:
+        self.parts: dict[str, dict[str, dict]] = {}  # figure -> network -> what the guest says of it
+        self._networks, self._say = networks_wanted, say
+        self._partial = {True: b"", False: b""}
+
+    def take(self, data: bytes, is_result: bool) -> None:
+        *lines, self._partial[is_result] = (self._partial[is_result] + data).split(b"\n")
+        for line in lines:
+            if is_result:
+                part = json.loads(line)
+                self.parts.setdefault(part["figure"], {})[part["network"]] = part["measured"]
+            elif line.startswith(b"lab: "):
+                self._say(line.decode(errors="replace").removeprefix("lab: "))
+
+    def figure(self, name: str) -> dict | None:
+        """Of the networks that were reached; None without any."""
+        parts = self.parts.get(name)
+        if not parts:
+            return None
+        return {**together(parts), **({} if set(self._networks) <= parts.keys() else {"interrupted": True})}
+
+
+def together(parts: dict[str, dict]) -> dict:
+    """One figure of what each network gave it. Bound and ratio are of the network where the ratio is best."""
+    for figure in parts.values():
+        if "error" in figure:
+            return figure
+    best = max(parts.values(), key=lambda figure: figure.get("ratio") or 0)
+    return {**best, **{key: [{"network": network, **row} for network, figure in parts.items() for row in figure.get(key, [])] for key in ("rows", "bounds")}}
+
+
+def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> list[str]:
+    return ["python3", "-B", str(ROOT / "tests/bench/figures/lab_guest.py"), "--build", str(options.build), "--module", str(module),
+            *(["--quick"] if options.quick else []), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
+
+
+def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
+    """Fills `measured` with what tests/bench/figures/lab_guest.py measures, in one boot. Whatever ends this, what came before it is there."""
     module = (getattr(options, "module", None) or options.build / "kernel/wss.ko").resolve()
     if not module.exists():
         raise NoLab(f"{module} is not there: make modules BUILD={options.build}")
     os.environ.setdefault("BUILD", str(options.build))
     from tests.lab.errors import LabError
+    from tests.lab.inside import frames
     from tests.lab.kernel import choose_kernel
     from tests.lab.lab import Lab
     from tests.lab.vm import Shape
 
+    words = guest_words(names, options, module)
+    try:
+        if "siw" in networks(options):
+            words += ["--siw", str(siw_module(choose_kernel().release))]
+        with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True), speaker(options)) as lab:
+            machine_of_lab = lab.vms[0]
+            machine_of_lab.run(words, timeout=GUEST_SECONDS, on_output=lambda kind, data: measured.take(data, kind == frames.STDOUT))
+            machine_of_lab.power_off()
+    except LabError as error:
+        raise NoLab(str(error)) from error
+
+
+def speaker(options: argparse.Namespace) -> Callable[[str], None]:
     def say(text: str) -> None:
         if not options.no_progress:
             print(f"wssbench: lab: {text}", file=sys.stderr, flush=True)
 
-    words = ["python3", "-B", str(ROOT / "tests/bench/figures/lab_guest.py"), "--build", str(options.build), "--module", str(module),
-             *(["--quick"] if options.quick else []), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
-    try:
-        if "siw" in networks(options):
-            words += ["--siw", str(siw_module(choose_kernel().release))]
-        with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True), say) as lab:
-            machine_of_lab = lab.vms[0]
-            result = machine_of_lab.run(words, timeout=GUEST_SECONDS)
-            machine_of_lab.power_off()
-    except LabError as error:
-        raise NoLab(str(error)) from error
-    return json.loads(result.stdout.splitlines()[-1])
+    return say
 
 
 def as_figure(name: str, measured: dict) -> dict:
@@ -102,9 +146,18 @@ def as_figure(name: str, measured: dict) -> dict:
         "method": ("one virtual machine, one processor, soft RDMA, its clock counts instructions (2 ns each): the figures repeat within 0.2 % and "
                    "say what the work costs, not how long it takes on hardware" if counted else "seconds of this machine") + "; fio, one run",
         "machine": machine(), "rows": measured["rows"], "bounds": measured.get("bounds", []), "bound": measured.get("bound"),
-        "ratio": measured.get("ratio"), "paper_values": list(kind.paper_values),
+        "ratio": measured.get("ratio"), "paper_values": list(kind.paper_values), **({"interrupted": True} if measured.get("interrupted") else {}),
     }  # fmt: skip
 
 
 def figure(name: str, options: argparse.Namespace) -> dict:
-    return as_figure(name, run_guest([name], options)[name])
+    measured = Measured(networks(options), speaker(options))
+    interrupted = False
+    try:
+        run_guest([name], options, measured)
+    except KeyboardInterrupt:
+        interrupted = True
+    found = measured.figure(name)
+    if found is None:
+        raise NoLab("interrupted before anything was measured" if interrupted else "the machine said nothing of it")
+    return as_figure(name, found)

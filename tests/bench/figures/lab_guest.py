@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver's figures that runs inside the machine. Prints one JSON object: {figure: {rows, bounds, bound, ratio}}."""
+"""The part of the driver's figures that runs inside the machine. Prints a line of JSON for each figure and network when it is
+done: {figure, network, measured: {rows, bounds, bound, ratio}}."""
 
 from __future__ import annotations
 
@@ -182,30 +183,25 @@ def breakdown(device: str, options: argparse.Namespace) -> dict:
     return {"rows": rows}
 
 
-def over_one_network(options: argparse.Namespace) -> dict[str, dict]:
-    results = {}
+def report(figure: str, network: str, measured: dict) -> None:
+    """Each by itself, at once: what comes later may be interrupted."""
+    print(json.dumps({"figure": figure, "network": network, "measured": measured}), flush=True)
+
+
+def over_one_network(network: str, options: argparse.Namespace) -> None:
     if "mlockv" in options.figures:
-        print("lab: mlockv", file=sys.stderr, flush=True)
+        print(f"lab: mlockv over {network}", file=sys.stderr, flush=True)
         try:
-            results["mlockv"] = mlockv(options)
+            report("mlockv", network, mlockv(options))
         except RuntimeError as error:  # a driver without the switch: the other figures do not need it
-            results["mlockv"] = {"error": str(error)}
+            report("mlockv", network, {"error": str(error)})
     others = [name for name in options.figures if name != "mlockv"]
-    if others:
-        with volume(options) as device:
-            for name in others:
-                print(f"lab: {name}", file=sys.stderr, flush=True)
-                results[name] = {"raw": raw, "block": block, "breakdown": breakdown}[name](device, options)
-    return results
-
-
-def together(parts: dict[str, dict]) -> dict:
-    """One figure of what each network gave it. Bound and ratio are of the network where the ratio is best."""
-    for figure in parts.values():
-        if "error" in figure:
-            return figure
-    best = max(parts.values(), key=lambda figure: figure.get("ratio") or 0)
-    return {**best, **{key: [{"network": network, **row} for network, figure in parts.items() for row in figure.get(key, [])] for key in ("rows", "bounds")}}
+    if not others:
+        return
+    with volume(options) as device:
+        for name in others:
+            print(f"lab: {name} over {network}", file=sys.stderr, flush=True)
+            report(name, network, {"raw": raw, "block": block, "breakdown": breakdown}[name](device, options))
 
 
 def main() -> None:
@@ -221,13 +217,10 @@ def main() -> None:
     options = parser.parse_args()
     options.seconds = options.seconds or (0.3 if options.quick else 1)
     warm_up(options.build)
-    results: dict[str, dict] = {name: {} for name in options.figures}
     for network in options.rdma:
         if network == "siw":
             use_siw(options.siw)
-        for name, figure in over_one_network(options).items():
-            results[name][network] = figure
-    print(json.dumps({name: together(parts) for name, parts in results.items()}))
+        over_one_network(network, options)
 
 
 if __name__ == "__main__":
