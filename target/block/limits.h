@@ -44,6 +44,9 @@ static_assert(kIuMax >= 8260, "a stock ib_srp asks for 68 + 8192 and warns when 
 
 // One command moves at most this much: what a stock initiator and blk-mq's 256 segments of 4 KiB reach.
 constexpr uint32_t kTransferMax = 1024 * 1024;
+// What initiators are told to prefer. Linux reads ahead twice this, so that a sequential reader has one
+// command on its way while it copies another; a power of two, or partitioning tools align to something odd.
+constexpr uint32_t kTransferOptimal = kTransferMax / 2;
 // A VERIFY or COMPARE AND WRITE compares in pieces of this size, behind the data-out in the same buffer.
 constexpr uint32_t kCompareChunk = 64 * 1024;
 // The largest block a buffer pool hands out: the data-out and one chunk to compare with.

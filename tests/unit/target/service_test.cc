@@ -67,6 +67,18 @@ TEST_P(BlockService, the_volume_is_found_by_report_luns_and_names_itself) {
     EXPECT_EQ(capacity.blocks * capacity.block_size, kSize);
 }
 
+// Linux reads ahead twice the optimal transfer: without one, commands of 128 KiB.
+TEST_P(BlockService, initiators_are_told_to_prefer_large_transfers) {
+    auto client = world_.client();
+    auto answer =
+        world_.run(*client, 0, cdb({0x12, 1, 0xb0, 0, 64}), Direction::kIn, {client->remote(0, 64)});
+    ASSERT_EQ(answer.response.status, wire::kGood);
+    wire::BlockLimits limits;
+    ASSERT_TRUE(wire::parse_block_limits({client->memory(), 64}, limits));
+    EXPECT_EQ(limits.transfer_max * 512, kTransferMax);
+    EXPECT_EQ(limits.transfer_optimal * 512, kTransferMax / 2);
+}
+
 TEST_P(BlockService, what_was_written_is_read_back) {
     auto client = world_.client();
     for (uint32_t blocks : {1u, 8u, 33u, 256u, 2048u}) {
