@@ -114,6 +114,9 @@ static void wss_engine_stop(struct wss_engine *engine)
 	if (!engine->cm_id)
 		return;
 	rdma_disconnect(engine->cm_id);
+	/* Waits for a running event: after it nobody makes a queue pair. */
+	rdma_destroy_id(engine->cm_id);
+	engine->cm_id = NULL;
 	if (engine->qp) {
 		struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
@@ -122,12 +125,9 @@ static void wss_engine_stop(struct wss_engine *engine)
 		if (atomic_read(&engine->posted))
 			wait_for_completion_timeout(&engine->drained,
 						    msecs_to_jiffies(WSS_ENGINE_DRAIN_MS));
-	}
-	rdma_destroy_id(engine->cm_id);
-	if (engine->qp)
 		ib_destroy_qp(engine->qp);
-	engine->qp = NULL;
-	engine->cm_id = NULL;
+		engine->qp = NULL;
+	}
 }
 
 /* rdma://HOST:PORT with a numeric host. */
@@ -320,7 +320,8 @@ static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struc
 		return false;
 	slot = &chan->slots[index];
 	tag = READ_ONCE(slot->live);
-	if (!tag || wc->byte_len > slot->expected - slot->arrived)
+	/* Nothing is no part: it would end a write. */
+	if (!tag || !wc->byte_len || wc->byte_len > slot->expected - slot->arrived)
 		return false;
 	slot->arrived += wc->byte_len;
 	wss_stat_add(chan->sess, engine_bytes, wc->byte_len);

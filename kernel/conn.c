@@ -485,6 +485,8 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->recv_last = NULL;
 	chan->recv_count = 0;
 	chan->reply_busy = false;
+	/* The former connection's: it may have had news of engines when nobody listened any more. */
+	chan->nr_news = 0;
 }
 
 static int wss_chan_start(struct wss_chan *chan)

@@ -167,7 +167,7 @@ void wss_default_options(struct wss_options *opts)
 	opts->keepalive_tmo = 5;
 	opts->max_imm = WSS_SRP_IMM_DATA_MAX;
 	opts->invalidate = WSS_INVALIDATE_STRICT;
-	opts->caps = WSS_CAP_ALL;
+	opts->caps = WSS_CAP_ALL | WSS_CAP_CACHE;
 	opts->mlockv = true;
 }
 

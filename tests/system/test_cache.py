@@ -28,10 +28,12 @@ class Engine:
 
 
 @contextmanager
-def cluster(vm: Vm, engines: int):
-    more = "--cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"
+def cluster(vm: Vm, engines: int, storage: str = "", more: str = ""):
+    """Started; real storage is the machine's disk if nothing else is said."""
+    storage = storage or f"aio:{vm.disk_device(0)}"
+    more += " --cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"
     with ExitStack() as stack:
-        target = stack.enter_context(Target(vm, {"v": f"aio:{vm.disk_device(0)}"}, more))
+        target = stack.enter_context(Target(vm, {"v": storage}, more))
         made = [Engine(vm, number) for number in range(engines)]
         for engine in made:
             engine.start()
@@ -66,3 +68,32 @@ def test_hits_go_from_the_engines_to_the_pages_and_cross_the_target_with_no_byte
         assert done["out_of_band_read_bytes"] == 8 * MIB, done
         assert moved["engine_bytes"] == 8 * MIB and moved["engine_completions"] == 8 * MIB // 65536, moved
         driver.assert_nothing_leaks()
+
+
+def test_a_driver_that_is_told_nothing_reads_from_the_engines(vm: Vm) -> None:
+    with loaded(vm) as driver, cluster(vm, 1) as (target, _):
+        device = driver.map(target, "v")
+        connected(target, 1)
+
+        def answered_by_engine() -> bool:
+            assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
+            return driver.counters()["engine_completions"] > 0
+
+        wait_until(answered_by_engine, "a read is answered by an engine", 120)
+        assert "cache" in target.ask("session list")["sessions"][0]["capabilities"]
+        driver.assert_nothing_leaks()
+
+
+def test_a_driver_that_does_not_wish_engines_gets_hits_through_the_target(vm: Vm) -> None:
+    with loaded(vm) as driver, cluster(vm, 1) as (target, _):
+        device = driver.map(target, "v", "caps=0xf")
+
+        def hit() -> bool:
+            before = volume(target)["read_hits"]
+            assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
+            return volume(target)["read_hits"] > before
+
+        wait_until(hit, "a read is a hit", 120)
+        assert driver.counters()["engine_completions"] == 0
+        assert [engine["clients"] for engine in live(target)] == [0]
+        assert "cache" not in target.ask("session list")["sessions"][0]["capabilities"]
