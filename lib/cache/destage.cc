@@ -45,16 +45,9 @@ size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run) 
     return count;
 }
 
-size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run) {
-    // A line that is dirty again while it is destaged waits for the end of that; it does not hold up the
-    // others.
-    Line* oldest = nullptr;
-    index.for_each_dirty(volume, [&oldest](Line& line) {
-        if (line.state() == LineState::kDirty) oldest = &line;
-        return oldest == nullptr;
-    });
-    if (oldest == nullptr || run.empty() || !due(index, *oldest, now)) return 0;
-    return gather(index, *oldest, run);
+size_t DestagePlanner::run_of(Index& index, Line& oldest, Nanoseconds now, std::span<Line*> run) {
+    if (run.empty() || !due(index, oldest, now)) return 0;
+    return gather(index, oldest, run);
 }
 
 Nanoseconds DestagePlanner::next_time(Index& index, uint32_t volume, Nanoseconds now) {

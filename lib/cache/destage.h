@@ -44,8 +44,11 @@ class DestagePlanner {
     void want_no_more() { wanted_ = 0; }
 
     // The next run that is due: adjacent lines in ascending order, the first of `run`; 0 if none is due now.
-    // The caller enters and begins them all before it asks again.
-    size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run);
+    // Not those that `asked_for(line)` says the caller has asked for already: one that waits to enter its
+    // line has not begun, and does not hold up the others. The caller enters what it is given before it asks
+    // again.
+    template <typename AskedFor>
+    size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run, AskedFor&& asked_for);
     // When to ask again if nothing changes; kNever if nothing is dirty.
     Nanoseconds next_time(Index& index, uint32_t volume, Nanoseconds now);
 
@@ -58,11 +61,26 @@ class DestagePlanner {
     bool above_ratio(const Index& index);
     size_t gather(Index& index, Line& oldest, std::span<Line*> run) const;
 
+    size_t run_of(Index& index, Line& oldest, Nanoseconds now, std::span<Line*> run);
+
     const DestageOptions options_;
     uint64_t wanted_ = 0;
     bool draining_ = false;  // between the high and the low mark, on the way down
     Nanoseconds retry_;      // the current pause; 0: none
     Nanoseconds retry_at_;
 };
+
+template <typename AskedFor>
+size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run,
+                            AskedFor&& asked_for) {
+    // A line that is dirty again while it is destaged waits for the end of that; it does not hold up the
+    // others either.
+    Line* oldest = nullptr;
+    index.for_each_dirty(volume, [&](Line& line) {
+        if (line.state() == LineState::kDirty && !asked_for(line)) oldest = &line;
+        return oldest == nullptr;
+    });
+    return oldest == nullptr ? 0 : run_of(index, *oldest, now, run);
+}
 
 }  // namespace wss::cache

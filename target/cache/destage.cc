@@ -28,19 +28,14 @@ void Cache::start_destages(CachedVolume& volume) noexcept {
         const auto free = static_cast<size_t>(
             std::count_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; }));
         if (free == 0) return;
-        const size_t count = volume.planner->next(*index_, volume.number, reactor_.now(), run);
+        const size_t count = volume.planner->next(
+            *index_, volume.number, reactor_.now(), run, [this](const cache::Line& line) {
+                return std::any_of(destages_.begin(), destages_.end(), [&](const auto& job) {
+                    return job->busy && !job->salvage && job->key == line.key();
+                });
+            });
         if (count == 0) return;
-        size_t started = 0;
-        for (size_t i = 0; i < std::min(count, free); ++i) {
-            const cache::LineKey key = run[i]->key();
-            // One that waits to enter its line is not begun yet, and the planner names it again.
-            const bool known = std::any_of(destages_.begin(), destages_.end(),
-                                           [&](const auto& job) { return job->busy && job->key == key; });
-            if (known) continue;
-            start_destage(volume, *run[i]);
-            ++started;
-        }
-        if (started == 0) return;
+        for (size_t i = 0; i < std::min(count, free); ++i) start_destage(volume, *run[i]);
     }
 }
 

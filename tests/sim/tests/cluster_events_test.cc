@@ -292,6 +292,25 @@ TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile
     EXPECT_EQ(read() - before, 2 * reading) << "they are done again";
 }
 
+// A read that misses a part of a line has the whole of it until its fill is over.
+TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_keep_others_from_real_storage) {
+    constexpr uint64_t kFar = 8;
+    ASSERT_EQ(run(Operation::kWrite, 0, 8), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kWrite, kFar * kLine), Outcome::kOk);
+    ASSERT_EQ(dirty(), 2u);
+    disk_faults_.latency_min = disk_faults_.latency_max = from_s(2);
+    ASSERT_TRUE(client_->begin(Operation::kRead, 8, 8));
+    world_.run_for(from_ms(100));
+    disk_faults_.latency_min = disk_faults_.latency_max = from_us(10);
+    ASSERT_TRUE(client_->begin(Operation::kFlush, 0, 1));
+    world_.run_for(from_s(1));
+    EXPECT_EQ(client_->under_way(), 2u) << "the flush waits for the line that the read holds";
+    EXPECT_EQ(dirty(), 1u) << "the other one is home";
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+    EXPECT_EQ(dirty(), 0u);
+    EXPECT_EQ(shared_.failed, 0u);
+}
+
 class EitherEngine : public ClusterEvents, public ::testing::WithParamInterface<size_t> {};
 
 TEST_P(EitherEngine, gives_back_what_was_lost_when_the_other_has_died) {

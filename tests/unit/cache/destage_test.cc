@@ -19,11 +19,13 @@ std::vector<uint64_t> lines_of(std::span<Line* const> run) {
 struct Planned : ::testing::Test {
     std::vector<uint64_t> next(Nanoseconds now, uint32_t volume = 0) {
         std::array<Line*, kDestageRunMax> run;
-        size_t count = planner.next(bench.index, volume, now, run);
+        size_t count = planner.next(bench.index, volume, now, run,
+                                    [this](const Line& line) { return asked_for == line.key().line; });
         return lines_of(std::span(run).first(count));
     }
     Bench bench{2, 100};
     DestagePlanner planner{DestageOptions{}};
+    uint64_t asked_for = UINT64_MAX;
 };
 using Lines = std::vector<uint64_t>;
 
@@ -49,6 +51,12 @@ TEST_F(Planned, a_neighbour_in_use_is_left_alone) {
     EXPECT_EQ(next(from_s(10)), Lines{1});
     Granted granted;
     bench.index.leave(read, granted);
+}
+
+TEST_F(Planned, a_line_that_is_waited_for_does_not_hold_up_the_others) {
+    for (uint64_t line : {7, 20, 21}) ASSERT_TRUE(bench.write({0, line}, piece(0), from_s(1)));
+    asked_for = 7;
+    EXPECT_EQ(next(from_s(10)), (Lines{20, 21}));
 }
 
 TEST_F(Planned, a_run_is_as_long_as_one_transfer_at_most) {
