@@ -5,25 +5,42 @@
 
 namespace wss::cache {
 
+// The stream that it belongs to; it may be one that begins with it.
+ReadAhead::Stream* ReadAhead::follow(Stretch read) {
+    for (uint32_t i = 0; i < followed_;) {
+        Stream& stream = streams_[i];
+        // Behind `expected` by more wraps around.
+        const uint64_t reach = options_.gap_max;
+        if (read.offset + reach - stream.expected <= 2 * reach) return &stream;
+        if (turn_ - stream.used > kPatience)
+            stream = streams_[--followed_];
+        else
+            ++i;
+    }
+    for (uint64_t& end : ends_)
+        if (end == read.offset) {
+            end = kNowhere;
+            return begin(read);
+        }
+    return nullptr;
+}
+
+ReadAhead::Stream* ReadAhead::begin(Stretch read) {
+    Stream* stream = std::min_element(streams_.begin(), streams_.end(),
+                                      [](const Stream& a, const Stream& b) { return a.used < b.used; });
+    if (followed_ < kStreams) stream = &streams_[followed_++];
+    *stream = {.expected = read.offset, .ahead = read.offset};
+    return stream;
+}
+
 Stretch ReadAhead::read(Stretch read, uint64_t volume_bytes) {
     if (options_.window_first == 0 || read.length == 0) return {};
     ++turn_;
-    // One pass, as every read comes by here, and most belong to no stream.
-    Stream* found = nullptr;
-    Stream* oldest = streams_.data();
-    for (Stream& stream : streams_) {
-        // A stream seen once has no direction yet: only its exact continuation counts.
-        const uint64_t reach = stream.window == 0 ? 0 : options_.gap_max;
-        // Behind `expected` by more wraps around.
-        if (read.offset + reach - stream.expected <= 2 * reach) {
-            found = &stream;
-            break;
-        }
-        if (stream.used < oldest->used) oldest = &stream;
-    }
-    uint64_t end = read.offset + read.length;
+    const uint64_t end = read.offset + read.length;
+    Stream* found = follow(read);
     if (found == nullptr) {
-        *oldest = {.expected = end, .ahead = end, .window = 0, .used = turn_};
+        ends_[oldest_end_] = end;
+        oldest_end_ = (oldest_end_ + 1) % kStreams;
         return {};
     }
     Stream& stream = *found;

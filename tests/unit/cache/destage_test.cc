@@ -144,6 +144,32 @@ TEST(CacheReadAhead, several_readers_are_followed_at_once_and_none_beyond_the_en
     for (uint64_t bytes : brought) EXPECT_GT(bytes, 12u << 20);
 }
 
+TEST(CacheReadAhead, a_sequential_reader_is_followed_among_scattered_reads) {
+    ReadAhead ahead{ReadAheadOptions{}};
+    Random random(6);
+    uint64_t brought = 0;
+    for (uint64_t at = 0; at < 16 << 20; at += 65536) {
+        brought += ahead.read({at, 65536}, kVolume).length;
+        const int others = at == 0 ? 7 : 30;  // once it is found it may be passed by for longer
+        for (int i = 0; i < others; ++i)
+            ahead.read({kVolume / 2 + random.below(kVolume / 8192) * 4096, 4096}, kVolume);
+    }
+    EXPECT_GT(brought, 12u << 20);
+}
+
+TEST(CacheReadAhead, a_reader_that_many_reads_have_passed_by_is_forgotten) {
+    for (const bool patient : {true, false}) {
+        ReadAhead ahead{ReadAheadOptions{}};
+        ahead.read({0, 65536}, kVolume);
+        EXPECT_GT(ahead.read({65536, 65536}, kVolume).length, 0u);
+        for (uint64_t i = 0; i < (patient ? 60u : 70u); ++i)
+            EXPECT_EQ(ahead.read({kVolume / 2 + i * (1 << 20), 4096}, kVolume).length, 0u);
+        // Near where it was expected: belongs to it, if it is remembered.
+        const uint64_t more = ahead.read({2 * 65536 + 4096, 65536}, kVolume).length;
+        EXPECT_EQ(more > 0, patient);
+    }
+}
+
 TEST(CacheReadAhead, is_off_when_its_first_window_is_none) {
     ReadAhead ahead{ReadAheadOptions{.window_first = 0}};
     for (uint64_t at = 0; at < 1 << 24; at += 65536) EXPECT_EQ(ahead.read({at, 65536}, kVolume).length, 0u);
