@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "lib/base/assert.h"
 
@@ -25,6 +26,8 @@ constexpr uint32_t kShrinkBy = 2;
 // gains 0.6.
 constexpr uint32_t kStreak = 16;
 constexpr uint32_t kGrowByMost = 64;
+// Lines that were used and are not moved down for it, each time that one has to be.
+constexpr uint32_t kSecondChances = 8;
 
 uint32_t percent(uint64_t share, uint32_t of) {
     return static_cast<uint32_t>(std::max<uint64_t>(share * of / 100, 1));
@@ -44,7 +47,8 @@ Replacement::Replacement(uint32_t capacity)
 
 uint32_t Replacement::insert(LineKey key, void* owner) {
     WSS_ASSERT(resident_ < capacity_ && owner != nullptr, "the caller has made room");
-    frequency_.add(key);
+    frequency_.age(std::exchange(unaged_uses_, 0) + 1);
+    frequency_.add(key, 1);
     heed_ghost(key);
     uint32_t index = chains_[kFree].front;  // there is one: residents and ghosts have their limits
     nodes_[index].key = key;
@@ -55,19 +59,29 @@ uint32_t Replacement::insert(LineKey key, void* owner) {
     return index;
 }
 
-void Replacement::touch(uint32_t index) {
+// What its uses would have done one by one, but for the order among lines.
+void Replacement::make_up(uint32_t index) {
     Node& node = nodes_[index];
-    frequency_.add(node.key);
+    frequency_.add(node.key, std::exchange(node.uses, uint8_t{0}));
     if (node.part == kWindow) return move(index, kWindow);
     move(index, kProtected);
     uint32_t most = percent(kProtectedOfMain, capacity_ - std::min(window_target_, capacity_));
-    while (chains_[kProtected].count > most) move(chains_[kProtected].front, kProbation);
+    uint32_t chances = kSecondChances;
+    while (chains_[kProtected].count > most) {
+        const uint32_t oldest = chains_[kProtected].front;
+        Node& other = nodes_[oldest];
+        const bool stays = other.uses > 0 && chances > 0;
+        if (stays) frequency_.add(other.key, std::exchange(other.uses, uint8_t{0}));
+        chances -= stays;
+        move(oldest, stays ? kProtected : kProbation);
+    }
 }
 
 void Replacement::remove(uint32_t index, Reason reason) {
     Node& node = nodes_[index];
     WSS_ASSERT(node.owner != nullptr, "only a resident line can be removed");
     node.owner = nullptr;
+    node.uses = 0;
     --resident_;
     if (reason == Reason::kEvicted)
         make_ghost(index, node.part == kWindow ? kWindowGhost : kMainGhost);
@@ -77,7 +91,16 @@ void Replacement::remove(uint32_t index, Reason reason) {
 
 // A line too many in the window has won its place in the main part, or there was no competition.
 void Replacement::balance() {
-    while (chains_[kWindow].count > window_target_) move(chains_[kWindow].front, kProbation);
+    uint32_t chances = kSecondChances;
+    while (chains_[kWindow].count > window_target_) {
+        const uint32_t oldest = chains_[kWindow].front;
+        if (nodes_[oldest].uses > 0 && chances > 0) {
+            --chances;
+            make_up(oldest);
+        } else {
+            move(oldest, kProbation);
+        }
+    }
 }
 
 void Replacement::make_ghost(uint32_t index, Part part) {

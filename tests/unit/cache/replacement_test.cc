@@ -81,6 +81,21 @@ TEST(CacheReplacement, has_no_victim_when_nothing_may_go) {
     EXPECT_EQ(cache.replacement.resident(), 10u);
 }
 
+// Uses are made up for when a line would have to go; one call makes up for a bounded number of them.
+TEST(CacheReplacement, finds_a_victim_though_every_line_was_used_since_the_last) {
+    for (uint32_t capacity : {10u, 1000u}) {
+        Cache cache(capacity);
+        for (int round = 0; round < 3; ++round)
+            for (uint64_t i = 0; i < capacity; ++i) cache.use(i);
+        for (uint64_t i = capacity; i < 3 * capacity; ++i) {
+            cache.use(i);
+            ASSERT_EQ(cache.lines.count(i), 1u);
+            ASSERT_TRUE(cache.replacement.consistent());
+            for (auto& [number, entry] : cache.lines) cache.use(number);
+        }
+    }
+}
+
 TEST(CacheReplacement, a_scan_leaves_what_is_in_use) {
     Cache cache(100);
     for (int round = 0; round < 10; ++round)
