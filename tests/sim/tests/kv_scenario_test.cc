@@ -74,11 +74,5 @@ TEST(KvScenario, nobody_sleeps_beside_a_frame_whichever_way_it_and_the_word_came
     }
 }
 
-// The commit released the locks and its answer was lost: sent again, it was refused for want of the locks.
-TEST(KvScenario, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
-    ASSERT_TRUE(log::set_level("error"));
-    EXPECT_EQ(run_kv(KvOptions::draw(600061)).failure, "");
-}
-
 }  // namespace
 }  // namespace wss::sim

@@ -114,6 +114,19 @@ TEST_F(LockOwner, a_refused_prepare_releases_the_locks_of_its_own_client) {
     EXPECT_FALSE(is_locked());
 }
 
+// The first answer was lost: the commit has released the locks meanwhile.
+TEST_F(LockOwner, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
+    wire::KvPrepare prepare;
+    prepare.timestamp = owner.transaction(2);
+    prepare.owner = mine;
+    prepare.participants = {0};
+    prepare.items.emplace_back().key = "key";
+    constexpr uint8_t kFlags = wire::kKvPrepareCommit | wire::kKvPrepareUnlock;
+    ASSERT_EQ(owner.ask(wire::KvKind::kPrepare, kFlags, prepare), wire::KvStatus::kCommitted);
+    ASSERT_FALSE(is_locked()) << "and now another has it";
+    EXPECT_EQ(owner.ask(wire::KvKind::kPrepare, kFlags, prepare), wire::KvStatus::kCommitted);
+}
+
 TEST_F(LockOwner, a_read_does_not_lock_in_the_name_of_another_client) {
     wire::KvGet get;
     get.owner = mine;
