@@ -39,17 +39,33 @@ class LineGeometry {
         return (volume_bytes >> shift_) + ((volume_bytes & (line_bytes() - 1)) != 0 ? 1 : 0);
     }
     // The part of [offset, offset + length) in the line where it begins; length 0 if `length` is.
-    Span first_span(uint64_t offset, uint64_t length) const;
+    Span first_span(uint64_t offset, uint64_t length) const {
+        const auto inside = static_cast<uint32_t>(offset & (line_bytes() - 1));
+        const uint64_t room = line_bytes() - inside;
+        return {line_of(offset), inside, static_cast<uint32_t>(length < room ? length : room)};
+    }
 
     // Pieces of which `span` holds at least one byte …
-    Pieces touched(Span span) const;
+    Pieces touched(Span span) const {
+        if (span.length == 0) return {};
+        return range(span.offset >> kPieceShift, ((span.offset + span.length - 1) >> kPieceShift) + 1);
+    }
     // … and those of which it holds every byte. A write makes these valid, whatever they were.
-    Pieces covered(Span span) const;
+    Pieces covered(Span span) const {
+        return range((span.offset + kPieceBytes - 1) >> kPieceShift,
+                     (span.offset + span.length) >> kPieceShift);
+    }
 
     bool operator==(const LineGeometry&) const = default;
 
   private:
     explicit LineGeometry(uint32_t shift) : shift_(shift) {}
+    // Pieces [first, end).
+    static Pieces range(uint32_t first, uint32_t end) {
+        if (first >= end) return {};
+        const uint64_t upto = end == kPiecesMax ? ~uint64_t{0} : (uint64_t{1} << end) - 1;
+        return {upto & ~((uint64_t{1} << first) - 1)};
+    }
     uint32_t shift_ = 16;
 };
 static_assert(kLineBytesDefault == 1u << 16, "the default shift");

@@ -93,6 +93,9 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     }
     Nanoseconds dirty_since() const { return dirty_since_; }
     uint64_t dirty_sequence() const { return dirty_sequence_; }
+    // A read of these pieces may go to the primary at once: they are there, and nobody changes the line or
+    // waits to do so.
+    bool serves(Pieces touched) const { return exclusive_count_ == 0 && valid_.contains(touched); }
     // No operation is on it or waits for it.
     bool idle() const { return op_count_ == 0; }
     uint32_t operations() const { return op_count_; }

@@ -256,7 +256,7 @@ void Channel::with_buffer(Request& request) noexcept {
 void Channel::data_ready(Request& request) noexcept {
     const scsi::Action& action = request.action;
     const uint64_t offset = action.lba * request.unit_block();
-    if (is_cached(request) && freeze_first(request)) return;
+    if (action.kind != Kind::kRead && is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
         case Kind::kRespond:
             request.in_given = action.data_in_length;

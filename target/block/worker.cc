@@ -127,10 +127,7 @@ Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, r
     // The table moves behind the pollers: commands that arrive reach the storage in the same turn.
     reactor.remove(table);
     reactor.add(table);
-    if (se::Cache* cache = service.cache()) {
-        reactor.remove(*cache);
-        reactor.add(*cache);
-    }
+    if (se::Cache* cache = service.cache()) cache->take_place();
     reactor.add(*worker);
     table.add_observer(*worker);
     table.for_each([&](volume::OpenVolume& volume) { worker->units_.add(volume); });

@@ -131,6 +131,15 @@ void Cache::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) 
     engine_requested(0, std::move(request));
 }
 
+void Cache::take_place() noexcept {
+    reactor_.remove(*this);
+    reactor_.add(*this);
+    for (const Net& net : nets_) {
+        reactor_.remove(*net.poller);
+        reactor_.add(*net.poller);
+    }
+}
+
 size_t Cache::poll() noexcept {
     size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
     if (std::exchange(salvage_due_, false)) salvage();
@@ -160,8 +169,8 @@ size_t Cache::poll() noexcept {
 void Cache::tick(void* self) noexcept {
     Cache& cache = *static_cast<Cache*>(self);
     const Nanoseconds now = cache.reactor_.clock().now();
-    for (auto& engine : cache.links_)
-        if (engine != nullptr) engine->tick(now, cache.options_.silence_max);
+    for (size_t i = 0; i < cache.links_end_; ++i)
+        if (cache.links_[i] != nullptr) cache.links_[i]->tick(now, cache.options_.silence_max);
     cache.clear_lobby();
     cache.destage_tick();
     if (cache.recovering_) cache.check_recovery();
@@ -323,7 +332,8 @@ void Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
 }
 
 void Cache::entered_none(CachedVolume& volume) noexcept {
-    for (auto& waiter : std::exchange(volume.frozen_waiters, {})) waiter();
+    if (!volume.frozen_waiters.empty())
+        for (auto& waiter : std::exchange(volume.frozen_waiters, {})) waiter();
     if (volume.removed) forget_volume(volume.number);
 }
 

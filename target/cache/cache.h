@@ -5,6 +5,7 @@
 //   cache.cc    life, volumes, policies, freezing, time
 //   engines.cc  engines that join, leave and are lost; membership; recovery; clients and their tokens
 //   work.cc     what reads and writes have in common: lines, buffers, endings
+//   hit.cc      the shortest way of a read, which most go
 //   read.cc     reads, out of band and through us, and filling
 //   write.cc    writes under each policy
 //   destage.cc  bringing dirty lines home; flushes
@@ -74,6 +75,7 @@ struct CacheOptions {
 
 struct CacheCounters {
     uint64_t reads = 0, read_hits = 0, read_bytes = 0;
+    uint64_t short_hits = 0;  // of read_hits: those of hit.cc
     uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
     uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
     uint64_t through_us_bytes = 0;  // data of commands that crossed our buffers
@@ -234,6 +236,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     const CacheOptions& options() const noexcept { return options_; }
     bool recovering() const noexcept { return holding_; }
 
+    // Among the sources of its reactor: behind those whose commands come to it and before those of the
+    // engines, so that what commands ask of engines leaves in the same turn.
+    void take_place() noexcept;
     size_t poll() noexcept override;
     bool arm() noexcept override { return !wants_turn_ && granted_.empty() && !prefetch_->wants_turn(); }
     void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override;
@@ -334,12 +339,18 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     static void fetched(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void stored(Transfer& transfer, wire::CacheStatus status) noexcept;
 
+    // hit.cc
+    bool hit(Work& work) noexcept;
+    static void hit_over(Transfer& transfer, wire::CacheStatus status) noexcept;
+
     // read.cc
     void run_read(Work& work) noexcept;
     void answer_read(Work& work) noexcept;
     bool can_delegate(const Work& work) noexcept;
     bool may_be_lazy(const Work& work) noexcept;
     void lazy_over(Work& work) noexcept;
+    void begin_delegation(Work& work) noexcept;
+    void delegate_to(Work& work, LineWork& line, uint32_t at, Transfer& transfer) noexcept;
     void delegate(Work& work) noexcept;
     void gather(Work& work) noexcept;
     void overlay(Work& work) noexcept;

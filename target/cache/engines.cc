@@ -255,7 +255,8 @@ void Cache::check_leaving() {
             save_membership();
         }
     }
-    for (auto& engine : links_) {
+    for (size_t i = 0; i < links_end_; ++i) {
+        const auto& engine = links_[i];
         // What it holds is not known before recovery is over.
         if (engine == nullptr || !engine->leaving() || !engine->is_ready() || recovering_) continue;
         if (engine->identity().returned) continue;
@@ -334,7 +335,7 @@ void Cache::grant_known(EngineLink&, const wire::CacheEngineNotice& notice) noex
 // cut, its engine was too busy. A notice of the same engine ends what it has of it.
 void Cache::invite_anew() noexcept {
     for (auto& client : clients_)
-        for (size_t i = 0; i < client->engines.size(); ++i) {
+        for (size_t i = 0; i < links_end_; ++i) {
             Client::Place& place = client->engines[i];
             if (place.handle == 0 || place.attached || links_[i] == nullptr || !links_[i]->is_ready())
                 continue;

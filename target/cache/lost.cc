@@ -126,7 +126,8 @@ bool Cache::is_returning(uint64_t identity, uint32_t incarnation) const noexcept
 }
 
 void Cache::salvage() noexcept {
-    for (auto& engine : links_) {
+    for (size_t i = 0; i < links_end_; ++i) {
+        const auto& engine = links_[i];
         if (engine == nullptr || !engine->identity().returned || !engine->is_ready()) continue;
         const cache::EngineIndex index = engine->index();
         std::vector<Item> left;

@@ -26,8 +26,8 @@ void Cache::run_read(Work& work) noexcept {
     }
     if (all_hit && work.is_ahead) return end(work, {});
     if (!all_hit || work.by_storage) return miss(work);
-    ++work.volume->counters.read_hits;
     if (can_delegate(work)) return delegate(work);
+    ++work.volume->counters.read_hits;
     work.phase = Work::Phase::kGather;
     work.owner->need_buffer(work);
 }
@@ -58,32 +58,40 @@ void Cache::hurry() noexcept {
     wants_turn_ = true;
 }
 
-void Cache::delegate(Work& work) noexcept {
+void Cache::delegate_to(Work& work, LineWork& line, uint32_t at, Transfer& transfer) noexcept {
+    const cache::Slot slot = line.line->holders()[0];
+    transfer.move.to_peer = true;
+    transfer.move.immediate = true;
+    transfer.move.lazy = work.is_lazy;
+    transfer.move.immediate_value = wire::pack_fused({.tag = work.tag, .credits = 0});
+    transfer.move.handle = work.client->engines[slot.engine.value].handle;
+    transfer.move.offset = line.span.offset;
+    transfer.move.length = line.span.length;
+    transfer.move.remote = {work.remote.address + at, work.remote.rkey, line.span.length};
+    link(slot.engine)->submit(transfer);
+}
+
+void Cache::begin_delegation(Work& work) noexcept {
     work.is_delegated = true;
     work.is_lazy = may_be_lazy(work);
     if (work.is_lazy) ++work.client->lazy;
     lazy_ += work.is_lazy;
     work.owner->delegated(work);
     CacheCounters& counters = work.volume->counters;
+    ++counters.read_hits;
     ++counters.out_of_band_reads;
     counters.out_of_band_read_bytes += work.length;
+}
+
+void Cache::delegate(Work& work) noexcept {
+    begin_delegation(work);
     // Not one by one below: the first could end the work before the others are counted.
     ++work.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        const cache::Slot slot = line.line->holders()[0];
-        Transfer& transfer = next_transfer(work, line, slot);
-        transfer.move.to_peer = true;
-        transfer.move.immediate = true;
-        transfer.move.lazy = work.is_lazy;
-        transfer.move.immediate_value = wire::pack_fused({.tag = work.tag, .credits = 0});
-        transfer.move.handle = work.client->engines[slot.engine.value].handle;
-        transfer.move.offset = line.span.offset;
-        transfer.move.length = line.span.length;
-        transfer.move.remote = {work.remote.address + at, work.remote.rkey, line.span.length};
+        delegate_to(work, line, at, next_transfer(work, line, line.line->holders()[0]));
         at += line.span.length;
-        link(slot.engine)->submit(transfer);
     }
     if (--work.outstanding == 0) read_part_over(work);
 }

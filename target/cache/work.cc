@@ -51,6 +51,7 @@ void Cache::begin(Work& work) noexcept {
         volume.held.push_back(work);
         return;
     }
+    if (!work.is_write && hit(work)) return;
     admit(work);
 }
 

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kDrainAnswers{300};
 json to_json(const se::CacheCounters& c) {
     return {{"reads", c.reads},
             {"read_hits", c.read_hits},
+            {"short_hits", c.short_hits},
             {"read_bytes", c.read_bytes},
             {"out_of_band_reads", c.out_of_band_reads},
             {"out_of_band_read_bytes", c.out_of_band_read_bytes},

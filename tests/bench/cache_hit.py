@@ -85,6 +85,7 @@ def measure(build: Path, cached: bool, block: int, depth: int, reads: int) -> tu
         if cached:
             after = ask(control, "cache.status")["volumes"][0]["counters"]
             assert after["through_us_bytes"] == before["through_us_bytes"], "not every read was a hit out of band"
+            assert after["short_hits"] > before["short_hits"], "the way that is to be measured was not gone"
         return client.instructions(), target.instructions()
 
 

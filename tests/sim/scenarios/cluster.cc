@@ -74,10 +74,11 @@ std::string ClusterResult::to_string() const {
     return fmt::format(
         "{}: {} operations ({} failed), {} reconnects, {} target and {} engine crashes, {} leaves, {} cuts, "
         "{} isolations, {} policy changes; at the last target {} reads out of band, {} evictions, {} lines "
-        "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes; trace {:016x}",
+        "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes; at all {} short hits, "
+        "{} refused as lost; trace {:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
         engine_crashes, leaves, cuts, isolations, policy_changes, out_of_band_reads, evictions, destaged,
-        salvaged, storage_crashes, direct_reads, direct_writes, trace);
+        salvaged, storage_crashes, direct_reads, direct_writes, short_hits, lost_refusals, trace);
 }
 
 namespace {
@@ -164,6 +165,7 @@ class ClusterRun {
     void crash_target() {
         ++result_.target_crashes;
         exposed_ = true;
+        if (target_->started()) tally(target_->cache().info());
         node_.crash();
         if (!options_.remote) {
             disk_.crash();
@@ -172,6 +174,12 @@ class ClusterRun {
         // One that could not start has nothing under way, and there are hundreds where registration fails.
         if (!target_->status()) target_.reset();
         bury(std::move(target_));
+    }
+    void tally(const se::CacheInfo& info) {
+        for (const auto& volume : info.volumes) {
+            result_.short_hits += volume.counters.short_hits;
+            result_.lost_refusals += volume.counters.lost_refusals;
+        }
     }
     bool target_up() const { return node_.alive() && target_ != nullptr && target_->started(); }
     void care_for_target() {
@@ -473,6 +481,7 @@ class ClusterRun {
         for (const se::EngineInfo& engine : info.engines) used += engine.used_slots;
         if (used != info.index.lines)
             return shared_.fail(fmt::format("{} slots are used by {} clean lines", used, info.index.lines));
+        tally(info);
         result_.evictions = info.index.evictions;
         for (const auto& volume : info.volumes) {
             result_.out_of_band_reads += volume.counters.out_of_band_reads;

@@ -65,6 +65,9 @@ struct ClusterResult {
     uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
     uint64_t refused_clients = 0;                                 // by engines
     uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that ended in order
+    // Of all targets: reads that went the shortest way (target/cache/hit.cc), and commands that were refused
+    // as what they asked for is lost.
+    uint64_t short_hits = 0, lost_refusals = 0;
     std::string to_string() const;
 };
 

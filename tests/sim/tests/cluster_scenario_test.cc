@@ -21,6 +21,7 @@ TEST_P(ClusterWithoutFaults, every_operation_succeeds) {
     EXPECT_GE(result.operations, 2000u);
     EXPECT_GT(result.evictions, 0u) << "the volume is larger than the cache";
     EXPECT_GT(result.out_of_band_reads, 0u);
+    EXPECT_GT(result.short_hits, 20u);
     if (GetParam() == cache::Policy::kBack) {
         EXPECT_GT(result.destaged, 0u);
     }
@@ -51,19 +52,24 @@ TEST(ClusterScenario, the_same_seed_gives_the_same_run) {
 
 TEST(ClusterScenario, no_write_is_lost_or_undone_by_what_its_policy_promises_to_survive) {
     ASSERT_TRUE(log::set_level("off"));
+    uint64_t short_hits = 0;
     for (uint64_t seed = 100; seed < 125; ++seed) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
         EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
+        short_hits += result.short_hits;
     }
+    EXPECT_GT(short_hits, 100u) << "the way that most reads go was not gone";
 }
 
-// Seeds in which a target that answers from real storage what its lost engines hold is caught.
+// ClusterEvents tells it step by step; here it happens by chance, to several clients at once. A seed in which
+// nobody asked for what was lost shows nothing: take another.
 TEST(ClusterScenario, what_engines_hold_that_are_cut_off_is_not_unseen) {
     ASSERT_TRUE(log::set_level("off"));
-    for (uint64_t seed : {641139, 641145, 641167}) {
+    for (uint64_t seed : {641104, 641105, 641145}) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
         EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
-        EXPECT_GT(result.isolations, 0u);
+        EXPECT_GT(result.isolations, 0u) << seed;
+        EXPECT_GT(result.lost_refusals, 0u) << seed;
     }
 }
 

@@ -41,6 +41,25 @@ TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
     EXPECT_EQ(bench.index.find(kKey), nullptr) << "an absent line without operations is forgotten";
 }
 
+TEST(CacheIndex, a_line_serves_readers_at_once_only_while_nobody_changes_it_or_waits_to) {
+    Bench bench;
+    ASSERT_TRUE(bench.fill(kKey, piece(0) | piece(1)));
+    Line& line = *bench.index.find(kKey);
+    EXPECT_TRUE(line.serves(piece(0) | piece(1)));
+    EXPECT_FALSE(line.serves(piece(1) | piece(2))) << "not all of it is there";
+    Op read(Access::kShared, piece(0)), write(Access::kExclusive, piece(0));
+    EXPECT_TRUE(bench.index.enter(line, read));
+    EXPECT_TRUE(line.serves(piece(0))) << "readers share";
+    EXPECT_FALSE(bench.index.enter(line, write));
+    EXPECT_FALSE(line.serves(piece(0))) << "a read may not overtake a write that waits";
+    Granted granted;
+    bench.index.leave(read, granted);
+    EXPECT_EQ(only(granted), &write);
+    EXPECT_FALSE(line.serves(piece(0))) << "nor see half of it";
+    bench.index.leave(write, granted);
+    EXPECT_TRUE(line.serves(piece(0)));
+}
+
 TEST(CacheIndex, operations_of_a_piece_happen_in_the_order_of_arrival) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
