@@ -6,8 +6,9 @@ bench-peers: programs modules ## compare with nvme-rdma, ib_srp and rnbd in one 
 	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 
 .PHONY: bench-cache-hit
-bench-cache-hit: programs ## instructions of a cache hit against a RAM volume, in user space (valgrind)
+bench-cache-hit: programs modules ## instructions of a cache hit against a RAM volume: in user space (valgrind), and of whole machines (four VMs)
 	/usr/bin/python3 -B tests/bench/cache_hit.py --build $(BUILD)
+	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.cache_hit_lab $(HIT)
 
 $(BUILD)/kv_store_bench: $(BUILD)/tests/bench/kv_store_bench.o $(BUILD)/libwss.a
 	@echo "  LD      $@"

@@ -39,7 +39,8 @@ FRESH = (Path("/tmp"), Path("/run"))  # directories that a guest has of its own
 
 @dataclass(frozen=True)
 class Shape:
-    """What a machine is made of. `icount`: time is a function of the instructions executed (one CPU, emulated)."""
+    """What a machine is made of. `icount`: busy time is a function of the instructions executed (one CPU, emulated). A machine
+    alone skips its idle time; among others, who work meanwhile, its clock goes on as theirs do."""
 
     cpus: int = 2
     memory_mib: int = 1536
@@ -58,7 +59,6 @@ class Vm(Guest):
         self.shape = shape
         self.kernel = kernel
         self.accelerator = "tcg" if shape.icount else accelerator
-        self.deferred_output = shape.icount
         self.console_path = run / f"{self.name}.console"  # of the latest boot
         self._run = run
         self._boots = 0
@@ -148,6 +148,10 @@ class Vm(Guest):
     def resume(self) -> None:
         self._require_qemu().send_signal(signal.SIGCONT)
 
+    @property
+    def deferred_output(self) -> bool:  # type: ignore[override]
+        return self.shape.icount and self.network_port is None
+
     def disk_device(self, number: int) -> str:
         """The /dev name of a disk. Looked up by serial number: the kernel may find several in any order."""
         serial = self.disks[number].serial
@@ -231,7 +235,7 @@ class Vm(Guest):
     def _processor(self) -> list[str]:
         if self.shape.icount:
             # 2 ns of guest time an instruction; the clock starts at the same moment in every run
-            clock = ["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm"]
+            clock = ["-icount", f"shift=1,sleep={'on' if self.network_port else 'off'}", "-rtc", "base=2026-01-01,clock=vm"]
             return ["-accel", "tcg,thread=single,tb-size=256", *clock, "-smp", "1", "-cpu", "max"]
         if self.accelerator == "kvm":
             return ["-accel", "kvm", "-cpu", "host", "-smp", str(self.shape.cpus)]

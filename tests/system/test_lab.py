@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.bench.busy import counted_loop, since, snapshots
 from tests.lab import channel
 from tests.lab.errors import BootError, CommandFailed, GuestDied, GuestTimeout, KernelComplaint, LabError
 from tests.lab.lab import Lab
@@ -195,6 +196,17 @@ def test_guest_time_of_the_same_work_is_the_same_in_every_counted_run(make_lab: 
         times.append(float(vm.run(["python3", "-S", "-c", work], env={"PYTHONHASHSEED": "0"}).stdout))
         vm.power_off()
     assert times[0] == pytest.approx(times[1], rel=0.002)
+
+
+def test_machines_that_count_instructions_reach_each_other_and_tell_idle_time_from_work(make_lab) -> None:
+    lab = make_lab(2, Shape(cpus=1, memory_mib=512, icount=True))
+    one, other = lab.vms
+    assert counted_loop(one) == pytest.approx(1, abs=0.05)
+    assert reaches(one, other)
+    before = snapshots(lab.vms)
+    one.run(["sleep", "3"])
+    for work in since(lab.vms, before):
+        assert work.elapsed > 2e9 and work.busy < work.elapsed / 2
 
 
 def bandwidth(server: Vm, client: Vm) -> float:
