@@ -17,6 +17,7 @@ LONG = {
     "test_block_crash.py",
     "test_busy_device_requeues.py",
     "test_cache_machines.py",
+    "test_cache_storage.py",
     "test_connect_and_disconnect_under_load.py",
     "test_device_removed_under_load.py",
     "test_every_mode_moves_the_same_data.py",
