@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import random
 
+import pytest
+
 from tests.lab.guest import wait_until
 from tests.lab.vm import Shape
 from tests.system.block_setup import difference
@@ -17,25 +19,26 @@ SHAPE = Shape(cpus=1, memory_mib=768, nvme_sizes=(64 * MIB,))
 SIZE = 4 * MIB
 AREA = f"--size={SIZE} --bs=64k --iodepth=4"
 VERIFY = f"{AREA} --rw=write --verify=crc32c --do_verify=1"
+READ_BACK = f"{AREA} --rw=read --verify=crc32c --verify_only"
 ROUNDS = int(os.environ.get("WSS_CACHE_ROUNDS", "5"))
 
 
 def warm(it: Machines, device: str) -> None:
-    """Reads until a whole reading needs no real storage: fills go on behind the answers."""
+    """Reads, and verifies, until a whole reading needs no real storage: fills go on behind the answers."""
     for _ in range(5):
         before = it.counters()
-        it.fio(device, f"--rw=read {AREA}")
+        it.fio(device, READ_BACK)
         if difference(it.counters(), before)["storage_read_bytes"] == 0:
             return
     raise AssertionError("five readings did not bring everything into the engines")
 
 
 def assert_hits_cross_no_target(it: Machines, device: str) -> None:
-    """A reading of the whole area: no byte through the target, one RDMA a request, each by an engine."""
+    """A verified reading of the whole area: no byte through the target, one RDMA a request, each by an engine."""
     before, driver_before = it.counters(), it.driver.counters()
     target_before = it.target.counters()
     moves_before = sum(engine.counters()["moves"] for engine in it.engines)
-    it.fio(device, f"--rw=randread {AREA}")
+    it.fio(device, READ_BACK)
     moved = difference(it.counters(), before)
     driver, target = difference(it.driver.counters(), driver_before), difference(it.target.counters(), target_before)
     moves = sum(engine.counters()["moves"] for engine in it.engines) - moves_before
@@ -46,17 +49,28 @@ def assert_hits_cross_no_target(it: Machines, device: str) -> None:
     assert target["rdma_writes"] == target["rdma_reads"] == 0, target
 
 
-def test_hits_come_from_another_machine_and_a_lost_engine_is_used_again(make_lab) -> None:
-    with machines(make_lab(3, SHAPE)) as it:
+def assert_cold_reading_is_true(it: Machines, device: str) -> None:
+    before = it.counters()
+    it.fio(device, READ_BACK)
+    assert difference(it.counters(), before)["storage_read_bytes"] >= SIZE, "it was cold"
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+def test_hits_come_from_another_machine_and_a_lost_engine_is_used_again(make_lab, engines: int) -> None:
+    with machines(make_lab(2 + engines, SHAPE)) as it:
         device = it.driver.map(it.target, "v", PATIENT)
-        it.wait_for_engines(1)
+        it.wait_for_engines(engines)
         it.fio(device, VERIFY)
         warm(it, device)
         assert_hits_cross_no_target(it, device)
         it.engines[0].kill()
         assert it.seconds_of_read(device) < 2
-        it.engines[0].start()
-        it.wait_for_engines(1)
+        for engine in it.engines[1:]:
+            engine.kill()
+        for engine in it.engines:
+            engine.start()
+        it.wait_for_engines(engines)
+        assert_cold_reading_is_true(it, device)
         warm(it, device)
         assert_hits_cross_no_target(it, device)
         it.driver.assert_nothing_leaks()
@@ -105,7 +119,9 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
         warm(it, device)
         assert_hits_cross_no_target(it, device)
         lose_storage_under_load(it, device, storage)
+        cut_machine_of_storage(it, device, storage)
         it.driver.assert_nothing_leaks()
+        storage.kill()
 
 
 def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None:
@@ -117,7 +133,18 @@ def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None
     storage.start()
     until_verified(load)
     it.wait_for_engines(1, "storage")
-    storage.kill()
+
+
+def cut_machine_of_storage(it: Machines, device: str, storage: Storage) -> None:
+    """What was acknowledged and flushed is there when the machine with the disk, and an engine, comes back."""
+    it.fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0 --end_fsync=1 --randseed=5")
+    storage.guest.power_cut()
+    storage.guest.power_on()
+    storage.guest.wait_ready()
+    it.engines[0].start()
+    storage.start()
+    it.wait_for_engines(1, "storage")
+    it.fio(device, f"{READ_BACK} --randseed=5")
 
 
 def lose(it: Machines, who: str, engine: int) -> None:
