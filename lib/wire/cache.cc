@@ -138,7 +138,10 @@ constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kLaz
 constexpr size_t kHandleBytes = 8, kGrantBytes = 8 + WSS_CACHE_TOKEN_BYTES;
 constexpr size_t kSlotBytes = 8;
 constexpr size_t kStorageBytes = 64;
-constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32;
+constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32,
+                  kStorageBay = 64;
+constexpr uint64_t kPage = 4096;
+constexpr size_t kBaysBytes = 24;
 constexpr size_t kVolumeBytes = 24;
 constexpr size_t kVolumeNameMax = 64;
 
@@ -210,9 +213,10 @@ ParseError parse_move(const Record& record, CacheMove& out) {
 }
 
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
-    const uint8_t flags = static_cast<uint8_t>(
-        static_cast<uint8_t>(storage.op) | (storage.fua ? kStorageFua : 0) |
-        (storage.immediate ? kStorageImmediate : 0) | (storage.has_copy ? kStorageCopy : 0));
+    const uint8_t flags =
+        static_cast<uint8_t>(static_cast<uint8_t>(storage.op) | (storage.fua ? kStorageFua : 0) |
+                             (storage.immediate ? kStorageImmediate : 0) |
+                             (storage.has_copy ? kStorageCopy : 0) | (storage.in_bay ? kStorageBay : 0));
     std::byte* at = put_head(RecordType::kStorage, flags, id, kStorageBytes, out);
     if (at == nullptr) return 0;
     put64(at, storage.handle);
@@ -221,10 +225,18 @@ size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
     put32(at + 24, storage.volume);
     put32(at + 28, storage.immediate_value);
     put64(at + 32, storage.remote.address);
-    put64(at + 40, storage.copy.address);
+    put64(at + 40, storage.in_bay ? storage.bay : storage.copy.address);
     put32(at + 48, storage.remote.rkey);
     put32(at + 52, storage.copy.rkey);
     return kRecordHead + kStorageBytes;
+}
+
+// One place besides the peer's is enough for a read, and a write is where it is.
+static bool fits_bay(const CacheStorage& storage) {
+    if (!storage.in_bay) return true;
+    const bool client = storage.handle != kStorageHandle;
+    const bool alone = storage.op == CacheStorage::Op::kRead ? client || !storage.immediate : !client;
+    return storage.moves() && !storage.has_copy && alone && storage.bay % kPage == 0;
 }
 
 ParseError parse_storage(const Record& record, CacheStorage& out) {
@@ -237,6 +249,7 @@ ParseError parse_storage(const Record& record, CacheStorage& out) {
     out.fua = record.flags & kStorageFua;
     out.immediate = record.flags & kStorageImmediate;
     out.has_copy = record.flags & kStorageCopy;
+    out.in_bay = record.flags & kStorageBay;
     out.handle = get64(at);
     out.offset = get64(at + 8);
     out.length = get64(at + 16);
@@ -245,8 +258,10 @@ ParseError parse_storage(const Record& record, CacheStorage& out) {
     const auto length = static_cast<uint32_t>(out.moves() ? out.length : 0);
     out.remote = {get64(at + 32), get32(at + 48), length};
     out.copy = {get64(at + 40), get32(at + 52), length};
+    out.bay = out.in_bay ? out.copy.address : 0;
     if (out.op != CacheStorage::Op::kRead && (out.immediate || out.has_copy))
         return ParseError::kContradiction;
+    if (!fits_bay(out)) return ParseError::kContradiction;
     if (out.moves() && (out.length == 0 || out.length > kStorageTransferMax)) return ParseError::kOutOfBounds;
     if (out.remote.address > UINT64_MAX - length || out.copy.address > UINT64_MAX - length)
         return ParseError::kAddressWraps;
@@ -282,6 +297,31 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
     // Somebody will divide by it.
     const bool can_be = !out.name.empty() && out.bytes != 0 && std::has_single_bit(out.logical_block);
     return can_be ? ParseError::kNone : ParseError::kContradiction;
+}
+
+size_t put_bays(const CacheBays& bays, MutableBytes out) {
+    std::byte* at = put_head(RecordType::kBays, 0, 0, kBaysBytes, out);
+    if (at == nullptr) return 0;
+    put64(at, bays.address);
+    put64(at + 8, bays.bytes);
+    put32(at + 16, bays.rkey);
+    return kRecordHead + kBaysBytes;
+}
+
+ParseError parse_bays(const Record& record, CacheBays& out) {
+    if (record.type != RecordType::kBays) return ParseError::kOpcode;
+    if (record.body.size() != kBaysBytes) return ParseError::kOutOfBounds;
+    out = {.address = get64(record.body.data()),
+           .bytes = get64(record.body.data() + 8),
+           .rkey = get32(record.body.data() + 16)};
+    if (out.bytes == 0) return ParseError::kContradiction;
+    return out.address > UINT64_MAX - out.bytes ? ParseError::kAddressWraps : ParseError::kNone;
+}
+
+size_t put_engine(const CacheEngineNotice& notice, MutableBytes out) {
+    std::array<std::byte, sizeof(wss_srp_cache_engine)> bytes;
+    encode_cache_engine(notice, bytes);
+    return put_bytes(RecordType::kEngine, bytes, out);
 }
 
 size_t put_failed(uint32_t id, uint32_t error, MutableBytes out) {

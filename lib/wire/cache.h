@@ -91,6 +91,9 @@ enum class RecordType : uint8_t {
     kWelcome,
     // SE → RS; answered by kDone or kFailed
     kStorage,  // CacheStorage
+    // SE → RS with bays: what encode_cache_engine() says. Connect to this engine, or do so no more; whatever
+    // there was with this number ends. kEngineGone follows for each that was named, at its end.
+    kEngine,
     // CE → SE
     kDone = 32,     // id, status in flags
     kAttached,      // CacheHandle: the client is connected
@@ -104,8 +107,10 @@ enum class RecordType : uint8_t {
     kAuthStart,  // as above
     kAuthProof,
     // RS → SE
-    kVolume,  // CacheVolume, before kReady
-    kFailed,  // as kDone: storage said no, by the errno in it; of a read nothing has reached the client
+    kVolume,      // CacheVolume, before kReady
+    kFailed,      // as kDone: storage said no, by the errno in it; of a read nothing has reached the client
+    kBays,        // CacheBays, before kReady
+    kEngineGone,  // CacheHandle: the connection to the engine is over, or never was; nothing comes by it
 };
 
 // How an operation ended.
@@ -152,15 +157,25 @@ struct CacheStorage {
     bool fua = false;        // kWrite, kWriteZeroes
     bool immediate = false;  // kRead: the last byte comes to the peer with `immediate_value`
     bool has_copy = false;   // kRead: the bytes go to `copy` as well, which is the SE's
-    uint32_t volume = 0;     // the RS's number
+    // kRead: the bytes stay in the RS's bays, and go to the client if there is one. kWrite: they are there.
+    bool in_bay = false;
+    uint32_t volume = 0;  // the RS's number
     uint32_t immediate_value = 0;
     uint64_t offset = 0;
     uint64_t length = 0;  // kRead, kWrite: at most kStorageTransferMax
     uint64_t handle = kStorageHandle;
     RemoteBuffer remote, copy;  // their lengths are `length`
+    uint64_t bay = 0;           // in_bay: where, from the bays' beginning; whole pages
     bool moves() const noexcept { return op == Op::kRead || op == Op::kWrite; }
 };
 constexpr uint32_t kStorageTransferMax = 2 << 20;
+
+// Memory of an RS that its SE disposes of: engines read and write it by the RS's connection to them.
+struct CacheBays {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    uint32_t rkey = 0;
+};
 
 struct CacheVolume {
     uint64_t bytes = 0;
@@ -170,9 +185,13 @@ struct CacheVolume {
     std::string name;
 };
 
+struct CacheEngineNotice;
+
 // Each writes one record and returns its length; 0: no room.
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out);
 size_t put_volume(const CacheVolume& volume, MutableBytes out);
+size_t put_bays(const CacheBays& bays, MutableBytes out);
+size_t put_engine(const CacheEngineNotice& notice, MutableBytes out);
 size_t put_failed(uint32_t id, uint32_t error, MutableBytes out);
 size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out);
 size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out);
@@ -188,6 +207,7 @@ ParseError parse_move(const Record& record, CacheMove& out);
 ParseError parse_header(const Record& record, CacheHeader& out);
 ParseError parse_storage(const Record& record, CacheStorage& out);
 ParseError parse_volume(const Record& record, CacheVolume& out);
+ParseError parse_bays(const Record& record, CacheBays& out);
 ParseError parse_failed(const Record& record, uint32_t& error);
 ParseError parse_slot(const Record& record, uint32_t& out);
 ParseError parse_grant(const Record& record, CacheLogin& out);

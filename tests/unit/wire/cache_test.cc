@@ -121,6 +121,65 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
     EXPECT_EQ(error, 28u);
 }
 
+TEST(CacheMessages, WhatStaysInABayComesBackAsItWasAndContradictionsAreRefused) {
+    using Op = CacheStorage::Op;
+    auto sent = [](const CacheStorage& storage, CacheStorage& back) {
+        return parse_storage(first_record(put_storage(5, storage, memory)), back);
+    };
+    CacheStorage back;
+    const CacheStorage read{.op = Op::kRead,
+                            .immediate = true,
+                            .in_bay = true,
+                            .immediate_value = 9,
+                            .length = 65536,
+                            .handle = 99,
+                            .remote = {0x1000, 7, 65536},
+                            .bay = 3 * 65536};
+    ASSERT_EQ(sent(read, back), ParseError::kNone);
+    EXPECT_TRUE(back.in_bay && back.immediate && !back.has_copy);
+    EXPECT_EQ(back.bay, 3u * 65536);
+    EXPECT_EQ(back.remote, read.remote);
+    const CacheStorage write{.op = Op::kWrite, .in_bay = true, .length = 4096, .bay = 8192};
+    ASSERT_EQ(sent(write, back), ParseError::kNone);
+    EXPECT_TRUE(back.in_bay && back.op == Op::kWrite);
+    EXPECT_EQ(back.bay, 8192u);
+    CacheStorage wrong = read;
+    wrong.has_copy = true;
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "a copy besides";
+    wrong = read;
+    wrong.bay = 512;
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "half a page";
+    wrong = read;
+    wrong.handle = kStorageHandle;
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "an immediate value for nobody";
+    wrong = write;
+    wrong.handle = 99;
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "a write from two places";
+    wrong = write;
+    wrong.op = Op::kFlush;
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "nothing moves";
+}
+
+TEST(CacheMessages, BaysAndEnginesForRealStorageComeBackAsTheyWere) {
+    CacheBays bays;
+    ASSERT_EQ(parse_bays(first_record(put_bays({0x7000, 1 << 20, 12}, memory)), bays), ParseError::kNone);
+    EXPECT_EQ(bays.address, 0x7000u);
+    EXPECT_EQ(bays.bytes, 1u << 20);
+    EXPECT_EQ(bays.rkey, 12u);
+    EXPECT_EQ(parse_bays(first_record(put_bays({0x7000, 0, 12}, memory)), bays), ParseError::kContradiction);
+    EXPECT_EQ(parse_bays(first_record(put_bays({UINT64_MAX, 4096, 12}, memory)), bays),
+              ParseError::kAddressWraps);
+    EXPECT_EQ(parse_bays(first_record(put_handle(RecordType::kBays, 1, memory)), bays),
+              ParseError::kOutOfBounds);
+    CacheEngineNotice notice{.added = true, .index = 7, .handle = 55}, back;
+    ASSERT_TRUE(notice.set_uri("tcp://10.0.0.7:5557"));
+    const Record record = first_record(put_engine(notice, memory));
+    EXPECT_EQ(record.type, RecordType::kEngine);
+    ASSERT_EQ(parse_cache_engine(record.body, back), ParseError::kNone);
+    EXPECT_EQ(back.uri_text(), "tcp://10.0.0.7:5557");
+    EXPECT_EQ(back.handle, 55u);
+}
+
 TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
     rc::check([](const std::vector<uint8_t>& bytes) {
         Bytes message{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
@@ -146,6 +205,8 @@ TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
             uint32_t error;
             (void)parse_storage(record, storage);
             (void)parse_volume(record, volume);
+            CacheBays bays;
+            (void)parse_bays(record, bays);
             (void)parse_failed(record, error);
         }
         CacheEngineNotice notice;
