@@ -194,6 +194,11 @@ Placed Index::place(Line& line, uint32_t copies) {
     return Placed::kDone;
 }
 
+EngineIndex Index::first_choice(const Line& line) const {
+    if (line.holder_count_ > 0) return line.holders_[0].engine;
+    return placement_.count() == 0 ? EngineIndex{} : placement_.best(line.key_);
+}
+
 bool Index::place_at(Line& line, Slot slot, uint64_t generation) {
     if (!has_engine(slot.engine) || line.holder_count_ == kHoldersMax || line.held_by(slot.engine))
         return false;

@@ -136,6 +136,8 @@ class Index {
     // A place of its own for a line found after a restart (recovery.h), in a copy of this generation; false
     // if the slot is not free.
     bool place_at(Line& line, Slot slot, uint64_t generation = 0);
+    // Where place(line, 1) puts it, or has; another one if that has no room.
+    EngineIndex first_choice(const Line& line) const;
     // Gives one copy up: its slot is free at once (H3: it must not claim dirty data any more).
     void drop_copy(Line& line, EngineIndex engine);
     // These pieces were read or written by a client: what replacement goes by. Of a line that was brought

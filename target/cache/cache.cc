@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "target/block/limits.h"
 #include "target/cache/destage.h"
+#include "target/cache/direct.h"
 
 namespace wss::se {
 
@@ -40,6 +41,7 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
     : reactor_(reactor),
       random_(random),
       nets_(std::move(nets)),
+      schemes_(nets_.size(), fabric::Scheme::kTcp),
       store_(std::move(store)),
       options_(options),
       timer_(&Cache::tick, this) {}
@@ -124,6 +126,7 @@ Result<fabric::Address> Cache::listen(size_t net, const fabric::Address& address
     auto port = std::make_unique<Port>(*this, net);
     auto bound = port->open(address);
     if (bound) ports_.push_back(std::move(port));
+    if (bound) schemes_[net] = address.scheme;
     return bound;
 }
 
@@ -467,7 +470,11 @@ CacheInfo Cache::info() {
                     : engine->identity().returned ? "returned"
                     : engine->leaving()           ? "leaving"
                                                   : "live";
-        for (const auto& client : clients_) one.clients += client->engines[engine->index().value].attached;
+        for (const auto& client : clients_) {
+            const bool attached = client->engines[engine->index().value].attached;
+            one.clients += attached && !client->is_storage;
+            one.reached = one.reached || (attached && client->is_storage);
+        }
     }
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed) continue;

@@ -10,7 +10,8 @@
 //   write.cc    writes under each policy
 //   destage.cc  bringing dirty lines home; flushes
 //   lobby.cc    engines that ask to join: who they are, and whether they may
-//   remote.cc   real storage on another node
+//   remote.cc   real storage on another node, and clients
+//   direct.cc   … and engines: what goes straight between the two
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
 //   prefetch.cc bringing lines in before they are asked for
 //
@@ -88,6 +89,8 @@ struct CacheCounters {
     uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
     uint64_t lost_refusals = 0, salvaged_lines = 0;
     uint64_t direct_reads = 0, direct_writes = 0;  // between real storage elsewhere and the client
+    // Of fills (read-ahead too) and destaging: between an engine and real storage elsewhere, and through us.
+    uint64_t upkeep_direct_bytes = 0, upkeep_through_us_bytes = 0;
 };
 
 // A volume that the cache serves.
@@ -143,6 +146,7 @@ struct Client {
     // that many and more to spare.
     static constexpr uint32_t kLazyMax = 15;
     uint32_t lazy = 0;
+    bool is_storage = false;  // real storage on another node (bays.h)
     std::array<Place, cache::kEnginesMax> engines;
 };
 
@@ -154,6 +158,7 @@ struct EngineInfo {
     uint32_t slots = 0, used_slots = 0, clients = 0;
     uint64_t dirty_lines = 0;
     uint64_t bytes_to_clients = 0;
+    bool reached = false;  // by real storage on another node
     std::string state;
 };
 struct CachedVolumeInfo {
@@ -247,6 +252,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     class Port;
     struct Destage;
     struct Erase;
+    struct Reached;
     // A slot's header as its engine showed it when it joined.
     struct Item {
         cache::Slot slot;
@@ -283,11 +289,13 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void client_detached(EngineLink& engine, uint64_t handle) noexcept override;
     void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept override;
     void engine_wants_to_leave(EngineLink& engine) noexcept override;
+    void engine_gone(EngineLink& storage, uint64_t handle) noexcept override;
     void engine_over(EngineLink& engine, const Status& why) noexcept override;
     EngineLink* link(cache::EngineIndex index) noexcept {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
     std::unique_ptr<EngineLink> take_link(cache::EngineIndex index) noexcept;
+    Client* admit_client(std::unique_ptr<Client> client);
     void introduce(Client& client, EngineLink& engine) noexcept;
     void invite_anew() noexcept;
     void save_membership();
@@ -331,6 +339,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void forget_clean(const CachedVolume& volume) noexcept;
     bool reaches_storage(const Work& work) noexcept;
     bool can_fetch(const Work& work) noexcept;
+    bool can_bring(const Work& work) const noexcept;
     bool wants_fill(const Work& work, const LineWork& line) const noexcept;
     void miss(Work& work) noexcept;
     Transfer& remote_io(Work& work, wire::CacheStorage::Op op) noexcept;
@@ -342,6 +351,24 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // hit.cc
     bool hit(Work& work) noexcept;
     static void hit_over(Transfer& transfer, wire::CacheStatus status) noexcept;
+
+    // direct.cc
+    void open_bays(EngineLink& storage);
+    void close_bays(const EngineLink& storage);
+    Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;
+    bool reaches_bay(const Bay& bay, cache::EngineIndex engine) noexcept;
+    Bay take_bay(const CachedVolume& volume, cache::EngineIndex engine, uint32_t bytes) noexcept;
+    Bay bay_for(const Work& work) noexcept;
+    void give_back(Bay& bay) noexcept;
+    void aim_at_bay(Transfer& transfer, const Bay& bay, cache::EngineIndex engine, uint32_t offset) noexcept;
+    void distrust(const Bay& bay, cache::EngineIndex engine, uint64_t handle) noexcept;
+    void bring(Work& work) noexcept;
+    void fill_failed(Work& work, const Transfer& transfer) noexcept;
+    void settle_unfilled(Work& work) noexcept;
+    bool store_from_bay(Destage& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
+    static void brought(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void destage_stored(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void count_upkeep(CachedVolume& volume, const Bay& bay, uint64_t bytes) noexcept;
 
     // read.cc
     void run_read(Work& work) noexcept;
@@ -375,6 +402,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void destage_entered(Destage& job) noexcept;
     void destage_step(Destage& job) noexcept;
     void destage_done(Destage& job, int error) noexcept;
+    void count_stored(Destage& job, uint64_t bytes) noexcept;
     void check_flushes(CachedVolume& volume, int error) noexcept;
     static void destage_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void destage_storage_done(io::Request& io) noexcept;
@@ -410,6 +438,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     reactor::Reactor& reactor_;
     Random& random_;
     const std::vector<Net> nets_;
+    std::vector<fabric::Scheme> schemes_;  // by net, of where engines join
     const std::unique_ptr<MembershipStore> store_;
     const CacheOptions options_;
     cache::LineGeometry geometry_;
@@ -435,6 +464,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     };
     std::list<InLobby> lobby_;  // they have not proven yet who they are
     std::list<std::unique_ptr<Client>> clients_;
+    std::vector<std::unique_ptr<Reached>> reached_;  // real storage with bays: one, or none
     std::unordered_map<uint64_t, std::pair<Client*, uint8_t>> handles_;  // → client, engine
 
     Membership membership_;

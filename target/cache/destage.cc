@@ -52,6 +52,7 @@ void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cac
     job.key = line.key();
     job.error = 0;
     job.losses = storage_losses_;
+    job.bay = {};
     job.failed = false;
     job.begun = false;
     job.phase = Destage::Phase::kFetch;
@@ -92,8 +93,13 @@ void Cache::destage_entered(Destage& job) noexcept {
     transfer.move.slot = slot.number;
     transfer.move.offset = first * cache::kPieceBytes;
     transfer.move.length = (last + 1 - first) * cache::kPieceBytes;
-    transfer.move.remote = destage_regions_->remote(engine.identity().net, job.buffer + transfer.move.offset,
-                                                    transfer.move.length);
+    job.from = slot.engine;
+    if (!job.salvage) job.bay = take_bay(*job.volume, slot.engine, geometry_.line_bytes());
+    if (job.bay)
+        aim_at_bay(transfer, job.bay, slot.engine, transfer.move.offset);
+    else
+        transfer.move.remote = destage_regions_->remote(
+            engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
     transfer.done = destage_transfer_done;
     transfer.context = &job;
     job.outstanding = 1;
@@ -104,7 +110,9 @@ void Cache::destage_transfer_done(Transfer& transfer, CacheStatus status) noexce
     Destage& job = *static_cast<Destage*>(transfer.context);
     job.failed = job.failed || status != CacheStatus::kOk;
     if (--job.outstanding > 0) return;
-    if (job.failed && job.phase == Destage::Phase::kFetch) return job.cache->destage_done(job, EAGAIN);
+    const bool unfetched = job.failed && job.phase == Destage::Phase::kFetch;
+    if (unfetched && job.bay) job.cache->distrust(job.bay, job.from, transfer.move.handle);
+    if (unfetched) return job.cache->destage_done(job, EAGAIN);
     // A copy whose bits were not cleared is the copy of an engine that is lost: it counts no more.
     job.cache->destage_step(job);
 }
@@ -112,9 +120,14 @@ void Cache::destage_transfer_done(Transfer& transfer, CacheStatus status) noexce
 void Cache::destage_storage_done(io::Request& io) noexcept {
     Destage& job = *static_cast<Destage*>(io.context);
     if (io.error != 0) return job.cache->destage_done(job, io.error);
-    job.volume->counters.storage_write_bytes += io.length;
-    job.volume->counters.destaged_bytes += io.length;
+    job.cache->count_stored(job, io.length);
     job.cache->destage_step(job);
+}
+
+void Cache::count_stored(Destage& job, uint64_t bytes) noexcept {
+    job.volume->counters.storage_write_bytes += bytes;
+    job.volume->counters.destaged_bytes += bytes;
+    count_upkeep(*job.volume, job.bay, bytes);
 }
 
 // A stretch of dirty pieces after the other; then the copies.
@@ -127,12 +140,17 @@ void Cache::destage_step(Destage& job) noexcept {
         const uint64_t begin = uint64_t{run.first()} * cache::kPieceBytes;
         const uint64_t at = geometry_.start_of(job.key.line) + begin;
         const uint64_t size = job.volume->open->volume().size();
-        uint64_t length = uint64_t{run.count()} * cache::kPieceBytes;
+        const uint64_t run_bytes = uint64_t{run.count()} * cache::kPieceBytes;
         if (at >= size) return destage_step(job);  // it shrank
+        const uint64_t length = std::min(run_bytes, size - at);
+        if (job.bay) {
+            if (!store_from_bay(job, at, static_cast<uint32_t>(begin), length)) destage_done(job, EAGAIN);
+            return;
+        }
         job.io.op = io::Op::kWrite;
         job.io.fua = false;
         job.io.offset = at;
-        job.io.length = std::min(length, size - at);
+        job.io.length = length;
         job.io.data = job.buffer + begin;
         job.io.done = destage_storage_done;
         job.io.context = &job;
@@ -191,6 +209,7 @@ void Cache::destage_done(Destage& job, int error) noexcept {
                        text);
         volume.last_error = std::move(text);
     }
+    if (job.bay) give_back(job.bay);
     index_->leave(job.op, granted_);
     wants_turn_ = true;
     job.busy = false;

@@ -6,13 +6,15 @@
 
 namespace wss::se {
 
-//   kFetch: the primary writes the dirty pieces to `buffer` → kStore: to real storage → kClear: headers
+//   kFetch: the primary writes the dirty pieces to `buffer` or `bay` → kStore: to real storage → kClear:
+//   headers
 // A line that was lost comes home the same way, from a slot of an engine that is no member, without the end.
 struct alignas(8) Cache::Destage {
     enum class Phase : uint8_t { kFetch, kStore, kClear };
 
     Cache* cache = nullptr;
     std::byte* buffer = nullptr;  // of a line
+    Bay bay;                      // … instead, for real storage on another node
     bool busy = false;
 
     CachedVolume* volume = nullptr;
@@ -20,7 +22,8 @@ struct alignas(8) Cache::Destage {
     cache::LineKey key;
     cache::LineOp op;
     cache::Index::Destage token;
-    cache::Pieces left;  // to be stored
+    cache::Pieces left;       // to be stored
+    cache::EngineIndex from;  // the primary
     Phase phase = Phase::kFetch;
     bool begun = false, failed = false;
     bool salvage = false;

@@ -97,7 +97,7 @@ void EngineLink::send(Transfer& transfer) noexcept {
     lazy_ += move.lazy;
     switch (transfer.kind) {
         case Transfer::Kind::kMove:
-            if (move.to_peer && move.handle != wire::kStorageHandle) bytes_to_clients_ += move.length;
+            if (move.immediate) bytes_to_clients_ += move.length;
             return link_->wrote(wire::put_move(id, move, link_->room()));
         case Transfer::Kind::kHeader:
             return link_->wrote(
@@ -132,6 +132,10 @@ void EngineLink::revoke(uint64_t handle) noexcept {
     if (link_->is_up()) link_->wrote(wire::put_handle(RecordType::kRevoke, handle, link_->room()));
 }
 
+void EngineLink::name_engine(const wire::CacheEngineNotice& notice) noexcept {
+    if (link_->is_up()) link_->wrote(wire::put_engine(notice, link_->room()));
+}
+
 void EngineLink::hurry() noexcept {
     if (lazy_ > 0 && link_->is_up()) link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
 }
@@ -155,7 +159,12 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
                    done(record, CacheStatus::kFailed, static_cast<int>(error));
         }
         case RecordType::kVolume:
-            return volume(record);
+        case RecordType::kBays:
+            return brings(record);
+        case RecordType::kEngineGone:
+            if (bays_.bytes == 0 || wire::parse_handle(record, handle) != ParseError::kNone) return false;
+            owner_.engine_gone(*this, handle);
+            return true;
         case RecordType::kAttached:
             if (wire::parse_handle(record, handle) != ParseError::kNone) return false;
             owner_.client_attached(*this, handle);
@@ -195,10 +204,13 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
     }
 }
 
-bool EngineLink::volume(const wire::Record& record) {
+// What real storage has.
+bool EngineLink::brings(const wire::Record& record) {
     wire::CacheVolume volume;
-    if (ready_ || !is_storage() || volumes_.size() == kVolumesMax ||
-        wire::parse_volume(record, volume) != ParseError::kNone)
+    if (ready_ || !is_storage()) return false;
+    if (record.type == RecordType::kBays)
+        return bays_.bytes == 0 && wire::parse_bays(record, bays_) == ParseError::kNone;
+    if (volumes_.size() == kVolumesMax || wire::parse_volume(record, volume) != ParseError::kNone)
         return false;
     volumes_.push_back(std::move(volume));
     return true;

@@ -52,6 +52,8 @@ class EngineLinkOwner {
     // The engine has taken in what was granted with this notice: the client may come.
     virtual void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept = 0;
     virtual void engine_wants_to_leave(EngineLink& engine) noexcept = 0;
+    // Real storage is connected no more to the engine that it was told of with this handle.
+    virtual void engine_gone(EngineLink& storage, uint64_t handle) noexcept = 0;
     // Its transfers were reported before. Last call; destroyed after the turn.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
 
@@ -91,6 +93,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     // grant_known() follows, unless the engine is lost.
     void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
+    // To real storage with bays: connect to this engine, or do so no more. engine_gone() follows.
+    void name_engine(const wire::CacheEngineNotice& notice) noexcept;
     void say_goodbye() noexcept;
     // Have it say what it has done and not told, and what is under way as soon as it is done.
     void hurry() noexcept;
@@ -103,6 +107,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     // Real storage: no lines, no member; its volumes.
     bool is_storage() const noexcept { return applicant_.join.is_storage; }
     const std::vector<wire::CacheVolume>& volumes() const noexcept { return volumes_; }
+    // … and memory that we dispose of; without: no bytes.
+    const wire::CacheBays& bays() const noexcept { return bays_; }
     bool is_admitted() const noexcept { return identity_.index.exists(); }
     const Identity& identity() const noexcept { return identity_; }
     cache::EngineIndex index() const noexcept { return identity_.index; }
@@ -126,7 +132,7 @@ class EngineLink final : private cache::RecordLinkOwner {
                 wire::Bytes answer);
     void begin(const Identity& identity, uint32_t operations);
     bool prove(const wire::Record& record) noexcept;
-    bool volume(const wire::Record& record);
+    bool brings(const wire::Record& record);
     bool done(const wire::Record& record, wire::CacheStatus status, int error) noexcept;
     void pong(uint32_t id) noexcept;
     void send(Transfer& transfer) noexcept;
@@ -144,6 +150,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     uint32_t lazy_ = 0;  // outstanding moves that may be reported late
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
+    wire::CacheBays bays_;
     uint32_t slots_ = 0;
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;

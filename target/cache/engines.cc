@@ -53,6 +53,7 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
     const EngineIndex index = engine.index();
     const auto& identity = engine.identity();
     std::unique_ptr<EngineLink> old = take_link(index);
+    if (engine.is_storage()) close_bays(engine);
     if (engine.is_storage() && !stopping_)
         log::warning("real storage at {} is gone: {}", engine.peer(), why.to_string());
     if (index_->has_engine(index)) {
@@ -285,6 +286,10 @@ Client* Cache::add_client(fabric::Scheme scheme, ClientSink& sink) {
     auto client = std::make_unique<Client>();
     client->sink = &sink;
     client->scheme = scheme;
+    return admit_client(std::move(client));
+}
+
+Client* Cache::admit_client(std::unique_ptr<Client> client) {
     Client* made = client.get();
     clients_.push_back(std::move(client));
     for (auto& engine : links_)
@@ -308,6 +313,7 @@ void Cache::remove_client(Client* client) {
 }
 
 void Cache::introduce(Client& client, EngineLink& engine) noexcept {
+    if (client.is_storage && engine.is_storage()) return;
     const auto& addresses = engine.addresses();
     auto address = std::find_if(addresses.begin(), addresses.end(),
                                 [&](const fabric::Address& one) { return one.scheme == client.scheme; });

@@ -161,15 +161,18 @@ void Cache::read_part_over(Work& work) noexcept {
             if (index_->filled(*line.line, line.filling)) {
                 ++work.volume->counters.fills;
                 work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
+                count_upkeep(*work.volume, work.bay, line.filling.count() * cache::kPieceBytes);
                 if (work.is_ahead) index_->brought_ahead(*line.line);
             }
         }
+        if (work.bay) settle_unfilled(work);
         finish_part(work);
         return part_over(work);
     }
     if (work.is_delegated) {
         if (work.is_lazy) lazy_over(work);
-        if (!work.transfer_failed) return work.buffer != nullptr ? fill(work) : answer_read(work);
+        const bool fills = work.buffer != nullptr || work.bay;
+        if (!work.transfer_failed) return fills ? fill(work) : answer_read(work);
         ++work.volume->counters.done_again;
         return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }
@@ -220,6 +223,7 @@ void Cache::fill(Work& work) noexcept {
             continue;
         }
         const cache::Slot slot = line.line->holders()[0];
+        if (work.bay && !reaches_bay(work.bay, slot.engine)) continue;
         const uint32_t begin = line.covered.first() * cache::kPieceBytes;
         const uint32_t length = line.covered.count() * cache::kPieceBytes;  // covered pieces are adjacent
         line.filling = line.covered;
@@ -231,12 +235,17 @@ void Cache::fill(Work& work) noexcept {
                          std::max<uint64_t>(line.line->generation(), 1));
         transfer.move.offset = begin;
         transfer.move.length = length;
-        transfer.move.remote = work.regions->remote(
-            link(slot.engine)->identity().net, work.buffer + begins + (begin - line.span.offset), length);
+        const uint32_t from = begins + (begin - line.span.offset);
+        if (work.bay)
+            aim_at_bay(transfer, work.bay, slot.engine, from);
+        else
+            transfer.move.remote =
+                work.regions->remote(link(slot.engine)->identity().net, work.buffer + from, length);
         link(slot.engine)->submit(transfer);
     }
     --work.outstanding;
     const bool nothing = work.outstanding == 0;
+    if (nothing && work.bay) settle_unfilled(work);
     if (nothing) work.phase = Work::Phase::kNone;
     answer_read(work);
 }

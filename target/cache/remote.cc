@@ -238,6 +238,7 @@ void Cache::storage_ready(EngineLink& engine) {
     for (auto& volume : volumes_)
         if (volume != nullptr && !volume->removed) attach_storage(*volume, engine);
     for (auto& client : clients_) introduce(*client, engine);
+    open_bays(engine);
     wants_turn_ = true;
 }
 
@@ -279,11 +280,19 @@ bool Cache::reaches_storage(const Work& work) noexcept {
 }
 
 // Not where pieces come on top of it, nor when something has failed before.
-bool Cache::can_fetch(const Work& work) noexcept {
-    if (work.is_ahead || work.by_storage || work.attempts > 0 || !reaches_storage(work)) return false;
+static bool is_storages_alone(const Work& work) noexcept {
+    if (work.by_storage || work.attempts > 0) return false;
     for (uint32_t i = 0; i < work.line_count; ++i)
         if (work.lines[i].touched.overlaps(work.lines[i].line->dirty())) return false;
     return true;
+}
+
+bool Cache::can_fetch(const Work& work) noexcept {
+    return !work.is_ahead && reaches_storage(work) && is_storages_alone(work);
+}
+
+bool Cache::can_bring(const Work& work) const noexcept {
+    return work.is_ahead && work.volume->remote != nullptr && is_storages_alone(work);
 }
 
 bool Cache::wants_fill(const Work&, const LineWork& line) const noexcept {
@@ -295,7 +304,9 @@ void Cache::miss(Work& work) noexcept {
     bool fills = false;
     for (uint32_t i = 0; i < work.line_count; ++i) fills = fills || wants_fill(work, work.lines[i]);
     const bool direct = can_fetch(work);
-    if (direct && !fills) return fetch(work);
+    if (fills && (direct || can_bring(work))) work.bay = bay_for(work);
+    if (work.bay && !direct) return bring(work);
+    if (direct && (work.bay || !fills)) return fetch(work);
     if (direct) work.phase = Work::Phase::kFetch;
     work.owner->need_buffer(work);
 }
@@ -305,19 +316,23 @@ Transfer& Cache::remote_io(Work& work, Op op) noexcept {
     work.remote_engine = storage.index();
     Transfer& transfer = work.remote_io;
     transfer.kind = Transfer::Kind::kStorage;
-    transfer.storage = {.op = op,
-                        .volume = work.volume->remote->number(),
-                        .offset = work.offset,
-                        .length = work.length,
-                        .handle = work.client->engines[storage.index().value].handle,
-                        .remote = work.remote};
-    transfer.storage.remote.length = work.length;
+    transfer.storage = {
+        .op = op, .volume = work.volume->remote->number(), .offset = work.offset, .length = work.length};
+    if (work.client != nullptr) {
+        transfer.storage.handle = work.client->engines[storage.index().value].handle;
+        transfer.storage.remote = {work.remote.address, work.remote.rkey, work.length};
+    }
+    if (work.bay) {
+        transfer.storage.in_bay = true;
+        transfer.storage.bay = work.bay.place();
+    }
     transfer.context = &work;
     ++work.outstanding;
     return transfer;
 }
 
-// Real storage answers the client. If the work has a buffer it gets the bytes as well, for the fill.
+// Real storage answers the client. If the work has a bay or a buffer that gets the bytes as well, for the
+// fill.
 void Cache::fetch(Work& work) noexcept {
     work.phase = Work::Phase::kFetch;
     work.is_delegated = true;

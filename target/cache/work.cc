@@ -132,6 +132,7 @@ void Cache::end(Work& work, const Ending& ending) noexcept {
 // Our part is over: nothing of the work refers to lines, engines or storage.
 void Cache::finish_part(Work& work) noexcept {
     leave_lines(work);
+    if (work.bay) give_back(work.bay);
     CachedVolume& volume = *work.volume;
     // A fill that went on behind the answer counts: the next reader of these pieces waits for it. What is
     // heard of late took as long as the last of its kind that was not.
@@ -238,7 +239,9 @@ void Cache::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
 }
 
 void Cache::transfer_over(Work& work, Transfer& transfer, CacheStatus status) noexcept {
-    if (status != CacheStatus::kOk) {
+    if (status != CacheStatus::kOk && work.bay && work.phase == Work::Phase::kFill) {
+        fill_failed(work, transfer);
+    } else if (status != CacheStatus::kOk) {
         work.transfer_failed = true;
         for (uint32_t i = 0; i < work.line_count; ++i)
             for (uint32_t t = 0; t < work.lines[i].transfers_used; ++t)

@@ -24,6 +24,7 @@
 #include "lib/cache/index.h"
 #include "lib/cache/policy.h"
 #include "lib/io/backend.h"
+#include "target/cache/bays.h"
 #include "target/cache/buffer_regions.h"
 #include "target/cache/engine_link.h"
 
@@ -139,6 +140,7 @@ struct Work : ListNode<> {
     // With real storage on another node, straight between it and the client.
     Transfer remote_io;
     cache::EngineIndex remote_engine;
+    Bay bay;  // what engines take comes from there, and not from `buffer`
     Ending ending;
 };
 

@@ -39,6 +39,8 @@ json to_json(const se::CacheCounters& c) {
             {"flushes", c.flushes},
             {"direct_reads", c.direct_reads},
             {"direct_writes", c.direct_writes},
+            {"upkeep_direct_bytes", c.upkeep_direct_bytes},
+            {"upkeep_through_us_bytes", c.upkeep_through_us_bytes},
             {"done_again", c.done_again},
             {"no_room", c.no_room},
             {"lost_refusals", c.lost_refusals},
@@ -56,6 +58,7 @@ json to_json(const se::EngineInfo& engine) {
             {"dirty_lines", engine.dirty_lines},
             {"clients", engine.clients},
             {"bytes_to_clients", engine.bytes_to_clients},
+            {"reached_by_storage", engine.reached},
             {"state", engine.state}};
 }
 

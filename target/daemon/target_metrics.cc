@@ -66,6 +66,11 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
     counter(out, "wss_cache_read_ahead_bytes_total", "of these, before anybody asked", name,
             c.read_ahead_bytes);
     counter(out, "wss_cache_fill_bytes_total", "bytes that engines took after misses", name, c.fill_bytes);
+    counter(out, "wss_cache_upkeep_direct_bytes_total",
+            "bytes filled and destaged straight between an engine and real storage elsewhere", name,
+            c.upkeep_direct_bytes);
+    counter(out, "wss_cache_upkeep_through_target_bytes_total",
+            "bytes filled and destaged by way of the target", name, c.upkeep_through_us_bytes);
     counter(out, "wss_cache_destaged_bytes_total", "dirty bytes brought home", name, c.destaged_bytes);
     counter(out, "wss_cache_destage_errors_total", "times that real storage did not take dirty data", name,
             c.destage_errors);

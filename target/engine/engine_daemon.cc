@@ -29,18 +29,25 @@ Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& co
     return daemon;
 }
 
+static Result<EngineDaemon::Net> open_net(reactor::Reactor& reactor, std::string key,
+                                          const fabric::Address& address) {
+    auto fabric = fabric::open(address);
+    if (!fabric) return fabric.status().within(address.to_string());
+    auto poller = (*fabric)->create_poller(kPollerCompletions);
+    if (!poller) return poller.status().within(address.to_string());
+    reactor.add(**poller);
+    return EngineDaemon::Net{std::move(key), std::move(*fabric), std::move(*poller)};
+}
+
 Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
     // RDMA addresses stand for devices; of the others one net serves all.
     const std::string key = address.scheme == fabric::Scheme::kRdma ? address.host : std::string();
     const std::string name = fmt::format("{}/{}", static_cast<int>(address.scheme), key);
     for (size_t i = 0; i < nets_.size(); ++i)
         if (nets_[i].key == name) return i;
-    auto fabric = fabric::open(address);
-    if (!fabric) return fabric.status().within(address.to_string());
-    auto poller = (*fabric)->create_poller(kPollerCompletions);
-    if (!poller) return poller.status().within(address.to_string());
-    reactor_.add(**poller);
-    nets_.push_back({name, std::move(*fabric), std::move(*poller)});
+    auto net = open_net(reactor_, name, address);
+    if (!net) return net.status();
+    nets_.push_back(std::move(*net));
     return nets_.size() - 1;
 }
 
@@ -87,6 +94,13 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
         if (!backend) return backend.status().within("volume " + volume.name);
         options.volumes.push_back({volume.name, backend->get()});
         backends_.push_back(std::move(*backend));
+    }
+    if (!config_.volumes.empty()) {
+        // To cache engines, on a fabric that nobody else comes by.
+        auto reach = open_net(reactor_, "reach", join_.front().first);
+        if (!reach) return reach.status();
+        reach_ = std::move(*reach);
+        options.reach = {reach_.fabric.get(), reach_.poller.get()};
     }
     options.boot = boot_id();
     return Status::ok();
@@ -224,6 +238,7 @@ EngineDaemon::~EngineDaemon() {
     WSS_ASSERT(!thread_.joinable(), "stop() comes first");
     engine_.reset();
     for (Net& net : nets_) reactor_.remove(*net.poller);
+    if (reach_.poller != nullptr) reactor_.remove(*reach_.poller);
 }
 
 std::string EngineDaemon::describe() const {

@@ -43,12 +43,13 @@ class EngineDaemon final : public Service {
 
     std::string describe() const override;
 
-  private:
     struct Net {
         std::string key;  // of addresses that share it
         std::unique_ptr<fabric::Fabric> fabric;
         std::unique_ptr<fabric::Poller> poller;
     };
+
+  private:
     explicit EngineDaemon(const EngineConfig& config) : config_(config) {}
     Status run_start();
     Result<size_t> net_for(const fabric::Address& address);
@@ -62,6 +63,7 @@ class EngineDaemon final : public Service {
     Random random_{Random::entropy()};
     reactor::Reactor reactor_{clock_};
     std::vector<Net> nets_;
+    Net reach_;  // of real storage: to engines
     std::vector<std::pair<fabric::Address, size_t>> join_, listen_;
     std::vector<std::unique_ptr<io::Backend>> backends_;
     std::unique_ptr<cache::Engine> engine_;

@@ -76,6 +76,17 @@ def wait_for_storage(cluster, clients: int = 0):
     until(joined, 60, f"real storage with {clients} clients")
 
 
+def wait_until_reached(cluster):
+    """Real storage is connected to every engine."""
+    until(lambda: all(engine["reached_by_storage"] for engine in cluster.live()), 60, "real storage connected to the engines")
+
+
+def bytes_with_target(cluster, storage) -> int:
+    """That engines and real storage moved by RDMA with the target, by their own count."""
+    every = [storage.counters()] + [engine.status()["counters"] for engine in cluster.engines]
+    return sum(one["to_storage_bytes"] + one["from_storage_bytes"] for one in every)
+
+
 def connected(cluster, nbd):
     """nbdkit before the volume, connected to engines and storage."""
     server = nbd(cluster.target, "disk")
@@ -107,6 +118,34 @@ def test_neither_misses_nor_hits_nor_writes_cross_the_target(kind, tmp_path, nbd
             assert after["direct_reads"] == missed["direct_reads"] and after["read_hits"] > missed["read_hits"]
             assert storage.counters()["storage_reads"] == disk["storage_reads"], "a hit reads no disk"
             assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a command crossed the target"
+
+
+def test_fills_read_ahead_and_destaging_do_not_cross_the_target(kind, tmp_path, nbd):
+    with remote_cluster(kind, tmp_path, engines=2, read_ahead="2M") as cluster, Storage(cluster) as storage:
+        content = random.Random(3).randbytes(16 * MIB)
+        wait_for_storage(cluster)
+        with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
+            wait_until_reached(cluster)
+            cluster.policy("write-back")  # when all that was begun before is over
+            before, crossed = cluster.counters(), bytes_with_target(cluster, storage)
+            for at in range(0, 16 * MIB, MIB):
+                assert client.command(WRITE, at, MIB, content[at:at + MIB])[0] == 0
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            assert storage.image.read_bytes()[:16 * MIB] == content, "it came home"
+            home = cluster.counters()
+            assert home["destaged_bytes"] - before["destaged_bytes"] >= 16 * MIB
+            cluster.policy("none")  # forgets every line
+            cluster.policy("write-through")
+            for at in range(0, 16 * MIB, 64 * KIB):
+                assert client.command(READ, at, 64 * KIB) == (0, content[at:at + 64 * KIB]), at
+            until(lambda: cluster.counters()["fill_bytes"] - before["fill_bytes"] >= 8 * MIB, 60, "lines are filled")
+            after = cluster.counters()
+            assert after["read_ahead_bytes"] > 0 and after["read_hits"] > 0
+            moved = after["upkeep_direct_bytes"] - before["upkeep_direct_bytes"]
+            assert moved == after["fill_bytes"] + after["destaged_bytes"] - before["fill_bytes"] - before["destaged_bytes"]
+            assert after["upkeep_through_us_bytes"] == before["upkeep_through_us_bytes"], "no byte of it crossed the target"
+            assert after["through_us_bytes"] == before["through_us_bytes"]
+            assert bytes_with_target(cluster, storage) == crossed, "and nobody has moved any with it"
 
 
 def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd):

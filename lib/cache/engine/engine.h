@@ -86,6 +86,9 @@ class Engine final : public reactor::Source {
         // With some, it is real storage (RS) of the one SE that it joins, and lends no lines: its memory is
         // where data is between disk and network.
         std::vector<EngineVolume> volumes;
+        // … by which it connects to cache engines, on a fabric of its own (reach.h). Without it what they
+        // take and bring goes through the SE.
+        Net reach;
         uint64_t boot = 0;  // of this machine
         Nanoseconds reconnect_min = from_ms(50), reconnect_max = from_s(1);
     };
@@ -118,11 +121,13 @@ class Engine final : public reactor::Source {
     class Client;
     class Port;
     class Storage;
+    class Reach;
     struct Operation;
     struct Grant;
     friend class SeLink;
     friend class Client;
     friend class Storage;
+    friend class Reach;
 
     Engine(reactor::Reactor& reactor, Random& random, std::vector<Net> nets, Options options);
     Status map_arena();

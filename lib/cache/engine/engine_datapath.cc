@@ -28,6 +28,8 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
             return revoke(record);
         case RecordType::kStorage:
             return storage_volumes_ != nullptr && storage_volumes_->begin(record);
+        case RecordType::kEngine:
+            return storage_volumes_ != nullptr && storage_volumes_->named(record);
         case RecordType::kPing:
             ++asked_;
             link_->wrote(wire::put_plain(RecordType::kPong, 0, record.id, link_->room()));
@@ -217,8 +219,17 @@ void Engine::SeLink::client_detached(Client& client) noexcept {
     if (link_->is_up()) link_->wrote(wire::put_handle(RecordType::kDetached, client.handle(), link_->room()));
 }
 
+void Engine::SeLink::engine_gone(uint64_t handle) noexcept {
+    if (is_up()) link_->wrote(wire::put_handle(RecordType::kEngineGone, handle, link_->room()));
+}
+
+bool Engine::SeLink::is_quiet() const noexcept {
+    return busy_ == 0 && clients_ == 0 && (storage_volumes_ == nullptr || storage_volumes_->is_quiet());
+}
+
 size_t Engine::SeLink::turn() noexcept {
-    return link_ == nullptr ? 0 : link_->flush();
+    const size_t done = storage_volumes_ == nullptr ? 0 : storage_volumes_->turn();
+    return link_ == nullptr ? done : done + link_->flush();
 }
 
 Status Engine::Client::accept(fabric::ConnectRequest& request, fabric::Poller& poller) {

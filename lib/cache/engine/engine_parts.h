@@ -81,7 +81,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     size_t turn() noexcept;
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
     // Nothing that an SE asked for is under way.
-    bool is_quiet() const noexcept { return busy_ == 0 && clients_ == 0; }
+    bool is_quiet() const noexcept;
     // Nothing of it is needed by the SE any more.
     bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
     EngineStorageInfo info() const;
@@ -101,6 +101,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     void done(uint32_t id, wire::CacheStatus status, bool urgent = true) noexcept;
     void failed(uint32_t id, int error) noexcept;
     void ended() noexcept { --busy_; }
+    void engine_gone(uint64_t handle) noexcept;
 
   private:
     bool link_up(RecordLink&, std::span<const std::byte> data) noexcept override;

@@ -235,7 +235,7 @@ void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {
     if (!std::exchange(refused_, false) && !stopping_ && limiter.allow())
         log::warning("{}: {}; joining again", address_.to_string(), last_error_);
     while (Operation* operation = waiting_.pop_front()) moved(*operation, wire::CacheStatus::kFailed);
-    if (storage_volumes_ != nullptr) storage_volumes_->give_up_waiting();
+    if (storage_volumes_ != nullptr) storage_volumes_->link_over();
     revoke_all();
     if (!stopping_ && !said_goodbye_) retry_later();
 }

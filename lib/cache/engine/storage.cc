@@ -7,6 +7,8 @@
 
 namespace wss::cache {
 
+constexpr size_t kBayUnit = 64 * 1024, kBaysMax = 256u << 20;
+
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
@@ -30,11 +32,7 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
         engine.reactor_.add(**queue);
         made->volumes_.push_back({volume.name, volume.backend, std::move(*queue)});
     }
-    for (size_t at = 0; at + wire::kStorageTransferMax <= memory.size(); at += wire::kStorageTransferMax)
-        made->free_.push_back(memory.data() + at);
-    if (made->free_.empty())
-        return failure(Code::kInvalid, "real storage needs at least {} MiB of memory",
-                       wire::kStorageTransferMax >> 20);
+    if (Status status = made->divide(memory); !status) return status;
     for (uint32_t id = 0; id < wire::kCacheOperationsMax; ++id) {
         made->jobs_.push_back(std::make_unique<Job>());
         made->jobs_.back()->owner = made.get();
@@ -42,6 +40,24 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
         made->jobs_.back()->id = id;
     }
     return made;
+}
+
+// Half of it to engines: they need it for less time, but what clients read passes there as well.
+Status Engine::Storage::divide(std::span<std::byte> memory) {
+    const Net& net = engine_.options_.reach;
+    const size_t bays = std::min(memory.size() / 2, kBaysMax) / kBayUnit * kBayUnit;
+    if (net.fabric != nullptr && memory.size() - bays >= wire::kStorageTransferMax && bays > 0) {
+        auto reach = Reach::create(link_, net, memory.first(bays));
+        if (!reach) return reach.status();
+        reach_ = std::move(*reach);
+        memory = memory.subspan(bays);
+    }
+    for (size_t at = 0; at + wire::kStorageTransferMax <= memory.size(); at += wire::kStorageTransferMax)
+        free_.push_back(memory.data() + at);
+    if (free_.empty())
+        return failure(Code::kInvalid, "real storage needs at least {} MiB of memory",
+                       wire::kStorageTransferMax >> 20);
+    return Status::ok();
 }
 
 Engine::Storage::~Storage() {
@@ -59,6 +75,19 @@ void Engine::Storage::introduce(RecordLink& link) noexcept {
                                      .name = volume.name},
                                     link.room()));
     }
+    if (reach_ != nullptr) reach_->introduce(link);
+}
+
+bool Engine::Storage::named(const wire::Record& record) noexcept {
+    return reach_ != nullptr && reach_->named(record);
+}
+
+size_t Engine::Storage::turn() noexcept {
+    return reach_ == nullptr ? 0 : reach_->turn();
+}
+
+bool Engine::Storage::is_quiet() const noexcept {
+    return reach_ == nullptr || reach_->is_quiet();
 }
 
 bool Engine::Storage::begin(const wire::Record& record) noexcept {
@@ -67,11 +96,16 @@ bool Engine::Storage::begin(const wire::Record& record) noexcept {
     if (wire::parse_storage(record, job.what) != wire::ParseError::kNone ||
         job.what.volume >= volumes_.size())
         return false;
+    job.buffer = nullptr;
+    if (job.what.in_bay) {
+        job.buffer = reach_ == nullptr ? nullptr : reach_->bay(job.what.bay, job.what.length);
+        if (job.buffer == nullptr) return false;
+    }
     job.busy = true;
     job.status = CacheStatus::kOk;
     job.moving = 0;
     link_.began();
-    if (!job.what.moves()) {
+    if (!needs_buffer(job)) {
         submit(job);
         return true;
     }
@@ -81,6 +115,10 @@ bool Engine::Storage::begin(const wire::Record& record) noexcept {
     }
     start(job);
     return true;
+}
+
+bool Engine::Storage::needs_buffer(const Job& job) const noexcept {
+    return job.what.moves() && !job.what.in_bay;
 }
 
 void Engine::Storage::start(Job& job) noexcept {
@@ -159,6 +197,7 @@ void Engine::Storage::io_done(io::Request& io) noexcept {
 
 // To the copy first: it is nobody's answer, and posting to the client may end the job at once.
 void Engine::Storage::push(Job& job) noexcept {
+    if (job.what.in_bay && job.what.handle == wire::kStorageHandle) return end(job, CacheStatus::kOk, 0);
     job.moving = 1 + (job.what.has_copy ? 1 : 0);
     job.move = {.to_peer = true, .length = static_cast<uint32_t>(job.what.length), .remote = job.what.copy};
     if (job.what.has_copy && !link_.post(job)) moved(job, CacheStatus::kFailed);
@@ -185,7 +224,8 @@ void Engine::Storage::moved(Operation& operation, CacheStatus status) noexcept {
 }
 
 void Engine::Storage::end(Job& job, CacheStatus status, int error) noexcept {
-    if (job.buffer != nullptr) free_.push_back(std::exchange(job.buffer, nullptr));
+    if (needs_buffer(job) && job.buffer != nullptr) free_.push_back(job.buffer);
+    job.buffer = nullptr;
     job.busy = false;
     job.state = Operation::State::kFree;
     link_.ended();
@@ -194,7 +234,8 @@ void Engine::Storage::end(Job& job, CacheStatus status, int error) noexcept {
     if (Operation* next = waiting_.pop_front()) start(static_cast<Job&>(*next));
 }
 
-void Engine::Storage::give_up_waiting() noexcept {
+void Engine::Storage::link_over() noexcept {
+    if (reach_ != nullptr) reach_->close_all();
     while (Operation* next = waiting_.pop_front()) end(static_cast<Job&>(*next), CacheStatus::kFailed, 0);
 }
 

@@ -4,6 +4,7 @@
 //
 //   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; beside it to the copy →
 //   kDone write   [wait for a buffer] → RDMA READ from the peer → disk → kDone others  disk → kDone
+//   in a bay (reach.h): the bay is the buffer, and there is no peer but perhaps the client of a read
 //
 // Rules
 //  RS1  A write reaches the disk only if the link is up when its data has come: an SE that has given us up
@@ -17,6 +18,7 @@
 #pragma once
 
 #include "lib/cache/engine/engine_parts.h"
+#include "lib/cache/engine/reach.h"
 
 namespace wss::cache {
 
@@ -27,12 +29,15 @@ class Engine::Storage {
 
     // After the welcome: says what there is.
     void introduce(RecordLink& link) noexcept;
-    // A kStorage; false: nobody may say this.
+    // A kStorage, a kEngine; false: nobody may say this.
     bool begin(const wire::Record& record) noexcept;
+    bool named(const wire::Record& record) noexcept;
     // One RDMA of it is over.
     void moved(Operation& operation, wire::CacheStatus status) noexcept;
-    // The link is over: what has not begun does not.
-    void give_up_waiting() noexcept;
+    // The link is over: what has not begun does not, and engines do not reach us any more.
+    void link_over() noexcept;
+    size_t turn() noexcept;
+    bool is_quiet() const noexcept;
 
   private:
     struct Job;
@@ -43,6 +48,8 @@ class Engine::Storage {
     };
 
     Storage(Engine& engine, SeLink& link);
+    Status divide(std::span<std::byte> memory);
+    bool needs_buffer(const Job& job) const noexcept;
     void start(Job& job) noexcept;
     void pull(Job& job) noexcept;
     void move_with_peer(Job& job) noexcept;
@@ -56,7 +63,8 @@ class Engine::Storage {
     std::vector<Volume> volumes_;
     std::vector<std::unique_ptr<Job>> jobs_;  // by id
     std::vector<std::byte*> free_;
-    List<Operation> waiting_;  // for a buffer
+    List<Operation> waiting_;       // for a buffer
+    std::unique_ptr<Reach> reach_;  // nullptr: no engine is reached
 };
 
 }  // namespace wss::cache

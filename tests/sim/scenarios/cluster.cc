@@ -74,11 +74,12 @@ std::string ClusterResult::to_string() const {
     return fmt::format(
         "{}: {} operations ({} failed), {} reconnects, {} target and {} engine crashes, {} leaves, {} cuts, "
         "{} isolations, {} policy changes; at the last target {} reads out of band, {} evictions, {} lines "
-        "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes; at all {} short hits, "
-        "{} refused as lost; trace {:016x}",
+        "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes, {} of {} KiB between "
+        "engines and storage past it; at all {} short hits, {} refused as lost; trace {:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
         engine_crashes, leaves, cuts, isolations, policy_changes, out_of_band_reads, evictions, destaged,
-        salvaged, storage_crashes, direct_reads, direct_writes, short_hits, lost_refusals, trace);
+        salvaged, storage_crashes, direct_reads, direct_writes, upkeep_direct >> 10, upkeep >> 10, short_hits,
+        lost_refusals, trace);
 }
 
 namespace {
@@ -230,8 +231,9 @@ class ClusterRun {
 
     void start_storage() {
         if (!storage_.node->alive()) storage_.node->restart();
+        // What breaks there loses no engine, so it may, under each policy.
         storage_.process = std::make_unique<ClusterEngine>(*storage_.node, engine_network_, kStorageMemory,
-                                                           "target", &disk_);
+                                                           "target", &disk_, &options_.network);
         storage_.failed_to_start = !storage_.process->start();
     }
     void crash_storage() {
@@ -253,6 +255,7 @@ class ClusterRun {
             return crash_storage();
         }
         care_for_link(node_, *storage_.node);
+        for (EngineNode& engine : engines_) care_for_link(*storage_.node, *engine.node);
     }
     bool storage_joined(const se::CacheInfo& info) const {
         if (!options_.remote) return true;
@@ -489,6 +492,9 @@ class ClusterRun {
             result_.salvaged += volume.counters.salvaged_lines;
             result_.direct_reads += volume.counters.direct_reads;
             result_.direct_writes += volume.counters.direct_writes;
+            const se::CacheCounters& counters = volume.counters;
+            result_.upkeep_direct += counters.upkeep_direct_bytes;
+            result_.upkeep += counters.upkeep_direct_bytes + counters.upkeep_through_us_bytes;
         }
     }
 

@@ -14,7 +14,8 @@
 // everything dirty home that was in one copy (exposed_). It may cut the target off from all of them at any
 // time, though (isolation): what they hold is then not there to be read, but it comes back with them.
 //
-// In a quarter of the runs real storage is on a node of its own, which crashes and is cut off as well. The
+// In a quarter of the runs real storage is on a node of its own, which crashes and is cut off as well, from
+// the target, clients and engines. The
 // disk loses what was not flushed when that node crashes, and only then.
 #pragma once
 
@@ -63,7 +64,8 @@ struct ClusterResult {
     uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
     uint64_t isolations = 0, salvaged = 0;  // salvaged: of the last target
     uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
-    uint64_t refused_clients = 0;                                 // by engines
+    uint64_t upkeep_direct = 0, upkeep = 0;  // bytes of fills and destaging: past the target, in all
+    uint64_t refused_clients = 0;            // by engines
     uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that ended in order
     // Of all targets: reads that went the shortest way (target/cache/hit.cc), and commands that were refused
     // as what they asked for is lost.

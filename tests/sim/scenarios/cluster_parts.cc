@@ -119,7 +119,7 @@ void ClusterTarget::stop() {
 }
 
 ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory,
-                             const std::string& target, io::SimDisk* disk)
+                             const std::string& target, io::SimDisk* disk, const fabric::SimNetwork* reach)
     : node_(node),
       memory_(memory),
       target_(target),
@@ -129,6 +129,11 @@ ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint
       fabric_(fabric::open_sim(node, network)),
       poller_(std::move(*fabric_->create_poller(16384))) {
     reactor_.add(*poller_);
+    if (reach != nullptr) {
+        reach_fabric_ = fabric::open_sim(node, *reach);
+        reach_poller_ = std::move(*reach_fabric_->create_poller(16384));
+        reactor_.add(*reach_poller_);
+    }
     node_.run(reactor_);
 }
 
@@ -136,6 +141,7 @@ ClusterEngine::~ClusterEngine() {
     node_.forget(reactor_);
     engine_.reset();
     reactor_.remove(*poller_);
+    if (reach_poller_ != nullptr) reactor_.remove(*reach_poller_);
 }
 
 Status ClusterEngine::start() {
@@ -144,6 +150,7 @@ Status ClusterEngine::start() {
         backend_ = disk_->open(node_);
         options.volumes.push_back({"disk", backend_.get()});
         options.boot = node_.incarnation() + 1;
+        options.reach = {reach_fabric_.get(), reach_poller_.get()};
     }
     auto engine = cache::Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}}, options);
     if (!engine) return engine.status();

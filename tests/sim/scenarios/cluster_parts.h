@@ -74,9 +74,9 @@ class ClusterTarget {
 
 class ClusterEngine {
   public:
-    // With a disk it is the target's real storage.
+    // With a disk it is the target's real storage, and reaches engines by `reach`.
     ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target,
-                  io::SimDisk* disk = nullptr);
+                  io::SimDisk* disk = nullptr, const fabric::SimNetwork* reach = nullptr);
     ~ClusterEngine();
 
     Status start();
@@ -94,8 +94,8 @@ class ClusterEngine {
     io::SimDisk* const disk_;
     Random random_;
     reactor::Reactor reactor_;
-    std::unique_ptr<fabric::Fabric> fabric_;
-    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<fabric::Fabric> fabric_, reach_fabric_;
+    std::unique_ptr<fabric::Poller> poller_, reach_poller_;
     std::unique_ptr<io::Backend> backend_;
     std::unique_ptr<cache::Engine> engine_;
     bool leaving_ = false, gone_ = false;

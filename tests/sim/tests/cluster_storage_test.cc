@@ -40,6 +40,7 @@ class StorageElsewhere : public ::testing::Test {
         for (auto& client : clients_) bury(std::move(client));
         bury(std::move(target_));
         bury(std::move(storage_));
+        for (auto& engine : engines_) bury(std::move(engine));
     }
     bool until(const std::function<bool()>& done) { return world_.run_until(done, kLimit); }
     bool joined() {
@@ -48,7 +49,8 @@ class StorageElsewhere : public ::testing::Test {
         return false;
     }
     void start_storage() {
-        storage_ = std::make_unique<ClusterEngine>(storage_node_, network_, kStorageMemory, "target", &disk_);
+        storage_ = std::make_unique<ClusterEngine>(storage_node_, network_, kStorageMemory, "target", &disk_,
+                                                   &network_);
         ASSERT_TRUE(storage_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
     }
@@ -67,6 +69,43 @@ class StorageElsewhere : public ::testing::Test {
         return clients_[client]->last_outcome();
     }
 
+    // Engines that the storage is connected to.
+    void start_engines(size_t count) {
+        for (size_t i = 0; i < count; ++i) {
+            Node& node = world_.add_node(fmt::format("engine{}", i));
+            engines_.push_back(std::make_unique<ClusterEngine>(node, network_, 4 << 20, "target"));
+            engine_nodes_.push_back(&node);
+            ASSERT_TRUE(engines_.back()->start());
+        }
+        ASSERT_TRUE(until([&] { return reached() == count; }));
+    }
+    size_t reached() {
+        size_t count = 0;
+        for (const auto& one : target_->cache().info().engines) count += one.reached;
+        return count;
+    }
+    se::CacheCounters counters() { return target_->cache().info().volumes.at(0).counters; }
+    // Of engines and storage, with the target.
+    uint64_t bytes_with_target() {
+        auto bytes = [](const cache::EngineCounters& c) { return c.to_storage_bytes + c.from_storage_bytes; };
+        uint64_t sum = bytes(storage_->engine().counters());
+        for (auto& engine : engines_) sum += bytes(engine->engine().counters());
+        return sum;
+    }
+    void fill_all() {
+        const uint64_t fills = counters().fills;
+        ASSERT_EQ(run(0, Operation::kRead), Outcome::kOk);
+        ASSERT_TRUE(until([&] { return counters().fills > fills; }));
+    }
+    void set_policy(cache::Policy policy) {
+        bool set = false;
+        target_->cache().set_policy("disk", {.policy = policy}, [&](const Status& status) {
+            EXPECT_TRUE(status) << status.to_string();
+            set = true;
+        });
+        ASSERT_TRUE(until([&] { return set; }));
+    }
+
     const fabric::SimNetwork network_{};
     World world_{1};
     Node& node_ = world_.add_node("target");
@@ -78,6 +117,8 @@ class StorageElsewhere : public ::testing::Test {
     std::unique_ptr<ClusterTarget> target_;
     std::unique_ptr<ClusterEngine> storage_;
     std::vector<std::unique_ptr<BlockClient>> clients_;
+    std::vector<std::unique_ptr<ClusterEngine>> engines_;
+    std::vector<Node*> engine_nodes_;
 };
 
 TEST_F(StorageElsewhere, each_initiator_hears_once_that_what_was_not_flushed_may_be_gone) {
@@ -118,6 +159,80 @@ TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_th
     bury(std::move(engine));
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "the disk's";
+}
+
+TEST_F(StorageElsewhere, what_engines_take_and_bring_home_does_not_cross_the_target) {
+    start_engines(2);
+    fill_all();
+    const se::CacheCounters filled = counters();
+    EXPECT_EQ(filled.upkeep_direct_bytes, filled.fill_bytes);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(counters().destaged_bytes, 65536u);
+    EXPECT_EQ(counters().upkeep_direct_bytes, filled.fill_bytes + 65536);
+    EXPECT_EQ(counters().upkeep_through_us_bytes, 0u);
+    EXPECT_EQ(counters().through_us_bytes, 0u);
+    EXPECT_EQ(bytes_with_target(), 0u);
+    // What was brought home is on the disk.
+    set_policy(cache::Policy::kNone);
+    EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(StorageElsewhere, what_is_read_ahead_does_not_cross_the_target) {
+    start_engines(2);
+    for (uint64_t at = 0; at < 16 * 128; at += 128) {
+        ASSERT_TRUE(clients_[0]->begin_read(at, 128));
+        ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    }
+    ASSERT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
+    EXPECT_GT(counters().read_ahead_bytes, 0u);
+    EXPECT_GT(counters().read_hits, 0u);
+    EXPECT_EQ(counters().upkeep_direct_bytes, counters().fill_bytes);
+    EXPECT_EQ(bytes_with_target(), 0u);
+}
+
+TEST_F(StorageElsewhere, where_the_storage_does_not_reach_an_engine_the_target_is_between_them) {
+    start_engines(2);
+    for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    // The first attempt is under way for as long as the network tries.
+    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(counters().upkeep_through_us_bytes, 65536u);
+    EXPECT_EQ(counters().upkeep_direct_bytes, 0u);
+    EXPECT_EQ(reached(), 1u) << "the other engine was not asked for anything, nobody has noticed";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return reached() == 2; }));
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(counters().upkeep_direct_bytes, 65536u);
+}
+
+TEST_F(StorageElsewhere,
+       an_engine_that_is_cut_off_while_it_brings_data_home_does_not_change_what_comes_later) {
+    start_engines(3);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    // Its WRITE is on the way to the storage for longer than the target waits for the engine.
+    ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 1));
+    for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
+    world_.run_for(from_ms(1));
+    for (uint64_t at = 0; at < 8; ++at) {
+        clients_[1]->begin(Operation::kWrite, at * 128, 128);
+        world_.run_for(from_ms(20));
+    }
+    world_.cut(node_, *engine_nodes_[0]);
+    world_.run_for(from_ms(1500));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() + clients_[1]->under_way() == 0; }));
+    ASSERT_TRUE(until([&] { return reached() == 3; }));
+    ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
+    set_policy(cache::Policy::kNone);
+    for (uint64_t at = 0; at < 8; ++at) {
+        ASSERT_TRUE(clients_[0]->begin_read(at * 128, 128));
+        ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    }
 }
 
 TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_when_that_lasts) {
