@@ -76,6 +76,11 @@ class Machines:
         reached = lambda: [one for one in self.status()["engines"] if one["state"] == state and one["clients"] > 0]  # noqa: E731
         wait_until(lambda: len(reached()) == engines, f"the driver is connected to {engines} engines", LIMIT)
 
+    def wait_until_reached(self) -> None:
+        """Real storage is connected to every engine."""
+        wait_until(lambda: all(one["reached_by_storage"] for one in self.status()["engines"] if one["state"] == "live"),
+                   "real storage is connected to the engines", LIMIT)
+
     def policy(self, words: str) -> None:
         self.target.wssctl(f"cache policy v {words}")
 

@@ -99,12 +99,13 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
         device = it.driver.map(it.target, "v", PATIENT)
         it.wait_for_engines(1)
         it.wait_for_engines(1, "storage")
+        it.wait_until_reached()
 
         def assert_nothing_crosses_the_target(words: str, counter: str) -> None:
             before, target_before, engine_before = it.counters(), it.target.counters(), it.driver.counters()["engine_bytes"]
             it.fio(device, f"{AREA} {words}")
             moved, target = difference(it.counters(), before), difference(it.target.counters(), target_before)
-            assert moved["through_us_bytes"] == 0, moved
+            assert moved["through_us_bytes"] == moved["upkeep_through_us_bytes"] == 0, moved
             # Lines that were brought ahead are hits by then.
             assert moved[counter] > 0 and moved[counter] + moved["read_hits"] == SIZE // LINE, moved
             assert target["rdma_writes"] == target["rdma_reads"] == 0, target
@@ -117,6 +118,7 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
         it.policy("write-through")
         assert_nothing_crosses_the_target("--rw=randread", "direct_reads")
         warm(it, device)
+        assert it.counters()["upkeep_direct_bytes"] > 0, "the engine took its lines from the disk's machine"
         assert_hits_cross_no_target(it, device)
         lose_storage_under_load(it, device, storage)
         cut_machine_of_storage(it, device, storage)
