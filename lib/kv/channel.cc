@@ -181,7 +181,8 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
                 --writes_under_way_;
                 if (good) ring_.posted_done(completion.cookie & ~kOfMask);
                 // It is there only now, and the reader may have said meanwhile that it sleeps.
-                if (good && !closing_ && ring_.peer_says_asleep()) ring_bell();
+                if (good && !closing_ && ring_.peer_says_asleep() && !mutated(Mutation::kLooksOnce))
+                    ring_bell();
                 break;
         }
     }
@@ -478,6 +479,7 @@ bool Channel::prepare_sleep() noexcept {
 bool Channel::tell_asleep(bool asleep) noexcept {
     // That we sleep is told each time: who rang has taken us for awake, also if we could not say that we are.
     if (!asleep && !ring_.told_asleep) return false;
+    if (asleep && ring_.told_asleep && mutated(Mutation::kToldOnce)) return true;
     Ring::Post post = ring_.asleep_word(asleep);
     if (!connection_->move_now(fabric::Op::kWrite, post.segment, post.remote)) return false;
     ring_.told_asleep = asleep;

@@ -18,6 +18,8 @@ enum class Mutation : uint32_t {
     kNoCrc = 64,               // readers believe torn bytes
     kStaleAddress = 128,       // readers believe a reused slot
     kLostWakeUp = 256,         // who falls asleep is not told of what came while he did
+    kToldOnce = 512,           // who could not take back that he sleeps does not say it anew
+    kLooksOnce = 1024,         // who has written looks for sleepers then, and not when it has arrived
 };
 
 #ifdef WSS_KV_MUTATIONS

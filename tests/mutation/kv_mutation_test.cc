@@ -82,10 +82,18 @@ KvOptions with_sleepers_in_reach_at_times(uint64_t seed) {
     return options;
 }
 
+// Many faults, and memory in reach for some.
+KvOptions with_everything(uint64_t seed) {
+    KvOptions options = KvOptions::draw(710835);
+    options.seed = seed;
+    options.transport = kv::Transport::kRing;
+    return options;
+}
+
 TEST_F(KvSimMutation, the_store_as_it_is_passes) {
     for (auto* options :
          {contended, with_skew, with_deaths, with_slow_reads, with_sleepers, with_sleepers_told_by_immediates,
-          with_sleepers_in_reach, with_sleepers_in_reach_at_times})
+          with_sleepers_in_reach, with_sleepers_in_reach_at_times, with_everything})
         for (uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(run_kv(options(seed)).failure, "") << seed;
 }
 
@@ -109,6 +117,19 @@ TEST_F(KvSimMutation, a_termination_that_promises_nothing_is_caught) {
 TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
     for (auto* options : {with_sleepers, with_sleepers_in_reach})
         EXPECT_NE(caught(kv::Mutation::kLostWakeUp, options).find("nobody woke him"), std::string::npos);
+}
+
+// Where memory is in reach only while nothing else is under way. A reader had said by a word that he sleeps,
+// could not take it back, and did not say it again, though the writer had rung and taken him for awake; or he
+// fell asleep while a frame was on its way as a WRITE.
+TEST_F(KvSimMutation, a_sleeper_who_is_taken_for_awake_is_caught) {
+    EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 30).find("nobody woke him"),
+              std::string::npos);
+}
+
+TEST_F(KvSimMutation, a_frame_that_arrives_behind_the_word_of_a_sleeper_is_caught) {
+    EXPECT_NE(caught(kv::Mutation::kLooksOnce, with_everything, 130).find("nobody woke him"),
+              std::string::npos);
 }
 
 }  // namespace

@@ -61,18 +61,5 @@ TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
         }
 }
 
-// Where memory is in reach only while nothing else is under way. A reader had said by a word that it sleeps,
-// could not take it back, and did not say it again, though the writer had rung and taken it for awake; or it
-// fell asleep while a frame was on its way as a WRITE.
-TEST(KvScenario, nobody_sleeps_beside_a_frame_whichever_way_it_and_the_word_came) {
-    ASSERT_TRUE(log::set_level("error"));
-    for (uint64_t seed : {2u, 8u, 14u, 52u, 58u, 63u, 126u}) {
-        KvOptions options = KvOptions::draw(710835);
-        options.seed = seed;
-        options.transport = kv::Transport::kRing;
-        EXPECT_EQ(run_kv(options).failure, "") << seed;
-    }
-}
-
 }  // namespace
 }  // namespace wss::sim
