@@ -19,5 +19,7 @@ def test_wssbench_measures_the_driver(vm: Vm) -> None:
     regions = {(row["registered"], row["operation"]): row["regions_per_request"] for row in figures["mlockv"]["rows"]}
     assert regions == {("one region", "read"): 1, ("one region", "write"): 1, ("one region a piece", "read"): 32, ("one region a piece", "write"): 32}
     assert [row["network_alone"] > 0 and row["ratio"] > 0 for row in figures["mlockv"]["bounds"]] == [True, True]
-    assert {row["operation"] for row in figures["block"]["rows"] if row["of_model"] > 0} == {"read", "write"}
+    assert {(row["where"], row["operation"]) for row in figures["block"]["rows"] if row["of_model"] > 0} == {
+        (where, operation) for where in ("device", "file") for operation in ("write", "rewrite", "read")}
+    assert {bound["operation"] for bound in figures["block"]["bounds"] if bound["best_of_model"] > 0} == {"read", "write"}
     assert {row["stage"] for row in figures["breakdown"]["rows"]} >= {"map", "post", "remote", "finish", "total"}

@@ -38,6 +38,7 @@ def parse() -> argparse.Namespace:
         one = commands.add_parser(name, parents=[common], help=lab.FIGURES[name].title)
         one.add_argument("--module", type=Path, help="wss.ko (default: of the build)")
         add_rdma(one)
+        one.add_argument("--kernel-argument", action="append", metavar="WORD", help="of the lab's kernel, as init_on_alloc=0 (pages are not cleared before they are given out)")
     of_scaling = commands.add_parser("scaling", parents=[common], help="cost by connections, volumes, keys, cache engines")
     of_scaling.add_argument("which", nargs="*", default=[], help=f"of {', '.join(scaling.KINDS)} (default: all)")
     of_all = commands.add_parser("all", parents=[common], help="everything, into an HTML report")

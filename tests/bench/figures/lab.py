@@ -41,7 +41,7 @@ FIGURES = {
                    ({"text": "D fig 13: 570-600 MB/s as one region, 250-350 MB/s by pieces: 1.7-2.3 x"},)),
     "raw": Kind("D fig 15", "Raw I/O (O_DIRECT) by record size", "bytes", ("network", "operation", "depth"),
                 ({"text": "D fig 15: 70 MB/s, 24 % of the model 1/(1/net + 1/copy) = 287 MB/s"},)),
-    "block": Kind("D fig 16", "Block I/O through the page cache by record size", "bytes", ("network", "operation"),
+    "block": Kind("D fig 16", "Block I/O through the page cache by record size", "bytes", ("system", "operation", "where", "network"),
                   ({"text": "D fig 16: read 220, write 210 MB/s, 76.7 % of the model 1/(1/net + 1/copy) = 287 MB/s"},)),
     "breakdown": Kind("D tables 3, 4", "Where the time of a 64 KiB raw request goes", "stage", ("network", "operation"),
                       ({"text": "D tables 3, 4: of 920 us for a raw write of 64 KiB: communication 309 (33.6 %), WSS and SRP 92 (10.0 %), memory copy 114 "
@@ -99,7 +99,7 @@ def together(parts: dict[str, dict]) -> dict:
 
 def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> list[str]:
     return ["python3", "-B", str(ROOT / "tests/bench/figures/lab_guest.py"), "--build", str(options.build), "--module", str(module),
-            *(["--quick"] if options.quick else []), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
+            *(["--quick"] if options.quick else []), *([] if os.environ.get("LAB") == "host" else ["--peers"]), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
 
 
 def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
@@ -115,10 +115,11 @@ def run_guest(names: list[str], options: argparse.Namespace, measured: Measured)
     from tests.lab.vm import Shape
 
     words = guest_words(names, options, module)
+    arguments = tuple(getattr(options, "kernel_argument", None) or ())
     try:
         if "siw" in networks(options):
             words += ["--siw", str(siw_module(choose_kernel().release))]
-        with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True), speaker(options)) as lab:
+        with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True, kernel_arguments=arguments), speaker(options)) as lab:
             machine_of_lab = lab.vms[0]
             machine_of_lab.run(words, timeout=GUEST_SECONDS, on_output=lambda kind, data: measured.take(data, kind == frames.STDOUT))
             machine_of_lab.power_off()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from tests.bench.contenders import sh, wss  # noqa: E402
+from tests.bench.contenders import nvme_over_rdma, ramdisks, sh, wss  # noqa: E402
 from tests.bench.workloads import Setup, fill  # noqa: E402
 
 SPAN_MIB = 32  # what a job through the page cache goes over
@@ -51,20 +51,32 @@ def counter(name: str) -> int:
     return int(next(Path("/sys/class/wss").glob(f"session*/stats/{name}")).read_text())
 
 
-def fio(device: str, pattern: str, size: int, depth: int, seconds: float, direct: bool) -> dict:
-    """One job; a buffered one goes over the span once, and a write ends on the device."""
-    words = ["fio", "--name=f", f"--filename={device}", f"--rw={pattern}", f"--bs={size}", f"--iodepth={depth}", f"--ioengine={'libaio' if direct else 'psync'}",
-             f"--direct={int(direct)}", "--norandommap", "--randrepeat=1", "--thread", "--output-format=json"]  # fmt: skip
-    # In milliseconds: fio takes a fraction of a second for none, and then goes over the whole span.
-    words += ["--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms"] if direct else [f"--size={SPAN_MIB}M", "--end_fsync=1", "--invalidate=1"]
-    run = subprocess.run(words, check=True, capture_output=True, text=True)
+def fio_job(path: str, pattern: str, size: int, *words: str) -> dict:
+    """What fio says of one job."""
+    run = subprocess.run(["fio", "--name=f", f"--filename={path}", f"--rw={pattern}", f"--bs={size}", "--norandommap", "--randrepeat=1", "--thread",
+                          "--output-format=json", *words], check=True, capture_output=True, text=True)  # fmt: skip
     job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
     if job["error"]:
-        raise RuntimeError(f"fio on {device}: error {job['error']}")
+        raise RuntimeError(f"fio on {path}: error {job['error']}")
+    return job
+
+
+def row_of(job: dict, pattern: str, rate: float, size: int) -> dict:
     side = job["write" if "write" in pattern else "read"]
-    seconds_taken = job["job_runtime"] / 1000 if not direct else None
-    rate = side["total_ios"] / seconds_taken if seconds_taken else side["iops"]
     return {"rate": round(rate, 1), "mb_per_s": round(rate * size / 1e6, 2), "latency_us": round(side["clat_ns"]["mean"] / 1000, 1)}
+
+
+def fio(device: str, pattern: str, size: int, depth: int, seconds: float) -> dict:
+    # In milliseconds: fio takes a fraction of a second for none, and then goes over the whole span.
+    job = fio_job(device, pattern, size, f"--iodepth={depth}", "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms")
+    return row_of(job, pattern, job["write" if "write" in pattern else "read"]["iops"], size)
+
+
+def buffered_fio(path: str, pattern: str, size: int, cached: bool) -> dict:
+    """Once over the span, through the page cache; a write ends on the device. `cached`: the pages are there already."""
+    job = fio_job(path, pattern, size, "--ioengine=psync", f"--size={SPAN_MIB}M", "--end_fsync=1", "--fallocate=none", f"--invalidate={int(not cached)}")
+    side = job["write" if "write" in pattern else "read"]
+    return row_of(job, pattern, side["total_ios"] / (job["job_runtime"] / 1000), size)
 
 
 # ---- the model: network and one copy, one after the other
@@ -80,33 +92,39 @@ def network_mb(build: str, operation: str) -> float:
     return json.loads(run.stdout)["rows"][0]["rate"] * 65536 / 1e6
 
 
-def copy_mb() -> float:
-    """What reading a file in memory moves: one copy by the kernel."""
+def copy_mb(operation: str) -> float:
+    """What reading a file in memory, or writing it anew, moves: one copy by the kernel, whose pages are there already."""
     path, size, piece = "/dev/shm/copy", 32 << 20, 128 << 10
     Path(path).write_bytes(os.urandom(1 << 20) * (size >> 20))
     buffer = bytearray(piece)
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "r+b", buffering=0) as file:
+        move = file.readinto if operation == "read" else file.write
         for measured in (False, True):
             file.seek(0)
             begun = time.monotonic()
             for _ in range(size // piece):
-                file.readinto(buffer)
+                move(buffer)
             taken = time.monotonic() - begun
     os.unlink(path)
     return size / taken / 1e6
 
 
-def model(build: str) -> dict:
-    net, copy = network_mb(build, "rdma write"), copy_mb()
-    return {"net_mb_per_s": round(net, 1), "copy_mb_per_s": round(copy, 1), "model_mb_per_s": round(1 / (1 / net + 1 / copy), 1)}
+def model(build: str, operation: str) -> dict:
+    """The target writes what is read, and reads what is written."""
+    net, copy = network_mb(build, "rdma write" if operation == "read" else "rdma read"), copy_mb(operation)
+    return {"operation": operation, "net_mb_per_s": round(net, 1), "copy_mb_per_s": round(copy, 1), "model_mb_per_s": round(1 / (1 / net + 1 / copy), 1)}
 
 
-def against_model(rows: list[dict], of_model: dict) -> dict:
-    """Each row's part of the model; the figure's own is its best, as the paper's was."""
-    for row in rows:
-        row["of_model"] = round(row["mb_per_s"] / of_model["model_mb_per_s"], 3)
-    best = max(row["of_model"] for row in rows)
-    return {"rows": rows, "bounds": [{**of_model, "best_of_model": best}], "bound": of_model["model_mb_per_s"], "ratio": best}
+def against_model(rows: list[dict], build: str) -> dict:
+    """Each row's part of its operation's model; an operation's is its best, as the paper's was, and the figure's the worse of the two."""
+    bounds = []
+    for operation in ("read", "write"):
+        of_model = model(build, operation)
+        mine = [row for row in rows if row["operation"] in (operation, f"re{operation}")]
+        for row in mine:
+            row["of_model"] = round(row["mb_per_s"] / of_model["model_mb_per_s"], 3)
+        bounds.append({**of_model, "best_of_model": max(row["of_model"] for row in mine if row.get("system", "wss") == "wss")})
+    return {"rows": rows, "bounds": bounds, "bound": min(bound["model_mb_per_s"] for bound in bounds), "ratio": min(bound["best_of_model"] for bound in bounds)}
 
 
 # ---- figures
@@ -114,22 +132,52 @@ def against_model(rows: list[dict], of_model: dict) -> dict:
 
 def raw(device: str, options: argparse.Namespace) -> dict:
     sizes = [4096, 131072] if options.quick else [512, 4096, 16384, 65536, 131072, 1048576]
-    rows = [{"operation": operation, "depth": depth, "bytes": size, **fio(device, operation, size, depth, options.seconds, True)}
+    rows = [{"operation": operation, "depth": depth, "bytes": size, **fio(device, operation, size, depth, options.seconds)}
             for operation in ("read", "write") for depth in (1, 32) for size in sizes]  # fmt: skip
-    return against_model(rows, model(options.build))
+    return against_model(rows, options.build)
+
+
+def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dict]:
+    """Write, write again what is cached, read what is not."""
+    jobs = (("write", "write", False), ("rewrite", "write", True), ("read", "read", False))
+    return [{"system": system, "where": where, "operation": name, "bytes": size, **buffered_fio(path, pattern, size, cached)}
+            for size in sizes for name, pattern, cached in jobs]  # fmt: skip
+
+
+@contextmanager
+def file_on(device: str) -> Iterator[str]:
+    """A file that is not there yet, on XFS, whose page cache has pieces larger than a page."""
+    where = "/run/wss-bench-fs"
+    # Not supported at less than 300 MiB, which would only take longer to fill.
+    sh(f"mkfs.xfs --unsupported -q -f -K {device} >/dev/null && mkdir -p {where} && mount {device} {where}")
+    try:
+        yield f"{where}/file"
+    finally:
+        sh(f"umount {where} && rmdir {where}")
+
+
+def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
+    with open(device, "rb"):  # whoever closes it last takes its pages along
+        rows = block_rows(system, "device", device, sizes)
+    with file_on(device) as path:
+        return rows + block_rows(system, "file", path, sizes)
 
 
 def block(device: str, options: argparse.Namespace) -> dict:
     sizes = [65536] if options.quick else [4096, 16384, 65536, 262144, 1048576]
-    rows = [{"operation": operation, "bytes": size, **fio(device, operation, size, 1, 0, False)}
-            for operation in ("write", "read") for size in sizes]  # fmt: skip
-    return against_model(rows, model(options.build))
+    rows = block_of("wss", device, sizes)
+    if options.peers:  # the same page cache over a driver of the kernel's, and over memory alone
+        with ramdisks(options.mib, 1) as backings:
+            rows += block_of("memory", backings[0], sizes)
+            with nvme_over_rdma(backings, Setup()) as (peer,):
+                rows += block_of("nvme-rdma", peer, sizes)
+    return against_model(rows, options.build)
 
 
 def counted_fio(device: str, operation: str, size: int, depth: int, seconds: float) -> dict:
     """With what the driver registered for it."""
     before = counter("regions_registered"), counter("requests")
-    measured = fio(device, operation, size, depth, seconds, True)
+    measured = fio(device, operation, size, depth, seconds)
     return {**measured, "regions_per_request": round((counter("regions_registered") - before[0]) / (counter("requests") - before[1]), 2)}
 
 
@@ -171,7 +219,7 @@ def breakdown(device: str, options: argparse.Namespace) -> dict:
         (Path("/sys/kernel/debug/wss/measure")).write_text("1")
         table = next(Path("/sys/kernel/debug/wss").glob("session*/stages"))
         table.write_text("0")
-        of_fio = fio(device, operation, 65536, 1, options.seconds, True)
+        of_fio = fio(device, operation, 65536, 1, options.seconds)
         stages = [line.split() for line in table.read_text().splitlines()]
         (Path("/sys/kernel/debug/wss/measure")).write_text("0")
         total = next(int(words[3]) for words in stages if words[0] == operation and words[1] == "total")
@@ -213,6 +261,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, help="of one measurement")
     parser.add_argument("--mib", type=int, default=64, help="size of the volume")
+    parser.add_argument("--peers", action="store_true", help="block I/O of the kernel's memory disk and of nvme-rdma as well")
     parser.add_argument("--figures", nargs="+", required=True)
     options = parser.parse_args()
     options.seconds = options.seconds or (0.3 if options.quick else 1)
