@@ -17,6 +17,9 @@
  *
  * No lock is taken per request. The one here guards the list that waits for commit_rqs.
  */
+#include <linux/sched.h>
+#include <linux/sched/stat.h>
+
 #include "fault.h"
 #include "log.h"
 #include "trace.h"
@@ -752,11 +755,38 @@ static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 	return done;
 }
 
+/*
+ * Nothing came for a while, and somebody else wants this processor: perhaps the very one who has
+ * the answer (ksoftirqd, a target on this machine). Let who polls go through the scheduler, which
+ * may well choose him again. Pollers may not sleep.
+ */
+static void wss_poll_in_vain(struct wss_chan *chan)
+{
+	u64 now = ktime_get_ns();
+	u64 since = READ_ONCE(chan->vain_since);
+
+	if (!since) {
+		WRITE_ONCE(chan->vain_since, now);
+		return;
+	}
+	if (now - since < WSS_POLL_VAIN_NS || single_task_running())
+		return;
+	WRITE_ONCE(chan->vain_since, 0);
+	wss_stat_inc(chan->sess, polls_yielded);
+	set_tsk_need_resched(current);
+	set_preempt_need_resched();
+}
+
 static int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 {
 	struct wss_queue *queue = hctx->driver_data;
+	int done = wss_poll_polled(queue->chan, iob);
 
-	return wss_poll_polled(queue->chan, iob);
+	if (!done)
+		wss_poll_in_vain(queue->chan);
+	else if (READ_ONCE(queue->chan->vain_since))
+		WRITE_ONCE(queue->chan->vain_since, 0);
+	return done;
 }
 
 /**

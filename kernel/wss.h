@@ -98,6 +98,8 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 /* Completions taken from the queue at a time, and in one softirq round. */
 #define WSS_POLL_BATCH 16
 #define WSS_POLL_BUDGET 256
+/* Longer than a fast network's answer takes: who polled in vain for so long gives way. */
+#define WSS_POLL_VAIN_NS (20 * NSEC_PER_USEC)
 /* REPORT LUNS of 2047 volumes; every other answer is smaller. */
 #define WSS_ADMIN_BYTES 16384
 #define WSS_MAX_LUNS (WSS_ADMIN_BYTES / 8 - 1)
@@ -225,6 +227,7 @@ struct wss_options {
 	X(remote_invalidations, "regions that the target invalidated")              \
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \
+	X(polls_yielded, "times that a poller in vain gave way to others")          \
 	X(timeouts, "requests that were not answered in time")                      \
 	X(aborts, "commands ended by ABORT TASK")                                   \
 	X(resets, "LOGICAL UNIT RESETs")                                            \
@@ -481,6 +484,7 @@ struct wss_chan {
 	u32 recv_count;
 	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
 	bool reply_busy;	    /* an answer to the target's own request is under way */
+	u64 vain_since;		    /* polls have found nothing since; 0: they did. Racy on purpose */
 
 	/* Nothing below is hot. */
 	struct rdma_cm_id *cm_id;
