@@ -59,7 +59,13 @@ def test_hits_go_from_the_engines_to_the_pages_and_cross_the_target_with_no_byte
         device = driver.map(target, "v", PATIENT)
         connected(target, 1)
         assert run_fio(vm, device, f"--rw=write --verify=crc32c {AREA}").error == 0
-        assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
+
+        def all_is_in_engines() -> bool:
+            before = volume(target)
+            assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
+            return difference(volume(target), before)["storage_read_bytes"] == 0
+
+        wait_until(all_is_in_engines, "all of it is in the engines", 120)
         before, driver_before = volume(target), driver.counters()
         end = run_fio(vm, device, f"--rw=randread {AREA}")
         assert end.error == 0
