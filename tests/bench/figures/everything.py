@@ -30,10 +30,10 @@ NATIVE = {
 }
 RAMP = {"ramp-transports": "transports", "ramp-size": "size", "ramp-mix": "mix", "ramp-ycsb": "ycsb"}
 NAMES = [*NATIVE, *RAMP, *lab.FIGURES, "scaling"]
-# Seconds of each on two quiet processors, quick: the first estimate of the time left; the boot of the lab counts once.
-QUICK_SECONDS = {"local": 8, "echo": 8, "remote": 24, "replay": 24, "net": 12, "mr": 3, "burst": 5, "scsi": 12, "ramp-transports": 8, "ramp-size": 26, "ramp-mix": 26,
-                 "ramp-ycsb": 26, "mlockv": 10, "raw": 40, "block": 10, "breakdown": 8, "scaling": 40}  # fmt: skip
-FULL_FACTOR = 12
+# Seconds of each on two processors, quick and in full: the first estimate of the time left. The lab's figures share one boot.
+SECONDS = {"local": (8, 246), "echo": (8, 272), "remote": (24, 1075), "replay": (24, 56), "net": (12, 215), "mr": (3, 34), "burst": (5, 184), "scsi": (12, 201),
+           "ramp-transports": (8, 11), "ramp-size": (26, 84), "ramp-mix": (26, 80), "ramp-ycsb": (26, 89), "mlockv": (10, 200), "raw": (40, 350), "block": (10, 200),
+           "breakdown": (8, 90), "scaling": (40, 250)}  # fmt: skip
 
 
 @dataclass
@@ -118,7 +118,7 @@ def one(run: Run, name: str, chosen: list[str]) -> dict:
 
 def time_left(run: Run, names: list[str], done: int) -> float:
     """From the table above, corrected by how fast this machine was so far."""
-    expected = [QUICK_SECONDS[name] * (1 if run.options.quick else FULL_FACTOR) for name in names]
+    expected = [SECONDS[name][0 if run.options.quick else 1] for name in names]
     passed = time.monotonic() - run.begun
     factor = passed / sum(expected[:done]) if done else 1
     return sum(expected[done:]) * factor
