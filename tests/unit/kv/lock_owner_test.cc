@@ -89,42 +89,34 @@ struct LockOwner : testing::Test {
     uint64_t mine = owner.transaction(1);
 
     void SetUp() override { ASSERT_EQ(owner.lock(mine), wire::KvStatus::kOk); }
+    // A write that commits at once and ends the locks of `mine`.
+    wire::KvStatus write(RawClient& by, uint64_t timestamp, std::string key) {
+        wire::KvPrepare prepare;
+        prepare.timestamp = timestamp;
+        prepare.owner = mine;
+        prepare.participants = {0};
+        prepare.items.emplace_back().key = std::move(key);
+        return by.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit | wire::kKvPrepareUnlock, prepare);
+    }
     bool is_locked() { return other.lock(other.transaction(100)) == wire::KvStatus::kLockConflict; }
 };
 
 TEST_F(LockOwner, a_prepare_does_not_release_the_locks_of_another_client) {
-    wire::KvPrepare prepare;
-    prepare.timestamp = other.transaction(2);
-    prepare.owner = mine;
-    prepare.participants = {0};
-    prepare.items.emplace_back().key = "another key";
-    EXPECT_EQ(other.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit | wire::kKvPrepareUnlock, prepare),
-              wire::KvStatus::kNotLeased);
+    EXPECT_EQ(write(other, other.transaction(2), "another key"), wire::KvStatus::kNotLeased);
     EXPECT_TRUE(is_locked());
 }
 
 TEST_F(LockOwner, a_refused_prepare_releases_the_locks_of_its_own_client) {
-    wire::KvPrepare prepare;
-    prepare.timestamp = owner.transaction(2);
-    prepare.owner = mine;
-    prepare.participants = {0};
-    prepare.items.emplace_back().key = "not locked";
-    EXPECT_EQ(owner.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit | wire::kKvPrepareUnlock, prepare),
-              wire::KvStatus::kLockConflict);
+    EXPECT_EQ(write(owner, owner.transaction(2), "not locked"), wire::KvStatus::kLockConflict);
     EXPECT_FALSE(is_locked());
 }
 
 // The first answer was lost: the commit has released the locks meanwhile.
 TEST_F(LockOwner, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
-    wire::KvPrepare prepare;
-    prepare.timestamp = owner.transaction(2);
-    prepare.owner = mine;
-    prepare.participants = {0};
-    prepare.items.emplace_back().key = "key";
-    constexpr uint8_t kFlags = wire::kKvPrepareCommit | wire::kKvPrepareUnlock;
-    ASSERT_EQ(owner.ask(wire::KvKind::kPrepare, kFlags, prepare), wire::KvStatus::kCommitted);
+    const uint64_t timestamp = owner.transaction(2);
+    ASSERT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);
     ASSERT_FALSE(is_locked()) << "and now another has it";
-    EXPECT_EQ(owner.ask(wire::KvKind::kPrepare, kFlags, prepare), wire::KvStatus::kCommitted);
+    EXPECT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);
 }
 
 TEST_F(LockOwner, a_read_does_not_lock_in_the_name_of_another_client) {
