@@ -2,6 +2,7 @@
 #include "lib/base/summary.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace wss {
 
@@ -12,6 +13,18 @@ Summary summarise(std::vector<double> values) {
     double median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
     double distance = std::max(median - values.front(), values.back() - median);
     return {median, values.front(), values.back(), median == 0 ? 0 : 100 * distance / median};
+}
+
+Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds) {
+    size_t turns = bounds.empty() ? 0 : values.size();
+    for (const auto& bound : bounds) turns = std::min(turns, bound.size());
+    std::vector<double> ratios;
+    for (size_t turn = 0; turn < turns; ++turn) {
+        double smallest = bounds.front()[turn];
+        for (const auto& bound : bounds) smallest = std::min(smallest, bound[turn]);
+        if (values[turn] > 0 && smallest > 0) ratios.push_back(values[turn] / smallest);
+    }
+    return summarise(std::move(ratios));
 }
 
 }  // namespace wss

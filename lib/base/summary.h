@@ -15,4 +15,10 @@ struct Summary {
 // Of an even number of values the median is the mean of the middle two; of none all is zero.
 Summary summarise(std::vector<double> values);
 
+// Of things measured in turns (the n-th value of each is of turn n): the ratios of each turn's value to the
+// smallest of the same turn among `bounds`. What disturbs a machine for longer than a turn disturbs all of
+// the turn and cancels out; in a ratio of medians, which are of different turns, it does not. Turns that one
+// of them lacks, or has nothing above zero in, do not count.
+Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds);
+
 }  // namespace wss

@@ -5,21 +5,23 @@ import argparse
 import json
 import re
 import signal
+import statistics
 import subprocess
 import time
 
 import pytest
 
-from tests.bench.figures import core, everything, lab, report, scaling
+from tests.bench.figures import core, everything, lab, ramp, report, scaling
 
 from .programs import BUILD, Target, run
 
 WSSBENCH = BUILD / "wssbench"
-SHORT = ("--seconds", "0.2", "--warm-up", "0.05", "--repeats", "1", "--no-progress")
+BRIEF = ("--seconds", "0.2", "--warm-up", "0.05", "--no-progress")
+SHORT = (*BRIEF, "--repeats", "1")
 
 
-def figure(*words, expect=0, timeout=120) -> dict:
-    done = run(WSSBENCH, *words, "--json", *SHORT, check=False, timeout=timeout)
+def figure(*words, expect=0, timeout=120, repeats=1) -> dict:
+    done = run(WSSBENCH, *words, "--json", *BRIEF, "--repeats", repeats, check=False, timeout=timeout)
     assert done.returncode == expect, f"{words}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr}"
     return json.loads(done.stdout)
 
@@ -48,12 +50,18 @@ def test_local_and_remote_io_work_by_each_method(method, tmp_path):
 
 def test_remote_io_is_held_against_the_smaller_of_local_io_and_echo(tmp_path):
     result = figure("remote", "--fabric", "tcp", "--method", "aio", "--connections", "1", "--depth", "8", "--size", "4K", "--operation", "read", "--file-size", "8M",
-                    "--directory", tmp_path)  # fmt: skip
+                    "--directory", tmp_path, repeats=3)  # fmt: skip
     [row] = result["bounds"]
     assert row["bound"] == min(row["local"], row["echo"]) == result["bound"]
-    assert row["ratio"] == pytest.approx(row["remote"] / row["bound"]) and result["ratio"] == row["ratio"]
+    turns = {line["what"]: line["turns"] for line in result["rows"]}
+    assert turns.keys() == {"local", "echo", "remote"}
+    pairs = [remote / min(others) for remote, *others in zip(*(turns[what]["rate"] for what in ("remote", "local", "echo")))]
+    assert len(pairs) == 3 and row["ratio"] == pytest.approx(statistics.median(pairs)), "of the turns, not of medians of different ones"
+    assert row["ratio_spread_percent"] == pytest.approx(100 * max(abs(pair / row["ratio"] - 1) for pair in pairs)) and result["ratio"] == row["ratio"]
     assert row["ratio_same_method"] == pytest.approx(row["ratio"]), "there is one method"
-    assert {line["what"] for line in result["rows"]} == {"local", "echo", "remote"}
+    by_cpu = {what: [1e6 / max(sides) for sides in zip(*(values for key, values in turns[what].items() if key.endswith("cpu_us")))] for what in turns}
+    assert row["ratio_by_cpu"] == pytest.approx(statistics.median(remote / min(others) for remote, *others in zip(by_cpu["remote"], by_cpu["local"], by_cpu["echo"])))
+    assert "same turn" in result["method"]
 
 
 def test_a_target_that_runs_already_is_measured(tmp_path):
@@ -186,7 +194,7 @@ def test_a_point_that_fails_leaves_the_others_alone(capsys):
         raise RuntimeError("out of luck")
 
     result = core.run(figure_of([core.Point({"n": 1}, broken), core.Point({"n": 2}, lambda: {"rate": 5})]), options())
-    assert result["rows"] == [{"n": 1, "error": "out of luck"}, {"n": 2, "rate": 5, "min": 5, "max": 5, "spread_percent": 0.0, "repeats": 3}]
+    assert result["rows"] == [{"n": 1, "error": "out of luck"}, {"n": 2, "rate": 5, "min": 5, "max": 5, "spread_percent": 0.0, "repeats": 3, "turns": {"rate": [5] * 3}}]
     assert core.show(result, as_json=True) == 1
 
 
@@ -198,13 +206,23 @@ def test_a_plot_has_a_line_for_each_system_and_the_papers_points():
 
 
 def test_growth_beyond_the_logarithm_is_seen():
-    rows = [{"of": "keys", "count": count, "cpu_us": cost, "server_mib": 10.0} for count, cost in ((1000, 1.0), (1_000_000, 1.5))]
-    result = {"rows": rows}
-    scaling.judge(result)
-    assert result["ratio"] > 1
-    rows[1]["cpu_us"] = 3
-    scaling.judge(result)
-    assert result["ratio"] < 1
+    def ratio(first: list[float], last: list[float]) -> float:
+        costs = ((1000, first), (1_000_000, last))
+        result = {"rows": [{"of": "keys", "count": count, "cpu_us": 1, "server_mib": 10.0, "turns": {"cpu_us": cost}} for count, cost in costs]}
+        scaling.judge(result)
+        return result["ratio"]
+
+    assert ratio([1], [1.5]) > 1 > ratio([1], [3])
+    assert ratio([1, 10, 1], [1.5, 15, 15]) == ratio([1], [1.5]), "a machine that was slow for a whole turn"
+
+
+def test_systems_are_compared_turn_by_turn():
+    def row(system: str, *rates: float) -> dict:
+        return {"system": system, "n": 8, **core.summary([{"rate": rate} for rate in rates])}
+
+    result = {"rows": [row("base", 100, 10, 20), row("ours", 200, 20, 200)]}
+    ramp.compare("n", 8, "base", {"ours": 2.5})(result)
+    assert result["ratio"] == 2 and result["bounds"][0]["rate"] == 200
 
 
 # ---- the figures of the lab: each comes out of the machine by itself

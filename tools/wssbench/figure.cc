@@ -174,16 +174,6 @@ std::string notes(const Json& figure) {
     return text;
 }
 
-Json best(const Json& rows, const Json& labels) {
-    Json found;
-    for (const Json& row : rows) {
-        bool fits = row.contains("rate");
-        for (const auto& [key, value] : labels.items()) fits = fits && row.contains(key) && row[key] == value;
-        if (fits && (found.is_null() || row["rate"].get<double>() > found["rate"].get<double>())) found = row;
-    }
-    return found;
-}
-
 void Context::fail(const Status& status) {
     std::fprintf(stderr, "wssbench: %s\n", status.to_string().c_str());
     exit = kFailed;

@@ -38,7 +38,4 @@ std::string table(const Json& rows);
 // What is known without a table: method, bound, ratio, the paper's values.
 std::string notes(const Json& figure);
 
-// The row with the highest rate among those that have all of `labels`; null without one.
-Json best(const Json& rows, const Json& labels);
-
 }  // namespace wss::wssbench

@@ -47,29 +47,45 @@ std::string first_match(const char* path, const std::string& key) {
     return "";
 }
 
+constexpr std::pair<const char*, double Sample::*> kColumns[] = {{"rate", &Sample::rate},
+                                                                 {"latency_us", &Sample::latency_us},
+                                                                 {"p99_us", &Sample::p99_us},
+                                                                 {"client_cpu_us", &Sample::client_cpu_us},
+                                                                 {"server_cpu_us", &Sample::server_cpu_us}};
+
+// What is known of one kind, in the order of the turns.
+std::vector<double> column(const std::vector<Sample>& samples, double Sample::*member) {
+    std::vector<double> values;
+    for (const Sample& sample : samples)
+        if (sample.*member >= 0) values.push_back(sample.*member);
+    return values;
+}
+
+Json turns_of(const std::vector<Sample>& samples) {
+    Json turns = Json::object();
+    for (auto [name, member] : kColumns) {
+        std::vector<double> values = column(samples, member);
+        if (values.size() != samples.size()) continue;  // the n-th is of the n-th turn, or of none
+        std::transform(values.begin(), values.end(), values.begin(), rounded);
+        turns[name] = std::move(values);
+    }
+    return turns;
+}
+
 }  // namespace
 
 Json summary(const std::vector<Sample>& samples) {
-    auto column = [&](double Sample::*member) {
-        std::vector<double> values;
-        for (const Sample& sample : samples)
-            if (sample.*member >= 0) values.push_back(sample.*member);
-        return values;
-    };
-    Summary rates = summarise(column(&Sample::rate));
-    Json row = {{"rate", rounded(rates.median)}};
-    constexpr std::pair<const char*, double Sample::*> kOthers[] = {
-        {"latency_us", &Sample::latency_us},
-        {"p99_us", &Sample::p99_us},
-        {"client_cpu_us", &Sample::client_cpu_us},
-        {"server_cpu_us", &Sample::server_cpu_us}};
-    for (auto [name, member] : kOthers)
-        if (auto values = column(member); !values.empty()) row[name] = rounded(summarise(values).median);
+    Json row;
+    for (auto [name, member] : kColumns)
+        if (auto values = column(samples, member); !values.empty())
+            row[name] = rounded(summarise(values).median);
+    Summary rates = summarise(column(samples, &Sample::rate));
     if (!samples.empty() && samples.back().more.is_object()) row.update(samples.back().more);
     row["min"] = rounded(rates.min);
     row["max"] = rounded(rates.max);
     row["spread_percent"] = rounded(rates.spread_percent);
     row["repeats"] = samples.size();
+    row["turns"] = turns_of(samples);
     return row;
 }
 

@@ -25,7 +25,7 @@ struct Sample {
 };
 
 // The row of several samples: medians, and how far apart they were ("spread": the largest distance from the
-// median, in percent of it).
+// median, in percent of it). "turns" has the values that they were made of, {"rate": [of each turn], …}.
 Json summary(const std::vector<Sample>& samples);
 
 // Set by SIGINT and SIGTERM: measuring ends at once, what is done is kept.

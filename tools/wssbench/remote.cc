@@ -4,10 +4,12 @@
 //
 // Each combination of fabric, operation, pattern and size is a group: the local method and the echo of the
 // same size are measured in the same turns, at several depths each; their smaller best is the bound of the
-// group.
+// group. A ratio is made of pairs of one turn: the speed of a disk that others use as well changes by a
+// factor within minutes, and medians come from different minutes.
 #include <algorithm>
 
 #include "lib/base/size.h"
+#include "lib/base/summary.h"
 #include "tools/wssbench/remote_points.h"
 
 namespace wss::wssbench {
@@ -40,8 +42,12 @@ class Builder {
                        {"operation", pattern.write ? "write" : "read"},
                        {"pattern", pattern.sequential ? "sequential" : "random"},
                        {"bytes", pattern.bytes}};
-        if (!arguments_.no_bounds && arguments_.target.empty()) add_bounds(figure, labels, fabric, pattern);
-        for (const std::string& method : arguments_.methods)
+        bool bounds = !arguments_.no_bounds && arguments_.target.empty();
+        if (bounds) add_echo(figure, labels, fabric, pattern);
+        for (const std::string& method : arguments_.methods) {
+            // What is compared with each other is measured shortly after each other. The dynamic method is
+            // never the best, and the bound is the best.
+            if (bounds && method != "dynamic") add_local(figure, labels, method, pattern);
             for (uint32_t threads : method == "static" ? arguments_.threads : std::vector<uint32_t>{0})
                 for (uint32_t connections : arguments_.connections)
                     for (uint32_t depth : arguments_.depths)
@@ -52,6 +58,7 @@ class Builder {
                                     .connections = connections,
                                     .reactors = arguments_.reactors,
                                     .volume = arguments_.volume});
+        }
     }
 
   private:
@@ -62,23 +69,23 @@ class Builder {
         return all;
     }
 
-    // Local I/O is not measured anew for each fabric: it has none.
-    void add_bounds(Figure& figure, const Json& labels, const std::string& fabric, const Pattern& pattern) {
+    void add_local(Figure& figure, const Json& labels, const std::string& method, const Pattern& pattern) {
         std::vector<uint32_t> in_flight;
         for (uint32_t connections : arguments_.connections)
             for (uint32_t depth : arguments_.depths) in_flight.push_back(connections * depth);
         std::sort(in_flight.begin(), in_flight.end());
         in_flight.erase(std::unique(in_flight.begin(), in_flight.end()), in_flight.end());
-        for (const std::string& method : arguments_.methods)
-            for (uint32_t depth : in_flight) {
-                if (method == "dynamic") continue;  // never the best, and the bound is the best
-                IoPoint point{method, arguments_.threads.back(), pattern, depth, nullptr};
-                figure.points.push_back(
-                    {with("local", method, 0, depth, labels),
-                     [point, this_storage = storage_, &settings = context_.settings](const Window& window) {
-                         return measure_local(point, settings, *this_storage, window);
-                     }});
-            }
+        for (uint32_t depth : in_flight) {
+            IoPoint point{method, arguments_.threads.back(), pattern, depth, nullptr};
+            figure.points.push_back(
+                {with("local", method, 0, depth, labels),
+                 [point, this_storage = storage_, &settings = context_.settings](const Window& window) {
+                     return measure_local(point, settings, *this_storage, window);
+                 }});
+        }
+    }
+
+    void add_echo(Figure& figure, const Json& labels, const std::string& fabric, const Pattern& pattern) {
         for (uint32_t connections : arguments_.connections)
             for (uint32_t depth : arguments_.depths) {
                 EchoPoint point{
@@ -109,23 +116,78 @@ class Builder {
     const Shared storage_;
 };
 
+using Rate = double (*)(const Json& row);
+
+double by_clock(const Json& row) {
+    return row["rate"].get<double>();
+}
+
+// What the busier side could do with a processor of its own.
 double by_cpu(const Json& row) {
     double busier = std::max(row.value("client_cpu_us", 0.0), row.value("server_cpu_us", 0.0));
     return busier > 0 ? 1e6 / busier : 0;
 }
 
-// The highest of a column of one's own among the rows of a group.
-double best_by_cpu(const Json& rows, const Json& labels) {
-    double found = 0;
+// The row that is the best by its medians among those of `labels`; null without one.
+Json best_by(Rate rate, const Json& rows, const Json& labels) {
+    Json found;
     for (const Json& row : rows) {
         bool fits = row.contains("rate");
         for (const auto& [key, value] : labels.items()) fits = fits && row.contains(key) && row[key] == value;
-        if (fits) found = std::max(found, by_cpu(row));
+        if (fits && (found.is_null() || rate(row) > rate(found))) found = row;
     }
     return found;
 }
 
-// One row for each group: the best of each kind, the bound, and how near the remote side comes.
+std::vector<double> in_turns(Rate rate, const Json& row) {
+    std::vector<double> rates;
+    for (size_t turn = 0; turn < row["turns"]["rate"].size(); ++turn) {
+        Json of_turn = Json::object();
+        for (const auto& [name, values] : row["turns"].items()) of_turn[name] = values[turn];
+        rates.push_back(rate(of_turn));
+    }
+    return rates;
+}
+
+Summary ratio(Rate rate, const Json& remote, const Json& local, const Json& echo) {
+    return ratio_in_turns(in_turns(rate, remote), {in_turns(rate, local), in_turns(rate, echo)});
+}
+
+Json labels_of(const Json& group, const char* what) {
+    Json all = group;
+    all["what"] = what;
+    return all;
+}
+
+// The best of each kind, the bound, and how near the remote side comes to it. Null without one of them.
+Json bound_of(const Json& rows, const Json& group) {
+    auto of = [&](Rate rate, const char* what) { return best_by(rate, rows, labels_of(group, what)); };
+    Json local = of(by_clock, "local"), echo = of(by_clock, "echo"), remote = of(by_clock, "remote");
+    if (local.is_null() || echo.is_null() || remote.is_null()) return nullptr;
+    Json row = group;
+    Summary turns = ratio(by_clock, remote, local, echo);
+    row.update({{"local", local["rate"]},
+                {"local_method", local["method"]},
+                {"echo", echo["rate"]},
+                {"remote", remote["rate"]},
+                {"remote_method", remote["method"]},
+                {"bound", std::min(by_clock(local), by_clock(echo))},
+                {"ratio", turns.median},
+                {"ratio_spread_percent", turns.spread_percent}});
+    // Threads get more of a busy machine than one reactor does: the like is compared with the like as well.
+    Json alike = labels_of(group, "local");
+    alike["method"] = remote["method"];
+    Json same = best_by(by_clock, rows, alike);
+    if (!same.is_null()) row["ratio_same_method"] = ratio(by_clock, remote, same, echo).median;
+    local = of(by_cpu, "local"), echo = of(by_cpu, "echo"), remote = of(by_cpu, "remote");
+    row.update({{"local_by_cpu", by_cpu(local)},
+                {"echo_by_cpu", by_cpu(echo)},
+                {"remote_by_cpu", by_cpu(remote)},
+                {"ratio_by_cpu", ratio(by_cpu, remote, local, echo).median}});
+    return row;
+}
+
+// One row for each group; the figure's own ratio is the worst of them.
 void judge(Json& figure) {
     Json bounds = Json::array(), groups = Json::array();
     for (const Json& row : figure["rows"]) {
@@ -136,40 +198,17 @@ void judge(Json& figure) {
         if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
     }
     for (const Json& group : groups) {
-        auto labels = [&](const char* what) {
-            Json all = group;
-            all["what"] = what;
-            return all;
-        };
-        auto of = [&](const char* what) { return best(figure["rows"], labels(what)); };
-        auto cpu = [&](const char* what) { return best_by_cpu(figure["rows"], labels(what)); };
-        Json local = of("local"), echo = of("echo"), remote = of("remote");
-        if (local.is_null() || echo.is_null() || remote.is_null()) continue;
-        double bound = std::min(local["rate"].get<double>(), echo["rate"].get<double>());
-        Json row = group;
-        // Threads get more of a busy machine than one reactor does: the like is compared with the like as
-        // well.
-        Json alike = labels("local");
-        alike["method"] = remote["method"];
-        Json same = best(figure["rows"], alike);
-        if (!same.is_null())
-            row["ratio_same_method"] = remote["rate"].get<double>() /
-                                       std::min(same["rate"].get<double>(), echo["rate"].get<double>());
-        row.update({{"local", local["rate"]},
-                    {"local_method", local["method"]},
-                    {"echo", echo["rate"]},
-                    {"remote", remote["rate"]},
-                    {"remote_method", remote["method"]},
-                    {"bound", bound},
-                    {"ratio", remote["rate"].get<double>() / bound},
-                    {"local_by_cpu", cpu("local")},
-                    {"echo_by_cpu", cpu("echo")},
-                    {"remote_by_cpu", cpu("remote")},
-                    {"ratio_by_cpu", cpu("remote") / std::min(cpu("local"), cpu("echo"))}});
+        Json row = bound_of(figure["rows"], group);
+        if (row.is_null()) continue;
         if (figure["ratio"].is_null() || row["ratio"] < figure["ratio"])
-            figure.update({{"bound", bound}, {"ratio", row["ratio"]}});
+            figure.update({{"bound", row["bound"]}, {"ratio", row["ratio"]}});
         bounds.push_back(std::move(row));
     }
+    if (!bounds.empty())
+        figure["method"] = figure["method"].get<std::string>() +
+                           "; a ratio is the median of the turns' ratios, each of remote to the smaller of "
+                           "local and echo in the same turn, by the settings that are the best by their "
+                           "medians";
     figure["bounds"] = std::move(bounds);
 }
 

@@ -91,8 +91,15 @@ def summary(samples: list[dict]) -> dict:
         if all(isinstance(sample.get(key), (int, float)) for sample in samples):
             row[key] = statistics.median(sample[key] for sample in samples)
     spread = 100 * max(median - min(rates), max(rates) - median) / median if median else 0
+    turns = {key: [sample[key] for sample in samples] for key in row if all(isinstance(sample.get(key), (int, float)) for sample in samples)}
     return {**{key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, "min": round(min(rates), 4),
-            "max": round(max(rates), 4), "spread_percent": round(spread, 2), "repeats": len(rates)}  # fmt: skip
+            "max": round(max(rates), 4), "spread_percent": round(spread, 2), "repeats": len(rates), "turns": turns}  # fmt: skip
+
+
+def ratio_in_turns(row: dict, bound: dict, key: str = "rate") -> float:
+    """The median of the turns' ratios (lib/base/summary.h says why); of rows without a turn in common there is none."""
+    ratios = [value / other for value, other in zip(row["turns"][key], bound["turns"][key]) if value > 0 and other > 0]
+    return statistics.median(ratios) if ratios else 0
 
 
 def run(figure: Figure, options: argparse.Namespace) -> dict:

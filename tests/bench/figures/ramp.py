@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from tests.bench.figures.core import Figure, Interrupted, Point, row_of, run
+from tests.bench.figures.core import Figure, Interrupted, Point, ratio_in_turns, row_of, run
 
 RECORDS, VALUE, THREADS, PARTITIONS = 1000, 1000, 4, 4
 # What the paper compares, by the words of kvctl, and the fabric each runs over natively. The paper's sockets are tcp.
@@ -74,10 +74,9 @@ def compare(x: str, at: float, base: str, wanted: dict[str, float]):
     """Sets what each system is of `base` where the paper says it; the bound is the paper's own ratio of its best."""
 
     def judge(result: dict) -> None:
-        reference = row_of(result, system=base, **{x: at})["rate"]
+        rows = {system: row_of(result, system=system, **{x: at}) for system in (base, *wanted)}
         result["bounds"] = [
-            {"system": system, x: at, "rate": row_of(result, system=system, **{x: at})["rate"], "base": base, "bound": paper,
-             "ratio": round(row_of(result, system=system, **{x: at})["rate"] / reference, 3)}
+            {"system": system, x: at, "rate": rows[system]["rate"], "base": base, "bound": paper, "ratio": round(ratio_in_turns(rows[system], rows[base]), 3)}
             for system, paper in wanted.items()]  # fmt: skip
         result["bound"], result["ratio"] = result["bounds"][-1]["bound"], result["bounds"][-1]["ratio"]
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.figures.core import Figure, Point, run
+from tests.bench.figures.core import Figure, Point, ratio_in_turns, run
 from tests.bench.figures.core import show as show_figure
 
 KINDS = ("connections", "volumes", "keys", "engines")
@@ -123,7 +123,7 @@ def judge(result: dict) -> None:
         if len(rows) < 2:
             continue
         first, last = rows[0], rows[-1]
-        growth = last["cpu_us"] / first["cpu_us"]
+        growth = ratio_in_turns(last, first, "cpu_us")
         # What a cost that grows with the logarithm would have grown to: log2 of the count beside a constant of one.
         allowed = (1 + math.log2(last["count"])) / (1 + math.log2(first["count"]))
         memory = (last["server_mib"] - first["server_mib"]) * 1024 / (last["count"] - first["count"]) if "server_mib" in last else None

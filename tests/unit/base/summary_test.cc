@@ -24,5 +24,23 @@ TEST(Summary, nothing_measured_is_zero_and_equal_values_have_no_spread) {
     EXPECT_DOUBLE_EQ(summarise({0, 0}).spread_percent, 0);
 }
 
+// A machine that gets slower all the time, where this has 0.9 of the smaller bound in each turn, but for one.
+TEST(RatioInTurns, what_slows_a_whole_turn_down_does_not_change_it) {
+    const std::vector<double> first = {100, 50, 25, 20, 10}, second = {200, 100, 20, 40, 20};
+    const std::vector<double> values = {90, 45, 18, 40, 9};
+    Summary ratio = ratio_in_turns(values, {first, second});
+    EXPECT_DOUBLE_EQ(ratio.median, 0.9);
+    EXPECT_DOUBLE_EQ(ratio.max, 2);
+    EXPECT_NEAR(ratio.spread_percent, 122.2, 0.1);
+    EXPECT_DOUBLE_EQ(summarise(values).median / summarise(first).median, 1.6) << "as medians tell it";
+}
+
+TEST(RatioInTurns, a_turn_that_one_of_them_lacks_does_not_count) {
+    EXPECT_DOUBLE_EQ(ratio_in_turns({1, 3, 5}, {{1, 1, 1}, {2, 2}}).median, 2);
+    EXPECT_DOUBLE_EQ(ratio_in_turns({1, 0, 5}, {{1, 1, 0}}).median, 1);
+    EXPECT_DOUBLE_EQ(ratio_in_turns({1}, {{}}).median, 0);
+    EXPECT_DOUBLE_EQ(ratio_in_turns({1}, {}).median, 0);
+}
+
 }  // namespace
 }  // namespace wss
