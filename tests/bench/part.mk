@@ -3,7 +3,7 @@
 .PHONY: bench-peers
 bench-peers: programs modules ## compare with nvme-rdma, ib_srp and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …')
 	rnbd=$$(tests/lab/kernels/left_out.sh rnbd $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
-	/usr/bin/python3 -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
+	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 
 .PHONY: bench-cache-hit
 bench-cache-hit: programs modules ## instructions of a cache hit against a RAM volume: in user space (valgrind), and of whole machines (four VMs)

@@ -14,7 +14,7 @@ lab-probe: ## say which kernel and acceleration the lab uses, and why
 lab-clean: ## remove logs, disks and caches of lab runs that are over
 	@$(LAB_ENV) tests/lab/lab clean
 
-check-system: ## run the system tests in the lab (FILTER=pattern, as of pytest -k)
+check-system: programs modules $(BUILD)/conformance_tests ## run the system tests in the lab (FILTER=pattern, as of pytest -k)
 	@$(PYTEST) tests/system -x -q $(if $(FILTER),-k '$(FILTER)')
 
 check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kmemleak, over rxe and siw (RDMA=siw TESTS=…)
