@@ -782,9 +782,12 @@ static int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 	struct wss_queue *queue = hctx->driver_data;
 	int done = wss_poll_polled(queue->chan, iob);
 
-	if (!done)
+	if (!done) {
 		wss_poll_in_vain(queue->chan);
-	else if (READ_ONCE(queue->chan->vain_since))
+		return 0;
+	}
+	wss_stat_add(queue->chan->sess, polled_completions, done);
+	if (READ_ONCE(queue->chan->vain_since))
 		WRITE_ONCE(queue->chan->vain_since, 0);
 	return done;
 }

@@ -227,6 +227,7 @@ struct wss_options {
 	X(remote_invalidations, "regions that the target invalidated")              \
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \
+	X(polled_completions, "completions that pollers found")                     \
 	X(polls_yielded, "times that a poller in vain gave way to others")          \
 	X(timeouts, "requests that were not answered in time")                      \
 	X(aborts, "commands ended by ABORT TASK")                                   \
