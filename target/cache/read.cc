@@ -165,7 +165,7 @@ void Cache::read_part_over(Work& work) noexcept {
                 if (work.is_ahead) index_->brought_ahead(*line.line);
             }
         }
-        if (work.bay) settle_unfilled(work);
+        settle_unfilled(work);
         finish_part(work);
         return part_over(work);
     }
@@ -245,7 +245,7 @@ void Cache::fill(Work& work) noexcept {
     }
     --work.outstanding;
     const bool nothing = work.outstanding == 0;
-    if (nothing && work.bay) settle_unfilled(work);
+    if (nothing) settle_unfilled(work);
     if (nothing) work.phase = Work::Phase::kNone;
     answer_read(work);
 }

@@ -21,9 +21,8 @@ class StorageElsewhere : public ::testing::Test {
   protected:
     void SetUp() override {
         ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
-        se::CacheOptions options;
-        options.works = 16;
-        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options,
+        options_.works = 16;
+        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
                                                   kSectors * io::SimDisk::kSector);
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
@@ -54,11 +53,14 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(storage_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
     }
-    void restart_storage() {
+    void crash_storage() {
         storage_node_.crash();
         disk_.crash();
         shared_.model.crash_of_storage();
         bury(std::move(storage_));
+    }
+    void restart_storage() {
+        crash_storage();
         ASSERT_TRUE(until([&] { return !joined(); }));
         storage_node_.restart();
         start_storage();
@@ -106,6 +108,7 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(until([&] { return set; }));
     }
 
+    se::CacheOptions options_;
     const fabric::SimNetwork network_{};
     World world_{1};
     Node& node_ = world_.add_node("target");
@@ -159,6 +162,41 @@ TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_th
     bury(std::move(engine));
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "the disk's";
+}
+
+class FewSlots : public StorageElsewhere {
+  protected:
+    FewSlots() { options_.line_bytes = 256 << 10; }
+};
+
+TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_again) {
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "something to lose";
+    Node& node = world_.add_node("engine");
+    // So that what the engine takes comes from the target.
+    world_.cut(storage_node_, node);
+    engines_.push_back(std::make_unique<ClusterEngine>(node, network_, 1 << 20, "target"));
+    ASSERT_TRUE(engines_.back()->start());
+    ASSERT_TRUE(until([&] { return target_->cache().info().capacity_lines > 0; }));
+    const uint64_t slots = target_->cache().info().capacity_lines;
+    const uint64_t line = options_.line_bytes / io::SimDisk::kSector;
+    ASSERT_LE(slots, 8u) << "what a client has under way";
+    // Clients are answered; the engine takes the bytes when storage has been lost and is back, before it
+    // counts as lost itself.
+    world_.cut(node_, node);
+    for (uint64_t slot = 0; slot < slots; ++slot) ASSERT_TRUE(clients_[0]->begin_read(slot * line, 128));
+    auto fills_begun = [&] { return target_->cache().info().index.lines == slots; };
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0 && fills_begun(); }));
+    crash_storage();
+    storage_node_.restart();
+    start_storage();
+    ASSERT_TRUE(until([&] { return target_->cache().storage_losses() > 0; }));
+    ASSERT_GE(target_->cache().info().index.operations, slots) << "fills are under way";
+    world_.heal(node_, node);
+    ASSERT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
+    ASSERT_EQ(counters().fills, 0u);
+    ASSERT_TRUE(fills_begun()) << "the engine was not lost";
+    ASSERT_TRUE(clients_[1]->begin_read(slots * line, 128));
+    EXPECT_TRUE(until([&] { return counters().fills > 0; }));
 }
 
 TEST_F(StorageElsewhere, what_engines_take_and_bring_home_does_not_cross_the_target) {
