@@ -20,6 +20,7 @@
 #include <linux/sched.h>
 #include <linux/sched/stat.h>
 
+#include "compat.h"
 #include "fault.h"
 #include "log.h"
 #include "trace.h"
@@ -587,10 +588,10 @@ static void wss_commit_rqs(struct blk_mq_hw_ctx *hctx)
 	wss_post_pending(queue->chan, NULL, true);
 }
 
-static void wss_queue_rqs(struct request **rqlist)
+static void wss_queue_rqs(WSS_RQ_LIST *rqlist)
 {
-	struct request *requeue = NULL;
-	struct request **requeue_tail = &requeue;
+	struct request *left = NULL;
+	struct request *last_left = NULL;
 	struct wss_chain chain = {};
 	struct wss_chan *chan = NULL;
 	struct request *rq;
@@ -601,7 +602,9 @@ static void wss_queue_rqs(struct request **rqlist)
 		/* blk-mq leaves this to us here; timeouts find the request by it. */
 		rq->mq_hctx->tags->rqs[rq->tag] = rq;
 		if (unlikely(wss_prepare(rq->mq_hctx->driver_data, rq, &slot) != BLK_STS_OK)) {
-			rq_list_add_tail(&requeue_tail, rq);
+			rq->rq_next = NULL;
+			*(left ? &last_left->rq_next : &left) = rq;
+			last_left = rq;
 			continue;
 		}
 		if (chain.first && chan != slot->chan) {
@@ -613,7 +616,7 @@ static void wss_queue_rqs(struct request **rqlist)
 	}
 	if (chain.first)
 		wss_post(chan, chain.first);
-	*rqlist = requeue;
+	wss_rq_list_put_back(rqlist, left, last_left);
 }
 
 /*
@@ -726,7 +729,7 @@ int wss_irq_poll(struct irq_poll *iop, int budget)
 	DEFINE_IO_COMP_BATCH(iob);
 	int done = wss_chan_poll(chan, budget, &iob);
 
-	if (!rq_list_empty(iob.req_list))
+	if (!wss_batch_empty(&iob))
 		iob.complete(&iob);
 	if (done < budget) {
 		irq_poll_complete(iop);
@@ -750,7 +753,7 @@ static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 	if (chan->cq && READ_ONCE(chan->sess->state) == WSS_LIVE)
 		done = wss_chan_poll(chan, WSS_POLL_BUDGET, iob ?: &own);
 	spin_unlock(&chan->poll_lock);
-	if (!rq_list_empty(own.req_list))
+	if (!wss_batch_empty(&own))
 		own.complete(&own);
 	return done;
 }

@@ -4,6 +4,7 @@
  */
 #include <linux/mm.h>
 
+#include "compat.h"
 #include "wss.h"
 
 enum { WSS_SYNCHRONIZE_CACHE_16 = 0x91, WSS_WRITE_SAME_16 = 0x93, WSS_UNMAP = 0x42 };
@@ -221,7 +222,7 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 	case WSS_SAM_CHECK_CONDITION:
 		return wss_judge_sense(sense, op, status, rescan);
 	case WSS_SAM_RESERVATION_CONFLICT:
-		*status = BLK_STS_NEXUS;
+		*status = BLK_STS_RESV_CONFLICT;
 		return WSS_END;
 	default:
 		return WSS_END;

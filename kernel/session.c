@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
+#include "compat.h"
 #include "log.h"
 #include "wss.h"
 
@@ -135,7 +136,7 @@ static int wss_session_create_tags(struct wss_session *sess)
 	ret = blk_mq_alloc_tag_set(set);
 	if (ret)
 		return ret;
-	sess->keeper = blk_mq_init_queue(set);
+	sess->keeper = wss_alloc_queue(set);
 	if (IS_ERR(sess->keeper)) {
 		blk_mq_free_tag_set(set);
 		return PTR_ERR(sess->keeper);

@@ -5,6 +5,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "wss.h"
 
 static DEFINE_MUTEX(wss_last_error_mutex); /* protects the next one */
@@ -21,13 +22,14 @@ void wss_set_last_error(const struct wss_error *err)
 	mutex_unlock(&wss_last_error_mutex);
 }
 
-static ssize_t map_show(struct class *class, struct class_attribute *a, char *page)
+static ssize_t map_show(WSS_CLASS_CONST struct class *class,
+			WSS_CLASS_CONST struct class_attribute *a, char *page)
 {
 	return wss_options_usage(page);
 }
 
-static ssize_t map_store(struct class *class, struct class_attribute *a, const char *text,
-			 size_t count)
+static ssize_t map_store(WSS_CLASS_CONST struct class *class,
+			 WSS_CLASS_CONST struct class_attribute *a, const char *text, size_t count)
 {
 	struct wss_error err = {};
 	struct wss_options opts;
@@ -48,12 +50,14 @@ static ssize_t map_store(struct class *class, struct class_attribute *a, const c
 }
 static CLASS_ATTR_RW(map);
 
-static ssize_t unmap_show(struct class *class, struct class_attribute *a, char *page)
+static ssize_t unmap_show(WSS_CLASS_CONST struct class *class,
+			  WSS_CLASS_CONST struct class_attribute *a, char *page)
 {
 	return sysfs_emit(page, "Write: wssN [force], or pendingN\n");
 }
 
-static ssize_t unmap_store(struct class *class, struct class_attribute *a, const char *text,
+static ssize_t unmap_store(WSS_CLASS_CONST struct class *class,
+			   WSS_CLASS_CONST struct class_attribute *a, const char *text,
 			   size_t count)
 {
 	struct wss_error err = {};
@@ -71,7 +75,8 @@ static ssize_t unmap_store(struct class *class, struct class_attribute *a, const
 }
 static CLASS_ATTR_RW(unmap);
 
-static ssize_t last_error_show(struct class *class, struct class_attribute *a, char *page)
+static ssize_t last_error_show(WSS_CLASS_CONST struct class *class,
+			       WSS_CLASS_CONST struct class_attribute *a, char *page)
 {
 	ssize_t ret;
 
@@ -82,7 +87,8 @@ static ssize_t last_error_show(struct class *class, struct class_attribute *a, c
 }
 static CLASS_ATTR_RO(last_error);
 
-static ssize_t pending_show(struct class *class, struct class_attribute *a, char *page)
+static ssize_t pending_show(WSS_CLASS_CONST struct class *class,
+			    WSS_CLASS_CONST struct class_attribute *a, char *page)
 {
 	return wss_pending_show(page);
 }
@@ -104,7 +110,6 @@ static void wss_session_dev_release(struct device *dev)
 
 struct class wss_class = {
 	.name = "wss",
-	.owner = THIS_MODULE,
 	.class_groups = wss_class_groups,
 	.dev_release = wss_session_dev_release,
 };

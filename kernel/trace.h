@@ -14,6 +14,7 @@
 #include <linux/blk-mq.h>
 #include <linux/tracepoint.h>
 
+#include "compat.h"
 #include "wss.h"
 
 TRACE_DEFINE_ENUM(WSS_CONNECTING);
@@ -138,7 +139,7 @@ DECLARE_EVENT_CLASS(wss_text_class,
 	),
 	TP_fast_assign(
 		__entry->session = sess->id;
-		__assign_str(text, text);
+		wss_assign_str(text, text);
 	),
 	TP_printk("session=%d %s", __entry->session, __get_str(text))
 );

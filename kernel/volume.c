@@ -7,14 +7,15 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "log.h"
 #include "wss.h"
 
 static DEFINE_IDA(wss_volume_ida);
 
-static int wss_open(struct block_device *bdev, fmode_t mode)
+static int wss_open(WSS_OPEN_ARGS)
 {
-	struct wss_volume *vol = bdev->bd_disk->private_data;
+	struct wss_volume *vol = wss_opened_disk()->private_data;
 	int ret = 0;
 
 	spin_lock(&vol->open_lock);
@@ -26,7 +27,7 @@ static int wss_open(struct block_device *bdev, fmode_t mode)
 	return ret;
 }
 
-static void wss_release(struct gendisk *disk, fmode_t mode)
+static void wss_release(WSS_RELEASE_ARGS)
 {
 	struct wss_volume *vol = disk->private_data;
 
@@ -66,22 +67,22 @@ static unsigned int wss_clamp_sectors(const struct wss_volume *vol, u64 blocks)
 	       << (vol->block_shift - SECTOR_SHIFT);
 }
 
-static void wss_set_discard(struct wss_volume *vol, struct request_queue *q)
+static void wss_limit_discard(const struct wss_volume *vol, struct queue_limits *queue)
 {
 	const struct wss_limits *limits = &vol->limits;
 
 	if (!limits->unmap || !limits->max_unmap_blocks)
 		return;
-	q->limits.discard_granularity =
+	queue->discard_granularity =
 		min_t(u64, (u64)max(limits->unmap_granularity, 1U) << vol->block_shift, SZ_1G);
-	q->limits.discard_alignment =
+	queue->discard_alignment =
 		min_t(u64, (u64)limits->unmap_alignment << vol->block_shift, SZ_1G);
-	blk_queue_max_discard_sectors(q, wss_clamp_sectors(vol, limits->max_unmap_blocks));
-	blk_queue_max_discard_segments(q, clamp_t(u32, limits->max_unmap_ranges, 1,
-						  WSS_MAX_UNMAP_RANGES));
+	queue->max_hw_discard_sectors = wss_clamp_sectors(vol, limits->max_unmap_blocks);
+	queue->max_discard_segments =
+		clamp_t(u32, limits->max_unmap_ranges, 1, WSS_MAX_UNMAP_RANGES);
 }
 
-static void wss_set_transfer(struct wss_volume *vol, struct request_queue *q)
+static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits *queue)
 {
 	const struct wss_session *sess = vol->sess;
 	const struct wss_limits *limits = &vol->limits;
@@ -90,40 +91,45 @@ static void wss_set_transfer(struct wss_volume *vol, struct request_queue *q)
 	if (limits->max_blocks)
 		sectors = min(sectors, wss_clamp_sectors(vol, limits->max_blocks));
 	sectors = max_t(unsigned int, sectors, PAGE_SIZE >> SECTOR_SHIFT);
-	blk_queue_max_hw_sectors(q, sectors);
-	blk_queue_max_segments(q, sess->max_segments);
+	queue->max_hw_sectors = sectors;
+	queue->max_segments = sess->max_segments;
 	if (!sess->opts.mlockv)
-		blk_queue_max_segment_size(q, SZ_4K); /* each is a region: gaps do not matter */
+		queue->max_segment_size = SZ_4K; /* each is a region: gaps do not matter */
 	else if (sess->sg_gaps)
-		blk_queue_max_segment_size(q, UINT_MAX);
+		queue->max_segment_size = UINT_MAX;
 	else
-		blk_queue_virt_boundary(q, SZ_4K - 1); /* I1: no gap inside a region */
-	blk_queue_dma_alignment(q, 3);
+		queue->virt_boundary_mask = SZ_4K - 1; /* I1: no gap inside a region */
+	queue->dma_alignment = 3;
 }
 
-static void wss_set_limits(struct wss_volume *vol)
+static void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue)
 {
 	const struct wss_limits *limits = &vol->limits;
-	struct request_queue *q = vol->disk->queue;
 
-	blk_queue_logical_block_size(q, limits->block_bytes);
-	blk_queue_physical_block_size(q, limits->physical_bytes);
-	blk_queue_io_min(q, limits->physical_bytes);
-	blk_queue_io_opt(q, min_t(u64, (u64)limits->opt_blocks << vol->block_shift, SZ_16M));
-	wss_set_transfer(vol, q);
-	wss_set_discard(vol, q);
+	queue->logical_block_size = limits->block_bytes;
+	queue->physical_block_size = limits->physical_bytes;
+	queue->io_min = limits->physical_bytes;
+	queue->io_opt = min_t(u64, (u64)limits->opt_blocks << vol->block_shift, SZ_16M);
+	wss_limit_transfer(vol, queue);
+	wss_limit_discard(vol, queue);
 	/* Without a stated limit, as much as the oldest WRITE SAME takes. */
 	if (limits->write_same)
-		blk_queue_max_write_zeroes_sectors(
-			q, wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff));
-	blk_queue_write_cache(q, limits->write_cache, limits->write_cache && limits->fua);
+		queue->max_write_zeroes_sectors =
+			wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff);
+}
+
+static blk_features_t wss_features(const struct wss_volume *vol)
+{
+	const struct wss_limits *limits = &vol->limits;
+	blk_features_t features = 0;
+
+	if (limits->write_cache)
+		features |= BLK_FEAT_WRITE_CACHE;
+	if (limits->write_cache && limits->fua)
+		features |= BLK_FEAT_FUA;
 	if (limits->rotational)
-		blk_queue_flag_clear(QUEUE_FLAG_NONROT, q);
-	else
-		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
-	blk_queue_flag_clear(QUEUE_FLAG_ADD_RANDOM, q);
-	set_disk_ro(vol->disk, limits->read_only);
-	set_capacity(vol->disk, wss_sectors(vol));
+		features |= BLK_FEAT_ROTATIONAL;
+	return features;
 }
 
 static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struct wss_lun_id *id)
@@ -148,15 +154,18 @@ static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struc
 static int wss_volume_add_disk(struct wss_volume *vol)
 {
 	struct wss_session *sess = vol->sess;
+	struct queue_limits limits = {};
 	int ret;
 
-	vol->disk = blk_mq_alloc_disk(&sess->tags, vol);
+	wss_limit_queue(vol, &limits);
+	vol->disk = wss_alloc_disk(&sess->tags, &limits, wss_features(vol), vol);
 	if (IS_ERR(vol->disk))
 		return PTR_ERR(vol->disk);
 	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);
 	vol->disk->fops = &wss_fops;
 	vol->disk->private_data = vol;
-	wss_set_limits(vol);
+	set_disk_ro(vol->disk, vol->limits.read_only);
+	set_capacity(vol->disk, wss_sectors(vol));
 
 	/* In the list before it is visible: recovery must find it as soon as it may have requests.
 	 */
@@ -339,8 +348,7 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		set_disk_ro(vol->disk, limits->read_only);
 	if (limits->write_cache != vol->limits.write_cache) {
 		vol->limits.write_cache = limits->write_cache;
-		blk_queue_write_cache(vol->disk->queue, limits->write_cache,
-				      limits->write_cache && vol->limits.fua);
+		wss_change_cache(vol->disk->queue, wss_features(vol));
 	}
 }
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where kernels differ. The driver is written for the newest kernel; this file gives an older one
+ * what it lacks. Kbuild looks into the headers for what there is (WSS_HAVE_*): distributions carry
+ * newer interfaces in older versions, so that a version number says nothing.
+ *
+ * Kernels from 6.1 on, but 6.9 and 6.10, where limits of queues were half way to what they are now.
+ */
+#ifndef WSS_COMPAT_H
+#define WSS_COMPAT_H
+
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+
+#ifndef BLK_STS_RESV_CONFLICT /* 6.5 */
+#define BLK_STS_RESV_CONFLICT BLK_STS_NEXUS
+#endif
+
+#ifdef WSS_HAVE_CONST_CLASS /* 6.4 */
+#define WSS_CLASS_CONST const
+#else
+#define WSS_CLASS_CONST
+#endif
+
+#ifdef WSS_HAVE_ASSIGN_STR /* 6.10: with the source that __string() was given */
+#define wss_assign_str(field, source) __assign_str(field)
+#else
+#define wss_assign_str(field, source) __assign_str(field, source)
+#endif
+
+#ifdef WSS_HAVE_DISK_OPEN /* 6.5 */
+#define WSS_OPEN_ARGS struct gendisk *disk, blk_mode_t mode
+#define WSS_RELEASE_ARGS struct gendisk *disk
+#define wss_opened_disk() disk
+#else
+#define WSS_OPEN_ARGS struct block_device *bdev, fmode_t mode
+#define WSS_RELEASE_ARGS struct gendisk *disk, fmode_t mode
+#define wss_opened_disk() (bdev->bd_disk)
+#endif
+
+/*
+ * Lists of requests: 6.13, and 6.12 since 6.12.2
+ */
+#ifdef WSS_HAVE_RQ_LIST
+#define WSS_RQ_LIST struct rq_list
+
+/** wss_rq_list_put_back - what queue_rqs could not take, in its order */
+static inline void wss_rq_list_put_back(struct rq_list *list, struct request *first,
+					struct request *last)
+{
+	list->head = first;
+	list->tail = last;
+}
+
+static inline bool wss_batch_empty(const struct io_comp_batch *iob)
+{
+	return rq_list_empty(&iob->req_list);
+}
+#else
+#define WSS_RQ_LIST struct request *
+
+static inline void wss_rq_list_put_back(struct request **list, struct request *first,
+					struct request *last)
+{
+	*list = first;
+}
+
+static inline bool wss_batch_empty(const struct io_comp_batch *iob)
+{
+	return rq_list_empty(iob->req_list);
+}
+#endif
+
+/*
+ * Limits of a queue: given with its creation, features among them, since 6.11; set one by one before
+ */
+#ifdef WSS_HAVE_FEATURES
+/** wss_alloc_disk - a disk with @limits and @features, or an error pointer */
+static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
+					     struct queue_limits *limits, blk_features_t features,
+					     void *data)
+{
+	limits->features = features;
+	return blk_mq_alloc_disk(set, limits, data);
+}
+
+/** wss_change_cache - another kind of write cache, while requests go on; sleeps */
+static inline void wss_change_cache(struct request_queue *q, blk_features_t features)
+{
+	const blk_features_t cache = BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
+	struct queue_limits limits = queue_limits_start_update(q);
+
+	limits.features = (limits.features & ~cache) | (features & cache);
+	/* Cannot fail: the limits were good before. */
+	WARN_ON_ONCE(queue_limits_commit_update(q, &limits));
+}
+
+/** wss_alloc_queue - a queue without a disk, or an error pointer */
+static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
+{
+	return blk_mq_alloc_queue(set, NULL, NULL);
+}
+#else
+#define blk_features_t unsigned int
+#define BLK_FEAT_WRITE_CACHE BIT(0)
+#define BLK_FEAT_FUA BIT(1)
+#define BLK_FEAT_ROTATIONAL BIT(2)
+
+static inline void wss_change_cache(struct request_queue *q, blk_features_t features)
+{
+	blk_queue_write_cache(q, features & BLK_FEAT_WRITE_CACHE, features & BLK_FEAT_FUA);
+}
+
+/* As in newer kernels, 0 is the default. */
+static inline void wss_set_limits(struct request_queue *q, const struct queue_limits *limits)
+{
+	blk_queue_logical_block_size(q, limits->logical_block_size);
+	blk_queue_physical_block_size(q, limits->physical_block_size);
+	blk_queue_io_min(q, limits->io_min);
+	blk_queue_io_opt(q, limits->io_opt);
+	blk_queue_max_hw_sectors(q, limits->max_hw_sectors);
+	blk_queue_max_segments(q, limits->max_segments);
+	if (limits->max_segment_size)
+		blk_queue_max_segment_size(q, limits->max_segment_size);
+	if (limits->virt_boundary_mask)
+		blk_queue_virt_boundary(q, limits->virt_boundary_mask);
+	blk_queue_dma_alignment(q, limits->dma_alignment);
+	blk_queue_max_write_zeroes_sectors(q, limits->max_write_zeroes_sectors);
+	if (!limits->max_hw_discard_sectors)
+		return;
+	q->limits.discard_granularity = limits->discard_granularity;
+	q->limits.discard_alignment = limits->discard_alignment;
+	blk_queue_max_discard_sectors(q, limits->max_hw_discard_sectors);
+	blk_queue_max_discard_segments(q, limits->max_discard_segments);
+}
+
+static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
+					     struct queue_limits *limits, blk_features_t features,
+					     void *data)
+{
+	struct gendisk *disk = blk_mq_alloc_disk(set, data);
+
+	if (IS_ERR(disk))
+		return disk;
+	wss_set_limits(disk->queue, limits);
+	wss_change_cache(disk->queue, features);
+	if (features & BLK_FEAT_ROTATIONAL)
+		blk_queue_flag_clear(QUEUE_FLAG_NONROT, disk->queue);
+	else
+		blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+	blk_queue_flag_clear(QUEUE_FLAG_ADD_RANDOM, disk->queue);
+	return disk;
+}
+
+static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
+{
+	return blk_mq_init_queue(set);
+}
+#endif
+
+#endif
