@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel the machines boot: the newest installed one that has modules, or one given by name."""
+"""Which kernel the machines boot: the newest installed one that has modules, the newer one of Debian's backports, or one given by name."""
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.errors import LabError
+from tests.lab.paths import REPOSITORY
+
+NEWER = REPOSITORY / "tests/lab/kernels/newer.sh"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable image with the tree of its modules (`modules_root`/lib/modules/`release`)."""
+    """A bootable image with the tree of its modules (`modules_root`/lib/modules/`release`) and, where it is not an installed
+    one, what modules are built against (`modules_root`/build)."""
 
     release: str
     image: Path
@@ -27,7 +32,16 @@ class Kernel:
 def choose_kernel() -> Kernel:
     """The kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (its modules' root), else the newest installed."""
     image = os.environ.get("WSS_LAB_KERNEL")
-    return custom_kernel(Path(image)) if image else newest_installed()
+    return custom_kernel(Path(image), Path(os.environ.get("WSS_LAB_MODULES", Path(image).parent))) if image else newest_installed()
+
+
+def newer_kernel() -> Kernel:
+    """Fetched once (about 120 MB); what goes on is said on standard error."""
+    fetched = subprocess.run([str(NEWER)], stdout=subprocess.PIPE, text=True, check=False)
+    if fetched.returncode != 0:
+        raise LabError("the newer kernel could not be had")
+    home = Path(fetched.stdout.strip())
+    return custom_kernel(home / "bzImage", home)
 
 
 def newest_installed(boot: Path = Path("/boot")) -> Kernel:
@@ -41,14 +55,14 @@ def newest_installed(boot: Path = Path("/boot")) -> Kernel:
     return max(usable, key=lambda kernel: _natural(kernel.release))
 
 
-def custom_kernel(image: Path) -> Kernel:
+def custom_kernel(image: Path, root: Path) -> Kernel:
     """A kernel of one's own. Its modules' root must hold exactly one lib/modules/RELEASE."""
-    root = Path(os.environ.get("WSS_LAB_MODULES", image.parent)).resolve()
+    root = root.resolve()
     releases = [path.parent.name for path in root.glob("lib/modules/*/modules.dep")]
     if not image.is_file() or len(releases) != 1:
         raise LabError(
-            f"WSS_LAB_KERNEL={image}: needs the image and one lib/modules/RELEASE/modules.dep"
-            f" under WSS_LAB_MODULES={root} (found {len(releases)})"
+            f"{image} (WSS_LAB_KERNEL): needs the image and one lib/modules/RELEASE/modules.dep"
+            f" under {root} (WSS_LAB_MODULES) (found {len(releases)})"
         )
     return Kernel(releases[0], image.resolve(), root)
 

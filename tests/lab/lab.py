@@ -17,7 +17,7 @@ from tests.lab import paths
 from tests.lab.errors import LabError
 from tests.lab.guest import Guest
 from tests.lab.host_guest import HostGuest
-from tests.lab.kernel import choose_kernel
+from tests.lab.kernel import Kernel, choose_kernel
 from tests.lab.network import Segment
 from tests.lab.probe import accelerator_for
 from tests.lab.vm import Shape, Vm
@@ -53,10 +53,10 @@ class HostLab:
 
 
 class Lab:
-    def __init__(self, vms: int = 1, shape: Shape = Shape(), say: Say = lambda _: None) -> None:
+    def __init__(self, vms: int = 1, shape: Shape = Shape(), say: Say = lambda _: None, kernel: Kernel | None = None) -> None:
         if not 1 <= vms <= VMS_MAX:
             raise LabError(f"{vms} machines: the lab has 1 to {VMS_MAX}")
-        self.kernel = choose_kernel()
+        self.kernel = kernel or choose_kernel()
         answer = accelerator_for(self.kernel)
         self.run_directory = paths.new_run_directory()
         self.share = self.run_directory / "share"  # /lab in every machine

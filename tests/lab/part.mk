@@ -4,7 +4,7 @@ LAB_ENV = BUILD=$(abspath $(BUILD)) MODE=$(MODE)
 PYTEST = $(LAB_ENV) timeout $(SYSTEM_LIMIT) /usr/bin/python3 -B -m pytest -p no:cacheprovider
 SYSTEM_LIMIT ?= 1440
 
-.PHONY: lab lab-probe lab-clean check-system check-debug
+.PHONY: lab lab-probe lab-clean check-system check-debug check-newer
 lab: ## an interactive shell in a VM with the tree's binaries on PATH (VM='--nvme 1G --vms 2')
 	@$(LAB_ENV) tests/lab/lab shell $(VM)
 
@@ -18,4 +18,7 @@ check-system: programs modules $(BUILD)/conformance_tests ## run the system test
 	@$(PYTEST) tests/system -x -q $(if $(FILTER),-k '$(FILTER)')
 
 check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kmemleak, over rxe and siw (RDMA=siw TESTS=…)
-	@tests/lab/kernels/check-debug $(BUILD)
+	@tests/lab/kernels/check debug $(BUILD)
+
+check-newer: programs ## the driver's tests on the newer kernel of Debian's backports, fetched once (TESTS=…)
+	@tests/lab/kernels/check newer $(BUILD)
