@@ -228,24 +228,24 @@ def test_systems_are_compared_turn_by_turn():
 # ---- the figures of the lab: each comes out of the machine by itself
 
 
-def part_of(figure: str, network: str, rate: float) -> bytes:
+def part_of(figure: str, network: str, rate: float, kernel: str = "6.1.0") -> bytes:
     rows = [{"operation": "read", "bytes": 4096, "rate": rate}]
-    return json.dumps({"figure": figure, "network": network, "measured": {"rows": rows, "bounds": [], "bound": 1.7, "ratio": rate}}).encode() + b"\n"
+    return json.dumps({"figure": figure, "kernel": kernel, "network": network, "measured": {"rows": rows, "bounds": [], "bound": 1.7, "ratio": rate}}).encode() + b"\n"
 
 
 def test_what_comes_out_of_the_machine_in_pieces_is_put_together():
     said = []
-    measured = lab.Measured(["rxe", "siw"], said.append)
-    stream = part_of("mlockv", "rxe", 1) + part_of("raw", "rxe", 2) + part_of("mlockv", "siw", 3)
+    measured = lab.Measured(3, said.append)
+    stream = part_of("mlockv", "rxe", 1) + part_of("raw", "rxe", 2) + part_of("mlockv", "siw", 3) + part_of("mlockv", "rxe", 2, "6.12")
     for offset in range(0, len(stream), 7):
         measured.take(stream[offset : offset + 7], True)
         measured.take(b"lab: ra"[offset:offset + 7], False)
     measured.take(b"w\nnoise\n", False)
     assert said == ["raw"]
     figure = measured.figure("mlockv")
-    assert [(row["network"], row["rate"]) for row in figure["rows"]] == [("rxe", 1), ("siw", 3)]
+    assert [(row["kernel"], row["network"], row["rate"]) for row in figure["rows"]] == [("6.1.0", "rxe", 1), ("6.1.0", "siw", 3), ("6.12", "rxe", 2)]
     assert figure["ratio"] == 3 and "interrupted" not in figure
-    assert measured.figure("raw")["interrupted"], "one network of two"
+    assert measured.figure("raw")["interrupted"], "one part of three"
     assert measured.figure("block") is None
 
 

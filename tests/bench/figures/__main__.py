@@ -14,9 +14,12 @@ from tests.bench.figures import core, everything, lab, ramp, scaling
 WHERE_FROM = Path(os.environ.get("WSSBENCH_FROM", "."))
 
 
-def add_rdma(parser: argparse.ArgumentParser) -> None:
+def add_lab(parser: argparse.ArgumentParser) -> None:
     named = ", ".join(f"{name}: {what}" for name, what in lab.NETWORKS.items())
     parser.add_argument("--rdma", nargs="+", choices=list(lab.NETWORKS), help=f"the lab's networks, one after the other (default: rxe); {named}")
+    named = ", ".join(f"{name}: {what}" for name, what in lab.KERNELS.items())
+    parser.add_argument("--kernel", nargs="+", choices=list(lab.KERNELS), help=f"the lab's kernels, one after the other (default: installed); {named}")
+    parser.add_argument("--kernel-argument", action="append", metavar="WORD", help="of the lab's kernels, as init_on_alloc=0 (pages are not cleared before they are given out)")
 
 
 def parse() -> argparse.Namespace:
@@ -36,16 +39,15 @@ def parse() -> argparse.Namespace:
     of_ramp.add_argument("which", choices=["transports", "size", "mix", "ycsb"])
     for name in lab.FIGURES:
         one = commands.add_parser(name, parents=[common], help=lab.FIGURES[name].title)
-        one.add_argument("--module", type=Path, help="wss.ko (default: of the build)")
-        add_rdma(one)
-        one.add_argument("--kernel-argument", action="append", metavar="WORD", help="of the lab's kernel, as init_on_alloc=0 (pages are not cleared before they are given out)")
+        one.add_argument("--module", type=Path, help="wss.ko for the installed kernel (default: of the build)")
+        add_lab(one)
     of_scaling = commands.add_parser("scaling", parents=[common], help="cost by connections, volumes, keys, cache engines")
     of_scaling.add_argument("which", nargs="*", default=[], help=f"of {', '.join(scaling.KINDS)} (default: all)")
     of_all = commands.add_parser("all", parents=[common], help="everything, into an HTML report")
     of_all.add_argument("--out", type=Path, required=True, metavar="DIR", help="where report.html and results.json go")
     of_all.add_argument("--only", nargs="+", metavar="FIGURE", help=f"of {', '.join(everything.NAMES)}")
     of_all.add_argument("--no-lab", action="store_true", help="without the figures that need a virtual machine")
-    add_rdma(of_all)
+    add_lab(of_all)
     options = parser.parse_args()
     options.build = options.build.resolve()
     for name, (full, quick) in {"seconds": (1, 0.3), "warm_up": (0.3, 0.1), "repeats": (3, 1)}.items():

@@ -30,7 +30,8 @@ NATIVE = {
 }
 RAMP = {"ramp-transports": "transports", "ramp-size": "size", "ramp-mix": "mix", "ramp-ycsb": "ycsb"}
 NAMES = [*NATIVE, *RAMP, *lab.FIGURES, "scaling"]
-# Seconds of each on two processors, quick and in full: the first estimate of the time left. The lab's figures share one boot.
+# Seconds of each on two processors, quick and in full: the first estimate of the time left. The lab's figures share one boot
+# of each kernel.
 SECONDS = {"local": (8, 246), "echo": (8, 272), "remote": (24, 1075), "replay": (24, 56), "net": (12, 215), "mr": (3, 34), "burst": (5, 184), "scsi": (12, 201),
            "ramp-transports": (8, 11), "ramp-size": (26, 84), "ramp-mix": (26, 80), "ramp-ycsb": (26, 89), "mlockv": (10, 200), "raw": (40, 350), "block": (10, 200),
            "breakdown": (8, 90), "scaling": (40, 250)}  # fmt: skip
@@ -84,7 +85,7 @@ def native(run: Run, name: str) -> dict:
 
 def of_lab(run: Run, name: str, chosen: list[str]) -> dict:
     if run.lab is None:
-        run.lab = lab.Measured(lab.networks(run.options), lab.speaker(run.options))
+        run.lab = lab.Measured(lab.parts_wanted(run.options), lab.speaker(run.options))
         try:
             lab.run_guest([one for one in lab.FIGURES if one in chosen], run.options, run.lab)
         except KeyboardInterrupt:
@@ -94,7 +95,7 @@ def of_lab(run: Run, name: str, chosen: list[str]) -> dict:
     found = run.lab.figure(name)
     if found is None:
         raise lab.NoLab(run.lab_error or "interrupted before it was measured")
-    return {**lab.as_figure(name, found), "command": f"wssbench {name}"}
+    return {**lab.as_figure(name, found, run.options), "command": shlex.join(["wssbench", name, *lab.words(run.options)])}
 
 
 def rest_of_lab(run: Run, names: list[str]) -> None:
@@ -118,7 +119,8 @@ def one(run: Run, name: str, chosen: list[str]) -> dict:
 
 def time_left(run: Run, names: list[str], done: int) -> float:
     """From the table above, corrected by how fast this machine was so far."""
-    expected = [SECONDS[name][0 if run.options.quick else 1] for name in names]
+    column = 0 if run.options.quick else 1
+    expected = [SECONDS[name][column] * (lab.parts_wanted(run.options) if name in lab.FIGURES else 1) for name in names]
     passed = time.monotonic() - run.begun
     factor = passed / sum(expected[:done]) if done else 1
     return sum(expected[done:]) * factor

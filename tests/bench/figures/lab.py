@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of paper D that need the driver: in a virtual machine that counts instructions (tests/lab), all in one boot.
+"""The figures of paper D that need the driver: in a virtual machine that counts instructions (tests/lab), all in one boot of each kernel.
 
 LAB=host measures on this machine itself, in its own seconds, where it has RDMA and loads modules.
 """
@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import Callable
 
 from tests.bench.figures.core import ROOT, machine
+from tests.lab.errors import LabError
+from tests.lab.inside import frames
+from tests.lab.kernel import Kernel, choose_kernel, newer_kernel
+from tests.lab.lab import Lab
+from tests.lab.vm import Shape
 
 GUEST_SECONDS = 1800
 NETWORKS = {"rxe": "soft RoCE (rxe)", "siw": "soft iWARP (siw, built once from the kernel's own sources)"}
+KERNELS = {"installed": "the newest one that is installed", "newer": "that of Debian's backports, fetched once"}
 LEFT_OUT = ROOT / "tests/lab/kernels/left_out.sh"
 
 
@@ -37,13 +43,13 @@ class Kind:
 
 
 FIGURES = {
-    "mlockv": Kind("D fig 13", "Requests as one region each, against one region for each piece", "bytes", ("network", "registered", "operation", "depth"),
+    "mlockv": Kind("D fig 13", "Requests as one region each, against one region for each piece", "bytes", ("kernel", "network", "registered", "operation", "depth"),
                    ({"text": "D fig 13: 570-600 MB/s as one region, 250-350 MB/s by pieces: 1.7-2.3 x"},)),
-    "raw": Kind("D fig 15", "Raw I/O (O_DIRECT) by record size", "bytes", ("network", "operation", "depth"),
+    "raw": Kind("D fig 15", "Raw I/O (O_DIRECT) by record size", "bytes", ("kernel", "network", "operation", "depth"),
                 ({"text": "D fig 15: 70 MB/s, 24 % of the model 1/(1/net + 1/copy) = 287 MB/s"},)),
-    "block": Kind("D fig 16", "Block I/O through the page cache by record size", "bytes", ("system", "operation", "where", "network"),
+    "block": Kind("D fig 16", "Block I/O through the page cache by record size", "bytes", ("system", "operation", "where", "kernel", "network"),
                   ({"text": "D fig 16: read 220, write 210 MB/s, 76.7 % of the model 1/(1/net + 1/copy) = 287 MB/s"},)),
-    "breakdown": Kind("D tables 3, 4", "Where the time of a 64 KiB raw request goes", "stage", ("network", "operation"),
+    "breakdown": Kind("D tables 3, 4", "Where the time of a 64 KiB raw request goes", "stage", ("kernel", "network", "operation"),
                       ({"text": "D tables 3, 4: of 920 us for a raw write of 64 KiB: communication 309 (33.6 %), WSS and SRP 92 (10.0 %), memory copy 114 "
                                 "(12.4 %), other (kernel, system call) 405 (44.0 %)"},), unit="requests"),
 }  # fmt: skip
@@ -62,13 +68,33 @@ def siw_module(release: str) -> Path:
     return Path(made.stdout.strip()) / "siw/siw.ko"
 
 
-class Measured:
-    """What has come out of the machine so far: a line of JSON for each figure and network as soon as it is done, so that an end before
-    the end keeps them. Bytes come on a thread of the lab; the rest is for whoever waits."""
+def kernels(options: argparse.Namespace) -> list[str]:
+    return ["this machine's"] if os.environ.get("LAB") == "host" else getattr(options, "kernel", None) or ["installed"]
 
-    def __init__(self, networks_wanted: list[str], say: Callable[[str], None] = lambda _: None) -> None:
-        self.parts: dict[str, dict[str, dict]] = {}  # figure -> network -> what the guest says of it
-        self._networks, self._say = networks_wanted, say
+
+def words(options: argparse.Namespace) -> list[str]:
+    """What was said of the lab on the command line."""
+    chosen = {"--rdma": getattr(options, "rdma", None), "--kernel": getattr(options, "kernel", None)}
+    return [word for flag, values in chosen.items() if values for word in (flag, *values)] + [
+        word for argument in kernel_arguments(options) for word in ("--kernel-argument", argument)]  # fmt: skip
+
+
+def parts_wanted(options: argparse.Namespace) -> int:
+    """Of each figure."""
+    return len(kernels(options)) * len(networks(options))
+
+
+def kernel_arguments(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(getattr(options, "kernel_argument", None) or ())
+
+
+class Measured:
+    """What has come out of the machines so far: a line of JSON for each figure, kernel and network as soon as it is done, so that an end
+    before the end keeps them. Bytes come on a thread of the lab; the rest is for whoever waits."""
+
+    def __init__(self, wanted: int, say: Callable[[str], None] = lambda _: None) -> None:
+        self.parts: dict[str, dict[tuple[str, str], dict]] = {}  # figure -> kernel, network -> what the guest says of it
+        self._wanted, self._say = wanted, say  # parts of each figure
         self._partial = {True: b"", False: b""}
 
     def take(self, data: bytes, is_result: bool) -> None:
@@ -76,25 +102,25 @@ class Measured:
         for line in lines:
             if is_result:
                 part = json.loads(line)
-                self.parts.setdefault(part["figure"], {})[part["network"]] = part["measured"]
+                self.parts.setdefault(part["figure"], {})[part["kernel"], part["network"]] = part["measured"]
             elif line.startswith(b"lab: "):
                 self._say(line.decode(errors="replace").removeprefix("lab: "))
 
     def figure(self, name: str) -> dict | None:
-        """Of the networks that were reached; None without any."""
+        """Of the kernels and networks that were reached; None without any."""
         parts = self.parts.get(name)
         if not parts:
             return None
-        return {**together(parts), **({} if set(self._networks) <= parts.keys() else {"interrupted": True})}
+        return {**together(parts), **({} if len(parts) == self._wanted else {"interrupted": True})}
 
 
-def together(parts: dict[str, dict]) -> dict:
-    """One figure of what each network gave it. Bound and ratio are of the network where the ratio is best."""
+def together(parts: dict[tuple[str, str], dict]) -> dict:
+    """One figure of what each kernel and network gave it. Bound and ratio are of those where the ratio is best."""
     for figure in parts.values():
         if "error" in figure:
             return figure
     best = max(parts.values(), key=lambda figure: figure.get("ratio") or 0)
-    return {**best, **{key: [{"network": network, **row} for network, figure in parts.items() for row in figure.get(key, [])] for key in ("rows", "bounds")}}
+    return {**best, **{key: [{"kernel": kernel, "network": network, **row} for (kernel, network), figure in parts.items() for row in figure.get(key, [])] for key in ("rows", "bounds")}}
 
 
 def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> list[str]:
@@ -102,29 +128,42 @@ def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> 
             *(["--quick"] if options.quick else []), *([] if os.environ.get("LAB") == "host" else ["--peers"]), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
 
 
-def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
-    """Fills `measured` with what tests/bench/figures/lab_guest.py measures, in one boot. Whatever ends this, what came before it is there."""
-    module = (getattr(options, "module", None) or options.build / "kernel/wss.ko").resolve()
+def module_for(kernel: Kernel, which: str, options: argparse.Namespace) -> Path:
+    """The driver of the build, or, of a kernel that is not installed, one that is built for it in a directory of its own."""
+    build = options.build
+    if which == "newer":
+        build /= "newer-kernel"
+        made = subprocess.run(["make", "-s", "--no-print-directory", "-C", str(ROOT), "modules", f"BUILD={build}", f"KDIR={kernel.modules_root / 'build'}"],
+                              stdout=sys.stderr, check=False)  # fmt: skip
+        if made.returncode != 0:
+            raise NoLab(f"the driver could not be built for {kernel.release}")
+    module = ((which != "newer" and getattr(options, "module", None)) or build / "kernel/wss.ko").resolve()
     if not module.exists():
         raise NoLab(f"{module} is not there: make modules BUILD={options.build}")
-    os.environ.setdefault("BUILD", str(options.build))
-    from tests.lab.errors import LabError
-    from tests.lab.inside import frames
-    from tests.lab.kernel import choose_kernel
-    from tests.lab.lab import Lab
-    from tests.lab.vm import Shape
+    return module
 
-    words = guest_words(names, options, module)
-    arguments = tuple(getattr(options, "kernel_argument", None) or ())
-    try:
-        if "siw" in networks(options):
-            words += ["--siw", str(siw_module(choose_kernel().release))]
-        with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True, kernel_arguments=arguments), speaker(options)) as lab:
-            machine_of_lab = lab.vms[0]
-            machine_of_lab.run(words, timeout=GUEST_SECONDS, on_output=lambda kind, data: measured.take(data, kind == frames.STDOUT))
-            machine_of_lab.power_off()
-    except LabError as error:
-        raise NoLab(str(error)) from error
+
+def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
+    """Fills `measured` with what tests/bench/figures/lab_guest.py measures, in one boot of each kernel. Whatever ends this, what came
+    before it is there."""
+    os.environ.setdefault("BUILD", str(options.build))
+    for which in kernels(options):
+        try:
+            run_kernel(which, names, options, measured)
+        except LabError as error:
+            raise NoLab(str(error)) from error
+
+
+def run_kernel(which: str, names: list[str], options: argparse.Namespace, measured: Measured) -> None:
+    kernel = newer_kernel() if which == "newer" else choose_kernel()
+    words = guest_words(names, options, module_for(kernel, which, options))
+    if "siw" in networks(options):
+        if which == "newer":
+            raise NoLab("soft iWARP is built for the installed kernel only")
+        words += ["--siw", str(siw_module(kernel.release))]
+    with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True, kernel_arguments=kernel_arguments(options)), speaker(options), kernel) as lab:
+        lab.vms[0].run(words, timeout=GUEST_SECONDS, on_output=lambda kind, data: measured.take(data, kind == frames.STDOUT))
+        lab.vms[0].power_off()
 
 
 def speaker(options: argparse.Namespace) -> Callable[[str], None]:
@@ -135,7 +174,7 @@ def speaker(options: argparse.Namespace) -> Callable[[str], None]:
     return say
 
 
-def as_figure(name: str, measured: dict) -> dict:
+def as_figure(name: str, measured: dict, options: argparse.Namespace) -> dict:
     if "error" in measured:
         raise NoLab(measured["error"])
     kind = FIGURES[name]
@@ -145,14 +184,15 @@ def as_figure(name: str, measured: dict) -> dict:
         "command": os.environ.get("WSSBENCH_COMMAND", f"wssbench {name}"),
         "measured": "counted instructions" if counted else "seconds",
         "method": ("one virtual machine, one processor, soft RDMA, its clock counts instructions (2 ns each): the figures repeat within 0.2 % and "
-                   "say what the work costs, not how long it takes on hardware" if counted else "seconds of this machine") + "; fio, one run",
+                   "say what the work costs, not how long it takes on hardware" if counted else "seconds of this machine") + "; fio, one run" +
+                  "".join(f"; kernel argument {word}" for word in kernel_arguments(options)),
         "machine": machine(), "rows": measured["rows"], "bounds": measured.get("bounds", []), "bound": measured.get("bound"),
         "ratio": measured.get("ratio"), "paper_values": list(kind.paper_values), **({"interrupted": True} if measured.get("interrupted") else {}),
     }  # fmt: skip
 
 
 def figure(name: str, options: argparse.Namespace) -> dict:
-    measured = Measured(networks(options), speaker(options))
+    measured = Measured(parts_wanted(options), speaker(options))
     interrupted = False
     try:
         run_guest([name], options, measured)
@@ -161,4 +201,4 @@ def figure(name: str, options: argparse.Namespace) -> dict:
     found = measured.figure(name)
     if found is None:
         raise NoLab("interrupted before anything was measured" if interrupted else "the machine said nothing of it")
-    return as_figure(name, found)
+    return as_figure(name, found, options)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the driver's figures that runs inside the machine. Prints a line of JSON for each figure and network when it is
-done: {figure, network, measured: {rows, bounds, bound, ratio}}."""
+done: {figure, kernel, network, measured: {rows, bounds, bound, ratio}}."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -233,7 +234,8 @@ def breakdown(device: str, options: argparse.Namespace) -> dict:
 
 def report(figure: str, network: str, measured: dict) -> None:
     """Each by itself, at once: what comes later may be interrupted."""
-    print(json.dumps({"figure": figure, "network": network, "measured": measured}), flush=True)
+    kernel = re.match(r"[\d.]+", os.uname().release)[0]  # 6.1.0 of 6.1.0-56-amd64
+    print(json.dumps({"figure": figure, "kernel": kernel, "network": network, "measured": measured}), flush=True)
 
 
 def over_one_network(network: str, options: argparse.Namespace) -> None:
