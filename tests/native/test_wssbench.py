@@ -249,6 +249,24 @@ def test_what_comes_out_of_the_machine_in_pieces_is_put_together():
     assert measured.figure("block") is None
 
 
+def test_on_this_machine_itself_no_other_is_booted(tmp_path, monkeypatch):
+    def no_machine(*_):
+        raise AssertionError("a virtual machine")
+
+    for name, value in {"LAB": "host", "WSS_LAB_ADDRESS": "127.0.0.1", "BUILD": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(lab, "Lab", no_machine)
+    monkeypatch.setattr("tests.lab.lab.Lab", no_machine)
+    monkeypatch.setattr(lab, "guest_words", lambda *_: ["printf", "%s", part_of("raw", "this machine's", 5).decode()])
+    (module := tmp_path / "wss.ko").touch()
+    wanted = options(build=tmp_path, module=module, quick=True, rdma=["siw"])
+    result = lab.figure("raw", wanted)
+    assert result["measured"] == "seconds" and [(row["network"], row["rate"]) for row in result["rows"]] == [("this machine's", 5)]
+    wanted.kernel_argument = ["quiet"]
+    with pytest.raises(lab.NoLab, match="--kernel-argument"):
+        lab.figure("raw", wanted)
+
+
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), lab.NoLab("the machine died")])
 def test_what_the_lab_measured_before_its_end_is_kept(end, tmp_path, monkeypatch):
     boots = []

@@ -19,7 +19,7 @@ from tests.bench.figures.core import ROOT, machine
 from tests.lab.errors import LabError
 from tests.lab.inside import frames
 from tests.lab.kernel import Kernel, choose_kernel, newer_kernel
-from tests.lab.lab import Lab
+from tests.lab.lab import Lab, open_lab
 from tests.lab.vm import Shape
 
 GUEST_SECONDS = 1800
@@ -55,9 +55,13 @@ FIGURES = {
 }  # fmt: skip
 
 
+def on_host() -> bool:
+    return os.environ.get("LAB") == "host"
+
+
 def networks(options: argparse.Namespace) -> list[str]:
     """Those of the lab; this machine itself has the one that it has."""
-    return ["this machine's"] if os.environ.get("LAB") == "host" else options.rdma or ["rxe"]
+    return ["this machine's"] if on_host() else options.rdma or ["rxe"]
 
 
 def siw_module(release: str) -> Path:
@@ -69,7 +73,7 @@ def siw_module(release: str) -> Path:
 
 
 def kernels(options: argparse.Namespace) -> list[str]:
-    return ["this machine's"] if os.environ.get("LAB") == "host" else getattr(options, "kernel", None) or ["installed"]
+    return ["this machine's"] if on_host() else getattr(options, "kernel", None) or ["installed"]
 
 
 def words(options: argparse.Namespace) -> list[str]:
@@ -125,10 +129,10 @@ def together(parts: dict[tuple[str, str], dict]) -> dict:
 
 def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> list[str]:
     return ["python3", "-B", str(ROOT / "tests/bench/figures/lab_guest.py"), "--build", str(options.build), "--module", str(module),
-            *(["--quick"] if options.quick else []), *([] if os.environ.get("LAB") == "host" else ["--peers"]), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
+            *(["--quick"] if options.quick else []), *([] if on_host() else ["--peers"]), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
 
 
-def module_for(kernel: Kernel, which: str, options: argparse.Namespace) -> Path:
+def module_for(kernel: Kernel | None, which: str, options: argparse.Namespace) -> Path:
     """The driver of the build, or, of a kernel that is not installed, one that is built for it in a directory of its own."""
     build = options.build
     if which == "newer":
@@ -146,6 +150,8 @@ def module_for(kernel: Kernel, which: str, options: argparse.Namespace) -> Path:
 def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
     """Fills `measured` with what tests/bench/figures/lab_guest.py measures, in one boot of each kernel. Whatever ends this, what came
     before it is there."""
+    if kernel_arguments(options) and on_host():
+        raise NoLab("--kernel-argument is for a virtual machine, and LAB=host measures on this machine itself")
     os.environ.setdefault("BUILD", str(options.build))
     for which in kernels(options):
         try:
@@ -155,15 +161,16 @@ def run_guest(names: list[str], options: argparse.Namespace, measured: Measured)
 
 
 def run_kernel(which: str, names: list[str], options: argparse.Namespace, measured: Measured) -> None:
-    kernel = newer_kernel() if which == "newer" else choose_kernel()
+    kernel = None if on_host() else newer_kernel() if which == "newer" else choose_kernel()
     words = guest_words(names, options, module_for(kernel, which, options))
-    if "siw" in networks(options):
+    if kernel and "siw" in networks(options):
         if which == "newer":
             raise NoLab("soft iWARP is built for the installed kernel only")
         words += ["--siw", str(siw_module(kernel.release))]
-    with Lab(1, Shape(cpus=1, memory_mib=2048, icount=True, kernel_arguments=kernel_arguments(options)), speaker(options), kernel) as lab:
+    shape = Shape(cpus=1, memory_mib=2048, icount=kernel is not None, kernel_arguments=kernel_arguments(options))
+    with Lab(1, shape, speaker(options), kernel) if kernel else open_lab(1, shape, speaker(options)) as lab:
         lab.vms[0].run(words, timeout=GUEST_SECONDS, on_output=lambda kind, data: measured.take(data, kind == frames.STDOUT))
-        lab.vms[0].power_off()
+        lab.shut_down()
 
 
 def speaker(options: argparse.Namespace) -> Callable[[str], None]:
@@ -178,7 +185,7 @@ def as_figure(name: str, measured: dict, options: argparse.Namespace) -> dict:
     if "error" in measured:
         raise NoLab(measured["error"])
     kind = FIGURES[name]
-    counted = os.environ.get("LAB") != "host"
+    counted = not on_host()
     return {
         "figure": name, "paper": kind.paper, "title": kind.title, "unit": kind.unit, "x": kind.x, "series": list(kind.series),
         "command": os.environ.get("WSSBENCH_COMMAND", f"wssbench {name}"),
