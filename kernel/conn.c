@@ -248,6 +248,8 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	/* Engines' answers must be heard of without anybody polling for them: their ends, too, are waited for. */
 	if (chan->polled || !(caps & WSS_CAP_FUSED_COMPLETION))
 		caps &= ~WSS_CAP_CACHE;
+	if (!(caps & WSS_CAP_FUSED_COMPLETION))
+		caps &= ~WSS_CAP_BATCHED_COMPLETION;
 
 	memset(req, 0, sizeof(*req));
 	req->opcode = WSS_SRP_LOGIN_REQ;

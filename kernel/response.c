@@ -89,24 +89,59 @@ void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob)
 	wss_slot_responded(slot, iob);
 }
 
+/* A good answer without data of its own, by the low bits of its tag. False: to no command. */
+static bool wss_take_good(struct wss_chan *chan, u32 index, struct io_comp_batch *iob)
+{
+	struct wss_slot *slot = NULL;
+
+	/* Task management is never answered so: its status is in a response. */
+	if (likely(chan->nr_slots && index <= chan->nr_slots + WSS_SLOT_ADMIN))
+		slot = wss_take_slot(chan, index, READ_ONCE(chan->slots[index].live));
+	if (unlikely(!slot))
+		return false;
+	slot->sense = (struct wss_sense){};
+	wss_slot_answered(slot, iob);
+	return true;
+}
+
 static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
 {
 	u32 imm = be32_to_cpu(wc->ex.imm_data);
 	u32 index = (imm >> WSS_FUSED_TAG_SHIFT) & WSS_FUSED_TAG_MASK;
-	struct wss_slot *slot = NULL;
 
-	/* Task management is never answered so: its status is in a response. */
-	if (likely((chan->caps & WSS_CAP_FUSED_COMPLETION) && !(imm & WSS_FUSED_RESERVED_MASK) &&
-		   chan->nr_slots && index <= chan->nr_slots + WSS_SLOT_ADMIN))
-		slot = wss_take_slot(chan, index, READ_ONCE(chan->slots[index].live));
-	if (unlikely(!slot)) {
+	if (unlikely(!(chan->caps & WSS_CAP_FUSED_COMPLETION) || (imm & WSS_FUSED_RESERVED_MASK))) {
+		wss_chan_protocol_error(chan, "fused completion that was not agreed on");
+		return;
+	}
+	wss_give_credits(chan, (imm >> WSS_FUSED_CREDIT_SHIFT) & WSS_FUSED_CREDIT_MASK);
+	if (unlikely(!wss_take_good(chan, index, iob))) {
 		wss_chan_protocol_error(chan, "fused completion of no command");
 		return;
 	}
-	slot->sense = (struct wss_sense){};
 	wss_stat_inc(chan->sess, fused_completions);
-	wss_give_credits(chan, (imm >> WSS_FUSED_CREDIT_SHIFT) & WSS_FUSED_CREDIT_MASK);
-	wss_slot_answered(slot, iob);
+}
+
+static void wss_recv_done(struct wss_chan *chan, const struct wss_srp_done *msg,
+			  const struct ib_wc *wc, struct io_comp_batch *iob)
+{
+	const __be16 *tags = (const __be16 *)(msg + 1);
+	u32 count = wc->byte_len < sizeof(*msg) ? 0 : msg->count;
+	u32 i;
+
+	if (unlikely(!(chan->caps & WSS_CAP_BATCHED_COMPLETION) || !count || msg->reserved[0] ||
+		     msg->reserved[1] || wc->byte_len < sizeof(*msg) + count * sizeof(*tags) ||
+		     wc->wc_flags & IB_WC_WITH_INVALIDATE)) {
+		wss_chan_protocol_error(chan, "list of completions that makes no sense");
+		return;
+	}
+	wss_give_credits(chan, be32_to_cpu(msg->req_lim_delta));
+	for (i = 0; i < count; i++) {
+		if (unlikely(!wss_take_good(chan, be16_to_cpu(tags[i]), iob))) {
+			wss_chan_protocol_error(chan, "completion of no command in a list");
+			break;
+		}
+	}
+	wss_stat_add(chan->sess, batched_completions, i);
 }
 
 /* The target invalidated a region along with its answer: it must be the one of that command. */
@@ -310,6 +345,8 @@ void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_c
 			wss_chan_protocol_error(chan, "message of impossible length");
 		else if (likely(data[0] == WSS_SRP_RSP))
 			wss_recv_rsp(chan, recv->iu.data, wc, iob);
+		else if (likely(data[0] == WSS_SRP_DONE))
+			wss_recv_done(chan, recv->iu.data, wc, iob);
 		else
 			wss_recv_rare(chan, data, wc->byte_len, iob);
 		ib_dma_sync_single_for_device(chan->ibdev, recv->iu.dma, WSS_SRP_MAX_TI_IU_LEN,

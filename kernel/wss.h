@@ -220,6 +220,7 @@ struct wss_options {
 	X(dma_unmaps, "scatterlists unmapped")                                      \
 	X(immediate_writes, "requests whose data went with the command")            \
 	X(fused_completions, "requests completed by an RDMA WRITE WITH IMMEDIATE")  \
+	X(batched_completions, "requests completed by a message for several")       \
 	X(engines_connected, "connections made to cache engines")                   \
 	X(engine_completions, "reads completed by cache engines")                   \
 	X(engine_bytes, "bytes that cache engines wrote")                           \

@@ -51,6 +51,7 @@ enum wss_srp_opcode {
 	WSS_SRP_AUTH_RESULT = 0xf3,    /* target to initiator */
 	WSS_SRP_CACHE_ENGINE = 0xf4,  /* target to initiator, WSS_CAP_CACHE: an engine came or went */
 	WSS_SRP_DO_AGAIN = 0xf5,      /* target to initiator, WSS_CAP_CACHE: an engine will not answer a command */
+	WSS_SRP_DONE = 0xf6,	      /* target to initiator, WSS_CAP_BATCHED_COMPLETION */
 };
 
 /* Data buffer formats: bits of the login's buf_fmt words, and the nibbles of srp_cmd.buf_fmt. */
@@ -109,6 +110,8 @@ enum wss_cap {
 	 * initiator that was given a secret, granted by a target that wants one; see WSS_SRP_AUTH_START.
 	 */
 	WSS_CAP_AUTHENTICATE = 1 << 4,
+	/* Fused completions that carry no data may come several in one WSS_SRP_DONE. Needs FUSED_COMPLETION. */
+	WSS_CAP_BATCHED_COMPLETION = 1 << 5,
 	/* Cache engines move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_DO_AGAIN. Needs FUSED_COMPLETION. */
 	WSS_CAP_CACHE = 1 << 6,
 };
@@ -117,8 +120,9 @@ enum wss_cap {
  * What may be wished and granted without further ado: all but WSS_CAP_AUTHENTICATE, which needs
  * a secret, and WSS_CAP_CACHE, which needs cache engines.
  */
-#define WSS_CAP_ALL \
-	(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY)
+#define WSS_CAP_ALL                                                                          \
+	(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY | \
+	 WSS_CAP_BATCHED_COMPLETION)
 
 /* Immediate value of a fused completion, host order as verbs present it after ntohl: tag, then credits returned. */
 #define WSS_FUSED_TAG_SHIFT 16
@@ -260,6 +264,17 @@ struct wss_srp_rsp {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_rsp, 36, "response data starts at 36");
 WSS_SRP_ASSERT_AT(wss_srp_rsp, status, 19, "as Linux lays it out");
+
+/* Followed by `count` tags: the low 16 bits of each, big-endian. Each of them is a fused completion. */
+struct wss_srp_done {
+	__u8 opcode;
+	__u8 count;
+	__u8 reserved[2];
+	__be32 req_lim_delta; /* credits returned by all of them */
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_srp_done, 8, "the tags begin at 8");
+
+#define WSS_SRP_DONE_MAX ((WSS_SRP_MAX_TI_IU_LEN - sizeof(struct wss_srp_done)) / sizeof(__be16))
 
 enum wss_srp_tsk_mgmt_func {
 	WSS_SRP_TSK_ABORT_TASK = 0x01,

@@ -60,7 +60,8 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
     login.extended = true;
     login.caps = options_.caps & ~uint32_t{WSS_CAP_REMOTE_INVALIDATE};
     if (!caps_.write_immediate) login.caps &= ~uint32_t{WSS_CAP_FUSED_COMPLETION};
-    if ((login.caps & WSS_CAP_FUSED_COMPLETION) == 0) login.caps &= ~uint32_t{WSS_CAP_CACHE};
+    if ((login.caps & WSS_CAP_FUSED_COMPLETION) == 0)
+        login.caps &= ~uint32_t{WSS_CAP_CACHE | WSS_CAP_BATCHED_COMPLETION};
     poller_ = &poller;
     login.caps &= ~uint32_t{WSS_CAP_AUTHENTICATE};
     if (!options_.identity.secret.empty()) login.caps |= WSS_CAP_AUTHENTICATE;

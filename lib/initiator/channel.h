@@ -156,6 +156,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     void message(wire::Bytes bytes) noexcept;
     void answered(Command* command, const wire::Response& response) noexcept;
     void fused(uint32_t immediate) noexcept;
+    void several_done(wire::Bytes message) noexcept;
     void answer_target(uint8_t opcode, uint64_t tag) noexcept;
     bool send_short(uint8_t opcode, uint64_t tag) noexcept;
     void queue_send(std::byte* address, size_t length, uint32_t slot) noexcept;

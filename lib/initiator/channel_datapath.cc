@@ -152,6 +152,8 @@ void Channel::message(wire::Bytes bytes) noexcept {
         case WSS_SRP_RSP:
             if (bad(wire::parse_response(bytes, response))) return violation("a malformed response");
             return answered(find(response.tag, ~uint64_t{0}), response);
+        case WSS_SRP_DONE:
+            return several_done(bytes);
         case WSS_SRP_KEEPALIVE_RSP:
             return;  // that it came is all it says
         case WSS_SRP_NOTIFY:
@@ -199,6 +201,17 @@ void Channel::fused(uint32_t immediate) noexcept {
     wire::Response good;
     good.credits = completion.credits;
     answered(find(completion.tag, kFusedMask), good);
+}
+
+void Channel::several_done(wire::Bytes message) noexcept {
+    wire::Done done;
+    if ((login_.caps & WSS_CAP_BATCHED_COMPLETION) == 0)
+        return violation("completions in one message, which was not agreed on");
+    if (wire::parse_done(message, done) != wire::ParseError::kNone)
+        return violation("a malformed message of completions");
+    add_credits(done.credits);
+    // The owner may close the channel over any of them.
+    for (size_t i = 0; i < done.count() && talking(); ++i) answered(find(done.tag(i), kFusedMask), {});
 }
 
 void Channel::answered(Command* command, const wire::Response& response) noexcept {

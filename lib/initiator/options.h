@@ -39,8 +39,8 @@ struct Options {
     wire::PortId initiator_port{};  // zero: drawn by chance
     uint32_t channels = 1;
     uint32_t queue_depth = 128;  // commands on the wire of one channel, if the target grants as many
-    uint32_t caps =
-        WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // wished for
+    uint32_t caps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION | WSS_CAP_KEEPALIVE |
+                    WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // wished for
 
     // Who we are, and the secret that proves it. With one, a target that does not prove to know it as well is
     // refused; without (empty), a target that wants one refuses us.

@@ -240,6 +240,20 @@ inline ParseError unpack_fused(uint32_t immediate, FusedCompletion& out) {
     return immediate & WSS_FUSED_RESERVED_MASK ? ParseError::kReserved : ParseError::kNone;
 }
 
+// Fused completions without data of several commands in one message (WSS_CAP_BATCHED_COMPLETION).
+struct Done {
+    uint32_t credits = 0;
+    Bytes tags;  // two bytes each; at least one
+    size_t count() const { return tags.size() / sizeof(uint16_t); }
+    uint16_t tag(size_t index) const { return get16(tags.data() + index * sizeof(uint16_t)); }
+};
+inline constexpr size_t kDoneMax = WSS_SRP_DONE_MAX;
+inline constexpr size_t done_bytes(size_t count) {
+    return sizeof(wss_srp_done) + count * sizeof(uint16_t);
+}
+ParseError parse_done(Bytes message, Done& out);
+size_t encode_done(uint32_t credits, std::span<const uint16_t> tags, MutableBytes out);
+
 // ---- The small messages ----------------------------------------------------------------------------------
 
 // CRED_RSP, AER_RSP, I_LOGOUT, KEEPALIVE_REQ, KEEPALIVE_RSP: an opcode and a tag.

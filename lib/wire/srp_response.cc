@@ -151,6 +151,27 @@ size_t encode_response(const Response& response, MutableBytes out) {
     return length;
 }
 
+ParseError parse_done(Bytes message, Done& out) {
+    wss_srp_done raw;
+    if (!load(message, raw)) return ParseError::kTooShort;
+    if (raw.opcode != WSS_SRP_DONE) return ParseError::kOpcode;
+    if (raw.reserved[0] != 0 || raw.reserved[1] != 0) return ParseError::kReserved;
+    if (done_bytes(raw.count) > message.size()) return ParseError::kOutOfBounds;
+    out = {swap(raw.req_lim_delta), message.subspan(sizeof(raw), raw.count * sizeof(uint16_t))};
+    return raw.count == 0 || out.credits > kCreditsMax ? ParseError::kContradiction : ParseError::kNone;
+}
+
+size_t encode_done(uint32_t credits, std::span<const uint16_t> tags, MutableBytes out) {
+    if (tags.empty() || tags.size() > kDoneMax || done_bytes(tags.size()) > out.size()) return 0;
+    wss_srp_done raw{};
+    raw.opcode = WSS_SRP_DONE;
+    raw.count = uint8_t(tags.size());
+    raw.req_lim_delta = swap(credits);
+    store(raw, out);
+    for (size_t i = 0; i < tags.size(); ++i) put16(out.data() + done_bytes(i), tags[i]);
+    return done_bytes(tags.size());
+}
+
 ParseError parse_short(Bytes message, ShortMessage& out) {
     wss_srp_short raw;
     if (!load(message, raw)) return ParseError::kTooShort;

@@ -34,6 +34,9 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
       record_(std::move(record)),
       terms_(record_->terms),
       inline_max_(std::min(lane.fabric().caps().inline_max, kInlineWish)),
+      done_max_(inline_max_ < wire::done_bytes(0)
+                    ? 0
+                    : std::min((inline_max_ - wire::done_bytes(0)) / sizeof(uint16_t), wire::kDoneMax)),
       send_depth_(send_depth_for(terms_)),
       read_depth_(std::clamp(lane.fabric().caps().read_depth_max, 1u, kReadDepth)),
       counters_(record_->counters),

@@ -89,6 +89,15 @@ class Channel final : public fabric::ConnectionHandler,
 
   private:
     enum class Life : uint8_t { kConnecting, kLive, kDraining, kClosing, kClosed };
+    // Fused completions without data that this build() has made: the work request of the first, which becomes
+    // a message when there is a second.
+    struct Done {
+        fabric::WorkRequest* work = nullptr;
+        std::byte* text = nullptr;
+        uint32_t credits = 0;
+        size_t count = 0;
+        std::array<uint16_t, wire::kDoneMax> tags;
+    };
     struct ShortBytes {
         std::array<std::byte, 16> bytes;
     };
@@ -172,6 +181,10 @@ class Channel final : public fabric::ConnectionHandler,
     void build_message(Request& request) noexcept;
     void build_ready(Request& request) noexcept;
     void build_fused(fabric::WorkRequest& work, Request& request) noexcept;
+    void begin_done(Request& request) noexcept;
+    bool join_done(Request& request) noexcept;
+    void end_done() noexcept;
+    void build_all() noexcept;
     bool build_reads(Request& request) noexcept;
     void build_short() noexcept;
     fabric::RemoteAddress next_piece(Request& request, uint32_t& length) const noexcept;
@@ -203,6 +216,7 @@ class Channel final : public fabric::ConnectionHandler,
     const std::shared_ptr<ChannelRecord> record_;
     const ChannelTerms terms_;
     const uint32_t inline_max_;
+    const size_t done_max_;  // tags in one message; below 2: none, as it could not be inlined
     const uint32_t send_depth_;
     const uint32_t read_depth_;
     Counters& counters_;
@@ -238,6 +252,7 @@ class Channel final : public fabric::ConnectionHandler,
     std::array<fabric::WorkRequest, kBatch> batch_;
     std::array<fabric::Segment, kBatch> segments_;
     uint32_t batch_count_ = 0;
+    Done done_;  // of the build() that is going on
     std::vector<fabric::Receive> reposts_;
     std::vector<fabric::Segment> receive_segments_;  // by slot
     std::array<ShortBytes, kShortQueue> short_queue_;

@@ -33,6 +33,7 @@ class Counter {
     X(table_reads, "RDMA READs issued for descriptor tables")       \
     X(sends, "messages sent")                                       \
     X(fused, "completions carried by an RDMA WRITE WITH IMMEDIATE") \
+    X(batched, "completions carried by a message for several")      \
     X(invalidates, "responses that revoked the initiator's region") \
     X(immediate, "writes whose data came inside the command")       \
     X(waited_for_buffer, "commands that had to wait for a buffer")  \

@@ -31,6 +31,7 @@ struct ChannelTerms {
     bool extended = false;         // a WSS peer
 
     bool fused() const { return caps & WSS_CAP_FUSED_COMPLETION; }
+    bool batched() const { return caps & WSS_CAP_BATCHED_COMPLETION; }
     bool remote_invalidate() const { return caps & WSS_CAP_REMOTE_INVALIDATE; }
     bool cache() const { return caps & WSS_CAP_CACHE; }
     bool notify() const { return caps & WSS_CAP_NOTIFY; }

@@ -5,6 +5,10 @@
 // its immediate value when that was agreed on (fused), else the response follows in the same post(). A
 // write's READ precedes its storage operation.
 //
+// Writes that are done in the same turn are told of in one message, if that was agreed on: the first gets a
+// fused completion, which turns into that message when there is a second. It is inlined, so that the slot
+// in which it is written need not wait for it.
+//
 // What is signalled: every READ (its data is needed), the last work request of an answer whose bytes come
 // from a buffer that will be reused (F2), and otherwise one in kSignalEvery. A read from a RAM volume sends
 // from memory that is never reused, so it needs no completion at all.
@@ -123,13 +127,14 @@ bool Channel::build_answer(Request& request) noexcept {
     const bool fused_into_data = fused && request.to_move > 0 && request.moved < request.to_move;
     if (!build_data_writes(request, fused)) return false;
     if (!fused_into_data) {
-        if (!has_room()) return false;
+        const bool joined = fused && join_done(request);
+        if (!joined && !has_room()) return false;
         if (request.ready_bytes > 0)
             build_ready(request);
-        else if (fused)
-            build_fused(add(fabric::Op::kWriteImmediate, nullptr, 0, 0), request);
-        else
+        else if (!fused)
             build_message(request);
+        else if (!joined)
+            begin_done(request);
     }
     static_cast<ListNode<>&>(request).unlink();
     // Bytes of a volume's memory stay what they are; all others wait for the completion. So does who aborts
@@ -161,6 +166,45 @@ void Channel::build_fused(fabric::WorkRequest& work, Request& request) noexcept 
     work.immediate = wire::pack_fused({.tag = static_cast<uint16_t>(request.command.tag),
                                        .credits = static_cast<uint8_t>(take_credits_to_return())});
     counters_.fused.add();
+}
+
+void Channel::begin_done(Request& request) noexcept {
+    end_done();
+    done_.work = &add(fabric::Op::kWriteImmediate, nullptr, 0, 0);
+    done_.text = request.slot + kSlotAnswer;
+    done_.tags[0] = static_cast<uint16_t>(request.command.tag);
+    done_.credits = take_credits_to_return();
+    done_.count = 1;
+}
+
+// False: the request needs a work request of its own, for there is none to join, or for its signal.
+bool Channel::join_done(Request& request) noexcept {
+    if (!terms_.batched() || done_.count == 0 || done_.count >= done_max_) return false;
+    if (request.to_move > 0 || request.abort_job != nullptr) return false;
+    done_.tags[done_.count++] = static_cast<uint16_t>(request.command.tag);
+    done_.credits += take_credits_to_return();
+    return true;
+}
+
+void Channel::end_done() noexcept {
+    const size_t count = std::exchange(done_.count, 0);
+    if (count == 0) return;
+    fabric::WorkRequest& work = *done_.work;
+    if (count == 1) {
+        work.immediate =
+            wire::pack_fused({.tag = done_.tags[0], .credits = static_cast<uint8_t>(done_.credits)});
+        counters_.fused.add();
+        return;
+    }
+    size_t length =
+        wire::encode_done(done_.credits, {done_.tags.data(), count}, {done_.text, kSlotAnswerBytes});
+    fabric::Segment& segment = segments_[static_cast<size_t>(&work - batch_.data())];
+    segment = {done_.text, static_cast<uint32_t>(length), arena_->lkey()};
+    work.op = fabric::Op::kSend;
+    work.segments = {&segment, 1};
+    work.inlined = true;
+    counters_.batched.add(count);
+    counters_.sends.add();
 }
 
 static uint32_t first_rkey(const wire::Command& command) {
@@ -248,6 +292,11 @@ void Channel::signal(fabric::WorkRequest& work, uint64_t cookie) noexcept {
 }
 
 void Channel::build() noexcept {
+    build_all();
+    end_done();
+}
+
+void Channel::build_all() noexcept {
     if (fence_wanted_ && has_room()) {
         signal(add(fabric::Op::kWrite, nullptr, 0, 0), kFenceCookie);
         fence_wanted_ = false;

@@ -39,6 +39,7 @@ static json capabilities(uint32_t caps) {
     if (caps & WSS_CAP_KEEPALIVE) names.push_back("keepalive");
     if (caps & WSS_CAP_NOTIFY) names.push_back("notify");
     if (caps & WSS_CAP_AUTHENTICATE) names.push_back("authenticate");
+    if (caps & WSS_CAP_BATCHED_COMPLETION) names.push_back("batched-completion");
     if (caps & WSS_CAP_CACHE) names.push_back("cache");
     return names;
 }

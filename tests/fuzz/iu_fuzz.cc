@@ -107,6 +107,9 @@ void fuzz_small(Bytes message) {
     TargetLogout logout;
     if (parse_target_logout(message, logout) == ParseError::kNone)
         FUZZ_REQUIRE(encode_target_logout(logout, copy) == 16);
+    Done done;
+    if (parse_done(message, done) == ParseError::kNone)
+        FUZZ_REQUIRE(done.count() > 0 && is_inside(done.tags, message));
     Notify notify;
     if (parse_notify(message, notify) == ParseError::kNone && notify.lun != kBadLun)
         FUZZ_REQUIRE(encode_notify(notify, copy) == 16);

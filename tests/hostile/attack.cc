@@ -131,8 +131,10 @@ class Attacker final : public fabric::ConnectionHandler {
             return;
         }
         wire::Response response;
+        wire::Done done;
         wire::Bytes message{receives_->bytes().data() + completion.cookie * kReceiveBytes, completion.length};
         if (wire::parse_response(message, response) == wire::ParseError::kNone) credits_ += response.credits;
+        if (wire::parse_done(message, done) == wire::ParseError::kNone) credits_ += done.credits;
     }
 
     void send_one() {

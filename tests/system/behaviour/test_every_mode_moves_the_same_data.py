@@ -6,7 +6,7 @@ import pytest
 from tests.system.behaviour.rig import Rig
 
 MODES = {"no_extensions": "caps=0", "no_immediate_data": "max_imm=0", "lazy": "invalidate=lazy",
-         "no_fused_completion": "caps=0xd", "no_remote_invalidation": "caps=0xe",
+         "no_fused_completion": "caps=0xd", "no_batched_completion": "caps=0xf", "no_remote_invalidation": "caps=0xe",
          "region_a_piece": "mlockv=off", "region_a_piece_always": "mlockv=off max_imm=0 caps=0"}
 
 
@@ -21,6 +21,8 @@ def test_every_mode_moves_the_same_data(rig: Rig, mode: str) -> None:
         assert counters["immediate_writes"] == 0
     if mode in ("no_extensions", "no_fused_completion"):
         assert counters["fused_completions"] == 0
+    if mode in ("no_extensions", "no_fused_completion", "no_batched_completion"):
+        assert counters["batched_completions"] == 0
     if mode in ("no_extensions", "no_remote_invalidation"):
         assert counters["remote_invalidations"] == 0
     if mode.startswith("region_a_piece"):

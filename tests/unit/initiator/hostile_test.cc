@@ -22,7 +22,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
         login.max_ti_iu = WSS_SRP_MAX_TI_IU_LEN;
         login.immediate = true;
         login.extended = true;
-        login.caps = WSS_CAP_FUSED_COMPLETION;
+        login.caps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION;
     }
     ~FakeTarget() override {
         for (auto& connection : connections_) connection->close();
@@ -56,6 +56,11 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
         fabric::WorkRequest work{
             .op = fabric::Op::kWriteImmediate, .cookie = ~uint64_t{0}, .immediate = immediate};
         EXPECT_EQ(connections_.back()->post({&work, 1}), Code::kOk);
+    }
+    void done(std::initializer_list<uint16_t> tags, size_t left_out = 0) {
+        std::array<byte, 256> message;
+        std::vector<uint16_t> all(tags);
+        send({message.data(), wire::encode_done(1, all, message) - left_out});
     }
     // Answers the questions of a login and of opening "disk": one volume of 1 MiB.
     void be_a_disk(const wire::Command& command);
@@ -280,6 +285,13 @@ TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
         [](FakeTarget& fake, const wire::Command&) { fake.send(std::vector<byte>(36, byte{0x00})); },
         [](FakeTarget& fake, const wire::Command&) { fake.fused(0xffffffff); },
         [](FakeTarget& fake, const wire::Command&) { fake.fused(0x00070000); },
+        [](FakeTarget& fake, const wire::Command&) { fake.done({7}); },
+        [](FakeTarget& fake, const wire::Command& command) {
+            fake.done({static_cast<uint16_t>(command.tag), 7}, 1);
+        },
+        [](FakeTarget& fake, const wire::Command&) {
+            fake.send(std::vector<byte>{byte{0xf6}, byte{0}});
+        },
         [](FakeTarget& fake, const wire::Command& command) {
             std::array<byte, 256> message{};
             wire::encode_response({.tag = command.tag, .credits = 1}, message);
@@ -305,6 +317,31 @@ TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
         EXPECT_GT(bench.lost, lost) << "lie " << (&lie - lies);
         ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kLive; }));
     }
+}
+
+TEST_F(HostileTest, a_command_that_is_done_twice_in_one_message_closes_the_connection) {
+    bool twice = true;
+    open([&](FakeTarget& fake, const wire::Command& command) {
+        if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
+        auto tag = static_cast<uint16_t>(command.tag);
+        std::exchange(twice, false) ? fake.done({tag, tag}) : fake.done({tag});
+    });
+    EXPECT_EQ(read(), Outcome::kOk);
+    EXPECT_TRUE(bench.until([&] { return bench.lost == 1; }));
+    EXPECT_TRUE(bench.until([&] { return bench.ready == 2; }));
+    EXPECT_EQ(read(), Outcome::kOk);
+}
+
+TEST_F(HostileTest, completions_in_one_message_that_were_not_agreed_on_close_the_connection) {
+    target.login.caps = WSS_CAP_FUSED_COMPLETION;
+    bool lie = true;
+    open([&](FakeTarget& fake, const wire::Command& command) {
+        if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
+        if (std::exchange(lie, false)) return fake.done({static_cast<uint16_t>(command.tag)});
+        fake.respond({.tag = command.tag, .credits = 1});
+    });
+    EXPECT_EQ(read(), Outcome::kOk);
+    EXPECT_EQ(bench.lost, 1u);
 }
 
 TEST_F(HostileTest, an_answer_that_comes_twice_closes_the_connection) {

@@ -147,6 +147,44 @@ TEST_P(BlockService, immediate_data_is_written_without_an_rdma_operation) {
     EXPECT_EQ(world_.totals().immediate, 1u);
 }
 
+// How many of `count` writes, sent in one go, were answered together with others.
+static uint64_t batched_of_a_burst(World& world, RawClient& client, uint32_t count) {
+    std::vector<byte> data(512);
+    std::vector<uint64_t> tags;
+    for (uint32_t i = 0; i < count; ++i) tags.push_back(client.start_immediate(0, cdb_write16(i, 1), data));
+    EXPECT_TRUE(world.until([&] { return client.credits() == kCreditsDefault; }));
+    uint64_t batched = 0;
+    for (uint64_t tag : tags) {
+        Answer answer = client.take(tag);
+        EXPECT_EQ(answer.response.status, wire::kGood);
+        EXPECT_NE(answer.fused, answer.batched);
+        batched += answer.batched;
+    }
+    return batched;
+}
+
+TEST_P(BlockService, writes_that_are_done_together_are_answered_by_one_message) {
+    constexpr uint32_t kCaps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION;
+    auto client = world_.client(1, kCaps);
+    ASSERT_EQ(client->login().caps & kCaps, kCaps);
+    // Which writes a turn finds together is not ours to say, but some will be; 40 are more than a message
+    // holds.
+    uint64_t batched = 0, writes = 0;
+    for (int round = 0; batched == 0 && round < 1000; ++round, writes += 40)
+        batched = batched_of_a_burst(world_, *client, 40);
+    EXPECT_GT(batched, 1u);
+    EXPECT_EQ(world_.totals().batched, batched);
+    EXPECT_EQ(world_.totals().fused, writes - batched);
+    EXPECT_LE(world_.totals().sends, batched / 2);
+}
+
+TEST_P(BlockService, writes_are_answered_one_by_one_to_who_did_not_ask_for_more) {
+    auto client = world_.client(1, WSS_CAP_FUSED_COMPLETION);
+    for (int round = 0; round < 10; ++round) EXPECT_EQ(batched_of_a_burst(world_, *client, 40), 0u);
+    auto other = world_.client(2, WSS_CAP_BATCHED_COMPLETION);
+    EXPECT_EQ(other->login().caps & WSS_CAP_BATCHED_COMPLETION, 0u) << "needs fused completions";
+}
+
 TEST_P(BlockService, a_full_queue_of_commands_is_served) {
     auto client = world_.client();
     fill(client->memory(), 2 << 20, 1);

@@ -76,6 +76,16 @@ void RawClient::received(std::span<const byte> message, const fabric::Completion
         answers_[fused.tag].fused = true;
         return;
     }
+    if (wire::opcode_of(message) == WSS_SRP_DONE) {
+        wire::Done done;
+        ASSERT_EQ(wire::parse_done(message, done), wire::ParseError::kNone);
+        credits_ += done.credits;
+        for (size_t i = 0; i < done.count(); ++i) {
+            EXPECT_TRUE(repeats_tags || !answers_.contains(done.tag(i))) << "answered twice";
+            answers_[done.tag(i)].batched = true;
+        }
+        return;
+    }
     if (wire::opcode_of(message) != WSS_SRP_RSP) {
         others.emplace_back(message.begin(), message.end());
         return;

@@ -30,6 +30,7 @@ using std::byte;
 // What came back for one tag.
 struct Answer {
     bool fused = false;
+    bool batched = false;  // in one message with others
     wire::Response response;
     std::vector<byte> sense;
     bool invalidated = false;

@@ -115,6 +115,42 @@ TEST(FusedCompletion, has_tag_above_credits) {
     EXPECT_EQ(unpack_fused(0x12345601, back), ParseError::kReserved);
 }
 
+TEST(Done, has_credits_and_the_tags_in_their_order) {
+    std::array<std::byte, 64> room;
+    const std::array<uint16_t, 3> tags = {0x1234, 0, 0xffff};
+    ASSERT_EQ(encode_done(5, tags, room), 14u);
+    EXPECT_EQ(to_hex(Bytes(room).first(14)), spaced("f6030000 00000005 1234 0000 ffff"));
+    Done back;
+    ASSERT_EQ(parse_done(Bytes(room).first(14), back), ParseError::kNone);
+    EXPECT_EQ(back.credits, 5u);
+    ASSERT_EQ(back.count(), 3u);
+    for (size_t i = 0; i < tags.size(); ++i) EXPECT_EQ(back.tag(i), tags[i]);
+}
+
+TEST(Done, of_nothing_or_beyond_its_message_is_refused) {
+    std::array<std::byte, 256> room;
+    const std::vector<uint16_t> tags(kDoneMax + 1, 7);
+    auto parsed = [&](size_t length) {
+        Done done;
+        return parse_done(Bytes(room).first(length), done);
+    };
+    EXPECT_EQ(encode_done(1, {}, room), 0u);
+    EXPECT_EQ(encode_done(1, tags, room), 0u);
+    ASSERT_EQ(encode_done(1, std::span(tags).first(kDoneMax), room), 256u);
+    EXPECT_EQ(encode_done(1, std::span(tags).first(2), MutableBytes(room).first(11)), 0u);
+    EXPECT_EQ(parsed(256), ParseError::kNone);
+    EXPECT_EQ(parsed(255), ParseError::kOutOfBounds);
+    EXPECT_EQ(parsed(7), ParseError::kTooShort);
+    put8(room.data() + 1, 0);
+    EXPECT_EQ(parsed(256), ParseError::kContradiction);
+    put8(room.data() + 1, 1);
+    EXPECT_EQ(parsed(256), ParseError::kNone) << "what follows the tags means nothing";
+    put8(room.data() + 3, 1);
+    EXPECT_EQ(parsed(256), ParseError::kReserved);
+    put8(room.data(), 0xf5);
+    EXPECT_EQ(parsed(256), ParseError::kOpcode);
+}
+
 TEST(SmallMessages, are_sixteen_bytes_and_come_back) {
     std::array<std::byte, 16> out;
     uint64_t tag = tag_of("0000000000000009");
