@@ -13,7 +13,6 @@ using initiator::Operation;
 using initiator::Outcome;
 
 constexpr uint64_t kSectors = 8192;
-constexpr uint64_t kStorageMemory = 8 << 20;
 constexpr Nanoseconds kLimit = from_s(60);
 
 // A network without faults, two clients, write-through.
@@ -48,7 +47,7 @@ class StorageElsewhere : public ::testing::Test {
         return false;
     }
     void start_storage() {
-        storage_ = std::make_unique<ClusterEngine>(storage_node_, network_, kStorageMemory, "target", &disk_,
+        storage_ = std::make_unique<ClusterEngine>(storage_node_, network_, storage_memory_, "target", &disk_,
                                                    &network_);
         ASSERT_TRUE(storage_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
@@ -109,6 +108,7 @@ class StorageElsewhere : public ::testing::Test {
     }
 
     se::CacheOptions options_;
+    uint64_t storage_memory_ = 8 << 20;
     const fabric::SimNetwork network_{};
     World world_{1};
     Node& node_ = world_.add_node("target");
@@ -269,6 +269,54 @@ TEST_F(StorageElsewhere,
     set_policy(cache::Policy::kNone);
     for (uint64_t at = 0; at < 8; ++at) {
         ASSERT_TRUE(clients_[0]->begin_read(at * 128, 128));
+        ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    }
+}
+
+// Eight bays, each as long as a line: the least that there can be.
+class FewBays : public StorageElsewhere {
+  protected:
+    FewBays() {
+        options_.line_bytes = 256 << 10;
+        storage_memory_ = 4 << 20;
+    }
+    void write(size_t client, uint64_t line) {
+        const uint64_t first = line * options_.line_bytes / io::SimDisk::kSector;
+        EXPECT_TRUE(clients_[client]->begin(Operation::kWrite, first, 128));
+    }
+};
+
+// SB1. WRITEs of an engine are on the way into bays while the target gives the engine up; the storage is told
+// so late, as it is cut off from the target by then. What others bring home meanwhile fills the bays there
+// are, and waits in them for the storage to hear of it.
+TEST_F(FewBays, what_a_lost_engine_still_writes_does_not_come_to_the_disk_as_data_of_other_lines) {
+    start_engines(3);
+    Node& lost = *engine_nodes_[0];
+    set_policy(cache::Policy::kBack);
+    for (uint64_t line = 0; line < 4; ++line) write(0, line);
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    world_.cut(storage_node_, lost);
+    ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 1));
+    world_.run_for(from_ms(20));
+    ASSERT_EQ(clients_[0]->under_way(), 1u) << "the engine has a line to bring home";
+    world_.cut(node_, lost);
+    world_.run_for(from_ms(900));
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 3; }));
+    for (uint64_t line = 8; line < 16; ++line) write(1, line);
+    ASSERT_TRUE(until([&] { return clients_[1]->under_way() == 0; }));
+    ASSERT_TRUE(clients_[1]->begin(Operation::kFlush, 0, 1));
+    world_.run_for(from_ms(20));
+    world_.heal(storage_node_, lost);
+    world_.run_for(from_ms(50));
+    ASSERT_TRUE(joined()) << "the storage was not lost";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() + clients_[1]->under_way() == 0; }));
+    ASSERT_TRUE(until([&] { return reached() == 3; }));
+    ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
+    set_policy(cache::Policy::kNone);
+    for (uint64_t line = 0; line < 16; ++line) {
+        ASSERT_TRUE(clients_[0]->begin_read(line * options_.line_bytes / io::SimDisk::kSector, 128));
         ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
     }
 }
