@@ -65,7 +65,7 @@ TEST(ClusterScenario, no_write_is_lost_or_undone_by_what_its_policy_promises_to_
 // nobody asked for what was lost shows nothing: take another.
 TEST(ClusterScenario, what_engines_hold_that_are_cut_off_is_not_unseen) {
     ASSERT_TRUE(log::set_level("off"));
-    for (uint64_t seed : {641104, 641105, 641145}) {
+    for (uint64_t seed : {641105, 641140, 641145}) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
         EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
         EXPECT_GT(result.isolations, 0u) << seed;
