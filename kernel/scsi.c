@@ -153,7 +153,11 @@ static const struct wss_sense_rule {
 	/* 04/01, 04/0A and the like pass; 3A: no medium. */
 	{ WSS_KEY_NOT_READY, 0x04, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_LATER },
 	{ WSS_KEY_NOT_READY, 0x3a, WSS_ANY, BLK_STS_OFFLINE, WSS_END },
-	{ WSS_KEY_MEDIUM, WSS_ANY, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
+	/* Data that cannot be read: ENODATA. A write or a flush that failed (0C) is EIO, which fsync() is known for. */
+	{ WSS_KEY_MEDIUM, 0x11, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
+	{ WSS_KEY_MEDIUM, 0x13, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
+	{ WSS_KEY_MEDIUM, 0x14, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
+	{ WSS_KEY_MEDIUM, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_END },
 	{ WSS_KEY_HARDWARE, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
 	/* LBA OUT OF RANGE: the volume shrank. LOGICAL UNIT NOT SUPPORTED: it was deleted. */
 	{ WSS_KEY_ILLEGAL, 0x21, 0x00, BLK_STS_IOERR, WSS_END, true },

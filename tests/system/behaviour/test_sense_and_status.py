@@ -39,6 +39,7 @@ ENDINGS = {
     0x02020401: ("EIO", True),  # becoming ready
     0x02023A00: ("ENODEV", False),  # no medium
     0x02031100: ("ENODATA", False),  # unrecovered read error
+    0x02030C00: ("EIO", False),  # write error, and how a flush fails
     0x02044400: ("EREMOTEIO", False),  # internal target failure
     0x02052000: ("EREMOTEIO", False),  # invalid operation code
     0x02052100: ("EIO", False),  # beyond the end
