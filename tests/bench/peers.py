@@ -13,7 +13,10 @@ import json
 import sys
 from pathlib import Path
 
+from tests.bench.kernels import KERNELS, kernel_named, module_for
 from tests.bench.workloads import WORKLOADS
+from tests.lab.errors import LabError
+from tests.lab.kernel import Kernel
 from tests.lab.lab import Lab
 from tests.lab.vm import Shape
 
@@ -28,9 +31,9 @@ def say(text: str) -> None:
     print(f"bench-peers: {text}", file=sys.stderr, flush=True)
 
 
-def run_in_lab(arguments: list[str]) -> dict[str, dict[str, float]]:
+def run_in_lab(kernel: Kernel, arguments: list[str]) -> dict[str, dict[str, float]]:
     shape = Shape(cpus=1, memory_mib=2048, icount=True)
-    with Lab(1, shape, say) as lab:
+    with Lab(1, shape, say, kernel) as lab:
         vm = lab.vms[0]
         result = vm.run(["python3", str(ROOT / "tests/bench/peers_guest.py"), *arguments], timeout=3600)
         print(*(line for line in result.stderr.splitlines() if line.startswith("bench-peers")), sep="\n", file=sys.stderr)
@@ -62,7 +65,9 @@ def table(rows: list[dict]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--module", required=True)
+    parser.add_argument("--module", type=Path, help="wss.ko for the installed kernel (default: of the build)")
+    named = ", ".join(f"{name}: {what}" for name, what in KERNELS.items())
+    parser.add_argument("--kernel", choices=list(KERNELS), default="installed", help=f"of the machine; {named}, without RNBD")
     parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
     parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/left_out.sh); without it, no RNBD")
     parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="only these")
@@ -72,14 +77,17 @@ def main() -> int:
     parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")
     options = parser.parse_args()
-    arguments = ["--build", str(Path(options.build).resolve()), "--module", str(Path(options.module).resolve()),
+    build = Path(options.build).resolve()
+    kernel = kernel_named(options.kernel)
+    arguments = ["--build", str(build), "--module", str(module_for(kernel, options.kernel, build, options.module)),
                  "--seconds", str(options.seconds), f"--target-nice={options.target_nice}", f"--map-options={options.map_options}"]  # fmt: skip
     if options.profile:
         arguments.append("--profile")
-    if options.rnbd:
-        arguments += ["--rnbd", options.rnbd]
-    names = options.only or [name for name in (*PEERS, *BACKINGS) if name != "rnbd" or options.rnbd]
-    results = run_in_lab([*arguments, "--workloads", *options.workloads, "--contenders", *names])
+    rnbd = options.rnbd if options.kernel == "installed" else ""  # it is built for that one
+    if rnbd:
+        arguments += ["--rnbd", rnbd]
+    names = options.only or [name for name in (*PEERS, *BACKINGS) if name != "rnbd" or rnbd]
+    results = run_in_lab(kernel, [*arguments, "--workloads", *options.workloads, "--contenders", *names])
     if options.only:
         print(json.dumps(results, indent=1))
         return 0
@@ -93,4 +101,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except LabError as error:
+        sys.exit(f"bench-peers: {error}")

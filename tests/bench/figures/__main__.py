@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.bench.figures import core, everything, lab, ramp, scaling
+from tests.bench.kernels import KERNELS
 
 WHERE_FROM = Path(os.environ.get("WSSBENCH_FROM", "."))
 
@@ -17,8 +18,8 @@ WHERE_FROM = Path(os.environ.get("WSSBENCH_FROM", "."))
 def add_lab(parser: argparse.ArgumentParser) -> None:
     named = ", ".join(f"{name}: {what}" for name, what in lab.NETWORKS.items())
     parser.add_argument("--rdma", nargs="+", choices=list(lab.NETWORKS), help=f"the lab's networks, one after the other (default: rxe); {named}")
-    named = ", ".join(f"{name}: {what}" for name, what in lab.KERNELS.items())
-    parser.add_argument("--kernel", nargs="+", choices=list(lab.KERNELS), help=f"the lab's kernels, one after the other (default: installed); {named}")
+    named = ", ".join(f"{name}: {what}" for name, what in KERNELS.items())
+    parser.add_argument("--kernel", nargs="+", choices=list(KERNELS), help=f"the lab's kernels, one after the other (default: installed); {named}")
     parser.add_argument("--kernel-argument", action="append", metavar="WORD", help="of the lab's kernels, as init_on_alloc=0 (pages are not cleared before they are given out)")
 
 

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Callable
 
 from tests.bench.figures.core import ROOT, machine
+from tests.bench.kernels import kernel_named, module_for
 from tests.lab.errors import LabError
 from tests.lab.inside import frames
-from tests.lab.kernel import Kernel, choose_kernel, newer_kernel
 from tests.lab.lab import Lab, open_lab
 from tests.lab.vm import Shape
 
 GUEST_SECONDS = 1800
 NETWORKS = {"rxe": "soft RoCE (rxe)", "siw": "soft iWARP (siw, built once from the kernel's own sources)"}
-KERNELS = {"installed": "the newest one that is installed", "newer": "that of Debian's backports, fetched once"}
 LEFT_OUT = ROOT / "tests/lab/kernels/left_out.sh"
 
 
@@ -132,21 +131,6 @@ def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> 
             *(["--quick"] if options.quick else []), *([] if on_host() else ["--peers"]), "--rdma", *networks(options), "--figures", *names]  # fmt: skip
 
 
-def module_for(kernel: Kernel | None, which: str, options: argparse.Namespace) -> Path:
-    """The driver of the build, or, of a kernel that is not installed, one that is built for it in a directory of its own."""
-    build = options.build
-    if which == "newer":
-        build /= "newer-kernel"
-        made = subprocess.run(["make", "-s", "--no-print-directory", "-C", str(ROOT), "modules", f"BUILD={build}", f"KDIR={kernel.modules_root / 'build'}"],
-                              stdout=sys.stderr, check=False)  # fmt: skip
-        if made.returncode != 0:
-            raise NoLab(f"the driver could not be built for {kernel.release}")
-    module = ((which != "newer" and getattr(options, "module", None)) or build / "kernel/wss.ko").resolve()
-    if not module.exists():
-        raise NoLab(f"{module} is not there: make modules BUILD={options.build}")
-    return module
-
-
 def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
     """Fills `measured` with what tests/bench/figures/lab_guest.py measures, in one boot of each kernel. Whatever ends this, what came
     before it is there."""
@@ -161,8 +145,8 @@ def run_guest(names: list[str], options: argparse.Namespace, measured: Measured)
 
 
 def run_kernel(which: str, names: list[str], options: argparse.Namespace, measured: Measured) -> None:
-    kernel = None if on_host() else newer_kernel() if which == "newer" else choose_kernel()
-    words = guest_words(names, options, module_for(kernel, which, options))
+    kernel = None if on_host() else kernel_named(which)
+    words = guest_words(names, options, module_for(kernel, which, options.build, getattr(options, "module", None)))
     if kernel and "siw" in networks(options):
         if which == "newer":
             raise NoLab("soft iWARP is built for the installed kernel only")
