@@ -24,16 +24,18 @@ if [ -n "$home" ] && [ "${WSS_NEWER_KERNEL:-}" != again ]; then
 	exit 0
 fi
 
+find "$cache" -maxdepth 1 -name 'newer.??????' -exec rm -rf {} + # of one that was killed; we have the lock
 work=$(mktemp -d "$cache/newer.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/{lists/partial,cache/archives/partial,debs,tree}
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$work/sources.list"
+# Without what is installed, or that would be found where the mirror is not; and a list that is missing is an error.
 own_apt() {
 	local tool=$1
 	shift
 	timeout "$limit" "$tool" -q -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::Lists="$work/lists" \
-		-o Dir::Cache="$work/cache" -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=3 "$@"
+		-o Dir::State::status=/dev/null -o Dir::Cache="$work/cache" -o APT::Update::Error-Mode=any -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=3 "$@"
 }
 depends() { own_apt apt-cache depends --no-recommends --no-suggests "$1" | sed -n 's/^ *Depends: \(linux-[a-z]*-[0-9].*\)/\1/p'; }
 
