@@ -4,7 +4,8 @@
  * what it lacks. Kbuild looks into the headers for what there is (WSS_HAVE_*): distributions carry
  * newer interfaces in older versions, so that a version number says nothing.
  *
- * Kernels from 6.1 on, but 6.9 and 6.10, where limits of queues were half way to what they are now.
+ * Built for and run on Debian's 6.1 and 6.12. A kernel that is half way from one to the other in one
+ * of these interfaces does not compile.
  */
 #ifndef WSS_COMPAT_H
 #define WSS_COMPAT_H
@@ -12,23 +13,23 @@
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 
-#ifndef BLK_STS_RESV_CONFLICT /* 6.5 */
+#ifndef BLK_STS_RESV_CONFLICT
 #define BLK_STS_RESV_CONFLICT BLK_STS_NEXUS
 #endif
 
-#ifdef WSS_HAVE_CONST_CLASS /* 6.4 */
+#ifdef WSS_HAVE_CONST_CLASS
 #define WSS_CLASS_CONST const
 #else
 #define WSS_CLASS_CONST
 #endif
 
-#ifdef WSS_HAVE_ASSIGN_STR /* 6.10: with the source that __string() was given */
+#ifdef WSS_HAVE_ASSIGN_STR /* from the source that __string() was given */
 #define wss_assign_str(field, source) __assign_str(field)
 #else
 #define wss_assign_str(field, source) __assign_str(field, source)
 #endif
 
-#ifdef WSS_HAVE_DISK_OPEN /* 6.5 */
+#ifdef WSS_HAVE_DISK_OPEN
 #define WSS_OPEN_ARGS struct gendisk *disk, blk_mode_t mode
 #define WSS_RELEASE_ARGS struct gendisk *disk
 #define wss_opened_disk() disk
@@ -39,7 +40,7 @@
 #endif
 
 /*
- * Lists of requests: 6.13, and 6.12 since 6.12.2
+ * Lists of requests: with a tail in newer kernels, their first one only in older ones
  */
 #ifdef WSS_HAVE_RQ_LIST
 #define WSS_RQ_LIST struct rq_list
@@ -72,7 +73,7 @@ static inline bool wss_batch_empty(const struct io_comp_batch *iob)
 #endif
 
 /*
- * Limits of a queue: given with its creation, features among them, since 6.11; set one by one before
+ * Limits of a queue: given with its creation, features among them; set one by one in older kernels
  */
 #ifdef WSS_HAVE_FEATURES
 /** wss_alloc_disk - a disk with @limits and @features, or an error pointer */

@@ -77,6 +77,8 @@ def main() -> int:
     parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")
     options = parser.parse_args()
+    if options.kernel != "installed" and "rnbd" in (options.only or ()):
+        parser.error("RNBD is built for the installed kernel only")
     build = Path(options.build).resolve()
     kernel = kernel_named(options.kernel)
     arguments = ["--build", str(build), "--module", str(module_for(kernel, options.kernel, build, options.module)),
