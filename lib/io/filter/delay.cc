@@ -8,16 +8,19 @@ namespace {
 
 class DelayQueue final : public WrapperQueue {
   public:
-    DelayQueue(const FilterRule& rule, reactor::Reactor& reactor, std::unique_ptr<Queue> inner)
-        : WrapperQueue(std::move(inner)), rule_(rule), reactor_(reactor), timer_(&DelayQueue::due, this) {}
+    DelayQueue(Wrapper& backend, reactor::Reactor& reactor, std::unique_ptr<Queue> inner)
+        : WrapperQueue(std::move(inner)),
+          backend_(backend),
+          reactor_(reactor),
+          timer_(&DelayQueue::due, this) {}
     ~DelayQueue() override {
         WSS_ASSERT(held_count_ == 0, "a queue dies only when its requests are done");
         reactor_.cancel(timer_);
     }
 
     void submit(Request& request) noexcept override {
-        if (!rule_.concerns(request)) return inner_->submit(request);
-        Nanoseconds until = reactor_.clock().now() + from_us(static_cast<int64_t>(rule_.delay_us));
+        if (!backend_.strikes(request)) return inner_->submit(request);
+        Nanoseconds until = reactor_.clock().now() + from_us(static_cast<int64_t>(backend_.rule().delay_us));
         new (request.scratch) Nanoseconds(until);
         held_.push_back(request);
         ++held_count_;
@@ -42,7 +45,7 @@ class DelayQueue final : public WrapperQueue {
         if (!self->held_.empty()) self->reactor_.set(self->timer_, until_of(*self->held_.front()));
     }
 
-    const FilterRule rule_;
+    Wrapper& backend_;
     reactor::Reactor& reactor_;
     reactor::Timer timer_;
     List<Request> held_;
@@ -55,7 +58,7 @@ class DelayBackend final : public Wrapper {
     Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override {
         auto queue = inner_->open_queue(reactor);
         if (!queue) return queue.status();
-        return std::unique_ptr<Queue>(std::make_unique<DelayQueue>(rule_, reactor, std::move(*queue)));
+        return std::unique_ptr<Queue>(std::make_unique<DelayQueue>(*this, reactor, std::move(*queue)));
     }
 };
 

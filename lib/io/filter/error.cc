@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // error: fails requests by count or by place.
 #include <algorithm>
-#include <atomic>
 
 #include "lib/io/filter/wrapper.h"
 #include "lib/io/request.h"
@@ -14,17 +13,6 @@ class ErrorBackend final : public Wrapper {
   public:
     using Wrapper::Wrapper;
     Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override;
-    const FilterRule& rule() const { return rule_; }
-    // True when the next request that the rule is about shall fail. Counted over all queues.
-    bool strikes() {
-        uint64_t number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
-        if (number <= rule_.after) return false;
-        if (rule_.first > 0 && number > rule_.after + rule_.first) return false;
-        return rule_.every == 0 || (number - rule_.after) % rule_.every == 0;
-    }
-
-  private:
-    std::atomic<uint64_t> count_{0};
 };
 
 class ErrorQueue final : public WrapperQueue {
@@ -34,9 +22,7 @@ class ErrorQueue final : public WrapperQueue {
 
     void submit(Request& request) noexcept override {
         const FilterRule& rule = backend_.rule();
-        bool in_range = request.op == Op::kFlush || rule.to == 0 ||
-                        (request.offset < rule.to && request.offset + request.length > rule.from);
-        if (!rule.concerns(request) || !in_range || !backend_.strikes()) return inner_->submit(request);
+        if (!backend_.strikes(request)) return inner_->submit(request);
         uint64_t good = rule.to == 0 || rule.from <= request.offset ? 0 : rule.from - request.offset;
         ++failing_;
         if (good == 0 || request.op == Op::kFlush) return struck_.push_back(request);

@@ -6,6 +6,7 @@
 //   error:after=1000:ram:64M                      the first 1000 requests succeed, all others fail
 //   error:first=20,op=write:ram:64M               the first 20 writes fail; then it is mended
 //   delay:us=500,op=read:ram:64M                  each read takes at least 500 us
+//   delay:us=9000000,first=2,op=write:ram:64M     the first two writes take at least 9 s
 //
 // Keys: every=N, after=N, first=N, from=SIZE, to=SIZE, errno=EIO|ENOSPC|EROFS|ENOMEM|NUMBER, us=N,
 // op=read|write|flush|discard|zeroes|all (default all). A filter hides memory(), so that all I/O passes it.
@@ -28,7 +29,12 @@ struct FilterRule {
     int error = EIO;
     uint64_t delay_us = 0;
 
-    bool concerns(const Request& request) const { return any_op || request.op == op; }
+    // By kind and place; the count is the filter's.
+    bool concerns(const Request& request) const {
+        if (!any_op && request.op != op) return false;
+        return request.op == Op::kFlush || to == 0 ||
+               (request.offset < to && request.offset + request.length > from);
+    }
 };
 
 // Of "key=value,key=value".

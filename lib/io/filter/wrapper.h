@@ -2,6 +2,8 @@
 // A Backend that is another one with a different Queue.
 #pragma once
 
+#include <atomic>
+
 #include "lib/io/filter/filter.h"
 
 namespace wss::io {
@@ -13,11 +15,23 @@ class Wrapper : public Backend {
     Limits limits() const noexcept override { return inner_->limits(); }
     Status resize(uint64_t bytes) override { return inner_->resize(bytes); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
+    const FilterRule& rule() const { return rule_; }
+    // True when the rule strikes this request. Counted over all queues.
+    bool strikes(const Request& request) {
+        if (!rule_.concerns(request)) return false;
+        uint64_t number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (number <= rule_.after) return false;
+        if (rule_.first > 0 && number > rule_.after + rule_.first) return false;
+        return rule_.every == 0 || (number - rule_.after) % rule_.every == 0;
+    }
 
   protected:
     const char* const name_;
     const FilterRule rule_;
     const std::unique_ptr<Backend> inner_;
+
+  private:
+    std::atomic<uint64_t> count_{0};
 };
 
 // Wakes its reactor when the inner queue would.

@@ -2,11 +2,11 @@
 #include "lib/io/ram/ram.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/memory.h"
 #include "lib/base/size.h"
 #include "lib/io/request.h"
 
@@ -95,10 +95,6 @@ RamBackend::RamBackend(std::byte* mapping, size_t mapping_bytes)
 
 RamBackend::~RamBackend() {
     munmap(mapping_, mapping_bytes_);
-}
-
-static uint64_t physical_memory() {
-    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 static Status check_size(uint64_t bytes) {

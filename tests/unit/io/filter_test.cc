@@ -80,6 +80,30 @@ TEST(Filter, a_delayed_request_is_done_after_its_delay_and_not_before) {
     reactor.remove(**queue);
 }
 
+TEST(Filter, delay_applies_to_the_first_requests_of_a_range_only) {
+    ManualClock clock;
+    reactor::Reactor reactor(clock);
+    auto backend = open_backend("delay:us=500,op=write,first=1,from=64K,to=128K:ram:1M", {});
+    ASSERT_TRUE(backend);
+    auto queue = (*backend)->open_queue(reactor);
+    ASSERT_TRUE(queue);
+    reactor.add(**queue);
+    Buffer buffer(4096);
+    TestRequest outside(Op::kWrite, 0, 4096, buffer.data());
+    TestRequest first(Op::kWrite, 64 << 10, 4096, buffer.data());
+    TestRequest second(Op::kWrite, 64 << 10, 4096, buffer.data());
+    for (TestRequest* request : {&outside, &first, &second}) (*queue)->submit(*request);
+    reactor.step();
+    EXPECT_TRUE(outside.finished);
+    EXPECT_TRUE(second.finished);
+    EXPECT_FALSE(first.finished);
+    clock.time = from_us(500);
+    reactor.step();
+    reactor.step();
+    EXPECT_TRUE(first.finished);
+    reactor.remove(**queue);
+}
+
 TEST(Ram, memory_is_the_storage_itself_and_keeps_its_address_when_it_grows) {
     auto rig = Rig::open("ram:1M");
     std::span<std::byte> memory = rig->backend->memory();
