@@ -5,13 +5,10 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -27,44 +24,7 @@ constexpr int kIdleMs = 5 * 60 * 1000;  // then a silent client gives its place 
 constexpr int kSendSeconds = 10;        // a client that does not take its answer is dropped
 constexpr int kBacklog = 16;
 constexpr int kNestingMax = 32;
-
-Result<sockaddr_un> address_of(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.empty() || path.size() >= sizeof address.sun_path)
-        return failure(Code::kInvalid, "control socket '{}': the path must have 1 to {} characters", path,
-                       sizeof address.sun_path - 1);
-    std::memcpy(address.sun_path, path.data(), path.size());
-    return address;
-}
-
-// A socket file whose owner is dead is removed; a living one is an error.
-Status clear_the_way(const std::string& path, const sockaddr_un& address) {
-    struct stat info {};
-    if (lstat(path.c_str(), &info) != 0) return Status::ok();
-    if (!S_ISSOCK(info.st_mode))
-        return failure(Code::kExists, "control socket {}: there is another file of this name", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return Status::from_errno(errno, fmt::format("control socket {}", path));
-    int result = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    int error = errno;
-    close(fd);
-    if (result == 0)
-        return failure(Code::kBusy,
-                       "control socket {} is in use: another wss-target runs; stop it or give --control",
-                       path);
-    if (error == ECONNREFUSED && unlink(path.c_str()) == 0) return Status::ok();
-    return Status::from_errno(error, fmt::format("control socket {}", path));
-}
-
-Status bind_and_listen(int fd, const std::string& path, const sockaddr_un& address) {
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        return Status::from_errno(errno, fmt::format("control socket {}: cannot bind", path));
-    // Before listen(), when nobody can have connected.
-    if (chmod(path.c_str(), 0600) != 0 || listen(fd, kBacklog) != 0)
-        return Status::from_errno(errno, fmt::format("control socket {}: cannot listen", path));
-    return Status::ok();
-}
+constexpr int kAcceptRetryMs = 100;  // out of descriptors
 
 bool may_use(int fd) {
     ucred peer{};
@@ -89,16 +49,22 @@ std::string dump(const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// The JSON library copies nested values recursively: what is nested without end would exhaust the stack.
-// Brackets within texts count too, which only makes the limit stricter.
-bool nested_too_deep(const std::string& line) {
-    int depth = 0;
-    for (char c : line) {
-        if (c == '[' || c == '{') ++depth;
-        if (c == ']' || c == '}') --depth;
-        if (depth > kNestingMax) return true;
-    }
-    return false;
+// What one line holds. The JSON library copies and destroys nested values recursively, so that the parser
+// counts the levels and builds nothing beyond kNestingMax of them: deep nesting would exhaust the stack.
+Result<json> parse_request(const std::string& line) {
+    if (line.size() > kLineMax)
+        return failure(Code::kInvalid, "a request may have at most {} bytes", kLineMax);
+    bool too_deep = false;
+    auto parse_limit = [&](int depth, json::parse_event_t event, json&) {
+        const bool opens =
+            event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+        if (opens && depth >= kNestingMax) too_deep = true;
+        return !too_deep;
+    };
+    json request = json::parse(line, parse_limit, false);
+    if (too_deep) return failure(Code::kInvalid, "a request may nest at most {} levels deep", kNestingMax);
+    if (!request.is_object()) return failure(Code::kInvalid, "not a JSON object");
+    return request;
 }
 
 std::string error_line(const json& id, const Status& status) {
@@ -109,33 +75,23 @@ std::string error_line(const json& id, const Status& status) {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::start(const std::string& path, const Methods& methods) {
-    auto address = address_of(path);
-    if (!address) return address.status();
     std::error_code error;
     std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
     if (error)
         return Status::from_errno(error.value(),
                                   fmt::format("control socket {}: cannot make its folder", path));
-    WSS_TRY(clear_the_way(path, *address));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return Status::from_errno(errno, fmt::format("control socket {}", path));
-    if (Status bound = bind_and_listen(fd, path, *address); !bound) {
-        close(fd);
-        return bound;
-    }
-    int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (stop_fd < 0) {
-        Status failed = Status::from_errno(errno, fmt::format("control socket {}: eventfd", path));
-        close(fd);
-        unlink(path.c_str());
-        return failed;
-    }
-    return std::unique_ptr<Server>(new Server(path, fd, stop_fd, methods));
+    auto listener = UnixListener::open(path, SOCK_STREAM | SOCK_NONBLOCK, kBacklog);
+    if (!listener && listener.status().code() == Code::kBusy)
+        return listener.status().within("another wss-target runs: stop it or give --control");
+    if (!listener) return listener.status().within("control socket");
+    Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stop) return Status::from_errno(errno, fmt::format("control socket {}: eventfd", path));
+    return std::unique_ptr<Server>(new Server(std::move(*listener), std::move(stop), methods));
 }
 
-Server::Server(std::string path, int listen_fd, int stop_fd, const Methods& methods)
-    : path_(std::move(path)), listen_fd_(listen_fd), stop_fd_(stop_fd), methods_(methods) {
+Server::Server(UnixListener listener, Descriptor stop, const Methods& methods)
+    : listener_(std::move(listener)), stop_(std::move(stop)), methods_(methods) {
     // Signals are the main thread's: threads inherit the mask they are started with.
     sigset_t all, before;
     sigfillset(&all);
@@ -146,24 +102,28 @@ Server::Server(std::string path, int listen_fd, int stop_fd, const Methods& meth
 
 Server::~Server() {
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(stop_fd_, &one, sizeof one);
+    [[maybe_unused]] ssize_t written = write(stop_.get(), &one, sizeof one);
     acceptor_.join();
     for (Client& client : clients_) {
         client.thread.join();
         close(client.fd);
     }
-    close(listen_fd_);
-    close(stop_fd_);
-    unlink(path_.c_str());
 }
 
 void Server::accept_loop() {
     for (;;) {
-        pollfd fds[2] = {{listen_fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+        pollfd fds[2] = {{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
         if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
         if (fds[1].revents != 0) return;
-        int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
-        if (fd >= 0) admit(fd);
+        int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            admit(fd);
+        } else if (errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
+            // Out of descriptors or memory. The client stays in the backlog, which keeps the listening socket
+            // readable: without a pause this loop would spin.
+            reap_finished();
+            if (poll(&fds[1], 1, kAcceptRetryMs) > 0) return;
+        }
     }
 }
 
@@ -211,7 +171,7 @@ void Server::serve(int fd) {
     std::string buffered;
     char chunk[16384];
     for (;;) {
-        pollfd fds[2] = {{fd, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+        pollfd fds[2] = {{fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
         int ready = poll(fds, 2, kIdleMs);
         if (ready < 0 && errno == EINTR) continue;
         if (ready <= 0 || fds[1].revents != 0) return;
@@ -235,9 +195,9 @@ bool Server::answer_lines(int fd, std::string& buffered) {
 }
 
 std::string Server::answer(const std::string& line) const {
-    if (nested_too_deep(line)) return error_line(nullptr, Status(Code::kInvalid, "nested too deeply"));
-    json request = json::parse(line, nullptr, false);
-    if (!request.is_object()) return error_line(nullptr, Status(Code::kInvalid, "not a JSON object"));
+    auto parsed = parse_request(line);
+    if (!parsed) return error_line(nullptr, parsed.status());
+    json& request = *parsed;
     json id = request.contains("id") ? request["id"] : json();
     if (!request.contains("method") || !request["method"].is_string())
         return error_line(id, Status(Code::kInvalid, "\"method\" is missing or no text"));

@@ -20,7 +20,9 @@
 #include <string>
 #include <thread>
 
+#include "lib/base/file.h"
 #include "lib/base/status.h"
+#include "lib/base/unix_socket.h"
 #include "target/control/methods.h"
 
 namespace wss::control {
@@ -37,7 +39,7 @@ class Server {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    const std::string& path() const { return path_; }
+    const std::string& path() const { return listener_.path(); }
 
   private:
     struct Client {
@@ -46,7 +48,7 @@ class Server {
         std::thread thread;
     };
 
-    Server(std::string path, int listen_fd, int stop_fd, const Methods& methods);
+    Server(UnixListener listener, Descriptor stop, const Methods& methods);
     void accept_loop();
     void admit(int fd);
     void reap_finished();
@@ -55,9 +57,8 @@ class Server {
     std::string answer(const std::string& line) const;
 
     // Immutable.
-    const std::string path_;
-    const int listen_fd_;
-    const int stop_fd_;  // readable once the server stops
+    const UnixListener listener_;
+    const Descriptor stop_;  // readable once the server stops
     const Methods& methods_;
     std::mutex m_;
     std::list<Client> clients_;  // changed by the accepting thread alone; `finished` guarded by m_

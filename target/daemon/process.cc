@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/base/descriptors.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 
@@ -54,6 +55,7 @@ sigset_t block_signals() {
 
 int serve(const Program& program, const CLI::App& app) {
     const sigset_t signals = block_signals();
+    raise_descriptor_limit();
     auto service = program.start(app);
     if (!service) return fail(program, service.status());
     std::printf("%s: ready on %s\n", program.name, (*service)->describe().c_str());

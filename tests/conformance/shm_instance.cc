@@ -45,7 +45,7 @@ class ShmWorld final : public World {
   private:
     std::unique_ptr<Fabric> client_ = std::move(*shm::open());
     std::unique_ptr<Fabric> server_ = std::move(*shm::open());
-    Descriptor deaf_;  // the kernel takes connections, nobody answers them
+    UnixListener deaf_;  // the kernel takes connections, nobody answers them
 };
 
 const Registration kShm({.name = "shm", .make = [] { return std::make_unique<ShmWorld>(); }});

@@ -9,7 +9,7 @@
 
 namespace wss::fabric::shm {
 
-// The longest copy takes milliseconds; a peer that says it is busy for longer is stopped, dead or lying.
+// The longest copy takes milliseconds; a peer that is busy for longer is stopped, dead or lying.
 constexpr Nanoseconds kBusyMax = from_s(1);
 
 Result<std::shared_ptr<Domain>> Domain::create() {
@@ -22,6 +22,7 @@ Result<std::shared_ptr<Domain>> Domain::create() {
 
 Validity Domain::take_slot() noexcept {
     std::lock_guard guard(lock_);
+    if (free_slots_.empty()) reclaim_stuck();
     if (free_slots_.empty()) {
         if (generations_.size() == kSlots) return {};
         free_slots_.push_back(static_cast<uint32_t>(generations_.size()));
@@ -40,16 +41,25 @@ void Domain::invalidate(const Validity& validity) noexcept {
     // sees that the region is gone, or we see that it is busy.
     word(validity.slot).store(0, std::memory_order_seq_cst);
     SystemClock clock;
-    Nanoseconds deadline = clock.now() + kBusyMax;
+    const Nanoseconds deadline = clock.now() + kBusyMax;
     std::lock_guard guard(lock_);
-    std::erase_if(peers_, [&](const std::atomic<uint32_t>* busy) {
-        while (busy->load(std::memory_order_seq_cst) == validity.slot + 1) {
-            if (clock.now() > deadline) return true;  // not believed any more
-            std::this_thread::yield();
-        }
-        return false;
+    bool busy;
+    while ((busy = anyone_busy_in(validity.slot)) && clock.now() <= deadline) std::this_thread::yield();
+    (busy ? stuck_slots_ : free_slots_).push_back(validity.slot);
+}
+
+bool Domain::anyone_busy_in(uint32_t slot) const noexcept {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const std::atomic<uint32_t>* busy) {
+        return busy->load(std::memory_order_seq_cst) == slot + 1;
     });
-    free_slots_.push_back(validity.slot);
+}
+
+void Domain::reclaim_stuck() noexcept {
+    std::erase_if(stuck_slots_, [&](uint32_t slot) {
+        if (anyone_busy_in(slot)) return false;
+        free_slots_.push_back(slot);
+        return true;
+    });
 }
 
 void Domain::add_peer(const std::atomic<uint32_t>* busy) {

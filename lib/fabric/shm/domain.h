@@ -34,7 +34,9 @@ class Domain {
     int validity_fd() const { return validity_.fd.get(); }
 
     Validity take_slot() noexcept;
-    // Peers stop using the region: later operations see it, those under way in foreign memory are waited for.
+    // Peers stop using the region: later operations see it, those under way in foreign memory are waited for,
+    // a bounded time. The slot of a region whose peer is still busy then is not used again until that peer is
+    // done or gone.
     void invalidate(const Validity& validity) noexcept;
 
     // The word in which a peer says what it is busy in, for as long as its connection lives.
@@ -43,6 +45,8 @@ class Domain {
 
   private:
     Domain() = default;
+    bool anyone_busy_in(uint32_t slot) const noexcept;  // REQUIRES lock_
+    void reclaim_stuck() noexcept;                      // REQUIRES lock_
     std::atomic<uint32_t>& word(uint32_t slot) const {
         return reinterpret_cast<std::atomic<uint32_t>*>(validity_.mapping.data())[slot];
     }
@@ -51,6 +55,7 @@ class Domain {
     SharedMemory validity_;
     std::mutex lock_;  // protects what follows
     std::vector<uint32_t> free_slots_;
+    std::vector<uint32_t> stuck_slots_;  // a peer was busy there for longer than we wait
     std::vector<uint32_t> generations_;
     std::vector<const std::atomic<uint32_t>*> peers_;
 };

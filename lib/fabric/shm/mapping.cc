@@ -2,8 +2,10 @@
 #include "lib/fabric/shm/mapping.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -46,7 +48,11 @@ Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only)
 Result<Mapping> map_shared(int fd, size_t bytes, bool writable) {
     int seals = fcntl(fd, F_GET_SEALS);  // fails for anything but a memfd
     struct stat status {};
-    bool fixed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+    struct statfs system {};
+    // A hole that its owner punches is filled with zeros by plain memory, but faults us where huge pages have
+    // run out.
+    bool fixed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstatfs(fd, &system) == 0 &&
+                 system.f_type != HUGETLBFS_MAGIC;
     if (!fixed || fstat(fd, &status) != 0 || static_cast<uint64_t>(status.st_size) < bytes)
         return failure(Code::kInvalid, "the peer's shared memory is not what it should be");
     Mapping mapping = map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ);

@@ -2,7 +2,6 @@
 #include "lib/fabric/shm/shm_poller.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,7 +59,7 @@ Result<std::unique_ptr<Connection>> ShmPoller::connect(const Address& address,
 Result<std::unique_ptr<Listener>> ShmPoller::listen(const Address& address, ListenHandler& handler) {
     if (address.scheme != Scheme::kShm)
         return failure(Code::kInvalid, "the shm fabric cannot listen on {}", address.to_string());
-    Result<Descriptor> socket = listen_at(address.host);
+    Result<UnixListener> socket = listen_at(address.host);
     if (!socket) return socket.status();
     auto listener = std::make_unique<ShmListener>(*this, domain_, handler, std::move(*socket), address);
     WSS_TRY(listener->start());
@@ -137,22 +136,13 @@ Result<std::unique_ptr<ConnectRequest>> ShmArrival::request() {
     return std::unique_ptr<ConnectRequest>(std::make_unique<ShmConnectRequest>(domain_, std::move(visitor)));
 }
 
-uint64_t inode_of(const std::string& path) {
-    struct stat status {};
-    return lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
 }  // namespace
 
 ShmListener::ShmListener(ShmPoller& poller, std::shared_ptr<Domain> domain, ListenHandler& handler,
-                         Descriptor socket, const Address& address)
-    : StreamListener(poller, handler, std::move(socket), address),
+                         UnixListener socket, const Address& address)
+    : StreamListener(poller, handler, socket.get(), address),
       domain_(std::move(domain)),
-      inode_(inode_of(address.host)) {}
-
-ShmListener::~ShmListener() {
-    if (inode_ != 0 && inode_of(address().host) == inode_) unlink(address().host.c_str());
-}
+      socket_(std::move(socket)) {}
 
 std::unique_ptr<stream::Arrival> ShmListener::welcome(Descriptor socket) {
     static log::Limiter limiter(1);

@@ -39,15 +39,14 @@ class ShmPoller final : public stream::EventPoller {
 
 class ShmListener final : public stream::StreamListener {
   public:
-    ShmListener(ShmPoller& poller, std::shared_ptr<Domain> domain, ListenHandler& handler, Descriptor socket,
-                const Address& address);
-    ~ShmListener() override;
+    ShmListener(ShmPoller& poller, std::shared_ptr<Domain> domain, ListenHandler& handler,
+                UnixListener socket, const Address& address);
 
   private:
     std::unique_ptr<stream::Arrival> welcome(Descriptor socket) override;
 
     const std::shared_ptr<Domain> domain_;
-    uint64_t inode_ = 0;  // of the socket file: another's is not ours to remove
+    const UnixListener socket_;
 };
 
 }  // namespace wss::fabric::shm

@@ -2,7 +2,6 @@
 #include "lib/fabric/shm/socket.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -83,16 +82,6 @@ Result<Peer> check_peer(int socket) {
     return Peer{.pid = credentials.pid, .uid = credentials.uid};
 }
 
-static Result<sockaddr_un> socket_path(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path)
-        return failure(Code::kInvalid, "the path of shm://{} is longer than {} bytes", path,
-                       sizeof address.sun_path - 1);
-    std::copy(path.begin(), path.end(), address.sun_path);
-    return address;
-}
-
 static Descriptor make_socket() {
     return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -101,43 +90,15 @@ static int connect_error(int socket, const sockaddr_un& address) {
     return connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
 }
 
-// A socket file whose owner died still stands in the way. It is removed if nobody answers there.
-static Status remove_stale(const std::string& path, const sockaddr_un& address) {
-    struct stat status {};
-    if (lstat(path.c_str(), &status) != 0) return Status::ok();  // gone meanwhile
-    if (!S_ISSOCK(status.st_mode))
-        return failure(Code::kExists, "cannot listen on shm://{}: there is a file that is no socket", path);
-    Descriptor probe = make_socket();
-    if (!probe) return Status::from_errno(errno, "cannot make a socket");
-    int error = connect_error(probe.get(), address);
-    if (error == 0 || error == EAGAIN)
-        return failure(Code::kBusy, "cannot listen on shm://{}: somebody listens there already", path);
-    if (error != ECONNREFUSED)
-        return Status::from_errno(error, fmt::format("cannot listen on shm://{}", path));
-    unlink(path.c_str());
-    return Status::ok();
-}
-
-Result<Descriptor> listen_at(const std::string& path) {
-    Result<sockaddr_un> address = socket_path(path);
-    if (!address) return address.status();
-    Descriptor socket = make_socket();
-    // On the socket before it is bound, so that the file never has another mode.
-    if (!socket || fchmod(socket.get(), 0600) != 0) return Status::from_errno(errno, "cannot make a socket");
-    auto* generic = reinterpret_cast<const sockaddr*>(&*address);
-    int result = bind(socket.get(), generic, sizeof *address);
-    if (result != 0 && errno == EADDRINUSE) {
-        WSS_TRY(remove_stale(path, *address));
-        result = bind(socket.get(), generic, sizeof *address);
-    }
-    if (result != 0 || ::listen(socket.get(), kBacklog) != 0)
-        return Status::from_errno(errno, fmt::format("cannot listen on shm://{}", path));
-    return socket;
+Result<UnixListener> listen_at(const std::string& path) {
+    Result<UnixListener> listener = UnixListener::open(path, SOCK_SEQPACKET | SOCK_NONBLOCK, kBacklog);
+    if (!listener) return listener.status().within("cannot listen on shm");
+    return listener;
 }
 
 Result<Descriptor> connect_to(const std::string& path) {
-    Result<sockaddr_un> address = socket_path(path);
-    if (!address) return address.status();
+    Result<sockaddr_un> address = unix_address(path);
+    if (!address) return address.status().within("shm");
     Descriptor socket = make_socket();
     if (!socket) return Status::from_errno(errno, "cannot make a socket");
     int error = connect_error(socket.get(), *address);

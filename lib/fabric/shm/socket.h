@@ -11,6 +11,7 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/base/unix_socket.h"
 #include "lib/fabric/stream/poller.h"
 
 namespace wss::fabric::shm {
@@ -36,7 +37,7 @@ struct Peer {
 // Fails unless the process at the other end has our user id or is root.
 Result<Peer> check_peer(int socket);
 
-Result<Descriptor> listen_at(const std::string& path);
+Result<UnixListener> listen_at(const std::string& path);
 // Code::kBusy: the listener's queue is full, try again.
 Result<Descriptor> connect_to(const std::string& path);
 

@@ -7,33 +7,56 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/descriptors.h"
 #include "lib/base/log.h"
 
 namespace wss::fabric::stream {
 
 constexpr Nanoseconds kHelloWithin = from_s(5);
-constexpr size_t kArrivalsMax = 1024;  // sockets that have said nothing yet: an idle flood is cheap for us
+// Sockets whose hello is due. A hello follows the handshake at once, so that an honest peer needs its place
+// for a round trip only; each place costs a descriptor.
+constexpr size_t kArrivalsMax = 512;
+constexpr size_t kArrivalsPerSource = 256;
+constexpr size_t kAcceptsPerTurn = 64;
 constexpr Nanoseconds kAcceptRetry = from_ms(100);
 
 Status StreamListener::start() {
-    return poller_.watch(*this, socket_.get(), EPOLLIN);
+    return poller_.watch(*this, listening_, EPOLLIN);
 }
 
 void StreamListener::on_ready(uint32_t) noexcept {
-    for (;;) {
-        Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    for (size_t accepted = 0; accepted < kAcceptsPerTurn; ++accepted) {
+        Descriptor socket(accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
             // Out of descriptors or memory: the ones in the backlog wait until there are some again.
             if (errno != EAGAIN) poller_.set_deadline(*this, poller_.now() + kAcceptRetry);
             return;
         }
-        if (arrivals_.size() >= kArrivalsMax) continue;
-        std::unique_ptr<Arrival> arrival = welcome(std::move(socket));
-        if (!arrival || !poller_.watch(*arrival, arrival->socket_.get(), EPOLLIN | EPOLLRDHUP)) continue;
-        poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
-        arrivals_.push_back(std::move(arrival));
+        admit(std::move(socket));
     }
+    poller_.set_deadline(*this, poller_.now());  // there may be more; connections get their turn first
+}
+
+void StreamListener::admit(Descriptor socket) noexcept {
+    // What the process itself opens comes first. The peer tries again.
+    if (!within_descriptor_budget(socket.get())) return;
+    std::unique_ptr<Arrival> arrival = welcome(std::move(socket));
+    if (!arrival || !poller_.watch(*arrival, arrival->socket_.get(), EPOLLIN | EPOLLRDHUP)) return;
+    poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
+    sources_.add(arrival->source_);
+    arrivals_.push_back(std::move(arrival));
+    if (sources_.of(arrivals_.back()->source_) > kArrivalsPerSource)
+        evict_oldest_of(arrivals_.back()->source_);
+    else if (arrivals_.size() > kArrivalsMax)
+        evict_oldest_of(sources_.largest());
+}
+
+void StreamListener::evict_oldest_of(const std::string& source) noexcept {
+    auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
+                              [&](const auto& one) { return one->source_ == source; });
+    WSS_ASSERT(found != arrivals_.end(), "a source that is counted has an arrival");
+    take(**found);
 }
 
 void StreamListener::on_deadline() noexcept {
@@ -46,6 +69,7 @@ std::unique_ptr<Arrival> StreamListener::take(const Arrival& arrival) noexcept {
     WSS_ASSERT(found != arrivals_.end(), "an arrival belongs to its listener");
     std::unique_ptr<Arrival> taken = std::move(*found);
     arrivals_.erase(found);
+    sources_.remove(taken->source_);
     return taken;
 }
 

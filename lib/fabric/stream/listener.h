@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the listeners of tcp and shm have in common: sockets are accepted, each has a few seconds to say its
-// hello, and becomes a connect request. However many come and say nothing, the memory they take is bounded.
+// hello, and becomes a connect request. However many connect and send nothing, the memory and the descriptors
+// that they take are bounded, and a newcomer displaces the oldest socket of the source that holds most
+// (sources.h).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/fabric/sources.h"
 #include "lib/fabric/stream/frame.h"
 #include "lib/fabric/stream/poller.h"
 
@@ -21,7 +24,10 @@ class StreamListener;
 class Arrival : public Watched {
   public:
     Arrival(StreamListener& listener, Descriptor socket, std::string from)
-        : listener_(listener), socket_(std::move(socket)), from_(std::move(from)) {}
+        : listener_(listener),
+          socket_(std::move(socket)),
+          from_(std::move(from)),
+          source_(source_of(from_)) {}
 
   protected:
     enum class Heard : uint8_t { kPart, kHello, kHangUp };
@@ -33,6 +39,7 @@ class Arrival : public Watched {
     StreamListener& listener_;
     Descriptor socket_;
     const std::string from_;
+    const std::string source_;
 
   private:
     friend class StreamListener;
@@ -42,8 +49,9 @@ class Arrival : public Watched {
 
 class StreamListener : public Listener, private Watched {
   public:
-    StreamListener(EventPoller& poller, ListenHandler& handler, Descriptor socket, const Address& address)
-        : poller_(poller), handler_(handler), socket_(std::move(socket)), address_(address) {}
+    // The derived class owns the listening socket.
+    StreamListener(EventPoller& poller, ListenHandler& handler, int socket, const Address& address)
+        : poller_(poller), handler_(handler), listening_(socket), address_(address) {}
     Status start();
     Address address() const override { return address_; }
 
@@ -56,12 +64,15 @@ class StreamListener : public Listener, private Watched {
     void on_ready(uint32_t epoll_events) noexcept override;
     void on_deadline() noexcept override;
     std::unique_ptr<Arrival> take(const Arrival& arrival) noexcept;
+    void admit(Descriptor socket) noexcept;
+    void evict_oldest_of(const std::string& source) noexcept;
 
     EventPoller& poller_;
     ListenHandler& handler_;
-    const Descriptor socket_;
+    const int listening_;
     const Address address_;
-    std::vector<std::unique_ptr<Arrival>> arrivals_;
+    std::vector<std::unique_ptr<Arrival>> arrivals_;  // oldest first
+    SourceCounts sources_;                            // of arrivals_
 };
 
 // A peer that has said its hello and waits for the answer. It says nothing more until then, so that hanging

@@ -55,12 +55,15 @@ class TcpListener final : public stream::StreamListener {
   public:
     TcpListener(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ListenHandler& handler,
                 Descriptor socket, const Address& address)
-        : StreamListener(poller, handler, std::move(socket), address), table_(std::move(table)) {}
+        : StreamListener(poller, handler, socket.get(), address),
+          table_(std::move(table)),
+          socket_(std::move(socket)) {}
 
   private:
     std::unique_ptr<stream::Arrival> welcome(Descriptor socket) override;
 
     const std::shared_ptr<stream::RegionTable> table_;
+    const Descriptor socket_;
 };
 
 }  // namespace wss::fabric::tcp

@@ -3,6 +3,7 @@
 #include "target/control/server.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -120,9 +121,9 @@ TEST_F(ControlServer, wrong_requests_get_an_error_and_the_conversation_goes_on) 
     EXPECT_EQ(message("hello"), "not a JSON object");
     EXPECT_EQ(message("[1]"), "not a JSON object");
     EXPECT_EQ(message(""), "not a JSON object");
-    EXPECT_EQ(message(std::string(200000, '[')), "nested too deeply");
-    EXPECT_EQ(message("{\"id\": " + std::string(1000, '[') + std::string(1000, ']') + "}"),
-              "nested too deeply");
+    const std::string too_deep = "a request may nest at most 32 levels deep";
+    EXPECT_EQ(message(std::string(200000, '[')), too_deep);
+    EXPECT_EQ(message("{\"id\": " + std::string(1000, '[') + std::string(1000, ']') + "}"), too_deep);
     EXPECT_EQ(message("{\"id\": 3}"), "\"method\" is missing or no text");
     EXPECT_EQ(message(R"({"method": "volume.lst"})"),
               "unknown method 'volume.lst', did you mean 'volume.list'?");
@@ -145,6 +146,71 @@ TEST_F(ControlServer, several_requests_in_one_packet_and_one_request_in_several_
     EXPECT_EQ(json::parse(client.receive_line())["id"], 2);
     client.send_text("\"method\":\"ping\"}\n");
     EXPECT_EQ(json::parse(client.receive_line())["id"], 3);
+}
+
+TEST_F(ControlServer, nesting_is_refused_whatever_the_texts_of_the_request_hold) {
+    Client client(path());
+    const size_t levels = 300000;
+    const std::string nested = std::string(levels, '[') + std::string(levels, ']');
+    for (const std::string& text :
+         {std::string(levels, ']'), std::string(levels, '}'), std::string("\\\"]")}) {
+        ASSERT_TRUE(client.send_text("{\"x\":\"" + text + "\",\"id\":" + nested + "}\n"));
+        json answer = json::parse(client.receive_line(), nullptr, false);
+        EXPECT_EQ(answer["error"]["message"], "a request may nest at most 32 levels deep");
+    }
+    ASSERT_TRUE(client.send_text("{\"method\":\"ping\",\"id\":\"" + std::string(1000, '[') + "\"}\n"));
+    EXPECT_TRUE(json::parse(client.receive_line(), nullptr, false).contains("result"))
+        << "brackets in texts are no nesting";
+}
+
+TEST_F(ControlServer, a_line_above_the_limit_is_refused_even_when_it_ends) {
+    Client client(path());
+    ASSERT_TRUE(client.send_text("{\"id\":\"" + std::string(kLineMax, 'x') + "\",\"method\":\"ping\"}\n"));
+    EXPECT_NE(client.receive_line().find("at most 1048576 bytes"), std::string::npos);
+}
+
+// No descriptor can be opened while it lives.
+class NoDescriptors {
+  public:
+    NoDescriptors() {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        int lowest_free = dup(0);
+        close(lowest_free);
+        rlimit none{static_cast<rlim_t>(lowest_free), before_.rlim_max};
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+  private:
+    rlimit before_{};
+};
+
+static double cpu_seconds() {
+    timespec used{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+TEST_F(ControlServer, the_acceptor_sleeps_while_the_process_has_no_descriptors_and_serves_again_after) {
+    double used = 0;
+    std::unique_ptr<Client> waiting;
+    {
+        waiting = std::make_unique<Client>(path());
+        ASSERT_TRUE(waiting->connected());
+        ASSERT_TRUE(waiting->ask("ping").contains("result"));
+        int spare = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        NoDescriptors none;
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::strcpy(address.sun_path, path().c_str());
+        ASSERT_EQ(connect(spare, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+        const double before = cpu_seconds();
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        used = cpu_seconds() - before;
+        close(spare);
+    }
+    EXPECT_LT(used, 0.2) << "seconds of processor time in half a second";
+    EXPECT_TRUE(Client(path()).ask("ping").contains("result"));
 }
 
 TEST_F(ControlServer, an_endless_line_is_refused_and_its_client_closed) {

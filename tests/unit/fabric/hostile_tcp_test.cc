@@ -67,13 +67,17 @@ class HostileTcp : public testing::Test, public ListenHandler {
         }
         return true;
     }
-    void dial() {
-        hostile = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    void dial() { hostile = dial_from(INADDR_LOOPBACK); }
+    Descriptor dial_from(uint32_t source) {
+        Descriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in from{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(source)}, .sin_zero = {}};
+        EXPECT_EQ(bind(made.get(), reinterpret_cast<sockaddr*>(&from), sizeof from), 0);
         sockaddr_in to{.sin_family = AF_INET,
                        .sin_port = htons(listener->address().port),
                        .sin_addr = {htonl(INADDR_LOOPBACK)},
                        .sin_zero = {}};
-        ASSERT_EQ(connect(hostile.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+        EXPECT_EQ(connect(made.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+        return made;
     }
     void say(std::span<const std::byte> bytes) {
         ASSERT_EQ(::send(hostile.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -119,6 +123,30 @@ TEST_F(HostileTcp, a_stranger_is_hung_up_on_and_never_heard_of) {
     ASSERT_NO_FATAL_FAILURE(say(std::as_bytes(std::span(http))));
     EXPECT_TRUE(hung_up());
     EXPECT_EQ(requests, 0);
+}
+
+static bool is_open(const Descriptor& socket) {
+    char byte;
+    return recv(socket.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_passes_at_once) {
+    constexpr uint32_t kElsewhere = INADDR_LOOPBACK + 1;
+    Descriptor before = dial_from(INADDR_LOOPBACK);
+    std::vector<Descriptor> idle;
+    for (int i = 0; i < 700; ++i) {
+        idle.push_back(dial_from(kElsewhere));
+        poller->poll();
+    }
+    ASSERT_TRUE(wait([&] { return !is_open(idle.front()); })) << "the oldest gives way";
+    EXPECT_TRUE(is_open(before)) << "another source keeps its place";
+    EXPECT_TRUE(is_open(idle.back()));
+    SystemClock clock;
+    const Nanoseconds begin = clock.now();
+    ASSERT_NO_FATAL_FAILURE(greet());
+    EXPECT_LT(clock.now() - begin, from_s(1));
+    std::erase_if(idle, [](const Descriptor& each) { return !is_open(each); });
+    EXPECT_LE(idle.size(), 256u) << "places of one source";
 }
 
 TEST_F(HostileTcp, an_unknown_frame_ends_the_connection) {

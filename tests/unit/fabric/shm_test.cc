@@ -12,8 +12,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <thread>
 
+#include "lib/fabric/shm/domain.h"
 #include "lib/fabric/shm/grants.h"
 #include "lib/fabric/shm/ring.h"
 #include "lib/fabric/shm/shm.h"
@@ -142,13 +144,46 @@ TEST(ShmMemory, a_descriptor_that_could_fault_us_is_refused) {
     close(ends[1]);
 }
 
+TEST(ShmMemory, huge_pages_of_a_peer_are_refused) {
+    Descriptor huge(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+    if (!huge || ftruncate(huge.get(), 2 << 20) != 0 || fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+        GTEST_SKIP() << "this kernel has no huge pages";
+    EXPECT_EQ(map_shared(huge.get(), 4096, false).status().code(), Code::kInvalid);
+}
+
+TEST(ShmDomain, a_peer_that_was_busy_for_too_long_is_waited_for_again_and_its_slot_is_not_reused) {
+    auto domain = std::move(*Domain::create());
+    std::atomic<uint32_t> busy{0};
+    domain->add_peer(&busy);
+    Validity stuck = domain->take_slot();
+    busy = stuck.slot + 1;
+    domain->invalidate(stuck);  // gives up after its time
+    Validity next = domain->take_slot();
+    EXPECT_NE(next.slot, stuck.slot) << "the peer still uses it";
+    busy = next.slot + 1;
+    std::atomic<bool> returned{false};
+    std::thread owner([&] {
+        domain->invalidate(next);
+        returned = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(returned) << "the peer is busy in this region too";
+    busy = 0;
+    owner.join();
+    domain->remove_peer(&busy);
+    std::set<uint32_t> slots;
+    for (Validity each = domain->take_slot(); each.slot != kNoSlot; each = domain->take_slot())
+        EXPECT_TRUE(slots.insert(each.slot).second);
+    EXPECT_EQ(slots.size(), kSlots) << "no slot is lost";
+}
+
 std::string fresh_path(const char* name) {
     return fmt::format("/tmp/wss-shm-test-{}-{}.sock", getpid(), name);
 }
 
 TEST(ShmSocket, the_file_is_for_its_owner_alone_and_a_stale_one_is_replaced) {
     std::string path = fresh_path("stale");
-    Result<Descriptor> first = listen_at(path);
+    Result<UnixListener> first = listen_at(path);
     ASSERT_TRUE(first) << first.status().to_string();
     struct stat status {};
     ASSERT_EQ(lstat(path.c_str(), &status), 0);

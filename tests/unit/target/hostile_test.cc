@@ -22,9 +22,10 @@ class Hostile : public ::testing::Test {
     }
     void expect_nothing_lost() {
         ASSERT_TRUE(world_.until([&] { return world_.service().sessions().count() == 1; }));
-        Lane& lane = world_.service().worker(0).lane(0);
-        EXPECT_TRUE(world_.until([&] { return lane.buffers().free_bytes() == lane.buffers().size(); }));
-        EXPECT_EQ(lane.admin_buffers().free_bytes(), lane.admin_buffers().size());
+        Arena& arena = world_.service().worker(0).lane(0).arena();
+        for (Part part : {Part::kSmall, Part::kLarge, Part::kAdmin})
+            EXPECT_TRUE(
+                world_.until([&] { return arena.pool(part).free_bytes() == arena.pool(part).size(); }));
         EXPECT_EQ(world_.service().range_locks().count(), 0u);
     }
     World world_;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/unix_socket.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+
+#include "lib/base/clock.h"
+
+namespace wss {
+
+// The lock is held for a few system calls. A folder that others may open for reading (/tmp) lets them hold it
+// for longer: then this is how long they delay us.
+constexpr Nanoseconds kLockPatience = from_s(2);
+constexpr std::chrono::milliseconds kLockRetry{5};
+
+Result<sockaddr_un> unix_address(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path)
+        return failure(Code::kInvalid, "{}: the path of a socket must have 1 to {} characters", path,
+                       sizeof address.sun_path - 1);
+    std::copy(path.begin(), path.end(), address.sun_path);
+    return address;
+}
+
+// Closing the descriptor ends the lock, and so does the end of the process.
+static Result<Descriptor> lock_folder_of(const std::string& path) {
+    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    const std::string folder = (parent.empty() ? std::filesystem::path(".") : parent).string();
+    Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock)
+        return Status::from_errno(errno, fmt::format("{}: cannot open the folder of the socket", folder));
+    SystemClock clock;
+    const Nanoseconds deadline = clock.now() + kLockPatience;
+    while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return Status::from_errno(errno, fmt::format("{}: cannot lock the folder of the socket", folder));
+        if (clock.now() > deadline)
+            return failure(Code::kBusy, "{}: another process holds a lock on this folder", folder);
+        std::this_thread::sleep_for(kLockRetry);
+    }
+    return lock;
+}
+
+static int connect_error(const sockaddr_un& address, int type) {
+    Descriptor probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!probe) return errno;
+    return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
+// A socket file whose owner died still stands in the way. REQUIRES the lock of its folder.
+static Status remove_stale(const std::string& path, const sockaddr_un& address, int type) {
+    struct stat info {};
+    if (lstat(path.c_str(), &info) != 0) return Status::ok();
+    if (!S_ISSOCK(info.st_mode)) return failure(Code::kExists, "{}: there is a file that is no socket", path);
+    const int error = connect_error(address, type);
+    // EAGAIN: its backlog is full. EPROTOTYPE: it is of another type.
+    if (error == 0 || error == EAGAIN || error == EPROTOTYPE)
+        return failure(Code::kBusy, "{} is in use: another process listens there", path);
+    if (error != ECONNREFUSED) return Status::from_errno(error, path);
+    return unlink(path.c_str()) == 0 ? Status::ok() : Status::from_errno(errno, path);
+}
+
+Result<UnixListener> UnixListener::open(const std::string& path, int type, int backlog) {
+    Result<sockaddr_un> address = unix_address(path);
+    if (!address) return address.status();
+    Result<Descriptor> lock = lock_folder_of(path);
+    if (!lock) return lock.status();
+    WSS_TRY(remove_stale(path, *address, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    // On the socket before it is bound, so that the file never has another mode.
+    if (!socket || fchmod(socket.get(), 0600) != 0) return Status::from_errno(errno, "cannot make a socket");
+    struct stat info {};
+    if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+        return Status::from_errno(errno, fmt::format("{}: cannot bind", path));
+    if (lstat(path.c_str(), &info) != 0 || ::listen(socket.get(), backlog) != 0) {
+        Status failed = Status::from_errno(errno, fmt::format("{}: cannot listen", path));
+        unlink(path.c_str());
+        return failed;
+    }
+    return UnixListener(path, std::move(socket), info.st_ino);
+}
+
+UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    path_ = std::move(other.path_);
+    socket_ = std::move(other.socket_);
+    inode_ = other.inode_;
+    return *this;
+}
+
+void UnixListener::reset() noexcept {
+    if (!socket_) return;
+    // Without the lock the file is left: a dead socket's file does no harm, a living one's removal does.
+    if (Result<Descriptor> lock = lock_folder_of(path_); lock) {
+        struct stat info {};
+        if (lstat(path_.c_str(), &info) == 0 && info.st_ino == inode_) unlink(path_.c_str());
+    }
+    socket_.reset();
+}
+
+}  // namespace wss

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources: which peers count as one where strangers compete for few places. A source is the host of an
+// address, the network of 64 bits of an IPv6 address (one host may use all of it), the process over shm, the
+// node in the simulation.
+//
+// Whoever runs out of places evicts the oldest stranger of the source that holds most of them. So a flood
+// from one host displaces its own connections, and a login from another host is never displaced by it.
+//
+// Thread-safety: none; a SourceCounts belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace wss::fabric {
+
+// Of what Connection::peer() and ConnectRequest::peer() return.
+std::string source_of(std::string_view peer);
+
+// How many places each source holds. Its size is the number of places, which its user bounds.
+class SourceCounts {
+  public:
+    void add(const std::string& source) { ++counts_[source]; }
+    void remove(const std::string& source);
+    size_t of(const std::string& source) const;
+    // The source that holds most. REQUIRES !empty().
+    const std::string& largest() const;
+    bool empty() const { return counts_.empty(); }
+
+  private:
+    std::map<std::string, size_t> counts_;
+};
+
+}  // namespace wss::fabric

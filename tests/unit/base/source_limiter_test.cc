@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// One source's flood of log lines is cut, others' lines are written.
+#include "lib/base/source_limiter.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::log {
+namespace {
+
+TEST(SourceLimiter, a_source_that_floods_is_cut_and_another_one_is_not) {
+    SourceLimiter limiter(10);
+    size_t lines = 0;
+    for (int i = 0; i < 1000; ++i) lines += limiter.allow("10.0.0.1");
+    EXPECT_GE(lines, 10u);
+    EXPECT_LE(lines, 30u) << "the loop may cross the end of a second";
+    EXPECT_TRUE(limiter.allow("10.0.0.2"));
+}
+
+TEST(SourceLimiter, sources_without_number_write_a_bounded_number_of_lines_from_bounded_memory) {
+    SourceLimiter limiter(10);
+    size_t lines = 0;
+    for (int i = 0; i < 10000; ++i) lines += limiter.allow(std::to_string(i));
+    EXPECT_LE(lines, 3 * SourceLimiter::kSourcesLimit);
+    EXPECT_LE(limiter.sources(), 256u);
+}
+
+}  // namespace
+}  // namespace wss::log

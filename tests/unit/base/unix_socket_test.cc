@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A listening socket's file: a dead owner's is replaced, a living one's never.
+#include "lib/base/unix_socket.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/io/harness.h"
+
+namespace wss {
+namespace {
+
+class UnixSocket : public testing::Test {
+  protected:
+    std::string path() const { return folder_.file("socket"); }
+    void leave_stale() const {
+        Descriptor dead(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        auto address = unix_address(path());
+        ASSERT_EQ(bind(dead.get(), reinterpret_cast<sockaddr*>(&*address), sizeof *address), 0);
+    }
+    bool connects() const {
+        Descriptor client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        auto address = unix_address(path());
+        return connect(client.get(), reinterpret_cast<sockaddr*>(&*address), sizeof *address) == 0;
+    }
+    bool exists() const { return access(path().c_str(), F_OK) == 0; }
+
+    io::test::TemporaryFolder folder_;
+};
+
+TEST_F(UnixSocket, of_starters_that_find_a_stale_file_one_listens_and_its_file_stays) {
+    constexpr int kStarters = 6;
+    for (int round = 0; round < 100; ++round) {
+        ASSERT_NO_FATAL_FAILURE(leave_stale());
+        std::barrier together(kStarters);
+        std::vector<UnixListener> listeners(kStarters);
+        std::atomic<int> busy{0};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kStarters; ++i)
+            threads.emplace_back([&, i] {
+                together.arrive_and_wait();
+                auto opened = UnixListener::open(path(), SOCK_STREAM, 16);
+                if (opened)
+                    listeners[i] = std::move(*opened);
+                else
+                    busy += opened.status().code() == Code::kBusy;
+            });
+        for (std::thread& each : threads) each.join();
+        EXPECT_EQ(busy, kStarters - 1);
+        ASSERT_TRUE(connects()) << "round " << round;
+        listeners.clear();
+        ASSERT_FALSE(exists());
+    }
+}
+
+TEST_F(UnixSocket, an_owner_that_ends_leaves_the_file_of_its_successor) {
+    auto first = UnixListener::open(path(), SOCK_STREAM, 16);
+    ASSERT_TRUE(first);
+    unlink(path().c_str());  // as an operator does
+    auto second = UnixListener::open(path(), SOCK_STREAM, 16);
+    ASSERT_TRUE(second);
+    first->reset();
+    EXPECT_TRUE(connects());
+    second->reset();
+    EXPECT_FALSE(exists());
+}
+
+TEST_F(UnixSocket, a_file_that_is_no_socket_and_a_socket_of_another_type_are_left_alone) {
+    close(::open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kExists);
+    unlink(path().c_str());
+    auto packets = UnixListener::open(path(), SOCK_SEQPACKET, 16);
+    ASSERT_TRUE(packets);
+    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kBusy);
+    EXPECT_TRUE(exists());
+}
+
+TEST_F(UnixSocket, a_foreign_lock_of_the_folder_delays_a_start_for_a_bounded_time) {
+    Descriptor folder(::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_EQ(flock(folder.get(), LOCK_EX), 0);
+    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kBusy);
+    folder.reset();
+    EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
+}
+
+}  // namespace
+}  // namespace wss

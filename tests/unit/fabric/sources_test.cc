@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which peers count as one source, and which source holds most.
+#include "lib/fabric/sources.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::fabric {
+namespace {
+
+TEST(Sources, peers_of_one_host_are_one_source_whatever_their_port) {
+    EXPECT_EQ(source_of("10.0.0.1:4711"), "10.0.0.1");
+    EXPECT_EQ(source_of("10.0.0.1:4712"), source_of("10.0.0.1:4711"));
+    EXPECT_EQ(source_of("[::1]:5"), "::1");
+    EXPECT_EQ(source_of("[::ffff:10.0.0.1]:5"), "::ffff:10.0.0.1");
+    EXPECT_EQ(source_of("pid 12 uid 0"), "pid 12 uid 0");
+    EXPECT_EQ(source_of("client3"), "client3");
+}
+
+TEST(Sources, ipv6_hosts_of_one_network_are_one_source) {
+    EXPECT_EQ(source_of("[2001:db8:1:2::3]:5"), "2001:db8:1:2::/64");
+    EXPECT_EQ(source_of("[2001:db8:1:2:ffff::1]:99"), "2001:db8:1:2::/64");
+    EXPECT_NE(source_of("[2001:db8:1:3::3]:5"), source_of("[2001:db8:1:2::3]:5"));
+}
+
+TEST(Sources, what_is_no_address_is_a_source_of_its_own) {
+    for (const char* peer : {"", "[", "[:", "unknown address", "nobody", "::1", "[nonsense]:1"})
+        source_of(peer);
+    EXPECT_EQ(source_of(""), "");
+    EXPECT_EQ(source_of("nobody"), "nobody");
+}
+
+TEST(Sources, the_largest_source_is_found_as_places_come_and_go) {
+    SourceCounts counts;
+    counts.add("a");
+    counts.add("b");
+    counts.add("b");
+    EXPECT_EQ(counts.largest(), "b");
+    counts.remove("b");
+    counts.remove("b");
+    EXPECT_EQ(counts.largest(), "a");
+    EXPECT_EQ(counts.of("b"), 0u);
+    counts.remove("a");
+    EXPECT_TRUE(counts.empty());
+}
+
+}  // namespace
+}  // namespace wss::fabric
