@@ -62,32 +62,22 @@ Status Channel::prepare() {
     return Status::ok();
 }
 
-Result<std::unique_ptr<Channel>> Channel::connect(Lane& lane, const fabric::Address& address,
-                                                  ChannelHandler& handler) {
-    std::unique_ptr<Channel> channel(new Channel(lane, handler));
-    WSS_TRY(channel->prepare());
-    auto connection = lane.poller_->connect(address, std::as_bytes(std::span(wire::kKvMagic)),
-                                            connection_options(), *channel);
+Status Channel::connect(const fabric::Address& address) {
+    WSS_TRY(prepare());
+    auto connection = lane_.poller_->connect(address, std::as_bytes(std::span(wire::kKvMagic)),
+                                             connection_options(), *this);
     if (!connection) return connection.status();
-    channel->connection_ = std::move(*connection);
-    return channel;
+    connection_ = std::move(*connection);
+    return Status::ok();
 }
 
-Result<std::unique_ptr<Channel>> Channel::accept(Lane& lane, fabric::ConnectRequest& request,
-                                                 ChannelHandler& handler) {
-    std::unique_ptr<Channel> channel(new Channel(lane, handler));
-    WSS_TRY(channel->prepare());
-    auto connection = request.create(*lane.poller_, connection_options(), *channel);
+Status Channel::accept(fabric::ConnectRequest& request) {
+    WSS_TRY(prepare());
+    auto connection = request.create(*lane_.poller_, connection_options(), *this);
     if (!connection) return connection.status();
-    channel->connection_ = std::move(*connection);
-    channel->post_receives(kReceiveFrames);
-    if (Status status = channel->connection_->accept({}); !status) {
-        // The connection ends by itself; until then somebody must hear it.
-        channel->close(status.to_string());
-        lane.bury(std::move(channel));
-        return status;
-    }
-    return channel;
+    connection_ = std::move(*connection);
+    post_receives(kReceiveFrames);
+    return connection_->accept({});
 }
 
 void Channel::mark_dirty() noexcept {
@@ -486,6 +476,46 @@ bool Channel::tell_asleep(bool asleep) noexcept {
     return true;
 }
 
+// --- ChannelOwner ---
+
+ChannelOwner::~ChannelOwner() {
+    retire();
+}
+
+Status ChannelOwner::connect(const fabric::Address& address) {
+    WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
+    channel_.reset(new Channel(lane_, *this));
+    Status status = channel_->connect(address);
+    if (!status) retire();
+    return status;
+}
+
+// A connection that cannot be accepted still ends in a later turn.
+Status ChannelOwner::accept(fabric::ConnectRequest& request) {
+    WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
+    channel_.reset(new Channel(lane_, *this));
+    Status status = channel_->accept(request);
+    if (!status) retire();
+    return status;
+}
+
+void ChannelOwner::retire() noexcept {
+    if (channel_ == nullptr) return;
+    channel_->detach();
+    lane_.retire(std::move(channel_));
+}
+
+void ChannelOwner::retire_later() noexcept {
+    if (channel_ == nullptr) return;
+    channel_->leave();
+    lane_.retire_later(std::move(channel_));
+}
+
+void ChannelOwner::on_down(Channel&, const Status& why) noexcept {
+    lane_.retire(std::move(channel_));
+    on_ended(why);
+}
+
 // --- Lane ---
 
 Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fabric& fabric,
@@ -502,26 +532,26 @@ Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fa
 }
 
 Lane::~Lane() {
-    std::erase_if(buried_, [](const auto& channel) { return channel->over(); });
-    WSS_ASSERT(buried_.empty(), "channels end before their lane");
+    std::erase_if(retired_, [](const auto& channel) { return channel->over(); });
+    WSS_ASSERT(retired_.empty(), "channels end before their lane");
     reactor_.cancel(leaving_);
     reactor_.remove(*this);
     if (poller_) reactor_.remove(*poller_);
 }
 
-void Lane::bury(std::unique_ptr<Channel> channel) {
-    if (channel == nullptr) return;
+void Lane::retire(std::unique_ptr<Channel> channel) {
+    if (channel->connection_ == nullptr) return;  // there is nothing to wait for
     channel->close("no longer needed");
-    buried_.push_back(std::move(channel));
+    retired_.push_back(std::move(channel));
 }
 
-void Lane::bury_later(std::unique_ptr<Channel> channel) {
-    buried_.push_back(std::move(channel));
+void Lane::retire_later(std::unique_ptr<Channel> channel) {
+    retired_.push_back(std::move(channel));
     reactor_.set(leaving_, reactor_.now() + kLeaveLimit);
 }
 
 void Lane::on_leave_limit(void* self) noexcept {
-    for (auto& channel : static_cast<Lane*>(self)->buried_) channel->close("no longer needed");
+    for (auto& channel : static_cast<Lane*>(self)->retired_) channel->close("no longer needed");
 }
 
 bool Lane::flush_now() noexcept {
@@ -535,7 +565,7 @@ size_t Lane::poll() noexcept {
     // By index: a message may close its channel, which leaves the list.
     for (size_t i = 0; i < ringed_.size(); ++i) events += ringed_[i]->poll_ring();
     flush_now();
-    if (!buried_.empty()) std::erase_if(buried_, [](const auto& channel) { return channel->over(); });
+    if (!retired_.empty()) std::erase_if(retired_, [](const auto& channel) { return channel->over(); });
     return events;
 }
 

@@ -13,8 +13,8 @@
 // reading, and what the peer sends waits in the fabric. A message longer than its header may claim closes the
 // channel.
 //
-// Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its user
-// until Lane::bury(); it dies when its connection is over.
+// Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its
+// ChannelOwner, which is also its handler, then to the lane, which destroys it when its connection is over.
 #pragma once
 
 #include <memory>
@@ -50,16 +50,12 @@ class ChannelHandler {
     // destroyed, from within.
     virtual void on_message(Channel& channel, wire::Bytes message) noexcept = 0;
     virtual void on_read_done(Channel&, uint64_t, fabric::CompletionStatus) noexcept {}
-    // Never connected, or closed. Last call; then bury() it.
+    // Never connected, or closed. Last call.
     virtual void on_down(Channel& channel, const Status& why) noexcept = 0;
 };
 
 class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
   public:
-    static Result<std::unique_ptr<Channel>> connect(Lane& lane, const fabric::Address& address,
-                                                    ChannelHandler& handler);
-    static Result<std::unique_ptr<Channel>> accept(Lane& lane, fabric::ConnectRequest& request,
-                                                   ChannelHandler& handler);
     ~Channel() override;
 
     // Encodes a message straight into what the end of this turn posts.
@@ -88,10 +84,6 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
 
     void close(std::string why) noexcept;
-    void detach() noexcept;  // the handler hears nothing any more: it is about to die
-    // The same for who is going: says a last word and closes when it is answered, that is when the peer has
-    // dealt with everything that was sent before. Then Lane::bury_later().
-    void leave() noexcept;
     bool over() const { return over_; }
     bool up() const { return up_ && !closing_; }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
@@ -106,6 +98,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
 
   private:
     friend class Lane;
+    friend class ChannelOwner;
     struct PendingRead {
         fabric::Segment into;
         fabric::RemoteAddress from;
@@ -113,6 +106,12 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     };
     Channel(Lane& lane, ChannelHandler& handler);
     Status prepare();
+    Status connect(const fabric::Address& address);
+    Status accept(fabric::ConnectRequest& request);
+    void detach() noexcept;  // the handler gets no further calls
+    // The same, and the channel sends a last request and closes when it is answered: the peer has then
+    // handled everything that was sent before.
+    void leave() noexcept;
     void mark_dirty() noexcept;
     void lend_frame() noexcept;
     std::byte* next_frame() noexcept {
@@ -162,6 +161,36 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     Ring ring_;
 };
 
+// A handler that owns its channel, at most one at a time. The channel calls its handler by a plain pointer,
+// and its connection may end long after the handler: so the owner alone makes channels, and whenever it gives
+// one up (it is destroyed, the setup failed, retire()), it detaches itself first and leaves the channel to
+// the lane.
+class ChannelOwner : public ChannelHandler {
+  public:
+    ChannelOwner(const ChannelOwner&) = delete;
+    ChannelOwner& operator=(const ChannelOwner&) = delete;
+    ~ChannelOwner() override;
+
+    Channel* channel() const { return channel_.get(); }
+
+  protected:
+    explicit ChannelOwner(Lane& lane) : lane_(lane) {}
+    // on_up() or on_ended() follows, or neither when this fails.
+    Status connect(const fabric::Address& address);
+    Status accept(fabric::ConnectRequest& request);
+    void retire() noexcept;        // closes the channel
+    void retire_later() noexcept;  // closes it when the peer has handled what was sent, or after a limit
+    // The channel never connected, or closed; it is gone. May destroy the owner.
+    virtual void on_ended(const Status& why) noexcept = 0;
+    Lane& lane() const { return lane_; }
+
+  private:
+    void on_down(Channel& channel, const Status& why) noexcept final;
+
+    Lane& lane_;
+    std::unique_ptr<Channel> channel_;
+};
+
 class Lane final : public reactor::Source {
   public:
     static Result<std::unique_ptr<Lane>> create(reactor::Reactor& reactor, fabric::Fabric& fabric,
@@ -173,10 +202,7 @@ class Lane final : public reactor::Source {
     fabric::Fabric& fabric() { return fabric_; }
     fabric::Poller& poller() { return *poller_; }
 
-    void bury(std::unique_ptr<Channel> channel);
-    // One that leaves: it is closed when its last word is answered, or after kLeaveLimit.
-    void bury_later(std::unique_ptr<Channel> channel);
-    bool empty() const { return buried_.empty(); }
+    bool empty() const { return retired_.empty(); }
     bool rings_have_frames() noexcept;  // that nobody has taken yet
     bool flush_now() noexcept;          // instead of at the end of the turn; false: there was nothing
 
@@ -185,7 +211,12 @@ class Lane final : public reactor::Source {
 
   private:
     friend class Channel;
+    friend class ChannelOwner;
     static constexpr Nanoseconds kLeaveLimit = from_s(1);
+    // Keeps a channel until its connection is over.
+    void retire(std::unique_ptr<Channel> channel);
+    // One that leaves: it is closed when its last request is answered, or after kLeaveLimit.
+    void retire_later(std::unique_ptr<Channel> channel);
     Lane(reactor::Reactor& reactor, fabric::Fabric& fabric)
         : reactor_(reactor), fabric_(fabric), leaving_(&Lane::on_leave_limit, this) {}
     static void on_leave_limit(void* self) noexcept;
@@ -195,7 +226,7 @@ class Lane final : public reactor::Source {
     std::unique_ptr<fabric::Poller> poller_;
     List<Channel, Lane> dirty_;
     std::vector<Channel*> ringed_;  // channels whose rings are polled
-    std::vector<std::unique_ptr<Channel>> buried_;
+    std::vector<std::unique_ptr<Channel>> retired_;
     reactor::Timer leaving_;
 };
 

@@ -14,52 +14,44 @@ constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
 }  // namespace
 
 Link::Link(Lane& lane, Options options, LinkHandler& handler)
-    : lane_(lane), options_(std::move(options)), handler_(handler), timer_(&Link::on_timer, this) {}
+    : ChannelOwner(lane), options_(std::move(options)), handler_(handler), timer_(&Link::on_timer, this) {}
 
 Link::~Link() {
     close();
 }
 
 void Link::start() noexcept {
-    if (closed_ || channel_) return;
-    auto channel = Channel::connect(lane_, options_.address, *this);
-    if (!channel) {
-        why_ = channel.status();
+    if (closed_ || ChannelOwner::channel() != nullptr) return;
+    if (Status status = connect(options_.address); !status) {
+        why_ = std::move(status);
         return retry_later();
     }
-    channel_ = std::move(*channel);
     // Greeting has a limit as connecting has.
-    lane_.reactor().set(timer_, lane_.reactor().now() + kGreetTimeout + kGreetTimeout);
+    lane().reactor().set(timer_, lane().reactor().now() + kGreetTimeout + kGreetTimeout);
 }
 
 void Link::close() noexcept {
     if (std::exchange(closed_, true)) return;
-    lane_.reactor().cancel(timer_);
+    lane().reactor().cancel(timer_);
     // A lock whose release is lost keeps everybody else waiting until its lease ends.
     const bool leaves = ready_ && has_told_;
     lose(Status(Code::kClosed, "the client is closing"));
-    if (!channel_) return;
-    if (leaves) {
-        channel_->leave();
-        return lane_.bury_later(std::move(channel_));
-    }
-    channel_->detach();
-    lane_.bury(std::move(channel_));
+    leaves ? retire_later() : retire();
 }
 
 void Link::on_timer(void* self) noexcept {
     Link& link = *static_cast<Link*>(self);
     if (link.ready_)
         link.ping();
-    else if (link.channel_)
-        link.channel_->close("the partition did not greet in time");
+    else if (Channel* channel = link.ChannelOwner::channel())
+        channel->close("the partition did not greet in time");
     else
         link.start();
 }
 
 void Link::retry_later() noexcept {
     if (closed_) return;
-    lane_.reactor().set(timer_, lane_.reactor().now() + wait_);
+    lane().reactor().set(timer_, lane().reactor().now() + wait_);
     wait_ = std::min(Nanoseconds{wait_.count * 2}, kRetryMax);
 }
 
@@ -90,7 +82,7 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
     if (Status status = accept_greeting(hello); !status) return channel.close(status.text());
     if (options_.transport != Transport::kMessage && !channel.use_ring(hello.ring, options_.nonce))
         return channel.close("the partition offers no ring: use another transport");
-    lane_.reactor().set(timer_, lane_.reactor().now() + kPingAfter);
+    lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);
     silent_ticks_ = 0;
     wait_ = kRetryMin;
     ready_ = true;
@@ -119,9 +111,9 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
 }
 
 void Link::ping() noexcept {
-    lane_.reactor().set(timer_, lane_.reactor().now() + kPingAfter);
+    lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);
     silent_ticks_ = heard_ == std::exchange(heard_at_tick_, heard_) ? silent_ticks_ + 1 : 0;
-    if (silent_ticks_ > 2 && ping_.id != 0) return channel_->close("the partition says nothing any more");
+    if (silent_ticks_ > 2 && ping_.id != 0) return channel()->close("the partition says nothing any more");
     if ((silent_ticks_ == 0 && one_sided_ == 0) || ping_.id != 0) return;
     ping_.done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
     call(ping_, wire::KvKind::kPing, 0, wire::KvDecision{.timestamp = std::exchange(one_sided_, 0)});
@@ -176,8 +168,7 @@ void Link::on_read_done(Channel&, uint64_t cookie, fabric::CompletionStatus stat
     handler_.on_read_done(*this, cookie, status);
 }
 
-void Link::on_down(Channel&, const Status& why) noexcept {
-    lane_.bury(std::move(channel_));
+void Link::on_ended(const Status& why) noexcept {
     lose(why.within(options_.address.to_string()));
     retry_later();
 }

@@ -53,7 +53,7 @@ class LinkHandler {
     virtual void on_read_done(Link&, uint64_t, fabric::CompletionStatus) noexcept {}
 };
 
-class Link final : private ChannelHandler {
+class Link final : private ChannelOwner {
   public:
     struct Options {
         fabric::Address address;
@@ -73,20 +73,20 @@ class Link final : private ChannelHandler {
     const Status& why() const { return why_; }
     const PartitionFacts& facts() const { return facts_; }
     Options& options() { return options_; }
-    Channel* channel() { return ready_ ? channel_.get() : nullptr; }
+    Channel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }
 
     // False: not ready. Else `call.done` follows.
     template <typename Body>
     bool call(Call& call, wire::KvKind kind, uint8_t flags, const Body& body) {
         if (!ready_) return false;
-        channel_->send(register_call(call, kind, flags), body);
+        channel()->send(register_call(call, kind, flags), body);
         return true;
     }
     // No reply is wanted.
     template <typename Body>
     void tell(wire::KvKind kind, uint8_t flags, const Body& body) {
         if (!ready_) return;
-        channel_->send({.kind = kind, .flags = flags, .id = 0, .epoch = options_.epoch}, body);
+        channel()->send({.kind = kind, .flags = flags, .id = 0, .epoch = options_.epoch}, body);
         has_told_ = true;
     }
     // A caller that gives up: `done` will not be called.
@@ -107,7 +107,7 @@ class Link final : private ChannelHandler {
     void on_up(Channel& channel) noexcept override;
     void on_message(Channel& channel, wire::Bytes message) noexcept override;
     void on_read_done(Channel& channel, uint64_t cookie, fabric::CompletionStatus status) noexcept override;
-    void on_down(Channel& channel, const Status& why) noexcept override;
+    void on_ended(const Status& why) noexcept override;
     void greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept;
     Status accept_greeting(const wire::KvHelloReply& hello) noexcept;
     void lose(const Status& why) noexcept;
@@ -115,10 +115,8 @@ class Link final : private ChannelHandler {
     void ping() noexcept;
     static void on_timer(void* self) noexcept;
 
-    Lane& lane_;
     Options options_;
     LinkHandler& handler_;
-    std::unique_ptr<Channel> channel_;
     bool ready_ = false, closed_ = false;
     bool has_told_ = false;  // on this channel: nobody knows whether it has arrived
     Status why_;

@@ -149,13 +149,11 @@ void Service::connect_requested(size_t lane, std::unique_ptr<fabric::ConnectRequ
 
 void Service::accept(size_t lane, fabric::ConnectRequest& request) {
     auto peer = std::make_unique<Peer>(*this, lane);
-    auto channel = Channel::accept(*lanes_[lane], request, *peer);
-    if (!channel) {
+    if (Status status = peer->accept(request); !status) {
         if (peer_log().allow())
-            log::warning("key-value service: a connection failed: {}", channel.status().to_string());
+            log::warning("key-value service: a connection failed: {}", status.to_string());
         return;
     }
-    peer->channel = std::move(*channel);
     ++counters_.connections;
     peers_.push_back(std::move(peer));
 }
@@ -170,7 +168,6 @@ void Service::peer_gone(Peer& peer) {
         --lease->second.connections;
         lease->second.until = reactor_.now() + options_.lease;
     }
-    lanes_[peer.lane]->bury(std::move(peer.channel));
     std::erase_if(peers_, [&](const auto& one) { return one.get() == &peer; });
 }
 
@@ -183,7 +180,7 @@ void Service::stop(std::function<void()> done) {
     snapshot_.reset();
     ready_ = false;
     ports_.clear();
-    for (auto& peer : peers_) peer->channel->close("the server is shutting down");
+    for (auto& peer : peers_) peer->channel()->close("the server is shutting down");
     for (auto& [timestamp, job] : terminations_)
         for (auto& ask : job->asks)
             if (links_[ask->partition]) links_[ask->partition]->forget(ask->call);
@@ -200,10 +197,10 @@ void Service::message_arrived(Peer& peer, wire::Bytes message) noexcept {
     wire::KvHeader header;
     if (!wire::parse_header(message, header) || header.is_reply) {
         ++counters_.malformed;
-        return peer.channel->close("the peer sent what is no request");
+        return peer.channel()->close("the peer sent what is no request");
     }
     if (!peer.greeted && header.kind != wire::KvKind::kHello)
-        return peer.channel->close("the peer did not greet");
+        return peer.channel()->close("the peer did not greet");
     dispatch(peer, header, message);
 }
 
@@ -235,7 +232,7 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
             return unlock(peer, message);
         case Kind::kInfo: {
             std::string text = info_json();
-            return peer.channel->send(reply_to(header, wire::KvStatus::kOk), wire::KvText{.text = text});
+            return peer.channel()->send(reply_to(header, wire::KvStatus::kOk), wire::KvText{.text = text});
         }
         case Kind::kSnapshot:
             return snapshot(peer, header, message);
@@ -262,21 +259,21 @@ wire::KvHeader Service::reply_to(const wire::KvHeader& request, wire::KvStatus s
 
 void Service::answer(Peer& peer, const wire::KvHeader& request, wire::KvStatus status, uint64_t timestamp) {
     if (request.id == 0 && request.kind != wire::KvKind::kHello) return;  // no reply is wanted
-    peer.channel->send(reply_to(request, status), wire::KvDecision{.timestamp = timestamp});
+    peer.channel()->send(reply_to(request, status), wire::KvDecision{.timestamp = timestamp});
 }
 
 void Service::refuse(Peer& peer, const wire::KvHeader& request, wire::KvStatus status, std::string_view why) {
     ++counters_.refused;
     if (status == wire::KvStatus::kMalformed) ++counters_.malformed;
-    peer.channel->send(reply_to(request, status), wire::KvText{.text = why});
+    peer.channel()->send(reply_to(request, status), wire::KvText{.text = why});
 }
 
 // --- greeting ---
 
 void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     if (peer.greeted || !wire::parse(message, hello_))
-        return peer.channel->close("the peer's greeting is malformed");
-    if (stopping_) return peer.channel->close("the server is shutting down");
+        return peer.channel()->close("the peer's greeting is malformed");
+    if (stopping_) return peer.channel()->close("the server is shutting down");
     uint32_t id = hello_.client_id;
     if (hello_.nonce != 0) {
         wire::KvStatus leased = lease_id(hello_.nonce, id);
@@ -305,14 +302,14 @@ void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
                              .map = map};
     const bool ring = hello_.ring.bytes != 0;
     if (ring)
-        reply.ring = hello_.ring.likewise ? peer.channel->offer_ring(hello_.ring.announced)
-                                          : peer.channel->offer_ring();
-    peer.channel->send(reply_to(header, wire::KvStatus::kOk), reply);
+        reply.ring = hello_.ring.likewise ? peer.channel()->offer_ring(hello_.ring.announced)
+                                          : peer.channel()->offer_ring();
+    peer.channel()->send(reply_to(header, wire::KvStatus::kOk), reply);
     if (!ring || reply.ring.bytes == 0) return;
     // The answer still goes as a message.
     lanes_[peer.lane]->flush_now();
-    if (!peer.channel->use_ring(hello_.ring, hello_.nonce))
-        peer.channel->close("the peer offers no ring of ours");
+    if (!peer.channel()->use_ring(hello_.ring, hello_.nonce))
+        peer.channel()->close("the peer offers no ring of ours");
 }
 
 wire::KvStatus Service::lease_id(uint64_t nonce, uint32_t& id) {

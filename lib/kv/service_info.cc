@@ -107,8 +107,8 @@ std::string Service::info_json() const {
     const ServiceCounters& c = counters_;
     size_t rings = 0, announced = 0;
     for (const auto& peer : peers_) {
-        rings += peer->channel->has_ring();
-        announced += peer->channel->has_announced_ring();
+        rings += peer->channel()->has_ring();
+        announced += peer->channel()->has_announced_ring();
     }
     std::string traffic = traffic_of(c, peers_.size(), rings - announced, announced);
     std::string server =

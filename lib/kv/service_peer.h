@@ -9,18 +9,19 @@
 namespace wss::kv {
 
 // A connection: of a client, or of another partition (client id 0).
-class Service::Peer final : public ChannelHandler {
+class Service::Peer final : public ChannelOwner {
   public:
-    Peer(Service& service, size_t at_lane) : lane(at_lane), service_(service) {}
+    Peer(Service& service, size_t at_lane)
+        : ChannelOwner(*service.lanes_[at_lane]), lane(at_lane), service_(service) {}
+    using ChannelOwner::accept;
 
     void on_up(Channel&) noexcept override {}
     void on_message(Channel&, wire::Bytes message) noexcept override {
         service_.message_arrived(*this, message);
     }
-    void on_down(Channel&, const Status&) noexcept override { service_.peer_gone(*this); }
+    void on_ended(const Status&) noexcept override { service_.peer_gone(*this); }
 
-    const size_t lane;
-    std::unique_ptr<Channel> channel;
+    const size_t lane;  // by its index
     bool greeted = false;
     uint32_t client_id = 0;
     uint64_t nonce = 0;

@@ -106,7 +106,7 @@ void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message)
     if (bytes > kReplyBytesMax)
         return refuse(peer, header, wire::KvStatus::kUnsupported,
                       "more than 16 MiB at once: read fewer keys");
-    peer.channel->send(reply_to(header, wire::KvStatus::kOk), get_reply_);
+    peer.channel()->send(reply_to(header, wire::KvStatus::kOk), get_reply_);
     note_time(header.kind, peer, static_cast<uint32_t>(get_.items.size()), began);
 }
 
@@ -185,7 +185,7 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
         one.reply.value = bytes_of(one.value);
         reply.items.push_back(one.reply);
     }
-    job.peer->channel->send(job.service->reply_to(job.header, wire::KvStatus::kOk), reply);
+    job.peer->channel()->send(job.service->reply_to(job.header, wire::KvStatus::kOk), reply);
     job.service->note_time(job.header.kind, *job.peer, static_cast<uint32_t>(job.items.size()), job.began);
 }
 
@@ -217,7 +217,7 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         return true;
     });
     if (more && !scan_reply_.rows.empty()) scan_reply_.cursor = scan_reply_.rows.back().key;
-    peer.channel->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
+    peer.channel()->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
 }
 
 }  // namespace wss::kv

@@ -70,7 +70,7 @@ void Service::end_snapshot(const Status& status) {
     snapshot_.reset();
     if (snapshot_peer_ == nullptr) return;
     std::string text = status.to_string();
-    snapshot_peer_->channel->send(
+    snapshot_peer_->channel()->send(
         reply_to(snapshot_header_, status ? wire::KvStatus::kOk : wire::KvStatus::kIo),
         wire::KvText{.text = status ? std::string_view() : std::string_view(text)});
     snapshot_peer_ = nullptr;

@@ -226,7 +226,7 @@ void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message
 }
 
 void Service::unlock(Peer& peer, wire::Bytes message) {
-    if (!wire::parse(message, lock_)) return peer.channel->close("malformed unlock");
+    if (!wire::parse(message, lock_)) return peer.channel()->close("malformed unlock");
     if (Timestamp{lock_.owner}.client() == peer.client_id) store_->locks().unlock_all(lock_.owner);
 }
 

@@ -68,13 +68,14 @@ def test_writes_left_half_done_are_terminated_and_seen_whole_or_not_at_all(store
 
 
 def test_a_killed_client_leaves_whole_transactions(store):
+    store.bench({**CONTENDED, "operationcount": 1}, "--verify")  # every record exists before the first kill
     for _ in range(3):
-        client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 60, "readproportion": 0, "updateproportion": 1}, "--verify")
+        client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 60, "readproportion": 0, "updateproportion": 1},
+                                   "--phase", "run", "--verify")  # fmt: skip
         wait_until(lambda: sum(one["ramp"]["prepared"] for one in store.info()) > 0, 60, "a transaction in flight")
         client.send_signal(signal.SIGKILL)
         client.communicate()
     wait_until(lambda: prepared(store) == 0, 30, "termination of what dead clients left")
-    # The records may be those of a load that was cut short: what is there must be whole.
     for mode in ("ramp-fast", "one-sided"):
         result = store.bench({**READ_ONLY, "operationcount": 500}, "--verify", "--phase", "run", modes=MODES[mode])
         assert_held(result)
