@@ -53,6 +53,12 @@ inline bool is_supported(const Row& row, const Device& device) {
     return device.discard || !(row.traits & kNeedsDiscard);
 }
 
+// What the answers promise. UNMAP exists on a unit that is write-protected now, as WRITE does, and is refused
+// as WRITE is; an initiator that may not change the unit has no use for it.
+inline bool promises_discard(const Device& device) {
+    return device.discard && !device.read_only;
+}
+
 // The rows of one opcode are neighbours; null: there is none.
 const Row* first_row(uint8_t opcode);
 // `service_action` counts only where the opcode has some.

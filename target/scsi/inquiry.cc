@@ -97,9 +97,10 @@ void block_limits(const Call& call) {
     out.u32(transfer_limit(device));
     out.u32(std::min(device.optimal_transfer_blocks, transfer_limit(device)));
     out.u32(0);  // PREFETCH: none
-    out.u32(device.discard ? device.max_unmap_blocks : 0);
-    out.u32(device.discard ? kMaxUnmapRanges : 0);
-    out.u32(device.discard ? device.unmap_granularity_blocks : 0);
+    const bool discard = promises_discard(device);
+    out.u32(discard ? device.max_unmap_blocks : 0);
+    out.u32(discard ? kMaxUnmapRanges : 0);
+    out.u32(discard ? device.unmap_granularity_blocks : 0);
     out.u32(0);  // unmap granularity alignment: not claimed
     out.u64(device.max_write_same_blocks);
     out.zeroes(kBodyBytes - (out.total() - start));
@@ -117,11 +118,12 @@ void provisioning(const Call& call) {
     constexpr uint8_t kReadsZero = 0x04;
     constexpr uint8_t kThin = 2;
     const Device& device = call.device;
-    uint8_t flags = device.discard ? kUnmapAndWriteSame : 0;
-    if (device.discard && device.unmapped_reads_zero) flags |= kReadsZero;
+    const bool discard = promises_discard(device);
+    uint8_t flags = discard ? kUnmapAndWriteSame : 0;
+    if (discard && device.unmapped_reads_zero) flags |= kReadsZero;
     call.answer.u8(0);  // no thresholds
     call.answer.u8(flags);
-    call.answer.u8(device.discard ? kThin : 0);
+    call.answer.u8(discard ? kThin : 0);
     call.answer.u8(0);
 }
 

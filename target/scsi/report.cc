@@ -139,8 +139,9 @@ Action read_capacity16(const Call& call) {
     constexpr uint8_t kReadsZero = 0x40;    // LBPRZ
     const Device& device = call.device;
     uint32_t ratio = std::max(device.physical_block, device.block_size) / device.block_size;
-    uint8_t flags = device.discard ? kProvisioned : 0;
-    if (device.discard && device.unmapped_reads_zero) flags |= kReadsZero;
+    const bool discard = promises_discard(device);
+    uint8_t flags = discard ? kProvisioned : 0;
+    if (discard && device.unmapped_reads_zero) flags |= kReadsZero;
     Answer& out = call.answer;
     out.limit(call.u32(10));
     out.u64(device.blocks - 1);

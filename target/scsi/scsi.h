@@ -16,8 +16,9 @@
 //      bits read the same rows as the dispatch does.
 //
 // Life of a command: parse IU → interpret() → kRespond: send data_in and status; kFail: send status and
-// sense; others: fetch data_out_length bytes from the initiator when > 0 (shorter data-out buffer: fail with
-// sense::data_buffer_too_short()), do it, answer data_in_length bytes, or a sense from target/scsi/sense.h.
+// sense; others: fetch data_out_length bytes from the initiator when > 0 (a data-out buffer of any other
+// length fails the command with sense::wrong_data_buffer()), do it, answer data_in_length bytes, or a sense
+// from target/scsi/sense.h.
 //
 // Thread-safety: pure functions; a UnitAttentions belongs to one thread.
 #pragma once

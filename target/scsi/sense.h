@@ -80,8 +80,8 @@ constexpr Sense list_length_error() {
 constexpr Sense saving_not_supported() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kSavingNotSupported);
 }
-// The IU's data-out buffer holds less than the CDB needs, or runs the other way.
-constexpr Sense data_buffer_too_short() {
+// The IU's descriptors are wrong, or its data-out buffer is shorter or longer than the CDB says.
+constexpr Sense wrong_data_buffer() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInCommandIu);
 }
 

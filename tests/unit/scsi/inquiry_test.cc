@@ -119,9 +119,7 @@ TEST(Inquiry, pages_b0_b1_b2_are_what_our_initiator_reads) {
     EXPECT_TRUE(provisioning.reads_zero);
 }
 
-TEST(Inquiry, volume_without_discard_promises_none) {
-    Unit unit;
-    unit.device.discard = false;
+void expect_no_discard_promised(Unit& unit) {
     wire::BlockLimits limits;
     ASSERT_TRUE(wire::parse_block_limits(unit.answer(unit.run("12 01 b0 00ff 00")), limits));
     EXPECT_EQ(limits.unmap_blocks_max, 0u);
@@ -133,6 +131,18 @@ TEST(Inquiry, volume_without_discard_promises_none) {
     ASSERT_TRUE(
         wire::parse_capacity16(unit.answer(unit.run("9e 10 0000000000000000 00000020 00 00")), capacity));
     EXPECT_FALSE(capacity.provisioning);
+}
+
+TEST(Inquiry, volume_without_discard_promises_none) {
+    Unit unit;
+    unit.device.discard = false;
+    expect_no_discard_promised(unit);
+}
+
+TEST(Inquiry, volume_that_is_read_only_promises_no_discard) {
+    Unit unit;
+    unit.device.read_only = true;
+    expect_no_discard_promised(unit);
 }
 
 TEST(Inquiry, transfer_limit_never_lets_bytes_pass_32_bits) {
