@@ -88,17 +88,22 @@ bool Channel::freeze_first(Request& request) noexcept {
     request.state = State::kStorage;
     request.froze = true;
     ++busy_;
-    worker_.service().cache()->freeze(*request.unit->cached, range.begin, range.end - range.begin,
-                                      [this, &request](int error) {
-                                          if (!take_back(request)) return;
-                                          if (request.aborted) return respond(request);
-                                          if (error == 0) return data_ready(request);
-                                          request.io.op = io::Op::kWrite;
-                                          request.io.error = error;
-                                          request.io.offset = request.io.done_bytes = 0;
-                                          storage_failed(request);
-                                      });
+    if (worker_.service().cache()->freeze(*request.unit->cached, range.begin, range.end - range.begin,
+                                          [this, &request](int error) { frozen(request, error); }))
+        return true;
+    request.froze = false;
+    frozen(request, ENXIO);
     return true;
+}
+
+void Channel::frozen(Request& request, int error) noexcept {
+    if (!take_back(request)) return;
+    if (request.aborted) return respond(request);
+    if (error == 0) return data_ready(request);
+    request.io.op = io::Op::kWrite;
+    request.io.error = error;
+    request.io.offset = request.io.done_bytes = 0;
+    storage_failed(request);
 }
 
 // ---- Reads and writes ------------------------------------------------------------------------------------
@@ -142,7 +147,7 @@ void Channel::need_buffer(se::Work& work) noexcept {
     Request& request = request_of(work);
     if (!running() || request.aborted) return worker_.service().cache()->buffer_failed(work);
     --busy_;
-    if (obtain(request, work.length, false)) cached_buffer(request);
+    if (obtain(request, work.length, part_of(work.length))) cached_buffer(request);
 }
 
 void Channel::cached_buffer(Request& request) noexcept {
@@ -158,11 +163,12 @@ void Channel::cached_buffer(Request& request) noexcept {
 // The buffer is the work's from now on: a fill may outlive the request.
 void Channel::cached_data_here(Request& request) noexcept {
     se::Work& work = *request.work;
+    const se::BufferRegions& regions = *lane_.cache_regions(part_of(request.buffer_bytes));
     work.buffer_home = &lane_;
     work.buffer_bytes = std::exchange(request.buffer_bytes, 0);
     request.state = State::kStorage;
     ++busy_;
-    worker_.service().cache()->buffer_ready(work, request.data, *lane_.cache_regions());
+    worker_.service().cache()->buffer_ready(work, request.data, regions);
 }
 
 // The initiator has its credit when the engines answer, which it may use before we hear of that.

@@ -49,6 +49,9 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
 Cache::~Cache() {
     reactor_.cancel(timer_);
     reactor_.remove(*this);
+    // A target may end while commands wait for a recovery or for stable storage.
+    after_saving_.clear();
+    for (auto& work : works_) work->place.release();
 }
 
 Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
@@ -159,6 +162,7 @@ size_t Cache::poll() noexcept {
     for (auto& engine : old_links_) done += engine->turn();
     if (!old_links_.empty())
         done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
+    if (std::exchange(volumes_gone_, false)) free_gone_volumes();
     if (!erases_.empty()) std::erase_if(erases_, [](const auto& erase) { return erase->over; });
     done += prefetch_->turn();
     if (done > 0 || !granted_.empty()) {
@@ -209,25 +213,54 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
 }
 
 void Cache::remove_volume(CachedVolume& volume) {
-    volume.removed = true;
+    volume.removal = volume.gate.enter();
+    volume.gate.close([this, &volume] {
+        // What is not home at the end stays in the engines, and its volume here.
+        if (stopping_) return;
+        volume.gone = volumes_gone_ = wants_turn_ = true;
+    });
     prefetch_->forget(volume);
-    // Who waits is refused; who is under way ends with the fabric and the storage.
-    while (Work* work = volume.held.pop_front()) {
-        volume.open->release();
-        work->phase = Work::Phase::kEnding;
-        work->state = Work::State::kAnswered;
-        work->owner->ended(*work, {.kind = Ending::Kind::kStorageFailed, .error = ENXIO});
-        part_over(*work);
-    }
-    for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
-    ++volume.freezes;
-    if (stopping_) return;
+    refuse_waiting(volume);
+    if (stopping_) return volume.removal.release();
     if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
     forget_lost(volume.open->volume().wwid());
-    const uint32_t number = volume.number;
-    auto wipe = [this, number] { erase_lines(*volumes_[number], 0, UINT64_MAX, true); };
     hurry();
-    volume.active == 0 ? wipe() : volume.frozen_waiters.push_back(wipe);
+    volume.gate.when_quiet([this, &volume] {
+        erase_lines(volume, 0, UINT64_MAX, true);
+        volume.removal.release();
+    });
+}
+
+// Who has not begun does not begin; who waits for what may never come (recovery, stable storage) waits no
+// longer. What is under way ends with its engines and its storage.
+void Cache::refuse_waiting(CachedVolume& volume) noexcept {
+    while (Work* work = volume.gate.next_held()) {
+        volume.open->release();
+        work->place.release();
+        refuse(*work);
+    }
+    for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
+    run_postponed(after_recovery_, &volume);
+    run_postponed(after_saving_, &volume);
+    List<Work> others, refused;
+    while (Work* work = unacknowledged_.pop_front())
+        (work->volume == &volume ? refused : others).push_back(*work);
+    unacknowledged_.splice_back(others);
+    while (Work* work = refused.pop_front())
+        end(*work, {.kind = Ending::Kind::kStorageFailed,
+                    .error = ENXIO,
+                    .io_op = io::Op::kWrite,
+                    .offset = work->offset});
+}
+
+// Not from within the last user's call, which may still look at the volume.
+void Cache::free_gone_volumes() {
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || !volume->gone) continue;
+        const Status removed = index_->remove_volume(volume->number);
+        WSS_ASSERT(removed, "the lines of a removed volume are erased before it is freed");
+        volume.reset();
+    }
 }
 
 void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, bool wipe) {
@@ -243,7 +276,6 @@ void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, 
         if (line == nullptr) continue;
         auto erase = std::make_unique<Erase>();
         erase->cache = this;
-        erase->volume = volume.number;
         erase->line = line;
         erase->op.pieces = geometry_.all();
         erase->op.access = cache::Access::kExclusive;
@@ -255,10 +287,10 @@ void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, 
             index_->leave(job.op, granted_);
             continue;
         }
+        job.place = volume.removal.share();
         erases_.push_back(std::move(erase));
         index_->enter(*line, job.op) ? erase_entered(job, job.op) : hurry();
     }
-    if (wipe) forget_volume(volume.number);
 }
 
 void Cache::erase_entered(Erase& erase, cache::LineOp&) noexcept {
@@ -289,72 +321,61 @@ void Cache::erase_over(Erase& erase) noexcept {
     index_->leave(erase.op, granted_);
     erase.over = true;
     wants_turn_ = true;
-    forget_volume(erase.volume);
-}
-
-// Once its last line is gone.
-void Cache::forget_volume(uint32_t number) {
-    CachedVolume* volume = volumes_[number].get();
-    if (volume == nullptr || !volume->removed) return;
-    const bool busy = std::any_of(erases_.begin(), erases_.end(), [number](const auto& erase) {
-        return erase->volume == number && !erase->over;
-    });
-    const bool coming = std::any_of(destages_.begin(), destages_.end(),
-                                    [volume](const auto& job) { return job->busy && job->volume == volume; });
-    if (busy || coming || volume->active > 0) return;
-    if (Status removed = index_->remove_volume(number); !removed) return;
-    volumes_[number].reset();
+    erase.place.release();
 }
 
 CachedVolume* Cache::find_volume(const std::string& name) {
     for (auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed && volume->open->volume().name() == name)
+        if (volume != nullptr && !volume->removed() && volume->open->volume().name() == name)
             return volume.get();
     return nullptr;
 }
 
 // ---- Freezing (SE3) --------------------------------------------------------------------------------------
 
-void Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
+bool Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
                    std::function<void(int error)> done) {
-    if (holding_)
-        return after_recovery([this, &volume, offset, length, done = std::move(done)] {
-            freeze(volume, offset, length, done);
-        });
-    ++volume.freezes;
+    if (!volume.gate.freeze()) return false;
     auto home = [this, &volume, offset, length, done = std::move(done)] {
         flush(volume, [this, &volume, offset, length, done](int error) {
-            if (error == 0) erase_lines(volume, offset, length, false);
+            if (error != 0) return done(error);
+            erase_lines(volume, offset, length, false);
             // SE2. Nothing is dirty any more but in copies that were lost before.
-            when_saved([done, error] { done(error); });
+            when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
         });
     };
-    if (volume.active == 0) return home();
-    hurry();
-    volume.frozen_waiters.push_back(std::move(home));
-}
-
-void Cache::entered_none(CachedVolume& volume) noexcept {
-    if (!volume.frozen_waiters.empty())
-        for (auto& waiter : std::exchange(volume.frozen_waiters, {})) waiter();
-    if (volume.removed) forget_volume(volume.number);
+    auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
+    if (volume.gate.active() > 0) hurry();
+    holding_ ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
+    return true;
 }
 
 void Cache::thaw(CachedVolume& volume) noexcept {
-    if (--volume.freezes > 0 || volume.removed) return;
-    List<Work> held;
-    held.splice_back(volume.held);
-    while (Work* work = held.pop_front()) {
-        // One of them may freeze it again.
-        if (volume.freezes > 0)
-            volume.held.push_back(*work);
-        else
-            admit(*work);
+    volume.gate.thaw();
+    begin_held(volume);
+}
+
+// One of them may freeze the volume again.
+void Cache::begin_held(CachedVolume& volume) noexcept {
+    while (!volume.gate.frozen() && !holding_) {
+        Work* work = volume.gate.next_held();
+        if (work == nullptr) return;
+        admit(*work);
     }
 }
 
-void Cache::after_recovery(std::function<void()> task) {
-    after_recovery_.push_back(std::move(task));
+void Cache::postpone(std::list<Postponed>& list, CachedVolume& volume, std::function<void()> task) {
+    list.push_back({&volume, volume.gate.enter(), std::move(task)});
+}
+
+// All, or those of one volume. A task may postpone another.
+void Cache::run_postponed(std::list<Postponed>& list, const CachedVolume* of) {
+    std::list<Postponed> due;
+    for (auto at = list.begin(); at != list.end();) {
+        const auto one = at++;
+        if (of == nullptr || one->volume == of) due.splice(due.end(), list, one);
+    }
+    for (Postponed& one : due) one.task();
 }
 
 // ---- Policies --------------------------------------------------------------------------------------------
@@ -371,12 +392,14 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
                             "write-back needs a state file (--state), so that dirty lines "
                             "are found after a restart; or ask for 'unsafe'"));
     if (holding_) return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
-    freeze(*volume, 0, 0, [this, volume, settings, done = std::move(done)](int error) {
-        if (error != 0 && !volume->removed) {
+    auto change_now = [this, volume, settings, done = std::move(done)](int error) {
+        if (error != 0 || volume->removed()) {
+            const bool removed = volume->removed();
             thaw(*volume);
-            return done(Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
+            return done(
+                removed ? failure(Code::kNotFound, "the volume is gone")
+                        : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
         }
-        if (volume->removed) return done(failure(Code::kNotFound, "the volume is gone"));
         const auto change = cache::plan_change(volume->settings.policy, settings.policy);
         if (change.erase_all) erase_lines(*volume, 0, UINT64_MAX, false);
         volume->settings = settings;
@@ -384,7 +407,9 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
         save_membership();
         thaw(*volume);
         done(Status::ok());
-    });
+    };
+    const bool frozen = freeze(*volume, 0, 0, std::move(change_now));
+    WSS_ASSERT(frozen, "who is found is not being removed");
 }
 
 void Cache::drain(const std::string& name, std::function<void(Status)> done) {
@@ -397,7 +422,7 @@ void Cache::drain(const std::string& name, std::function<void(Status)> done) {
     };
     bool found = name.empty();
     for (auto& volume : volumes_) {
-        if (volume == nullptr || volume->removed) continue;
+        if (volume == nullptr || volume->removed()) continue;
         if (!name.empty() && volume->open->volume().name() != name) continue;
         found = true;
         ++*left;
@@ -477,14 +502,14 @@ CacheInfo Cache::info() {
         }
     }
     for (auto& volume : volumes_) {
-        if (volume == nullptr || volume->removed) continue;
+        if (volume == nullptr || volume->removed()) continue;
         const volume::Volume& open = volume->open->volume();
         info.volumes.push_back({.name = open.name(),
                                 .settings = volume->settings,
                                 .dirty_lines = index_->dirty_lines(volume->number),
                                 .lost_bytes = lost_bytes(open),
                                 .oldest_dirty = age_of_dirty(*volume),
-                                .frozen = volume->freezes > 0,
+                                .frozen = volume->gate.frozen(),
                                 .last_error = volume->last_error,
                                 .counters = volume->counters});
     }

@@ -3,6 +3,7 @@
 // cache engines (CEs) join, and takes the commands of the block service through engines and real storage.
 //
 //   cache.cc    life, volumes, policies, freezing, time
+//   volume_gate.h  who refers to a volume, who keeps it still, when it may be freed
 //   engines.cc  engines that join, leave and are lost; membership; recovery; clients and their tokens
 //   work.cc     what reads and writes have in common: lines, buffers, endings
 //   hit.cc      the shortest way of a read, which most go
@@ -50,9 +51,11 @@
 #include "lib/cache/recovery.h"
 #include "lib/fabric/fabric.h"
 #include "lib/reactor/reactor.h"
+#include "target/cache/limits.h"
 #include "target/cache/membership.h"
 #include "target/cache/prefetch.h"
 #include "target/cache/remote.h"
+#include "target/cache/volume_gate.h"
 #include "target/cache/work.h"
 #include "target/volume/volume.h"
 
@@ -61,6 +64,7 @@ namespace wss::se {
 struct CacheOptions {
     uint32_t line_bytes = cache::kLineBytesDefault;
     cache::PolicySettings default_policy{};   // of volumes that nobody set one for
+    uint64_t lines_max = lines_max_here();    // of all engines, which bounds the index
     uint32_t works = 1024;                    // commands under way
     uint32_t destages = 16;                   // lines being brought home at a time
     Nanoseconds silence_max = from_ms(1200);  // an engine that says nothing for so long is lost
@@ -101,14 +105,14 @@ struct CachedVolume {
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
     bool known = false;  // the index has it: lines may exist
-    bool removed = false;
-    uint32_t active = 0;   // works that have entered
-    uint32_t freezes = 0;  // SE3: > 0 while frozen
-    List<Work> held;
-    std::list<std::function<void()>> frozen_waiters;  // run when `active` reaches 0
+    VolumeGate gate;
+    // Of remove_volume(), until it has found the lines that are to be erased.
+    Gate::Holder removal;
+    bool gone = false;  // nobody refers to it: freed, and its number free, at the next turn
     std::unique_ptr<cache::DestagePlanner> planner;
     std::unique_ptr<cache::ReadAhead> ahead;
     struct Flush {
+        Gate::Holder place;
         uint64_t mark = 0;
         std::function<void(int error)> done;
     };
@@ -119,6 +123,7 @@ struct CachedVolume {
     // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
     bool loss_told = true, fail_next_flush = false;
 
+    bool removed() const noexcept { return gate.closed(); }
     bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
 };
 
@@ -199,7 +204,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Brings everything home and lets go of the engines' links; `done` once.
     void stop(std::function<void(Status)> done);
     CachedVolume* add_volume(volume::OpenVolume& open);
-    // `open` is not used any more when its users are gone.
+    // No command begins any more: what waits ends with ENXIO, what is under way ends as it does. The lines
+    // are wiped. `open` is not used any more when its users are gone; the volume is freed, and its number
+    // used again, when nobody has a place in its gate.
     void remove_volume(CachedVolume& volume);
     void set_policy(const std::string& name, const cache::PolicySettings& settings,
                     std::function<void(Status)> done);
@@ -226,8 +233,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Everything written before is in real storage when `done` is called; then flush that.
     void flush(CachedVolume& volume, std::function<void(int error)> done);
     // SE3, for what the cache does not understand: nothing of the volume is under way or cached in
-    // [offset, offset + length) when `done` is called, and stays so until thaw().
-    void freeze(CachedVolume& volume, uint64_t offset, uint64_t length, std::function<void(int error)> done);
+    // [offset, offset + length) when `done` is called, and stays so until thaw(), which follows also an
+    // error. False: the volume is being removed; neither `done` nor thaw().
+    [[nodiscard]] bool freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
+                              std::function<void(int error)> done);
     void thaw(CachedVolume& volume) noexcept;
     // What engines have done and not told is wanted now.
     void hurry() noexcept;
@@ -260,6 +269,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
         std::array<std::byte, wire::kCacheHeaderBytes> header{};
         Nanoseconds not_before{};  // lost.cc: real storage failed
     };
+    // Waits for something of the cache on behalf of a volume. When the volume is removed it runs at once.
+    struct Postponed {
+        CachedVolume* volume = nullptr;
+        Gate::Holder place;
+        std::function<void()> task;
+    };
     // A slot whose copy lost at recovery.
     struct SlotErase {
         Cache* cache = nullptr;
@@ -275,9 +290,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // lobby.cc
     void engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
     void ask_for_proof(fabric::ConnectRequest& request, const EngineLink::Applicant& applicant) noexcept;
+    uint64_t lines_of(const wire::CacheJoin& join) const noexcept;
+    std::string exceeds_index(const wire::CacheJoin& join) const;
     const char* judge_join(const EngineLink::Applicant& applicant, EngineLink::Identity& identity) noexcept;
     wire::CacheWelcome welcome_for(const EngineLink::Identity& identity) const noexcept;
     EngineLink& enlist(std::unique_ptr<EngineLink> engine, cache::EngineIndex index) noexcept;
+    std::string engine_limit(const EngineLink& engine) override;
     void engine_proven(EngineLink& engine) noexcept override;
     std::unique_ptr<EngineLink> out_of_lobby(EngineLink& engine) noexcept;
     void clear_lobby() noexcept;
@@ -300,8 +318,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void invite_anew() noexcept;
     void save_membership();
     void membership_saved(const Status& status);
-    // Now, or when it is.
-    void when_saved(std::function<void()> task);
+    // Now, or when it is. The task sees whether the volume was removed meanwhile.
+    void when_saved(CachedVolume& volume, std::function<void()> task);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }
     void check_recovery();
     bool may_finish_recovery(uint32_t back) const;
@@ -320,6 +338,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void end(Work& work, const Ending& ending) noexcept;
     void finish_part(Work& work) noexcept;
     void part_over(Work& work) noexcept;
+    void refuse(Work& work) noexcept;
     void start_storage(Work& work, io::Op op) noexcept;
     static void storage_done(io::Request& io) noexcept;
     Transfer& next_transfer(Work& work, LineWork& line, cache::Slot slot) noexcept;
@@ -392,9 +411,13 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void write_part_over(Work& work) noexcept;
     void settle_write(Work& work) noexcept;
     void give_up_write(Work& work, const Ending& ending) noexcept;
+    static bool may_differ(const LineWork& line) noexcept;
+    void repair(Work& work) noexcept;
+    void repaired(Work& work) noexcept;
 
     // destage.cc
     void destage_tick() noexcept;
+    void destage_single_copies() noexcept;
     void start_destages(CachedVolume& volume) noexcept;
     void start_destage(CachedVolume& volume, cache::Line& line) noexcept;
     void begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
@@ -422,13 +445,15 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool is_returning(uint64_t identity, uint32_t incarnation) const noexcept;
 
     // cache.cc
-    void entered_none(CachedVolume& volume) noexcept;
+    void refuse_waiting(CachedVolume& volume) noexcept;
+    void free_gone_volumes();
+    void begin_held(CachedVolume& volume) noexcept;
     void erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, bool wipe);
     void erase_entered(Erase& erase, cache::LineOp& op) noexcept;
     static void erase_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     void erase_over(Erase& erase) noexcept;
-    void forget_volume(uint32_t number);
-    void after_recovery(std::function<void()> task);
+    void postpone(std::list<Postponed>& list, CachedVolume& volume, std::function<void()> task);
+    static void run_postponed(std::list<Postponed>& list, const CachedVolume* of);
     static void tick(void* self) noexcept;
     void check_stopped();
     Nanoseconds age_of_dirty(const CachedVolume& volume);
@@ -448,8 +473,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     List<Work> free_works_;
     uint32_t lines_per_work_ = 0;
     cache::Granted granted_;
-    List<Work> unacknowledged_;                      // SE2: wait for the membership
-    std::list<std::function<void()>> after_saving_;  // … and so do these
+    List<Work> unacknowledged_;          // SE2: wait for the membership
+    std::list<Postponed> after_saving_;  // … and so do these
     bool wants_turn_ = false;
     uint32_t lazy_ = 0;  // works of that kind
 
@@ -484,6 +509,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool salvage_due_ = false;
 
     std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
+    bool volumes_gone_ = false;                           // there are some with `gone`
     std::vector<std::unique_ptr<Destage>> destages_;
     std::list<std::unique_ptr<Erase>> erases_;
     std::list<std::unique_ptr<SlotErase>> slot_erases_;
@@ -494,7 +520,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     std::unique_ptr<BufferRegions> destage_regions_;
     std::unique_ptr<Prefetch> prefetch_;
     reactor::Timer timer_;
-    std::list<std::function<void()>> after_recovery_;
+    std::list<Postponed> after_recovery_;
     Nanoseconds recovery_began_{};
     uint64_t degraded_mark_ = 0;  // what was dirty when a copy was lost; see Membership::degraded
     uint64_t storage_losses_ = 0;

@@ -16,13 +16,20 @@ using wire::CacheStatus;
 
 void Cache::destage_tick() noexcept {
     for (auto& volume : volumes_)
-        if (volume != nullptr && volume->known && !volume->removed) start_destages(*volume);
+        if (volume != nullptr && volume->known && !volume->removed()) start_destages(*volume);
     fail_flushes();
     salvage_due_ = true;
 }
 
+// Some of what is dirty now has one copy left.
+void Cache::destage_single_copies() noexcept {
+    degraded_mark_ = index_->flush_mark();
+    for (auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed()) volume->planner->want(degraded_mark_);
+}
+
 void Cache::start_destages(CachedVolume& volume) noexcept {
-    if (index_->dirty_lines(volume.number) == 0 || holding_ || volume.removed) return;
+    if (index_->dirty_lines(volume.number) == 0 || holding_ || volume.removed()) return;
     std::array<cache::Line*, cache::kDestageRunMax> run;
     for (;;) {
         const auto free = static_cast<size_t>(
@@ -48,6 +55,8 @@ void Cache::start_destage(CachedVolume& volume, cache::Line& line) noexcept {
 void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept {
     job.busy = true;
     job.volume = &volume;
+    job.place = volume.gate.enter();
+    WSS_ASSERT(job.place, "no job begins for a volume that is being removed");
     job.line = &line;
     job.key = line.key();
     job.error = 0;
@@ -212,12 +221,13 @@ void Cache::destage_done(Destage& job, int error) noexcept {
     if (job.bay) give_back(job.bay);
     index_->leave(job.op, granted_);
     wants_turn_ = true;
+    // The job may be the next one's from here on.
+    const Gate::Holder place = std::move(job.place);
+    salvage_due_ = salvage_due_ || job.salvage;
     job.busy = false;
     volume.open->release();
     check_flushes(volume, storage_failed ? error : 0);
-    if (volume.removed) return forget_volume(volume.number);
     if (!storage_failed) start_destages(volume);
-    salvage_due_ = salvage_due_ || job.salvage;
 }
 
 void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
@@ -229,6 +239,7 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
             ++at;
             continue;
         }
+        const Gate::Holder place = std::move(at->place);
         auto tell = std::move(at->done);
         at = flushes.erase(at);
         if (lost) volume.loss_told = true;
@@ -241,14 +252,16 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
 }
 
 void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
+    Gate::Holder place = volume.gate.enter();
+    if (!place) return done(ENXIO);
     if (holding_ && volume.settings.policy == cache::Policy::kBack)
-        return after_recovery([this, &volume, done = std::move(done)] { flush(volume, done); });
-    if (volume.removed) return done(ENXIO);
+        return postpone(after_recovery_, volume,
+                        [this, &volume, done = std::move(done)] { flush(volume, done); });
     ++volume.counters.flushes;
     const uint64_t mark = index_->flush_mark();
     const bool lost = fails_flushes(volume);
     if (!lost && index_->flushed(volume.number, mark)) return done(0);
-    volume.flushes.push_back({mark, std::move(done)});
+    volume.flushes.push_back({std::move(place), mark, std::move(done)});
     if (lost) return check_flushes(volume, EIO);
     volume.planner->want(mark);
     start_destages(volume);

@@ -18,6 +18,7 @@ struct alignas(8) Cache::Destage {
     bool busy = false;
 
     CachedVolume* volume = nullptr;
+    Gate::Holder place;  // in its gate
     cache::Line* line = nullptr;
     cache::LineKey key;
     cache::LineOp op;
@@ -39,7 +40,7 @@ struct alignas(8) Cache::Destage {
 // A line of a volume that is gone: contents zeroed, slots free afterwards.
 struct alignas(8) Cache::Erase {
     Cache* cache = nullptr;
-    uint32_t volume = 0;
+    Gate::Holder place;  // in the volume's gate
     cache::Line* line = nullptr;
     cache::LineOp op;
     uint32_t outstanding = 0;

@@ -2,6 +2,7 @@
 #include "target/cache/engine_link.h"
 
 #include "lib/base/log.h"
+#include "target/cache/limits.h"
 
 namespace wss::se {
 
@@ -9,13 +10,12 @@ using wire::CacheStatus;
 using wire::ParseError;
 using wire::RecordType;
 
-constexpr size_t kAddressesMax = 16, kVolumesMax = 1024;
 // Other pings have 0, and what an engine says unasked has it too.
 constexpr uint32_t kPingOfGrant = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                           const Identity& identity, const wire::CacheWelcome& welcome) {
-    begin(identity, welcome.operations);
+    begin(identity, welcome);
     std::array<std::byte, 64> data;
     const size_t length = wire::encode_cache_welcome(welcome, data);
     return open(request, fabric, poller, {data.data(), length});
@@ -31,16 +31,17 @@ Status EngineLink::ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric
 }
 
 void EngineLink::admit(const Identity& identity, const wire::CacheWelcome& welcome) {
-    begin(identity, welcome.operations);
+    begin(identity, welcome);
     std::array<std::byte, 64> data;
     const size_t length = wire::encode_cache_welcome(welcome, data);
     link_->wrote(wire::put_bytes(RecordType::kWelcome, {data.data(), length}, link_->room()));
 }
 
-void EngineLink::begin(const Identity& identity, uint32_t operations) {
+void EngineLink::begin(const Identity& identity, const wire::CacheWelcome& welcome) {
     identity_ = identity;
-    by_id_.assign(operations, nullptr);
-    for (uint32_t id = operations; id > 0; --id) free_ids_.push_back(id - 1);
+    slots_max_ = is_storage() ? 0 : identity.memory / welcome.line_bytes;
+    by_id_.assign(welcome.operations, nullptr);
+    for (uint32_t id = welcome.operations; id > 0; --id) free_ids_.push_back(id - 1);
 }
 
 Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
@@ -68,11 +69,13 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
         length = auth_->result(
             fmt::format("the target knows no cache engine '{}' with this secret", auth_->name()), answer);
     }
-    if (verdict == Verdict::kProven) length = auth_->result({}, answer);
+    std::string refusal;
+    if (verdict == Verdict::kProven) refusal = owner_.engine_limit(*this);
+    if (verdict == Verdict::kProven) length = auth_->result(refusal, answer);
     const RecordType type =
         verdict == Verdict::kChallenge ? RecordType::kAuthChallenge : RecordType::kAuthResult;
     link_->wrote(wire::put_bytes(type, {answer.data(), length}, link_->room()));
-    if (verdict != Verdict::kProven) return true;
+    if (verdict != Verdict::kProven || !refusal.empty()) return true;
     auth_.reset();
     owner_.engine_proven(*this);
     return true;
@@ -116,6 +119,8 @@ void EngineLink::send(Transfer& transfer) noexcept {
 // the grant says that it is there.
 void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
     if (!link_->is_up()) return;
+    if (granted_.size() >= kGrantsMax)
+        return close(Status(Code::kInvalid, "the cache engine does not confirm its clients' grants"));
     link_->wrote(wire::put_grant({notice.handle, notice.token}, link_->room()));
     link_->wrote(wire::put_plain(RecordType::kPing, 0, kPingOfGrant, link_->room()));
     granted_.push_back(notice);
@@ -145,7 +150,6 @@ void EngineLink::say_goodbye() noexcept {
 }
 
 bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept {
-    wire::CacheHeader item;
     uint64_t handle = 0;
     if (auth_ != nullptr) return prove(record);
     if (!is_admitted()) return false;
@@ -174,11 +178,9 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
             owner_.client_detached(*this, handle);
             return true;
         case RecordType::kItem:
-            if (ready_ || wire::parse_header(record, item) != ParseError::kNone) return false;
-            owner_.engine_item(*this, item);
-            return true;
+            return take_item(record);
         case RecordType::kInventoryEnd:
-            return !ready_ && wire::parse_slot(record, slots_) == ParseError::kNone;
+            return take_slots(record);
         case RecordType::kAddress: {
             std::string text;
             if (wire::parse_text(record, text) != ParseError::kNone || addresses_.size() == kAddressesMax)
@@ -193,7 +195,7 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
             owner_.engine_ready(*this);
             return true;
         case RecordType::kLeave:
-            leaving_ = true;
+            if (std::exchange(leaving_, true)) return true;
             owner_.engine_wants_to_leave(*this);
             return true;
         case RecordType::kPong:
@@ -204,13 +206,40 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
     }
 }
 
+// What a peer claims beyond what it may is no fault of the form: its log names it.
+bool EngineLink::violates(std::string why) noexcept {
+    static log::Limiter limiter(10);
+    if (limiter.allow()) log::warning("{}: {}", link_->peer(), why);
+    close(Status(Code::kInvalid, std::move(why)));
+    return true;
+}
+
+bool EngineLink::take_item(const wire::Record& record) noexcept {
+    wire::CacheHeader item;
+    if (ready_ || wire::parse_header(record, item) != ParseError::kNone) return false;
+    if (item.slot < next_item_ || item.slot >= slots_max_)
+        return violates(
+            fmt::format("the cache engine's inventory has slot {} where one of {} to {} must come", item.slot,
+                        next_item_, slots_max_));
+    next_item_ = uint64_t{item.slot} + 1;
+    owner_.engine_item(*this, item);
+    return true;
+}
+
+bool EngineLink::take_slots(const wire::Record& record) noexcept {
+    if (ready_ || wire::parse_slot(record, slots_) != ParseError::kNone) return false;
+    if (slots_ <= slots_max_) return true;
+    return violates(fmt::format("the cache engine claims {} slots, and lends memory for {}",
+                                std::exchange(slots_, 0), slots_max_));
+}
+
 // What real storage has.
 bool EngineLink::brings(const wire::Record& record) {
     wire::CacheVolume volume;
     if (ready_ || !is_storage()) return false;
     if (record.type == RecordType::kBays)
         return bays_.bytes == 0 && wire::parse_bays(record, bays_) == ParseError::kNone;
-    if (volumes_.size() == kVolumesMax || wire::parse_volume(record, volume) != ParseError::kNone)
+    if (volumes_.size() == kStorageVolumesMax || wire::parse_volume(record, volume) != ParseError::kNone)
         return false;
     volumes_.push_back(std::move(volume));
     return true;

@@ -43,6 +43,8 @@ class EngineLink;
 
 class EngineLinkOwner {
   public:
+    // It has proven its name. Not empty: why it may not join for all that; the link sends this to it.
+    virtual std::string engine_limit(const EngineLink& engine) = 0;
     // It is who it says to be: admit() or close() it.
     virtual void engine_proven(EngineLink& engine) noexcept = 0;
     virtual void engine_ready(EngineLink& engine) noexcept = 0;
@@ -130,9 +132,12 @@ class EngineLink final : private cache::RecordLinkOwner {
     void link_over(cache::RecordLink&, const Status& why) noexcept override;
     Status open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                 wire::Bytes answer);
-    void begin(const Identity& identity, uint32_t operations);
+    void begin(const Identity& identity, const wire::CacheWelcome& welcome);
     bool prove(const wire::Record& record) noexcept;
     bool brings(const wire::Record& record);
+    bool take_item(const wire::Record& record) noexcept;
+    bool take_slots(const wire::Record& record) noexcept;
+    bool violates(std::string why) noexcept;
     bool done(const wire::Record& record, wire::CacheStatus status, int error) noexcept;
     void pong(uint32_t id) noexcept;
     void send(Transfer& transfer) noexcept;
@@ -151,6 +156,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
     wire::CacheBays bays_;
+    uint64_t slots_max_ = 0;  // that the memory of the join holds
+    uint64_t next_item_ = 0;  // items come in the order of their slots, each once
     uint32_t slots_ = 0;
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;

@@ -64,9 +64,7 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
         note_loss(engine, loss);
         if (loss.second_copies > 0) {
             membership_.degraded = true;
-            degraded_mark_ = index_->flush_mark();
-            for (auto& volume : volumes_)
-                if (volume != nullptr && !volume->removed) volume->planner->want(degraded_mark_);
+            destage_single_copies();
         }
         // While recovery waits, what is awaited stays a member on stable storage: it may come back with what
         // it holds.
@@ -118,12 +116,12 @@ void Cache::membership_saved(const Status& status) {
     List<Work> ready;
     ready.splice_back(unacknowledged_);
     while (Work* work = ready.pop_front()) end(*work, {});
-    for (auto& task : std::exchange(after_saving_, {})) task();
+    run_postponed(after_saving_, nullptr);
 }
 
-void Cache::when_saved(std::function<void()> task) {
+void Cache::when_saved(CachedVolume& volume, std::function<void()> task) {
     if (!membership_pending()) return task();
-    after_saving_.push_back(std::move(task));
+    postpone(after_saving_, volume, std::move(task));
 }
 
 // ---- Recovery --------------------------------------------------------------------------------------------
@@ -168,7 +166,7 @@ void Cache::check_recovery() {
 void Cache::finish_recovery() {
     cache::Recovery recovery({.geometry = geometry_});
     for (const auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed && volume->known)
+        if (volume != nullptr && !volume->removed() && volume->known)
             recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size());
     for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
     const cache::RecoveryReport report = recovery.restore(*index_);
@@ -179,7 +177,7 @@ void Cache::finish_recovery() {
     degraded_mark_ = index_->flush_mark();
     // Dirty in a member: written after the loss, the word of that had not come to stable storage.
     for (const auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed && !membership_.lost.empty())
+        if (volume != nullptr && !volume->removed() && !membership_.lost.empty())
             index_->for_each_dirty(volume->number, [&](cache::Line& line) {
                 known_again(*volume, line.key().line, line.dirty());
                 return true;
@@ -215,12 +213,11 @@ void Cache::resume_after_recovery() {
     if (!slot_erases_.empty()) return;
     holding_ = false;
     for (auto& volume : volumes_) {
-        if (volume == nullptr || volume->removed || volume->freezes > 0) continue;
+        if (volume == nullptr || volume->removed()) continue;
         volume->planner->want(degraded_mark_);
-        ++volume->freezes;
-        thaw(*volume);
+        begin_held(*volume);
     }
-    for (auto& task : std::exchange(after_recovery_, {})) task();
+    run_postponed(after_recovery_, nullptr);
     destage_tick();
 }
 
@@ -239,7 +236,7 @@ void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
               engine.identity().identity);
     index_->drain_engine(engine.index());
     for (auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed) volume->planner->want(index_->flush_mark());
+        if (volume != nullptr && !volume->removed()) volume->planner->want(index_->flush_mark());
     destage_tick();
 }
 
@@ -248,8 +245,8 @@ void Cache::check_leaving() {
     if (membership_.degraded && !holding_) {
         bool home = true;
         for (auto& volume : volumes_)
-            home = home &&
-                   (volume == nullptr || volume->removed || index_->flushed(volume->number, degraded_mark_));
+            home = home && (volume == nullptr || volume->removed() ||
+                            index_->flushed(volume->number, degraded_mark_));
         if (home) {
             membership_.degraded = false;
             departed_.clear();
@@ -264,7 +261,7 @@ void Cache::check_leaving() {
         if (index_->dirty_lines_on(engine->index()) > 0) {
             // New ones went there as second copies before it was drained.
             for (auto& volume : volumes_)
-                if (volume != nullptr && !volume->removed) volume->planner->want(index_->flush_mark());
+                if (volume != nullptr && !volume->removed()) volume->planner->want(index_->flush_mark());
             continue;
         }
         engine->say_goodbye();

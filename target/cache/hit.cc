@@ -25,7 +25,7 @@ bool Cache::hit(Work& work) noexcept {
     const cache::Slot slot = entry->holders()[0];
     if (!attached(work, slot)) return false;
 
-    ++volume.active;
+    volume.gate.begin();
     work.state = Work::State::kRunning;
     work.line_count = work.entered = 1;
     line.line = entry;

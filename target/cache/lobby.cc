@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/memory.h"
 #include "target/cache/cache.h"
 
 namespace wss::se {
@@ -13,31 +14,36 @@ using cache::EngineIndex;
 constexpr size_t kLobbyMax = 16;
 constexpr Nanoseconds kProofMax = from_s(4);
 
+uint64_t lines_max_here() {
+    return std::min(kLinesMax, physical_memory() / kIndexMemoryShare / kIndexBytesPerLine);
+}
+
 // What strangers can make us log.
 static log::Limiter& join_log() {
     static log::Limiter limiter(10);
     return limiter;
 }
 
-static void refuse_engine(const std::string& peer, const char* why) {
+static void refuse_engine(const std::string& peer, std::string_view why) {
     if (join_log().allow()) log::warning("{}: refused as a cache engine: {}", peer, why);
 }
 
 void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept {
     EngineLink::Applicant applicant{.net = net};
     EngineLink::Identity identity;
-    const char* refusal = nullptr;
+    std::string refusal;
     if (wire::parse_cache_join(request->data(), applicant.join) != wire::ParseError::kNone)
         refusal = "not a cache engine";
     else if (stopping_)
         refusal = "the target is shutting down";
     else if (options_.engine_secrets != nullptr)
         return ask_for_proof(*request, applicant);
-    else
-        refusal = judge_join(applicant, identity);
-    if (refusal != nullptr) {
+    else if (refusal = exceeds_index(applicant.join); refusal.empty())
+        if (const char* why = judge_join(applicant, identity)) refusal = why;
+    if (!refusal.empty()) {
         refuse_engine(request->peer(), refusal);
-        return request->reject({});
+        const size_t length = std::min<size_t>(refusal.size(), nets_[net].fabric->caps().reject_data_max);
+        return request->reject(std::as_bytes(std::span(refusal.data(), length)));
     }
     EngineLink& made = enlist(std::unique_ptr<EngineLink>(new EngineLink(*this, applicant)), identity.index);
     Status accepted =
@@ -45,6 +51,26 @@ void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest>
     if (accepted) return;
     log::warning("{}: cannot serve a cache engine: {}", request->peer(), accepted.to_string());
     take_link(identity.index);
+}
+
+// That it may claim.
+uint64_t Cache::lines_of(const wire::CacheJoin& join) const noexcept {
+    return join.is_storage ? 0 : join.memory / options_.line_bytes;
+}
+
+// Empty: the index has room for all lines of the engine, beside those of engines that joined before, ready or
+// not. So no engine can claim more than the index may hold.
+std::string Cache::exceeds_index(const wire::CacheJoin& join) const {
+    uint64_t promised = 0;
+    for (const auto& engine : links_)
+        if (engine != nullptr && engine->identity().identity != join.engine)
+            promised += lines_of(engine->applicant().join);
+    const uint64_t lines = lines_of(join), left = options_.lines_max - std::min(options_.lines_max, promised);
+    if (lines <= left) return {};
+    // No longer than the text of a refusal on the wire.
+    return fmt::format(
+        "it lends {} lines, the target has room for {} more (of {}): lend less, or use longer lines", lines,
+        left, options_.lines_max);
 }
 
 // nullptr: it may join, as `identity`.
@@ -116,6 +142,12 @@ void Cache::ask_for_proof(fabric::ConnectRequest& request, const EngineLink::App
     }
     refuse_engine(request.peer(), asked.to_string().c_str());
     if (lobby_.size() >= kLobbyMax) request.reject({});
+}
+
+std::string Cache::engine_limit(const EngineLink& engine) {
+    std::string refusal = exceeds_index(engine.applicant().join);
+    if (!refusal.empty()) refuse_engine(engine.peer(), refusal);
+    return refusal;
 }
 
 void Cache::engine_proven(EngineLink& engine) noexcept {

@@ -34,7 +34,7 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
     bool any = false;
     for (const cache::LostLine& line : loss.lost) {
         CachedVolume* volume = volumes_[line.key.volume].get();
-        if (volume == nullptr || volume->removed) continue;
+        if (volume == nullptr || volume->removed()) continue;
         any = true;
         volume->loss_told = false;
         membership_.lost.add({volume->open->volume().wwid(), line.key.line, line.generation}, line.pieces);
@@ -114,7 +114,7 @@ bool Cache::fails_flushes(const CachedVolume& volume) const noexcept {
 void Cache::fail_flushes() noexcept {
     if (membership_.lost.empty()) return;
     for (auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed && !volume->flushes.empty() && fails_flushes(*volume))
+        if (volume != nullptr && !volume->removed() && !volume->flushes.empty() && fails_flushes(*volume))
             check_flushes(*volume, EIO);
 }
 
@@ -157,7 +157,7 @@ bool Cache::start_salvage(const Item& item) noexcept {
     if (membership_.lost.in_copy({header.volume, header.line, header.generation}, header.dirty).empty())
         return true;
     auto volume = std::find_if(volumes_.begin(), volumes_.end(), [&](const auto& one) {
-        return one != nullptr && !one->removed && one->known && one->open->volume().wwid() == header.volume;
+        return one != nullptr && !one->removed() && one->known && one->open->volume().wwid() == header.volume;
     });
     auto free = std::find_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; });
     if (volume == volumes_.end() || free == destages_.end() || reactor_.now() < item.not_before) return false;

@@ -2,6 +2,7 @@
 #include "target/cache/prefetch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "target/cache/cache.h"
 
@@ -31,19 +32,19 @@ void Prefetch::reads(CachedVolume& volume, cache::Stretch stretch) noexcept {
     const uint64_t end = geometry_.line_of(wanted.offset + wanted.length - 1) + 1;
     for (uint64_t line = geometry_.line_of(wanted.offset); line < end; ++line) {
         if (waiting_ == queue_.size()) return;
-        queue_[(first_ + waiting_++) % queue_.size()] = {&volume, line};
+        queue_[(first_ + waiting_++) % queue_.size()] = {&volume, volume.gate.enter(), line};
     }
 }
 
 void Prefetch::forget(const CachedVolume& volume) noexcept {
     for (Wanted& wanted : queue_)
-        if (wanted.volume == &volume) wanted.volume = nullptr;
+        if (wanted.volume == &volume) wanted = {};
 }
 
 size_t Prefetch::turn() noexcept {
     size_t begun = 0;
     while (wants_turn()) {
-        const Wanted wanted = queue_[first_];
+        const Wanted wanted = std::exchange(queue_[first_], {});
         first_ = (first_ + 1) % queue_.size();
         --waiting_;
         if (wanted.volume != nullptr && begin(wanted)) ++begun;
@@ -56,7 +57,7 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     const uint64_t offset = geometry_.start_of(wanted.line);
     const uint64_t size = volume.open->volume().size();
     // Whoever froze it, or made it smaller, does not wait for guesses.
-    if (!volume.serves() || volume.freezes > 0 || cache_.recovering() || offset >= size) return false;
+    if (!volume.serves() || volume.gate.frozen() || cache_.recovering() || offset >= size) return false;
     Work* work = cache_.take_work();
     if (work == nullptr) return false;
     work->owner = this;

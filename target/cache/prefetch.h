@@ -44,6 +44,7 @@ class Prefetch final : public WorkOwner, public BufferHome {
   private:
     struct Wanted {
         CachedVolume* volume = nullptr;  // nullptr: forgotten
+        Gate::Holder place;              // in its gate
         uint64_t line = 0;
     };
     struct FreeBuffer {

@@ -236,7 +236,7 @@ EngineLink* Cache::storage_link(cache::EngineIndex index, uint32_t incarnation) 
 void Cache::storage_ready(EngineLink& engine) {
     log::info("real storage at {} joined with {} volumes", engine.peer(), engine.volumes().size());
     for (auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed) attach_storage(*volume, engine);
+        if (volume != nullptr && !volume->removed()) attach_storage(*volume, engine);
     for (auto& client : clients_) introduce(*client, engine);
     open_bays(engine);
     wants_turn_ = true;

@@ -37,7 +37,7 @@ void Cache::count_command(Work& work) noexcept {
     (work.is_write ? volume.counters.writes : volume.counters.reads)++;
     (work.is_write ? volume.counters.write_bytes : volume.counters.read_bytes) += work.length;
     // Without engines there is nowhere to bring it.
-    if (!work.is_write && volume.freezes == 0 && !holding_ && index_->placeable_engines() > 0)
+    if (!work.is_write && !volume.gate.frozen() && !holding_ && index_->placeable_engines() > 0)
         prefetch_->reads(volume, {work.offset, work.length});
 }
 
@@ -45,10 +45,12 @@ void Cache::begin(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
     if (!work.is_ahead) count_command(work);
     work.began = reactor_.now();
+    work.place = volume.gate.enter();
+    if (!work.place) return refuse(work);
     volume.open->hold();
-    if (volume.freezes > 0 || holding_) {
+    if (volume.gate.frozen() || holding_) {
         work.state = Work::State::kHeld;
-        volume.held.push_back(work);
+        volume.gate.hold_back(work);
         return;
     }
     if (!work.is_write && hit(work)) return;
@@ -56,7 +58,7 @@ void Cache::begin(Work& work) noexcept {
 }
 
 void Cache::admit(Work& work) noexcept {
-    ++work.volume->active;
+    work.volume->gate.begin();
     work.losses = storage_losses_;
     work.state = Work::State::kEntering;
     uint64_t at = work.offset;
@@ -143,7 +145,19 @@ void Cache::finish_part(Work& work) noexcept {
         volume.hit_ns = took;
     if (!work.is_ahead) (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) += took;
     volume.open->release();
-    if (--volume.active == 0) entered_none(volume);
+    volume.gate.end();
+    work.place.release();
+}
+
+// Its volume is being removed: it has not begun and does not.
+void Cache::refuse(Work& work) noexcept {
+    work.phase = Work::Phase::kEnding;
+    work.state = Work::State::kAnswered;
+    work.owner->ended(work, {.kind = Ending::Kind::kStorageFailed,
+                             .error = ENXIO,
+                             .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
+                             .offset = work.offset});
+    part_over(work);
 }
 
 void Cache::part_over(Work& work) noexcept {

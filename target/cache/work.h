@@ -20,6 +20,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/gate.h"
 #include "lib/base/list.h"
 #include "lib/cache/index.h"
 #include "lib/cache/policy.h"
@@ -81,6 +82,7 @@ struct LineWork {
     cache::Pieces filling;  // that the transfers under way make valid
     cache::Pieces overlay;  // dirty pieces still to be brought from the engine
     uint64_t generation = 0;
+    bool one_copy = false;  // of a write that is given up: the second copy's header is being erased
     uint32_t transfers_used = 0;
     std::array<Transfer, cache::kHoldersMax> transfers;
     std::array<cache::Slot, cache::kHoldersMax> slots;
@@ -109,6 +111,7 @@ struct Work : ListNode<> {
     WorkOwner* owner = nullptr;
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
+    Gate::Holder place;        // in the volume's gate, until our part is over
     Client* client = nullptr;  // whose engines may move the data; nullptr: none, or lost meanwhile
     bool is_write = false;
     bool fua = false;

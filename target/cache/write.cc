@@ -38,6 +38,11 @@ void Cache::plan_line(Work& work, LineWork& line) noexcept {
     if (line.line->state() == cache::LineState::kFilling) index_->filled(*line.line, {});
 }
 
+// The write was to change dirty pieces, and may have changed them in one of two copies.
+bool Cache::may_differ(const LineWork& line) noexcept {
+    return line.line->holders().size() > 1 && line.filling.overlaps(line.line->dirty());
+}
+
 void Cache::run_write(Work& work) noexcept {
     if (refuse_lost(work)) return;
     bool storage = false, direct = true;
@@ -125,7 +130,7 @@ void Cache::update_copies(Work& work, LineWork& line, bool from_client) noexcept
 }
 
 void Cache::write_part_over(Work& work) noexcept {
-    if (work.phase == Work::Phase::kRepair) return end(work, work.ending);
+    if (work.phase == Work::Phase::kRepair) return repaired(work);
     // Held back, even if an engine failed: real storage said no.
     if (work.ending.kind != Ending::Kind::kGood) return give_up_write(work, work.ending);
     if (!work.transfer_failed) {
@@ -149,9 +154,25 @@ void Cache::write_part_over(Work& work) noexcept {
 // are dirty: after a restart they would come to life again and undo what was written since. So the headers
 // are made to say what the index says: pieces that were clean count no more; those that were dirty stay, they
 // are the only copy of what was acknowledged before, and may show this write, which may have happened.
+//
+// Two copies of dirty pieces may now differ, and which of them shows would change when the first is lost. So
+// the second ends, and the line is destaged at once. Before its header is erased it is on stable storage that
+// the next start cannot do without any engine.
 void Cache::give_up_write(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     work.phase = Work::Phase::kRepair;
+    bool differ = false;
+    for (uint32_t i = 0; i < work.line_count; ++i) differ = differ || may_differ(work.lines[i]);
+    if (!differ) return repair(work);
+    if (!membership_.degraded) {
+        membership_.degraded = true;
+        save_membership();
+    }
+    destage_single_copies();
+    when_saved(*work.volume, [this, &work] { repair(work); });
+}
+
+void Cache::repair(Work& work) noexcept {
     ++work.outstanding;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -160,16 +181,34 @@ void Cache::give_up_write(Work& work, const Ending& ending) noexcept {
         index_->invalidate(*line.line, line.filling.without(dirty));
         line.generation = index_->stamp(*line.line);
         line.transfers_used = 0;
+        line.one_copy = may_differ(line);
         uint32_t which = 0;
         for (const cache::Slot& slot : line.line->holders()) {
             Transfer& transfer = next_transfer(work, line, slot);
             transfer.kind = Transfer::Kind::kHeader;
-            transfer.move.header = header_bytes(
-                line, slot, *work.volume, which++ == 0 ? line.line->valid() : dirty, dirty, line.generation);
+            const bool first = which++ == 0;
+            // Without it: erased.
+            if (first || !line.one_copy)
+                transfer.move.header = header_bytes(
+                    line, slot, *work.volume, first ? line.line->valid() : dirty, dirty, line.generation);
             link(slot.engine)->submit(transfer);
         }
     }
     if (--work.outstanding == 0) write_part_over(work);
+}
+
+void Cache::repaired(Work& work) noexcept {
+    bool again = false;
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        if (!std::exchange(line.one_copy, false) || line.line->holders().empty()) continue;
+        // The first was lost meanwhile: the other one is left, and its header is to say so.
+        if (line.line->holders()[0] != line.slots[0])
+            again = true;
+        else if (line.line->holders().size() > 1)
+            index_->drop_copy(*line.line, line.slots[1].engine);
+    }
+    again ? repair(work) : end(work, work.ending);
 }
 
 void Cache::settle_write(Work& work) noexcept {

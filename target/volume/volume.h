@@ -115,6 +115,8 @@ class OpenVolume : public ListNode<> {
     io::Queue& queue() { return *queue_; }
     // May change between turns; observers hear kAccess.
     const AccessList& access() const noexcept { return *access_; }
+    // While observers hear kAccess: what access() was before.
+    const AccessList& former_access() const noexcept { return *former_access_; }
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
 
@@ -133,6 +135,7 @@ class OpenVolume : public ListNode<> {
 
     std::shared_ptr<const Volume> volume_;
     std::shared_ptr<const AccessList> access_;
+    std::shared_ptr<const AccessList> former_access_;  // set during kAccess
     std::unique_ptr<io::Queue> queue_;
     Counters counters_;
     uint32_t users_ = 0;

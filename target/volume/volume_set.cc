@@ -201,8 +201,9 @@ void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, Change chan
             // It may have been closed meanwhile: then nobody is interested.
             OpenVolume* open = tables_[i]->find(volume->lun());
             const bool there = open != nullptr && &open->volume() == volume.get();
-            if (there && access != nullptr) open->access_ = access;
+            if (there && access != nullptr) open->former_access_ = std::exchange(open->access_, access);
             if (there) tables_[i]->tell(change, *open);
+            if (there) open->former_access_.reset();
             gathering->arrive(Status::ok());
         });
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cache/engine/record_link.h"
 
+#include <array>
 #include <cstring>
+
+#include "lib/wire/text.h"
 
 namespace wss::cache {
 
@@ -11,6 +14,9 @@ constexpr uint64_t kSendTag = 1, kReceiveTag = 2;
 constexpr uint32_t kNone = UINT32_MAX;
 // Being told that a message is over costs as much as a message.
 constexpr uint32_t kSignalEvery = 16;
+
+// Of RDMA/CM's private data, by which a connection is refused.
+constexpr size_t kReasonMax = 148;
 
 constexpr uint64_t cookie_of(uint32_t buffer, uint64_t tag) {
     return uint64_t{buffer} << 2 | tag;
@@ -101,8 +107,13 @@ void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> 
         close(Status(Code::kInvalid, "the peer does not speak the cache's protocol"));
 }
 
-void RecordLink::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
-    over(why);
+// A peer that refuses may send a sentence with that.
+void RecordLink::on_refused(fabric::Connection&, const Status& why,
+                            std::span<const std::byte> data) noexcept {
+    std::array<char, kReasonMax> text{};
+    const size_t length =
+        wire::copy_printable({reinterpret_cast<const char*>(data.data()), data.size()}, text);
+    over(length == 0 ? why : Status(Code::kRefused, "the peer refused: " + std::string(text.data(), length)));
 }
 
 void RecordLink::on_closed(fabric::Connection&, const Status& why) noexcept {
@@ -133,10 +144,16 @@ wire::MutableBytes RecordLink::room() noexcept {
         open_bytes_ = 0;
     }
     if (open_ != kNone) return {send_buffer(open_) + open_bytes_, wire::kCacheMessageMax - open_bytes_};
-    if (spill_.empty() || wire::kCacheMessageMax - spill_.back().bytes < kRecordMax)
-        spill_.push_back({std::make_unique<Block>(), 0});
+    if (spill_.empty() || wire::kCacheMessageMax - spill_.back().bytes < kRecordMax) spill_one_more();
     Spilled& last = spill_.back();
     return {last.block->data() + last.bytes, last.block->size() - last.bytes};
+}
+
+void RecordLink::spill_one_more() noexcept {
+    if (spill_.size() < options_.spill_max) return spill_.push_back({std::make_unique<Block>(), 0});
+    // Nothing of it is sent any more: the next record may take its place.
+    spill_.back().bytes = 0;
+    close(Status(Code::kExhausted, "the peer does not receive what it is sent"));
 }
 
 void RecordLink::wrote(size_t bytes, bool urgent) noexcept {

@@ -6,7 +6,7 @@
 // Life: idle ─connect() or accept()─▶ connecting ─▶ up ─▶ closing ─▶ over, only forwards.
 //
 // Records wait in a row of send buffers. When all are on the way they wait in `spill_`, which grows (the one
-// allocation here): what either end may have to say is bounded by the operations that are outstanding.
+// allocation here) up to Options::spill_max: a peer that sends and does not receive is closed.
 //
 // Thread-safety: belongs to the poller's thread. Ownership: the owner destroys it when it is over, not from
 // within a handler. Errors: a peer that breaks the form of messages is closed.
@@ -43,6 +43,8 @@ class RecordLink final : public fabric::ConnectionHandler {
     struct Options {
         uint32_t operations = 1024;  // one-sided operations that the owner may have outstanding
         uint32_t messages = 128;     // send buffers, and receives
+        // Messages that wait for a send buffer: more than the operations and clients of a link can cause.
+        uint32_t spill_max = 4096;
         Nanoseconds connect_timeout = from_s(2);
     };
     static constexpr uint64_t kCookieMask = 3;  // these bits of the owner's cookies are zero
@@ -86,6 +88,7 @@ class RecordLink final : public fabric::ConnectionHandler {
     bool post_all_receives() noexcept;
     void seal() noexcept;
     void send(uint32_t buffer, size_t bytes) noexcept;
+    void spill_one_more() noexcept;
     void refill_from_spill() noexcept;
     void received(uint32_t buffer, uint32_t length) noexcept;
     void over(const Status& why) noexcept;

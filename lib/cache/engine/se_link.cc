@@ -6,10 +6,13 @@
 #include "lib/base/log.h"
 #include "lib/cache/engine/engine_parts.h"
 #include "lib/cache/engine/storage.h"
+#include "lib/cache/types.h"
 
 namespace wss::cache {
 
 constexpr uint32_t kProbeEvery = 4;  // looks
+// At the least: an item has 80 bytes, and a message is full when no record of any kind fits behind them.
+constexpr uint32_t kItemsPerMessage = (wire::kCacheMessageMax - RecordLink::kRecordMax) / 80;
 
 Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
     : engine_(engine),
@@ -41,6 +44,8 @@ void Engine::SeLink::connect() noexcept {
     if (!is_quiet()) return retry_later();
     RecordLink::Options options;
     options.operations = wire::kCacheOperationsMax;
+    // The inventory of all slots comes on top, one record each.
+    options.spill_max += static_cast<uint32_t>(part_.size() / kPieceBytes / kItemsPerMessage);
     auto link = RecordLink::create(*engine_.nets_[net_].fabric, options, *this);
     Status status = link.status();
     if (status) {

@@ -88,7 +88,7 @@ void BlockClient::on_ready(initiator::Session& session) noexcept {
     shared_.reconnects += volume_ != nullptr;
     release_zombies();
     if (volume_ != nullptr) return;
-    session.open_volume("disk", [this](Result<initiator::Volume*> opened) {
+    session.open_volume(volume_name_, [this](Result<initiator::Volume*> opened) {
         if (opened) volume_ = *opened;
     });
 }

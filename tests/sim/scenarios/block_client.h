@@ -32,6 +32,8 @@ class BlockClient final : public initiator::SessionHandler {
                 BlockShared& shared);
     ~BlockClient() override;
 
+    // Whose volume it opens, instead of "disk". Before start().
+    void use_volume(std::string name) { volume_name_ = std::move(name); }
     // Half of what it begins from now on starts and ends at multiples of so many sectors.
     void align(uint64_t sectors) { align_ = sectors; }
     void start();
@@ -82,6 +84,7 @@ class BlockClient final : public initiator::SessionHandler {
     Node& node_;
     BlockShared& shared_;
     const std::string target_;
+    std::string volume_name_ = "disk";
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;

@@ -9,6 +9,7 @@
 
 #include "tests/sim/scenarios/block_client.h"
 #include "tests/sim/scenarios/cluster_parts.h"
+#include "tests/sim/scenarios/cluster_removals.h"
 
 namespace wss::sim {
 
@@ -54,6 +55,9 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     options.remote = elsewhere.chance(4);
     if (options.remote && elsewhere.chance(2))
         options.storage_crash_one_in = 50 + static_cast<uint32_t>(elsewhere.below(300));
+    Random removals(seed ^ 0x6a7e);
+    if (!options.remote && removals.chance(3))
+        options.removal_one_in = 5 + static_cast<uint32_t>(removals.below(60));
     return options;
 }
 
@@ -62,10 +66,10 @@ std::string ClusterOptions::to_string() const {
         "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} {}operations; cut "
         "1/{}, "
         "target crash "
-        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, disk slow {} ms{}",
+        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, disk slow {} ms{}",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
         policy_changes ? " and others" : "", operations, aligned ? "aligned " : "", cut_one_in,
-        target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in,
+        target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in, removal_one_in,
         disk.slow.count / 1'000'000,
         remote ? fmt::format(", storage elsewhere crash 1/{}", storage_crash_one_in) : "");
 }
@@ -73,13 +77,14 @@ std::string ClusterOptions::to_string() const {
 std::string ClusterResult::to_string() const {
     return fmt::format(
         "{}: {} operations ({} failed), {} reconnects, {} target and {} engine crashes, {} leaves, {} cuts, "
-        "{} isolations, {} policy changes; at the last target {} reads out of band, {} evictions, {} lines "
+        "{} isolations, {} policy changes, {} volumes removed; at the last target {} reads out of band, {} "
+        "evictions, {} lines "
         "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes, {} of {} KiB between "
         "engines and storage past it; at all {} short hits, {} refused as lost; trace {:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
-        engine_crashes, leaves, cuts, isolations, policy_changes, out_of_band_reads, evictions, destaged,
-        salvaged, storage_crashes, direct_reads, direct_writes, upkeep_direct >> 10, upkeep >> 10, short_hits,
-        lost_refusals, trace);
+        engine_crashes, leaves, cuts, isolations, policy_changes, removals, out_of_band_reads, evictions,
+        destaged, salvaged, storage_crashes, direct_reads, direct_writes, upkeep_direct >> 10, upkeep >> 10,
+        short_hits, lost_refusals, trace);
 }
 
 namespace {
@@ -99,7 +104,8 @@ class ClusterRun {
           world_(options.seed),
           node_(world_.add_node("target")),
           disk_(world_, options.sectors * io::SimDisk::kSector, options_.disk),
-          shared_(options.sectors) {
+          shared_(options.sectors),
+          removals_(world_, node_, removal_options(options), shared_) {
         for (uint32_t i = 0; i < options.engines; ++i)
             engines_.push_back({.node = &add_node(fmt::format("engine{}", i)), .process = nullptr});
         if (options.remote) storage_.node = &add_node("storage");
@@ -125,6 +131,7 @@ class ClusterRun {
         // What failed may be in any state: it is left where it is.
         if (!shared_.failure.empty()) abandon();
         result_.failure = shared_.failure;
+        result_.removals = removals_.removals();
         result_.trace = world_.trace();
         result_.operations = shared_.ended;
         result_.failed = shared_.failed;
@@ -140,6 +147,15 @@ class ClusterRun {
         network.delay_max = std::max(network.delay_max, options.engine_delay);
         if (options.uses_back()) network.break_one_in = network.register_one_in = 0;
         return network;
+    }
+    // What is dirty of a volume that its target does not know yet when recovery ends is lost: under
+    // write-back only where no target crashes.
+    static RemovalOptions removal_options(const ClusterOptions& options) {
+        return {.seed = options.seed,
+                .one_in = options.removal_one_in,
+                .back = options.uses_back() && options.target_crash_one_in == 0,
+                .network = options.network,
+                .disk = options.disk};
     }
     Node& add_node(const std::string& name) {
         Node& node = world_.add_node(name);
@@ -172,6 +188,7 @@ class ClusterRun {
             disk_.crash();
             shared_.model.crash();
         }
+        removals_.target_crashed();
         // One that could not start has nothing under way, and there are hundreds where registration fails.
         if (!target_->status()) target_.reset();
         bury(std::move(target_));
@@ -367,6 +384,7 @@ class ClusterRun {
         care_for_isolation();
         for (EngineNode& engine : engines_) care_for_engine(engine);
         care_for_storage();
+        removals_.inject(target_up() ? target_.get() : nullptr);
         for (Node* client : client_nodes_) {
             care_for_link(*client, node_);
             if (options_.remote) care_for_link(*client, *storage_.node);
@@ -433,7 +451,8 @@ class ClusterRun {
     void phase_of_progress() {
         auto whole = [this] {
             bring_back_engines();
-            return idle() && all_joined();
+            const bool removed = removals_.finish(target_up() ? target_.get() : nullptr);
+            return idle() && all_joined() && removed;
         };
         if (!world_.run_until(whole, kHealedLimit))
             return shared_.fail(idle() ? "engines did not join after everything was healed"
@@ -536,6 +555,7 @@ class ClusterRun {
         for (EngineNode& engine : engines_) bury(std::move(engine.process));
         bury(std::move(storage_.process));
         for (auto& client : clients_) client.release();
+        removals_.abandon();
     }
 
     const ClusterOptions options_;
@@ -549,6 +569,7 @@ class ClusterRun {
     std::vector<std::unique_ptr<BlockClient>> clients_;
     std::vector<EngineNode> engines_;
     EngineNode storage_;  // its node is nullptr where real storage is the target's
+    ClusterRemovals removals_;
     std::unique_ptr<ClusterTarget> target_;
     bool asked_policy_ = false, policy_pending_ = false;
     uint32_t policy_asked_of_ = 0;

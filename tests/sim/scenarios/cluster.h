@@ -14,6 +14,8 @@
 // everything dirty home that was in one copy (exposed_). It may cut the target off from all of them at any
 // time, though (isolation): what they hold is then not there to be read, but it comes back with them.
 //
+// In a third of the other runs volumes come and go beside that one (cluster_removals.h).
+//
 // In a quarter of the runs real storage is on a node of its own, which crashes and is cut off as well, from
 // the target, clients and engines. The
 // disk loses what was not flushed when that node crashes, and only then.
@@ -48,6 +50,7 @@ struct ClusterOptions {
     uint32_t engine_leave_one_in = 0;
     uint32_t isolation_one_in = 0;
     uint32_t storage_crash_one_in = 0;  // of that node
+    uint32_t removal_one_in = 0;        // of a volume beside the one that the run is about
     fabric::SimNetwork network;
     Nanoseconds engine_delay{};  // what is between target and engines is at least so slow
     io::SimDiskFaults disk;
@@ -62,6 +65,7 @@ struct ClusterResult {
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
     uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
+    uint64_t removals = 0;
     uint64_t isolations = 0, salvaged = 0;  // salvaged: of the last target
     uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
     uint64_t upkeep_direct = 0, upkeep = 0;  // bytes of fills and destaging: past the target, in all

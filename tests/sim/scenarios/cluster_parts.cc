@@ -54,8 +54,9 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
     reactor_.add(*cache_poller_);
     volume::VolumeSet::Options volumes;
     volumes.identity_salt = "sim";  // the same volume after every restart
-    volumes.open = [this](const std::string&,
+    volumes.open = [this](const std::string& backend,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+        if (auto other = disks_.find(backend); other != disks_.end()) return other->second->open(node_);
         if (remote_ > 0) return se::RemoteBackend::open(*cache_, "disk", {.size = remote_});
         return disk_.open(node_);
     };
@@ -106,6 +107,17 @@ void ClusterTarget::volume_created(const Status& status) {
     address.port = kStoragePort;
     status_ = cache_->listen(0, address).status();
     started_ = status_.is_ok();
+}
+
+void ClusterTarget::create_volume(const std::string& name, io::SimDisk& disk,
+                                  std::function<void(Status)> done) {
+    disks_[name] = &disk;
+    volumes_->create_async({.name = name, .backend = name, .block_size = 512, .declared = true},
+                           std::move(done));
+}
+
+void ClusterTarget::remove_volume(const std::string& name, std::function<void(Status)> done) {
+    volumes_->remove_async(name, std::move(done));
 }
 
 // As the daemon does: sessions, then the cache, then the volumes.

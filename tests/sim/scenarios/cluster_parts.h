@@ -3,6 +3,8 @@
 // what its daemon assembles, on simulated parts; and the stable file of the cache's membership.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -45,6 +47,9 @@ class ClusterTarget {
     // Both only begin; the world must step.
     void start();
     void stop();
+    // A volume beside "disk", on a disk of its own; once started.
+    void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done);
+    void remove_volume(const std::string& name, std::function<void(Status)> done);
     bool started() const { return started_; }
     bool stopped() const { return stopped_; }
     const Status& status() const { return status_; }
@@ -58,6 +63,7 @@ class ClusterTarget {
 
     Node& node_;
     io::SimDisk& disk_;
+    std::map<std::string, io::SimDisk*> disks_;  // of other volumes, by name
     StableText& membership_;
     const se::CacheOptions options_;
     const uint64_t remote_;

