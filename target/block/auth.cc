@@ -21,6 +21,13 @@ const Secret& SecretBook::find(std::string_view name, bool& known) const {
     return known ? found->secret : nobody_;
 }
 
+bool SecretBook::still_grants(std::string_view name, const SecretBook& other) const {
+    bool known = false, known_there = false;
+    const auto mine = std::as_bytes(std::span(find(name, known).bytes()));
+    const auto theirs = std::as_bytes(std::span(other.find(name, known_there).bytes()));
+    return known && known_there && mine.size() == theirs.size() && equal_in_constant_time(mine, theirs);
+}
+
 Authenticator::Authenticator(std::shared_ptr<const SecretBook> secrets, wire::Bytes login_request,
                              wire::Bytes login_response)
     : secrets_(std::move(secrets)) {

@@ -23,6 +23,8 @@ class SecretBook {
 
     // Of an unknown name: one that nobody has, so that the answer takes as long.
     const Secret& find(std::string_view name, bool& known) const;
+    // Whether a proof by `name` with the secret of `other` is still one with ours.
+    bool still_grants(std::string_view name, const SecretBook& other) const;
     const std::string& target_name() const { return target_name_; }
     size_t size() const { return secrets_.size(); }
 
@@ -45,6 +47,10 @@ class Authenticator {
         kViolation,  // not what may come now
     };
     Verdict take(wire::Bytes message, wire::MutableBytes answer, size_t& length);
+    // The proof is due: name() is what it will be about.
+    bool expects_proof() const { return step_ == Step::kProof; }
+    // The proof is not looked at: kRefused, whatever it is worth.
+    void suspend() { step_ = Step::kOver; }
 
     // The last message. `why` empty: granted.
     size_t result(std::string_view why, wire::MutableBytes answer) const;

@@ -29,6 +29,8 @@ class BufferPool {
 
     // A block of at least `bytes` (1 … kBufferMax), nullptr when there is none now.
     std::byte* take(size_t bytes) noexcept;
+    // What take() takes for `bytes`.
+    static size_t block_bytes(size_t bytes) noexcept { return kPageBytes << order_of(bytes); }
     // `bytes` as given to take().
     void give(std::byte* block, size_t bytes) noexcept;
 

@@ -43,10 +43,13 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
       credits_(terms_.credits),
       signalled_(send_depth_ + 1) {
     record_->channel = this;
+    if (record_->session_id != 0) share_ = lane_.session_share(record_->session_id);
     record_->last_heard_ns.store(worker_.reactor().now().count, std::memory_order_relaxed);
 }
 
 Channel::~Channel() {
+    for (auto& [lun, flows] : flows_)
+        for (Flow& flow : flows) flow.unlink();
     record_->channel = nullptr;
 }
 
@@ -185,7 +188,7 @@ void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
     if (cache_client_ != nullptr) worker_.service().cache()->remove_client(cache_client_);
     cache_client_ = nullptr;
     batch_count_ = 0;
-    fence_passed();
+    while (fence_job_ != nullptr) fence_passed();
     for (uint32_t i = 0; i < slots_; ++i) {
         State state = requests_[i].state;
         if (state != State::kStorage && state != State::kLocking) release(requests_[i]);
@@ -259,6 +262,8 @@ void Channel::received_short(Request& request) noexcept {
 void Channel::sent(uint64_t cookie) noexcept {
     sends_outstanding_ -= signalled_[signalled_head_];
     signalled_head_ = (signalled_head_ + 1) % signalled_.size();
+    record_->sending_since_ns.store(signalled_head_ == signalled_tail_ ? 0 : worker_.reactor().now().count,
+                                    std::memory_order_relaxed);
     if (!answers_.empty() || !fetches_.empty() || short_count_ > 0 || !notices_.empty() || batch_count_ > 0 ||
         fence_wanted_ || life_ == Life::kDraining)
         mark_dirty();
@@ -290,27 +295,48 @@ void Channel::notify_everything() noexcept {
     if (running() && auth_ == nullptr && terms_.notify()) send_notify(0, 0);
 }
 
-void Channel::volume_changed(volume::Change change, uint64_t lun) noexcept {
+void Channel::probe() noexcept {
+    if (life_ != Life::kLive || auth_ != nullptr) return;
+    ShortBytes message{};
+    wire::encode_credit_request({.tag = 0, .credits = 0}, message.bytes);
+    send_short(message);
+}
+
+// A volume that is hidden from the initiator before and after does not exist for it.
+void Channel::volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept {
     using Change = volume::Change;
+    const uint64_t lun = volume.volume().lun();
     if (lun < permissions_.size() && (change == Change::kAccess || change == Change::kRemoved))
         permissions_[lun].reset();
     if (!running() || auth_ != nullptr) return;
-    if (terms_.notify()) {
-        // By Change. What an access list has become for this initiator it finds out by looking again.
-        constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
-                                       WSS_SRP_NOTIFY_READ_ONLY, 0};
-        // One channel of the session speaks for all.
-        if (record_->speaks.load(std::memory_order_relaxed))
-            send_notify(kEvents[static_cast<size_t>(change)], lun);
-        return;
-    }
+    const volume::Permission now = volume.access().of(record_->name);
+    const volume::Permission before =
+        change == Change::kAccess ? volume.former_access().of(record_->name) : now;
+    const bool seen = now != volume::Permission::kNone, was_seen = before != volume::Permission::kNone;
+    if ((!seen && !was_seen) || (change == Change::kAccess && now == before)) return;
+    if (!terms_.notify())
+        return add_attentions(change, lun,
+                              change == Change::kAdded || change == Change::kRemoved || seen != was_seen);
+    // By Change. What an access list has become for this initiator it finds out by looking again.
+    constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
+                                   WSS_SRP_NOTIFY_READ_ONLY, 0};
+    // One channel of the session speaks for all.
+    if (record_->speaks.load(std::memory_order_relaxed))
+        send_notify(kEvents[static_cast<size_t>(change)], lun);
+}
+
+void Channel::add_attention(uint64_t lun, scsi::Attention attention) {
     if (attentions_.size() <= lun) attentions_.resize(lun + 1);
-    if (change == Change::kResized) attentions_[lun].add(scsi::Attention::kCapacityChanged);
-    if (change == Change::kReadOnly || change == Change::kAccess)
-        attentions_[lun].add(scsi::Attention::kModeChanged);
-    if (change == Change::kAdded || change == Change::kRemoved || change == Change::kAccess)
-        for (uint64_t each : worker_.units().luns())
-            if (each < attentions_.size()) attentions_[each].add(scsi::Attention::kLunsChanged);
+    attentions_[lun].add(attention);
+}
+
+void Channel::add_attentions(volume::Change change, uint64_t lun, bool luns_changed) {
+    using Change = volume::Change;
+    if (change == Change::kResized) add_attention(lun, scsi::Attention::kCapacityChanged);
+    if (change == Change::kReadOnly || (change == Change::kAccess && !luns_changed))
+        add_attention(lun, scsi::Attention::kModeChanged);
+    if (!luns_changed) return;
+    for (uint64_t each : worker_.units().luns()) add_attention(each, scsi::Attention::kLunsChanged);
 }
 
 // The end of a request, whatever became of it: gives back all it holds (Q2).
@@ -319,9 +345,7 @@ void Channel::release(Request& request) noexcept {
     static_cast<ListNode<>&>(request).unlink();
     end_change(request);
     leave_cache(request);
-    if (request.buffer_bytes > 0) lane_.buffers().give(request.data, request.buffer_bytes);
-    if (request.admin_bytes > 0) lane_.admin_buffers().give(request.admin, request.admin_bytes);
-    request.buffer_bytes = request.admin_bytes = 0;
+    give_buffers(request);
     if (request.unit != nullptr) worker_.units().release(*request.unit);
     request.unit = nullptr;
     request.state = State::kReceiving;

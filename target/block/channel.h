@@ -61,18 +61,24 @@ class Channel final : public fabric::ConnectionHandler,
 
     // Posts what this turn has built; returns the number of work requests posted.
     size_t flush() noexcept;
-    // What `request` waited for in the lane's FIFO.
+    // What `request` waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
-    void volume_changed(volume::Change change, uint64_t lun) noexcept;
+    void volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept;
     void notify_everything() noexcept;
+    // Sends a message that every initiator answers. At most one is unanswered: the caller sees to it.
+    void probe() noexcept;
 
     // Task management: `job` waits for the commands here that it means; then tells its requester.
     void abort_tasks(AbortJob& job) noexcept;
-    void tasks_aborted(uint16_t slot, bool failed) noexcept;
+    void tasks_aborted(uint16_t slot) noexcept;
 
     // Authentication: the session table has taken the channel into a session, or will not.
     void admit() noexcept;
     void refuse_authentication(std::string_view why) noexcept;
+
+    // What the session holds of the lane's arena; none before the session has admitted the channel.
+    const ShareRef& share() const noexcept { return share_; }
+    Account account_of(const Request& request) noexcept;
 
     bool dead() const noexcept { return life_ == Life::kClosed && busy_ == 0; }
     const ChannelRecord& record() const noexcept { return *record_; }
@@ -114,6 +120,8 @@ class Channel final : public fabric::ConnectionHandler,
     void send_short(const ShortBytes& message) noexcept;
     void log_out(Request& request) noexcept;
     void send_notify(uint8_t event, uint64_t lun) noexcept;
+    void add_attention(uint64_t lun, scsi::Attention attention);
+    void add_attentions(volume::Change change, uint64_t lun, bool luns_changed);
     bool take_credit() noexcept;
     void finish_drain_if_idle() noexcept;
     bool running() const noexcept { return life_ == Life::kLive || life_ == Life::kDraining; }
@@ -128,7 +136,8 @@ class Channel final : public fabric::ConnectionHandler,
     void prepare(Request& request) noexcept;
     void with_table(Request& request) noexcept;
     void with_buffer(Request& request) noexcept;
-    bool obtain(Request& request, uint32_t bytes, bool admin) noexcept;
+    bool obtain(Request& request, uint32_t bytes, Part part) noexcept;
+    void give_buffers(Request& request) noexcept;
     void use_block(Request& request, std::byte* block) noexcept;
     void data_ready(Request& request) noexcept;
     void begin_change(Request& request) noexcept;
@@ -155,6 +164,7 @@ class Channel final : public fabric::ConnectionHandler,
     bool storage_was_lost(const se::CachedVolume& volume) noexcept;
     void cached_flush(Request& request) noexcept;
     bool freeze_first(Request& request) noexcept;
+    void frozen(Request& request, int error) noexcept;
     void cached_io(Request& request) noexcept;
     void need_buffer(se::Work& work) noexcept override;
     void cached_buffer(Request& request) noexcept;
@@ -199,6 +209,8 @@ class Channel final : public fabric::ConnectionHandler,
 
     // channel_auth.cc
     void received_auth(Request& request) noexcept;
+    void proof_failed() noexcept;
+    void refuse_suspended(Request& request, Nanoseconds wait) noexcept;
     void send_ready(Request& request, size_t length) noexcept;
 
     // task_management.cc
@@ -233,16 +245,20 @@ class Channel final : public fabric::ConnectionHandler,
     uint32_t in_flight_ = 0;  // requests that are not kReceiving
     uint32_t credits_;        // commands the peer may send now
     uint32_t owed_ = 0;       // credits of requests that got no answer
+    ShareRef share_;
+    // Where commands wait for buffers, by LUN (kBadLun: those of no volume); made when one waits first.
+    std::unordered_map<uint64_t, std::array<Flow, kParts>> flows_;
     // By LUN: what an access list grants us, once it was looked up.
     std::vector<std::optional<volume::Permission>> permissions_;
     std::vector<uint64_t> visible_luns_;            // scratch of REPORT LUNS
     std::vector<scsi::UnitAttentions> attentions_;  // by LUN; of a peer that is not notified
 
     // The send queue.
-    List<Request> answers_;          // kSending, not wholly built
-    List<Request> fetches_;          // kFetching*, with READs to be built
-    AbortJob* fence_job_ = nullptr;  // waits for the completion of all that was posted
-    bool fence_wanted_ = false;      // ... its WRITE is still to be built
+    List<Request> answers_;               // kSending, not wholly built
+    List<Request> fetches_;               // kFetching*, with READs to be built
+    AbortJob* fence_job_ = nullptr;       // waits for the completion of all that was posted
+    bool fence_wanted_ = false;           // ... its WRITE is still to be built
+    AbortJob* next_fence_job_ = nullptr;  // came when that WRITE was built: needs one of its own
     uint32_t reads_outstanding_ = 0;
     uint32_t sends_outstanding_ = 0;  // work requests posted and not known to be complete
     uint32_t since_signal_ = 0;

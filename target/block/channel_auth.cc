@@ -5,16 +5,11 @@
 //                                              └→ refuse_authentication() → RESULT with the reason, and the
 //                                              end
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
 namespace wss::block {
-
-// What strangers can make us log.
-static log::Limiter& auth_log() {
-    static log::Limiter limiter(10);
-    return limiter;
-}
 
 static_assert(kSlotAnswerBytes >= sizeof(wss_srp_auth_result) &&
                   kSlotAnswerBytes >= sizeof(wss_srp_auth_challenge),
@@ -29,6 +24,11 @@ void Channel::send_ready(Request& request, size_t length) noexcept {
 
 void Channel::received_auth(Request& request) noexcept {
     if (life_ != Life::kLive) return recycle(request);
+    AuthFailures& failures = worker_.service().sessions().auth_failures();
+    if (auth_->expects_proof()) {
+        const Nanoseconds wait = failures.suspended(record_->source, auth_->name(), worker_.reactor().now());
+        if (wait.count > 0) return refuse_suspended(request, wait);
+    }
     wire::MutableBytes answer{request.slot + kSlotAnswer, kSlotAnswerBytes};
     size_t length = 0;
     auto verdict = auth_->take({request.iu(), request.iu_length}, answer, length);
@@ -36,14 +36,34 @@ void Channel::received_auth(Request& request) noexcept {
     begin_answer(request);
     if (verdict == Authenticator::Verdict::kChallenge) return send_ready(request, length);
     auth_request_ = &request;
-    if (verdict == Authenticator::Verdict::kProven)
-        return worker_.service().control_reactor().post(
-            [&service = worker_.service(), record = record_, name = auth_->name()] {
-                service.sessions().authenticated(record, name);
-            });
-    if (auth_log().allow())
-        log::warning("{}: initiator '{}' refused: {}", record_->peer, auth_->name(), auth_->finding());
+    if (verdict == Authenticator::Verdict::kRefused) return proof_failed();
+    failures.proven(record_->source, auth_->name());
+    worker_.service().control_reactor().post(
+        [&service = worker_.service(), record = record_, name = auth_->name()] {
+            service.sessions().authenticated(record, name);
+        });
+}
+
+// An audit event: one line a failure, in a form that programs can search.
+void Channel::proof_failed() noexcept {
+    auto outcome = worker_.service().sessions().auth_failures().failed(record_->source, auth_->name(),
+                                                                       worker_.reactor().now());
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(record_->source))
+        log::warning(
+            "audit: authentication failed: peer={} initiator='{}' refused: {}; failures={} suspended={} s",
+            record_->peer, auth_->name(), auth_->finding(), outcome.failures,
+            outcome.suspended.count / 1'000'000'000);
     refuse_authentication(auth_->refusal());
+}
+
+void Channel::refuse_suspended(Request& request, Nanoseconds wait) noexcept {
+    begin_answer(request);
+    auth_request_ = &request;
+    auth_->suspend();
+    refuse_authentication(fmt::format("initiator '{}' failed too often from {}: try again in {} s",
+                                      auth_->name(), record_->source,
+                                      (wait.count + 999'999'999) / 1'000'000'000));
 }
 
 void Channel::admit() noexcept {
@@ -51,6 +71,7 @@ void Channel::admit() noexcept {
     size_t length = auth_->result({}, {auth_request_->slot + kSlotAnswer, kSlotAnswerBytes});
     send_ready(*std::exchange(auth_request_, nullptr), length);
     auth_.reset();
+    share_ = lane_.session_share(record_->session_id);
     join_cache();
 }
 

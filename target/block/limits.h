@@ -53,7 +53,11 @@ constexpr uint32_t kCompareChunk = 64 * 1024;
 constexpr uint32_t kBufferMax = 2 * kTransferMax;
 static_assert(kBufferMax >= kTransferMax + kCompareChunk, "a compare needs one buffer, never two");
 constexpr size_t kArenaDefault = 32 * 1024 * 1024;  // I/O buffers of one reactor and fabric
-constexpr size_t kArenaMin = 2 * kBufferMax;
+// A part of them is for buffers of up to kSmallBuffer bytes (arena.h): a quarter has room for two thousand of
+// 4 KiB or 128 of 64 KiB, which is as much as storage makes use of.
+constexpr uint32_t kSmallBuffer = 64 * 1024;
+constexpr uint32_t kSmallPart = 4;
+constexpr size_t kArenaMin = 3 * kBufferMax;
 // Answers of administrative commands that exceed a slot's own room (REPORT LUNS of a thousand volumes), and
 // descriptor tables: their own pool, so that they never wait behind I/O. Whoever holds a piece of it may wait
 // for an I/O buffer, never the other way round: no deadlock.
@@ -72,15 +76,26 @@ constexpr Nanoseconds kFenceTimeout = from_ms(4000);
 constexpr Nanoseconds kStopGently = from_s(2);
 // ... and a channel that ends in order, for whatever reason, before it is closed all the same.
 constexpr Nanoseconds kDrainTimeout = from_s(10);
+// A peer that completes no RDMA operation and takes no message of ours for so long is disconnected: it holds
+// buffers. As long as initiators wait for a command: what they did not take by then they do not want any
+// more.
+constexpr Nanoseconds kTakeTimeout = from_s(30);
 // A channel whose peer never finishes connecting is given up.
 constexpr Nanoseconds kEstablishTimeout = from_s(10);
 // An initiator that wants to prove who it is has this long for it; less than the time it gives a connect.
 constexpr Nanoseconds kAuthTimeout = from_s(4);
-// Connections that have not proven yet who they are. Each holds a channel's memory: strangers get no more.
-constexpr uint32_t kLobbyMax = 32;
+// Channels whose authentication is pending. Each holds a channel's memory: strangers get no more. One more
+// evicts the oldest of the source that holds most; as many again may be closing after their eviction.
+constexpr uint32_t kPendingAuthMax = 32;
+constexpr uint32_t kEvictedMax = 32;
 // How often the session table looks for all of these.
 constexpr Nanoseconds kSessionTick = from_ms(250);
 constexpr uint32_t kKeepaliveDefault_ms = 5000;
+// Initiators without keep-alive (stock ones) may be idle for ever, or dead. One that was silent for the first
+// time gets a CRED_REQ, which every SRP initiator answers; one that is still silent after the second is
+// logged out.
+constexpr Nanoseconds kSilenceProbe = from_s(60);
+constexpr Nanoseconds kSilenceMax = from_s(90);
 // Short messages (keep-alive answers, notifications) waiting to be posted on one channel.
 constexpr uint32_t kShortQueue = 32;
 

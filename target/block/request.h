@@ -15,7 +15,7 @@
 //
 // States, and who may touch the request, its buffer and the initiator's memory meanwhile
 //   kReceiving      the fabric: its receive is posted or about to be
-//   kWaiting        the channel, while it looks at the command; the lane: in its FIFO for a buffer
+//   kWaiting        the channel, while it looks at the command; the arena: in a flow, for a buffer
 //   kFetchingTable  the fabric: RDMA READ of the descriptor table
 //   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
 //   kHeld           the unit: a COMPARE AND WRITE owns blocks that this one would write
@@ -73,6 +73,10 @@ enum class State : uint8_t {
 };
 std::string_view to_string(State state);
 
+// Of the memory that a lane lends to commands (arena.h).
+enum class Part : uint8_t { kSmall, kLarge, kAdmin };
+constexpr size_t kParts = 3;
+
 // Cookie of a short message that was not inlined (a Request's address is a multiple of 64).
 constexpr uint64_t kShortCookie = 2;
 // ... of the notice of a cache engine.
@@ -123,7 +127,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     std::byte* admin = nullptr;   // piece of the admin pool: table or a long answer
     uint32_t admin_bytes = 0;
     uint32_t wanted_bytes = 0;  // kWaiting: what it waits for
-    bool wants_admin = false;
+    Part part = Part::kSmall;   // ... and of which part of the arena
 
     // Data movement: `moved` of `to_move` bytes are covered by work requests built so far.
     const wire::DataBuffer* remote = nullptr;

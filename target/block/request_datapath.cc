@@ -53,7 +53,7 @@ void Channel::start_command(Request& request) noexcept {
     }
     if (error != wire::ParseError::kNone) {
         request.command.in = request.command.out = {};
-        return respond_sense(request, scsi::sense::data_buffer_too_short());
+        return respond_sense(request, scsi::sense::wrong_data_buffer());
     }
     request.unit = find_unit(request.command.lun);
     if (request.unit != nullptr) worker_.units().hold(*request.unit);
@@ -96,12 +96,12 @@ void Channel::interpret(Request& request) noexcept {
     static const scsi::Device kAbsent{.present = false};
     auto luns = visible_luns(request.command);
     uint32_t room = long_answer(request.command, luns.size());
-    if (room > 0 && request.admin_bytes == 0 && !obtain(request, room, true)) return;
+    if (room > 0 && request.admin_bytes == 0 && !obtain(request, room, Part::kAdmin)) return;
     wire::MutableBytes answer{request.slot + kSlotAdmin, kSlotAdminBytes};
     request.data_lkey = arena_->lkey();
     if (request.admin_bytes > 0) {
         answer = {request.admin, request.admin_bytes};
-        request.data_lkey = lane_.admin_buffers().lkey();
+        request.data_lkey = lane_.arena().pool(Part::kAdmin).lkey();
     }
     uint64_t lun = request.command.lun;
     scsi::UnitAttentions* attentions =
@@ -122,6 +122,8 @@ static bool fetches_data(const Request& request) {
 
 void Channel::dispatch(Request& request) noexcept {
     const scsi::Action& action = request.action;
+    if (action.kind != Kind::kFail && request.command.out.length != action.data_out_length)
+        return respond_sense(request, scsi::sense::wrong_data_buffer());
     switch (action.kind) {
         case Kind::kFail:
             request.status = action.status;
@@ -142,8 +144,6 @@ void Channel::dispatch(Request& request) noexcept {
         default:
             break;
     }
-    if (request.command.out.length < action.data_out_length)
-        return respond_sense(request, scsi::sense::data_buffer_too_short());
     if (action.kind != Kind::kRespond && action.kind != Kind::kUnmap && action.blocks == 0)
         return respond_good(request);
     prepare(request);
@@ -157,8 +157,8 @@ void Channel::prepare(Request& request) noexcept {
     // piece of the admin pool, so a long answer with a partial table is refused as well.
     const uint32_t length = out.partial ? out.table.length : in.table.length;
     if ((out.partial && in.partial) || request.admin_bytes > 0 || length == 0 || length > kBufferMax)
-        return respond_sense(request, scsi::sense::data_buffer_too_short());
-    if (obtain(request, length, true)) begin_table_fetch(request);
+        return respond_sense(request, scsi::sense::wrong_data_buffer());
+    if (obtain(request, length, Part::kAdmin)) begin_table_fetch(request);
 }
 
 // The room for its data that the command needs from the pool.
@@ -193,20 +193,25 @@ static uint32_t buffer_needed(const Request& request) {
 void Channel::with_table(Request& request) noexcept {
     uint32_t bytes = buffer_needed(request);
     if (bytes > kBufferMax) return respond_sense(request, scsi::sense::invalid_field(0));
-    if (bytes > 0 && !obtain(request, bytes, false)) return;
+    if (bytes > 0 && !obtain(request, bytes, part_of(bytes))) return;
     with_buffer(request);
 }
 
-// Takes a block of a pool, or queues for one: then the request goes on by buffer_offered().
-bool Channel::obtain(Request& request, uint32_t bytes, bool admin) noexcept {
+Account Channel::account_of(const Request& request) noexcept {
+    Share& volume = request.unit != nullptr ? *request.unit->shares[lane_.index()] : lane_.arena().nobody();
+    return {.volume = volume, .session = *share_};
+}
+
+// Takes a block of the arena, or waits for one: then the request goes on by buffer_offered().
+bool Channel::obtain(Request& request, uint32_t bytes, Part part) noexcept {
     request.wanted_bytes = bytes;
-    request.wants_admin = admin;
-    BufferPool& pool = admin ? lane_.admin_buffers() : lane_.buffers();
-    std::byte* block = lane_.someone_waits(admin) ? nullptr : pool.take(bytes);
+    request.part = part;
+    std::byte* block = lane_.arena().take(part, bytes, account_of(request));
     if (block == nullptr) {
         counters_.waited_for_buffer.add();
         request.state = State::kWaiting;
-        lane_.wait(request, admin);
+        const uint64_t lun = request.unit != nullptr ? request.unit->lun() : wire::kBadLun;
+        lane_.arena().wait(flows_[lun][static_cast<size_t>(part)], request);
         return false;
     }
     use_block(request, block);
@@ -214,21 +219,28 @@ bool Channel::obtain(Request& request, uint32_t bytes, bool admin) noexcept {
 }
 
 void Channel::use_block(Request& request, std::byte* block) noexcept {
-    if (request.wants_admin) {
+    if (request.part == Part::kAdmin) {
         request.admin = block;
         request.admin_bytes = request.wanted_bytes;
         return;
     }
     request.data = block;
     request.buffer_bytes = request.wanted_bytes;
-    request.data_lkey = lane_.buffers().lkey();
+    request.data_lkey = lane_.arena().pool(request.part).lkey();
+}
+
+void Channel::give_buffers(Request& request) noexcept {
+    if (request.buffer_bytes > 0)
+        lane_.arena().give(part_of(request.buffer_bytes), request.data, request.buffer_bytes);
+    if (request.admin_bytes > 0) lane_.arena().give(Part::kAdmin, request.admin, request.admin_bytes);
+    request.buffer_bytes = request.admin_bytes = 0;
 }
 
 void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
     use_block(request, block);
     if (!running()) return release(request);
     if (request.work != nullptr) return cached_buffer(request);
-    if (!request.wants_admin) return with_buffer(request);
+    if (request.part != Part::kAdmin) return with_buffer(request);
     // Before interpret() the action is still the one that reset() left.
     if (request.action.kind == Kind::kFail) return interpret(request);
     begin_table_fetch(request);

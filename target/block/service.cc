@@ -36,6 +36,9 @@ Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& vol
                  .epoch_base = options.epoch_base,
                  .fence_timeout = options.fence_timeout,
                  .drain_timeout = options.drain_timeout,
+                 .silence_probe = options.silence_probe,
+                 .silence_max = options.silence_max,
+                 .take_timeout = options.take_timeout,
                  .secrets = options.secrets,
                  .boot_id = options.boot_id}) {}
 
@@ -81,8 +84,15 @@ void Service::list_sessions(std::function<void(std::vector<SessionInfo>)> take) 
     control_reactor().post([this, take = std::move(take)] { take(sessions_.list()); });
 }
 
-void Service::set_secrets(std::shared_ptr<const SecretBook> secrets) {
-    control_reactor().post([this, secrets = std::move(secrets)] { sessions_.set_secrets(secrets); });
+void Service::set_secrets(std::shared_ptr<const SecretBook> secrets, std::function<void(size_t)> take) {
+    control_reactor().post([this, secrets = std::move(secrets), take = std::move(take)] {
+        take(sessions_.set_secrets(secrets));
+    });
+}
+
+void Service::end_session(std::string initiator, std::function<void(size_t)> take) {
+    control_reactor().post(
+        [this, initiator = std::move(initiator), take = std::move(take)] { take(sessions_.end(initiator)); });
 }
 
 void Service::total(std::function<void(CounterTotals)> take) {

@@ -11,6 +11,7 @@
 // Thread-safety: as said at each method.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -33,6 +34,9 @@ class Service {
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
         Nanoseconds drain_timeout = kDrainTimeout;
+        Nanoseconds silence_probe = kSilenceProbe;  // of initiators without keep-alive
+        Nanoseconds silence_max = kSilenceMax;
+        Nanoseconds take_timeout = kTakeTimeout;
         // What volumes are cached by; nullptr: nothing. On the reactor, which is the only one then; outlives
         // the service.
         se::Cache* cache = nullptr;
@@ -55,8 +59,10 @@ class Service {
     void stop(std::function<void()> done);
     // Any thread; `take` is called on reactor 0.
     void list_sessions(std::function<void(std::vector<SessionInfo>)> take);
-    // Any thread. See SessionTable::set_secrets().
-    void set_secrets(std::shared_ptr<const SecretBook> secrets);
+    // Any thread; `take` is called on reactor 0 with the number of sessions that this ended. See
+    // SessionTable.
+    void set_secrets(std::shared_ptr<const SecretBook> secrets, std::function<void(size_t)> take);
+    void end_session(std::string initiator, std::function<void(size_t)> take);
     void total(std::function<void(CounterTotals)> take);
 
     // For the parts of the service.
@@ -66,6 +72,8 @@ class Service {
     reactor::Reactor& control_reactor() noexcept { return *reactors_[0]; }
     size_t workers() const noexcept { return workers_.size(); }
     Worker& worker(size_t index) noexcept { return *workers_[index]; }
+    // Numbers task management requests in the order in which they came, on whichever reactor.
+    uint64_t next_task_management() noexcept { return task_managements_.fetch_add(1); }
 
   private:
     class Port;  // a listener and the fabric it belongs to
@@ -76,6 +84,7 @@ class Service {
     se::Cache* const cache_;
     RangeLocks range_locks_;
     SessionTable sessions_;
+    std::atomic<uint64_t> task_managements_{0};
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::unique_ptr<Port>> ports_;
 };

@@ -4,14 +4,15 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 #include "target/block/service.h"
 
 namespace wss::block {
 
 // What strangers can make us log.
-static log::Limiter& login_log() {
-    static log::Limiter limiter(10);
-    return limiter;
+static bool may_log(const std::string& source) {
+    static log::SourceLimiter limiter(10);
+    return limiter.allow(source);
 }
 
 SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options options)
@@ -24,7 +25,7 @@ SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options 
 
 SessionTable::~SessionTable() {
     reactor_.cancel(timer_);
-    WSS_ASSERT(sessions_.empty() && lobby_.empty(), "stop() has ended before the service dies");
+    WSS_ASSERT(sessions_.empty() && unproven_.empty(), "stop() has ended before the service dies");
 }
 
 // ---- Logging in ------------------------------------------------------------------------------------------
@@ -38,16 +39,15 @@ void SessionTable::connect_requested(size_t fabric_index, std::unique_ptr<fabric
     auto refusal = negotiate(parsed, pending.login, limits, caps, pending.terms);
     if (stopping_) refusal = Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
     if (refusal) return refuse(pending, *refusal);
-    if (pending.terms.authenticate()) return enter_lobby(std::move(pending));
+    if (pending.terms.authenticate()) return begin_authentication(std::move(pending));
     if (pending.login.multi_channel) return join(std::move(pending));
     log_in(std::move(pending));
 }
 
 void SessionTable::refuse(Pending& pending, const Refusal& why) {
-    if (login_log().allow())
-        log::warning("{}: login of {} refused: {}",
-                     pending.record ? pending.record->peer : pending.request->peer(),
-                     to_string(pending.login.initiator_port), why.text);
+    const std::string peer = pending.record ? pending.record->peer : pending.request->peer();
+    if (may_log(fabric::source_of(peer)))
+        log::warning("{}: login of {} refused: {}", peer, to_string(pending.login.initiator_port), why.text);
     if (pending.record)
         return service_.worker(pending.record->worker).reactor().post([record = pending.record, why] {
             if (record->channel != nullptr) record->channel->refuse_authentication(why.text);
@@ -68,10 +68,33 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
     });
 }
 
-// ---- The lobby (N4) --------------------------------------------------------------------------------------
+// ---- Pending authentication (N4, N5) ---------------------------------------------------------------------
 
-void SessionTable::enter_lobby(Pending pending) {
-    if (lobby_.size() >= kLobbyMax)
+// A flood displaces its own connections no faster than this: each has the time for a proof, and what the
+// flood costs us is bounded. A place of the largest source is given to any other source at once.
+constexpr Nanoseconds kProofGrace = from_ms(100);
+
+template <typename PendingList>
+static auto oldest_of(PendingList& unproven, const std::string& source) {
+    auto oldest = std::find_if(unproven.begin(), unproven.end(), [&](const auto& each) {
+        return !each.evicted && each.record->source == source;
+    });
+    WSS_ASSERT(oldest != unproven.end(), "a source that is counted holds a place");
+    return oldest;
+}
+
+void SessionTable::begin_authentication(Pending pending) {
+    bool full = unproven_.size() - evicted_ >= kPendingAuthMax;
+    if (full) {
+        const std::string& largest = strangers_.largest();
+        const Nanoseconds begun{oldest_of(unproven_, largest)->deadline - kAuthTimeout};
+        const size_t held = strangers_.of(fabric::source_of(pending.request->peer()));
+        // Half of the room for closing channels is kept for evictions in favour of other sources.
+        const bool too_soon = reactor_.now() - begun < kProofGrace || evicted_ >= kEvictedMax / 2;
+        full = too_soon && held >= strangers_.of(largest);
+        if (!full) make_room_for_stranger();
+    }
+    if (full || unproven_.size() >= kPendingAuthMax + kEvictedMax)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 "too many initiators are authenticating at this moment; try again"});
     auto session = find(pending.login);
@@ -83,35 +106,55 @@ void SessionTable::enter_lobby(Pending pending) {
     accept(pending, record,
            pending.login.multi_channel ? wire::MultiChannelResult::kMaintained
                                        : wire::MultiChannelResult::kNoChannels);
+    strangers_.add(record->source);
     pending.record = std::move(record);
     pending.deadline = reactor_.now() + kAuthTimeout;
-    lobby_.push_back(std::move(pending));
+    unproven_.push_back(std::move(pending));
     set_timer();
 }
 
+void SessionTable::make_room_for_stranger() {
+    const std::string source = strangers_.largest();
+    auto oldest = oldest_of(unproven_, source);
+    oldest->evicted = true;
+    ++evicted_;
+    strangers_.remove(source);
+    close_soon(oldest->record, "too many authentications are pending");
+}
+
+SessionTable::Pending SessionTable::take_unproven(std::list<Pending>::iterator pending) {
+    pending->evicted ? void(--evicted_) : strangers_.remove(pending->record->source);
+    Pending taken = std::move(*pending);
+    unproven_.erase(pending);
+    return taken;
+}
+
 void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name) {
-    auto found = std::find_if(lobby_.begin(), lobby_.end(),
+    auto found = std::find_if(unproven_.begin(), unproven_.end(),
                               [&](const Pending& each) { return each.record == record; });
-    if (found == lobby_.end()) return;
-    Pending pending = std::move(*found);
-    lobby_.erase(found);
+    if (found == unproven_.end() || found->evicted) return;
+    Pending pending = take_unproven(found);
     record->name = name;
+    if (withdrawn(record))
+        return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
     if (stopping_) return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"});
     if (pending.login.multi_channel) return join(std::move(pending));
     log_in(std::move(pending));
 }
 
 // Its channel is gone before it had a session.
-void SessionTable::leave_lobby(const std::shared_ptr<ChannelRecord>& record) {
+void SessionTable::unproven_gone(const std::shared_ptr<ChannelRecord>& record) {
     past_.add(record->counters);
-    lobby_.remove_if([&](const Pending& each) { return each.record == record; });
+    auto found = std::find_if(unproven_.begin(), unproven_.end(),
+                              [&](const Pending& each) { return each.record == record; });
+    if (found != unproven_.end()) take_unproven(found);
     for (Session& session : sessions_)
         if (session.successor && session.successor->record == record) session.successor.reset();
     finish_stop();
 }
 
-void SessionTable::check_lobby(Nanoseconds now, bool close_all) {
-    for (const Pending& pending : lobby_) {
+void SessionTable::check_unproven(Nanoseconds now, bool close_all) {
+    for (const Pending& pending : unproven_) {
         if (!close_all && now < pending.deadline) continue;
         close_soon(pending.record, "the initiator did not authenticate");
     }
@@ -170,10 +213,12 @@ void SessionTable::start_session(Pending pending, wire::MultiChannelResult resul
     session.terms = pending.terms;
     session.fabric = service_.worker(0).lane(pending.fabric_index).fabric().caps().name;
     session.since = reactor_.now();
-    log::info("{}: {} initiator {}{}{} logged in over {}",
-              pending.record ? pending.record->peer : pending.request->peer(),
-              pending.terms.extended ? "WSS" : "stock", session.name, session.name.empty() ? "" : " ",
-              to_string(session.initiator), session.fabric);
+    const std::string peer = pending.record ? pending.record->peer : pending.request->peer();
+    session.source = fabric::source_of(peer);
+    if (may_log(session.source))
+        log::info("{}: {} initiator {}{}{} logged in over {}", peer, pending.terms.extended ? "WSS" : "stock",
+                  session.name, session.name.empty() ? "" : " ", to_string(session.initiator),
+                  session.fabric);
     add_channel(session, std::move(pending), result);
     set_timer();
 }
@@ -197,6 +242,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     record->worker = next_worker_++ % service_.workers();
     record->lane = pending.fabric_index;
     record->peer = pending.request->peer();
+    record->source = fabric::source_of(record->peer);
     record->terms = pending.terms;
     record->last_heard_ns = reactor_.now().count;
     return record;
@@ -250,7 +296,7 @@ void SessionTable::close_channels(Session& session, const char* why, bool gently
 }
 
 void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
-    if (record->session_id == 0) return leave_lobby(record);
+    if (record->session_id == 0) return unproven_gone(record);
     auto session = std::find_if(sessions_.begin(), sessions_.end(),
                                 [&](const Session& s) { return s.id == record->session_id; });
     WSS_ASSERT(session != sessions_.end(), "a session outlives its channels");
@@ -267,7 +313,7 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
 }
 
 void SessionTable::session_gone(Sessions::iterator session) {
-    log::info("initiator {} logged out", to_string(session->initiator));
+    if (may_log(session->source)) log::info("initiator {} logged out", to_string(session->initiator));
     past_.add(session->past);
     std::optional<Pending> successor = std::move(session->successor);
     sessions_.erase(session);
@@ -281,15 +327,15 @@ void SessionTable::session_gone(Sessions::iterator session) {
 }
 
 void SessionTable::finish_stop() {
-    if (stopping_ && sessions_.empty() && lobby_.empty() && stopped_) std::exchange(stopped_, nullptr)();
+    if (stopping_ && sessions_.empty() && unproven_.empty() && stopped_) std::exchange(stopped_, nullptr)();
 }
 
 void SessionTable::stop(std::function<void()> done) {
     WSS_ASSERT(!stopping_, "stop() is called once");
     stopping_ = true;
-    if (sessions_.empty() && lobby_.empty()) return done();
+    if (sessions_.empty() && unproven_.empty()) return done();
     stopped_ = std::move(done);
-    check_lobby(reactor_.now(), true);
+    check_unproven(reactor_.now(), true);
     stop_gently_until_ = reactor_.now() + kStopGently;
     for (Session& session : sessions_) close_channels(session, "the target is shutting down", true);
     set_timer();
@@ -298,7 +344,7 @@ void SessionTable::stop(std::function<void()> done) {
 // ---- Time ------------------------------------------------------------------------------------------------
 
 void SessionTable::set_timer() {
-    if (!timer_.is_set() && !(sessions_.empty() && lobby_.empty()))
+    if (!timer_.is_set() && !(sessions_.empty() && unproven_.empty()))
         reactor_.set(timer_, reactor_.now() + kSessionTick);
 }
 
@@ -307,7 +353,7 @@ void SessionTable::tick(void* self) noexcept {
     const Nanoseconds now = table.reactor_.now();
     const bool gentle_is_over = table.stopping_ && now >= table.stop_gently_until_;
     if (gentle_is_over) table.stop_gently_until_ = now + kStopGently;
-    table.check_lobby(now, table.stopping_);
+    table.check_unproven(now, table.stopping_);
     for (Session& session : table.sessions_) {
         if (gentle_is_over) table.close_channels(session, "the target is shutting down", false);
         table.check_timeouts(session, now);
@@ -321,24 +367,92 @@ void SessionTable::check_timeouts(Session& session, Nanoseconds now) {
                                     "the previous session's writes are still in the storage; try again"});
         session.successor.reset();
     }
-    if (session.closing) return;
-    int64_t heard_ns = session.since.count;
+    check_channels(session, now);
+    if (!session.closing) check_silence(session, now);
+}
+
+void SessionTable::check_channels(Session& session, Nanoseconds now) {
     for (const auto& record : session.channels) {
         if (int64_t since_ns = record->draining_since_ns;
             since_ns != 0 && now.count - since_ns >= options_.drain_timeout.count)
             close_soon(record, "its end was not taken note of");
-        int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);
-        heard_ns = std::max(heard_ns, last_ns);
+        if (int64_t since_ns = record->sending_since_ns.load(std::memory_order_relaxed);
+            since_ns != 0 && now.count - since_ns >= options_.take_timeout.count) {
+            record->sending_since_ns = 0;
+            log::warning("{}: closing the channel: the initiator did not take its data for {} s",
+                         record->peer, options_.take_timeout.count / 1'000'000'000);
+            close_soon(record, "the initiator did not take its data");
+        }
+        const int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);
         if (record->established.load(std::memory_order_relaxed) ||
             now.count - last_ns < kEstablishTimeout.count)
             continue;
         close_soon(record, "the initiator did not finish connecting");
     }
-    const uint32_t limit_ms = session.terms.keepalive_ms;
-    if (limit_ms == 0 || now.count - heard_ns < from_ms(limit_ms).count) return;
-    log::warning("initiator {} was silent for {} ms: closing its session", to_string(session.initiator),
-                 limit_ms);
-    close_channels(session, "the initiator was silent", false);
+}
+
+// N3.
+void SessionTable::check_silence(Session& session, Nanoseconds now) {
+    int64_t heard_ns = session.since.count;
+    for (const auto& record : session.channels)
+        heard_ns = std::max(heard_ns, record->last_heard_ns.load(std::memory_order_relaxed));
+    const Nanoseconds silent{now.count - heard_ns};
+    const bool keepalive = session.terms.keepalive_ms != 0;
+    const Nanoseconds limit = keepalive ? from_ms(session.terms.keepalive_ms) : options_.silence_max;
+    if (silent >= limit) {
+        if (may_log(session.source))
+            log::warning("initiator {} was silent for {} ms: closing its session",
+                         to_string(session.initiator), limit.count / 1'000'000);
+        return close_channels(session, "the initiator was silent", false);
+    }
+    if (keepalive || silent < options_.silence_probe || session.probed.count > heard_ns) return;
+    session.probed = now;
+    for (const auto& record : session.channels)
+        service_.worker(record->worker).reactor().post([record] {
+            if (record->channel != nullptr) record->channel->probe();
+        });
+}
+
+// ---- Withdrawing -----------------------------------------------------------------------------------------
+
+// By a change of the secrets since it proved its name.
+bool SessionTable::withdrawn(const std::shared_ptr<ChannelRecord>& record) const {
+    return record != nullptr && record->secrets != nullptr && secrets_ != nullptr &&
+           record->secrets != secrets_ && !secrets_->still_grants(record->name, *record->secrets);
+}
+
+size_t SessionTable::set_secrets(std::shared_ptr<const SecretBook> secrets) {
+    secrets_ = std::move(secrets);
+    size_t ended = 0;
+    for (Session& session : sessions_) {
+        if (session.successor && withdrawn(session.successor->record)) {
+            refuse(*session.successor,
+                   {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
+            session.successor.reset();
+        }
+        // All its channels have proven one name; one that proved an old secret is enough.
+        if (session.closing || std::none_of(session.channels.begin(), session.channels.end(),
+                                            [&](const auto& record) { return withdrawn(record); }))
+            continue;
+        log::warning("audit: session ended: initiator='{}' port={}: its secret was withdrawn", session.name,
+                     to_string(session.initiator));
+        close_channels(session, "the initiator's secret was withdrawn", false);
+        ++ended;
+    }
+    return ended;
+}
+
+size_t SessionTable::end(const std::string& initiator) {
+    size_t ended = 0;
+    for (Session& session : sessions_) {
+        const std::string port = to_string(session.initiator);
+        if (session.closing || (initiator != port && (session.name.empty() || initiator != session.name)))
+            continue;
+        log::warning("audit: session ended: initiator='{}' port={}: by the operator", session.name, port);
+        close_channels(session, "the operator ended the session", true);
+        ++ended;
+    }
+    return ended;
 }
 
 // ---- Looking ---------------------------------------------------------------------------------------------

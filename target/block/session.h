@@ -11,11 +11,14 @@
 //      the new one has begun (fencing). When that takes longer than Options::fence_timeout the login is
 //      refused with a reason, and the next try finds the old session still closing.
 //  N2  The epoch grows with every login; a MULTI login joins the session of its nexus, whatever its epoch.
-//  N3  A WSS session whose channels were all silent for keepalive_ms is closed, when keep-alive was granted.
-//  N4  Where secrets are wanted, a connection is a stranger in the *lobby* until it has proven who it is: it
-//  has
-//      a channel, which takes nothing but authentication, and no session. Only then is it a login as in N1
-//      and N2. A nexus belongs to the name that opened it: others can neither end its session nor join it.
+//  N3  A session whose channels were all silent for keepalive_ms is closed, when keep-alive was granted.
+//      Where it was not, a session that is silent for kSilenceProbe is probed, and for kSilenceMax closed.
+//      A channel whose peer completes nothing that was posted for take_timeout is closed.
+//  N4  Where secrets are wanted, a connection is a stranger until it has proven who it is. It has a channel,
+//      which takes nothing but authentication, and no session. Only then is it a login as in N1 and N2.
+//      A nexus belongs to the name that opened it: others can neither end its session nor join it.
+//  N5  Strangers cannot keep others out. When kPendingAuthMax authentications are pending, a new one evicts
+//      the oldest of the source that holds most places (lib/fabric/sources.h).
 #pragma once
 
 #include <array>
@@ -28,9 +31,11 @@
 #include <vector>
 
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/sources.h"
 #include "lib/reactor/reactor.h"
 #include "lib/wire/srp.h"
 #include "target/block/auth.h"
+#include "target/block/auth_failures.h"
 #include "target/block/counters.h"
 #include "target/block/limits.h"
 #include "target/block/login.h"
@@ -48,17 +53,19 @@ struct ChannelRecord {
     size_t worker = 0;
     size_t lane = 0;
     std::string peer;
+    std::string source;  // of the peer
     ChannelTerms terms;
     // Of a channel that has to authenticate: the login as it came, and what is known.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
     std::shared_ptr<const SecretBook> secrets;
     // Set before the session admits the channel, which is at once where nobody authenticates.
     std::string name;                     // that the initiator has proven; else its port id
-    std::atomic<uint64_t> session_id{0};  // 0: in the lobby
+    std::atomic<uint64_t> session_id{0};  // 0: its authentication is pending
     // Written by the channel's reactor, read by anyone.
     Counters counters;
     std::atomic<int64_t> last_heard_ns{0};
     std::atomic<int64_t> draining_since_ns{0};  // 0: it does not drain
+    std::atomic<int64_t> sending_since_ns{0};   // the peer has completed nothing since; 0: nothing is posted
     std::atomic<bool> established{false};
     std::atomic<bool> speaks{false};  // notifies the initiator, for all channels of the session
     // The channel's reactor only; nullptr before it is made and after it died.
@@ -85,6 +92,9 @@ class SessionTable {
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
         Nanoseconds drain_timeout = kDrainTimeout;
+        Nanoseconds silence_probe = kSilenceProbe;
+        Nanoseconds silence_max = kSilenceMax;
+        Nanoseconds take_timeout = kTakeTimeout;
         std::shared_ptr<const SecretBook> secrets;  // nullptr: nobody authenticates
         uint32_t boot_id = 0;                       // told to initiators; see Service::Options
     };
@@ -95,10 +105,15 @@ class SessionTable {
 
     // All of these on reactor 0.
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
-    // A channel of the lobby has proven to be `name`'s.
+    // A channel whose authentication was pending has proven to be `name`'s.
     void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name);
-    // For logins from now on; sessions that exist stay. Not between nullptr and something.
-    void set_secrets(std::shared_ptr<const SecretBook> secrets) { secrets_ = std::move(secrets); }
+    // Sessions whose name is not in the new book, or has another secret there, are closed; returns how many.
+    // Not between nullptr and something.
+    size_t set_secrets(std::shared_ptr<const SecretBook> secrets);
+    // Ends the sessions of this name or port id: commands in flight are finished, the initiator may log in
+    // again. Returns how many.
+    size_t end(const std::string& initiator);
+    AuthFailures& auth_failures() noexcept { return failures_; }  // any thread
     void channel_gone(const std::shared_ptr<ChannelRecord>& record);
     // Refuses new logins, lets commands in flight end, closes all. `done` on reactor 0, once.
     void stop(std::function<void()> done);
@@ -115,6 +130,7 @@ class SessionTable {
         ChannelTerms terms;
         size_t fabric_index = 0;
         Nanoseconds deadline;
+        bool evicted = false;  // N5; stays until its channel is gone
     };
     struct Session {
         uint64_t id = 0;
@@ -123,22 +139,26 @@ class SessionTable {
         uint64_t epoch = 0;
         ChannelTerms terms;  // of its first channel
         std::string fabric;
+        std::string source;  // of its first channel
         std::vector<std::shared_ptr<ChannelRecord>> channels;
         CounterTotals past;  // of channels that are gone
         Nanoseconds since;
+        Nanoseconds probed;  // when, last
         bool closing = false;
         std::optional<Pending> successor;  // waits for the end of this one (N1)
     };
     using Sessions = std::list<Session>;
 
     void refuse(Pending& pending, const Refusal& why);
-    void enter_lobby(Pending pending);
-    void leave_lobby(const std::shared_ptr<ChannelRecord>& record);
+    void begin_authentication(Pending pending);
+    void make_room_for_stranger();
+    Pending take_unproven(std::list<Pending>::iterator pending);
+    void unproven_gone(const std::shared_ptr<ChannelRecord>& record);
     std::shared_ptr<ChannelRecord> make_record(const Pending& pending, uint64_t epoch);
     uint32_t boot_id() const noexcept;
     void accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
                 wire::MultiChannelResult result);
-    void check_lobby(Nanoseconds now, bool close_all);
+    void check_unproven(Nanoseconds now, bool close_all);
     void finish_stop();
     Sessions::iterator find(const wire::LoginRequest& login);
     void log_in(Pending pending);
@@ -152,6 +172,9 @@ class SessionTable {
     void session_gone(Sessions::iterator session);
     static void tick(void* self) noexcept;
     void check_timeouts(Session& session, Nanoseconds now);
+    void check_channels(Session& session, Nanoseconds now);
+    void check_silence(Session& session, Nanoseconds now);
+    bool withdrawn(const std::shared_ptr<ChannelRecord>& record) const;
     void set_timer();
 
     // Immutable.
@@ -160,8 +183,11 @@ class SessionTable {
     const Options options_;
 
     Sessions sessions_;
-    std::list<Pending> lobby_;  // N4; the deadline counts
+    std::list<Pending> unproven_;     // N4, oldest first; the deadline counts
+    fabric::SourceCounts strangers_;  // of unproven_, without those that were evicted
+    size_t evicted_ = 0;              // of unproven_
     std::shared_ptr<const SecretBook> secrets_;
+    AuthFailures failures_;
     CounterTotals past_;  // of sessions that are gone
     uint64_t next_epoch_;
     uint64_t next_session_id_ = 1;

@@ -79,6 +79,9 @@ void Channel::storage_failed(Request& request) noexcept {
     const io::Request& io = request.io;
     const uint64_t lba = (io.offset + io.done_bytes) / request.unit_block();
     volume::Counters::add(request.unit->open->counters().errors);
+    // It waited, and its volume was removed.
+    if (io.error == ENXIO && request.unit->open->closing())
+        return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
     if (io.error == ENOSPC || io.error == EDQUOT) return respond_sense(request, scsi::sense::no_space(lba));
     if (io.op == io::Op::kFlush) return respond_sense(request, scsi::sense::flush_error());

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Task management. Each initiator (nexus) has a task set of its own (mode page 0A, TST = 001b): ABORT TASK
 // SET and CLEAR TASK SET end the commands of the initiator that asks, on all of its channels, and nobody
-// else's. LOGICAL UNIT RESET ends everybody's: others are told by TASK ABORTED (TAS = 1) and, where they take
-// them, by a unit attention.
+// else's. LOGICAL UNIT RESET ends everybody's: others receive TASK ABORTED (TAS = 1) and, where they take
+// them, a unit attention. From an initiator that may only read the volume it ends that initiator's own.
 //
 // A request is answered when every command that it means is out of harm's way: neither the storage nor an
 // RDMA operation of it can still touch anything. Commands that are answered already (kSending) are not
-// aborted, but waited for. A command that another request aborts already cannot be waited for twice: the
-// second is answered "failed", and the initiator goes on to reconnect, which fences everything.
+// aborted, but waited for. Requests that mean the same command are answered together (AbortJob).
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
@@ -24,6 +23,10 @@ void Channel::begin_answer(Request& request) noexcept {
     request.to_move = request.moved = request.in_given = request.out_taken = 0;
     request.data_is_volume = false;
     request.ready_bytes = 0;
+}
+
+static uint64_t breadth(uint8_t function) {
+    return function == WSS_SRP_TSK_LUN_RESET ? 2 : function == WSS_SRP_TSK_ABORT_TASK ? 0 : 1;
 }
 
 void Channel::start_task_management(Request& request) noexcept {
@@ -43,13 +46,20 @@ void Channel::start_task_management(Request& request) noexcept {
         default:
             return respond_task(request, WSS_SRP_TSK_MGMT_NOT_SUPPORTED);
     }
-    if (find_unit(task.lun) == nullptr) return respond_task(request, WSS_SRP_TSK_MGMT_FAILED);
+    Unit* unit = find_unit(task.lun);
+    if (unit == nullptr) return respond_task(request, WSS_SRP_TSK_MGMT_FAILED);
     Service& service = worker_.service();
+    const bool everybodys =
+        task.function == WSS_SRP_TSK_LUN_RESET && permission(*unit) == volume::Permission::kWrite;
     auto* job = new AbortJob{.left = static_cast<uint32_t>(service.workers()),
                              .home = worker_,
                              .requester = record_,
                              .slot = request.index,
-                             .task = task};
+                             .task = task,
+                             .everybodys = everybodys,
+                             .rank = breadth(task.function) << 56 | service.next_task_management(),
+                             .lock = {},
+                             .followers = {}};
     for (size_t i = 0; i < service.workers(); ++i) {
         Worker& worker = service.worker(i);
         worker.reactor().post([&worker, job] { worker.abort_tasks(*job); });
@@ -65,39 +75,37 @@ static bool means(const wire::TaskManagement& task, const Request& request) {
 void Channel::abort_tasks(AbortJob& job) noexcept {
     for (uint32_t i = 0; i < slots_; ++i)
         if (means(job.task, requests_[i])) abort(requests_[i], job);
-    if (record_->session_id != job.requester->session_id && !terms_.notify()) {
-        if (attentions_.size() <= job.task.lun) attentions_.resize(job.task.lun + 1);
-        attentions_[job.task.lun].add(scsi::Attention::kReset);
-    }
+    const bool others = record_->session_id != job.requester->session_id;
+    if (others && !terms_.notify() && running() && auth_ == nullptr && find_unit(job.task.lun) != nullptr)
+        add_attention(job.task.lun, scsi::Attention::kReset);
     // On its own channel the answer stands behind all that was posted before.
     if (job.requester != record_ && life_ != Life::kClosed && sends_outstanding_ > 0) fence_for(job);
 }
 
 // Commands that were answered without waiting for a completion may still have WRITEs on their way.
 void Channel::fence_for(AbortJob& job) noexcept {
-    if (fence_job_ != nullptr) {
-        job.failed.store(true);
-        return;
-    }
-    job.left.fetch_add(1, std::memory_order_relaxed);
-    fence_job_ = &job;
+    // A WRITE that is built already does not cover what was posted after it.
+    const bool is_built = fence_job_ != nullptr && !fence_wanted_;
+    AbortJob*& place = is_built ? next_fence_job_ : fence_job_;
+    place = AbortJob::join(place, job);
+    if (is_built) return;
     fence_wanted_ = true;
     mark_dirty();
 }
 
 void Channel::fence_passed() noexcept {
-    fence_wanted_ = false;
-    if (AbortJob* job = std::exchange(fence_job_, nullptr)) job->drop();
+    AbortJob* passed = std::exchange(fence_job_, std::exchange(next_fence_job_, nullptr));
+    fence_wanted_ = fence_job_ != nullptr;
+    if (fence_wanted_) mark_dirty();
+    if (passed != nullptr) passed->drop();
 }
 
 void Channel::abort(Request& victim, AbortJob& job) noexcept {
-    if (victim.abort_job != nullptr) {
-        job.failed.store(true);
-        return;
-    }
-    job.left.fetch_add(1, std::memory_order_relaxed);
-    victim.abort_job = &job;
-    victim.tell_aborted = record_->session_id != job.requester->session_id;
+    // Its own initiator expects no answer to it, even if others abort it as well.
+    const bool others = record_->session_id != job.requester->session_id;
+    victim.tell_aborted = others && (victim.abort_job == nullptr || victim.tell_aborted);
+    victim.abort_job = AbortJob::join(victim.abort_job, job);
+    if (victim.aborted) return;
     if (victim.state == State::kSending) return;
     victim.aborted = true;
     if (victim.work != nullptr) worker_.service().cache()->hurry();
@@ -110,10 +118,10 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     }
 }
 
-void Channel::tasks_aborted(uint16_t slot, bool failed) noexcept {
+void Channel::tasks_aborted(uint16_t slot) noexcept {
     Request& request = requests_[slot];
     if (!running() || request.state != State::kAborting) return;
-    respond_task(request, failed ? WSS_SRP_TSK_MGMT_FAILED : WSS_SRP_TSK_MGMT_SUCCESS);
+    respond_task(request, WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
 void Channel::respond_task(Request& request, uint8_t status) noexcept {

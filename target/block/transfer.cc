@@ -37,7 +37,7 @@ void Channel::begin_fetch(Request& request, std::byte* to, uint32_t lkey, uint32
 void Channel::begin_table_fetch(Request& request) noexcept {
     request.state = State::kFetchingTable;
     request.local = request.admin;
-    request.local_lkey = lane_.admin_buffers().lkey();
+    request.local_lkey = lane_.arena().pool(Part::kAdmin).lkey();
     request.to_move = request.admin_bytes;
     request.moved = request.outstanding = 0;
     fetches_.push_back(request);
@@ -57,7 +57,7 @@ void Channel::fetched(Request& request) noexcept {
 void Channel::table_fetched(Request& request) noexcept {
     wire::DataBuffer& side = request.command.out.partial ? request.command.out : request.command.in;
     if (wire::parse_descriptor_table({request.admin, request.admin_bytes}, side) != wire::ParseError::kNone)
-        return respond_sense(request, scsi::sense::data_buffer_too_short());
+        return respond_sense(request, scsi::sense::wrong_data_buffer());
     with_table(request);
 }
 
@@ -286,6 +286,8 @@ void Channel::signal(fabric::WorkRequest& work, uint64_t cookie) noexcept {
     work.cookie = cookie;
     if (work.signalled) return;
     work.signalled = true;
+    if (signalled_head_ == signalled_tail_)
+        record_->sending_since_ns.store(worker_.reactor().now().count, std::memory_order_relaxed);
     signalled_[signalled_tail_] = static_cast<uint16_t>(since_signal_);
     signalled_tail_ = (signalled_tail_ + 1) % signalled_.size();
     since_signal_ = 0;

@@ -38,6 +38,7 @@ Unit& UnitTable::add(volume::OpenVolume& volume) {
     unit->regions = static_cast<const VolumeRegions*>(volume.volume().extension());
     unit->memory = unit->regions == nullptr ? nullptr : volume.volume().memory().data();
     unit->device = describe(volume.volume());
+    for (ShareRef& share : unit->shares) share = ShareRef::make();
     uint32_t lun = volume.volume().lun();
     if (by_lun_.size() <= lun) by_lun_.resize(lun + 1);
     WSS_ASSERT(by_lun_[lun] == nullptr, "a LUN names one volume at a time");

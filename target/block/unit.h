@@ -9,11 +9,14 @@
 // Lifetime: a Unit lives until its volume was removed and its last user left.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "lib/base/gate.h"
 #include "lib/base/list.h"
+#include "target/block/arena.h"
 #include "target/block/request.h"
 #include "target/block/volume_regions.h"
 #include "target/volume/volume.h"
@@ -36,9 +39,11 @@ struct Unit {
     const VolumeRegions* regions = nullptr;
     std::byte* memory = nullptr;         // of a RAM volume
     se::CachedVolume* cached = nullptr;  // in the cache; nullptr: not, for all its life
+    Gate::Holder cached_place;           // in its gate
     scsi::Device device;
     uint32_t users = 0;
     bool removed = false;
+    std::array<ShareRef, kFabricsMax> shares;  // of the arenas, by lane
 
     List<Request, WriterTag> writers;  // have begun to change the volume
     List<Hold> holds;

@@ -6,10 +6,22 @@
 
 namespace wss::block {
 
+AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
+    joining.left.fetch_add(1, std::memory_order_relaxed);
+    if (present == nullptr) return &joining;
+    // Who follows keeps the count that stood for the command.
+    AbortJob& leader = joining.rank > present->rank ? joining : *present;
+    AbortJob& follower = joining.rank > present->rank ? *present : joining;
+    std::lock_guard guard(leader.lock);
+    leader.followers.push_back(&follower);
+    return &leader;
+}
+
 void AbortJob::drop() noexcept {
     if (left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    for (AbortJob* follower : followers) follower->drop();
     home.reactor().post([this] {
-        if (requester->channel != nullptr) requester->channel->tasks_aborted(slot, failed.load());
+        if (requester->channel != nullptr) requester->channel->tasks_aborted(slot);
         delete this;
     });
 }
@@ -22,18 +34,20 @@ Result<std::unique_ptr<Lane>> Lane::create(Worker& worker, fabric::Fabric& fabri
     auto poller = fabric.create_poller(kPollerCompletions);
     if (!poller) return poller.status().within("a completion queue of the block service");
     lane->poller_ = std::move(*poller);
-    auto buffers = BufferPool::create(fabric, std::max(arena_bytes, kArenaMin));
-    if (!buffers) return buffers.status();
-    lane->buffers_ = std::move(*buffers);
-    auto admin = BufferPool::create(fabric, kAdminArena);
-    if (!admin) return admin.status();
-    lane->admin_buffers_ = std::move(*admin);
-    if (se::Cache* cache = worker.service().cache()) {
-        auto regions = cache->register_buffers(lane->buffers_->memory());
-        if (!regions) return regions.status();
-        lane->cache_regions_ = std::move(*regions);
-    }
+    auto arena = Arena::create(fabric, arena_bytes);
+    if (!arena) return arena.status();
+    lane->arena_ = std::move(*arena);
+    if (se::Cache* cache = worker.service().cache()) WSS_TRY(lane->register_with(*cache));
     return lane;
+}
+
+Status Lane::register_with(se::Cache& cache) {
+    for (Part part : {Part::kSmall, Part::kLarge}) {
+        auto regions = cache.register_buffers(arena_->pool(part).memory());
+        if (!regions) return regions.status();
+        cache_regions_[static_cast<size_t>(part)] = std::move(*regions);
+    }
+    return Status::ok();
 }
 
 Lane::~Lane() {
@@ -73,17 +87,10 @@ void Lane::mark_dirty(Channel& channel) noexcept {
     if (!static_cast<ListNode<Lane>&>(channel).linked()) dirty_.push_back(channel);
 }
 
-size_t Lane::serve(List<Request>& waiting, BufferPool& pool) noexcept {
-    size_t served = 0;
-    // The head decides: letting smaller ones pass would starve a large one.
-    while (Request* request = waiting.front()) {
-        std::byte* block = pool.take(request->wanted_bytes);
-        if (block == nullptr) break;
-        static_cast<ListNode<>*>(request)->unlink();
-        request->channel->buffer_offered(*request, block);
-        ++served;
-    }
-    return served;
+ShareRef Lane::session_share(uint64_t session_id) {
+    Channel* sibling = channels_.find_if(
+        [&](Channel& each) { return each.record().session_id == session_id && each.share(); });
+    return sibling != nullptr ? sibling->share() : ShareRef::make();
 }
 
 void Lane::reap() noexcept {
@@ -102,7 +109,9 @@ void Lane::reap() noexcept {
 }
 
 size_t Lane::turn() noexcept {
-    size_t done = serve(admin_waiting_, *admin_buffers_) + serve(waiting_, *buffers_);
+    size_t done = arena_->serve(
+        [](Request& request) { return request.channel->account_of(request); },
+        [](Request& request, std::byte* block) { request.channel->buffer_offered(request, block); });
     // What flush() marks dirty again is left to the next turn.
     List<Channel, Lane> now;
     now.splice_back(dirty_);
@@ -149,9 +158,8 @@ size_t Worker::poll() noexcept {
 void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
     if (se::Cache* cache = service_.cache()) tell_cache(*cache, change, volume);
     if (change == volume::Change::kAdded && service_.cache() == nullptr) units_.add(volume);
-    uint64_t lun = volume.volume().lun();
     for (auto& lane : lanes_)
-        lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, lun); });
+        lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, volume); });
     if (change == volume::Change::kRemoved) units_.remove(volume);
 }
 
@@ -161,6 +169,7 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
         unit.cached = cache.add_volume(volume);
         // The memory of engines forgets.
         if (unit.cached != nullptr) unit.device.volatile_cache = true;
+        if (unit.cached != nullptr) unit.cached_place = unit.cached->gate.enter();
     }
     Unit* unit = change == volume::Change::kRemoved ? units_.find(volume.volume().lun()) : nullptr;
     if (unit != nullptr && unit->cached != nullptr) cache.remove_volume(*unit->cached);
@@ -169,8 +178,7 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
 void Worker::abort_tasks(AbortJob& job) noexcept {
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) {
-            if (job.task.function == WSS_SRP_TSK_LUN_RESET ||
-                channel.record().session_id == job.requester->session_id)
+            if (job.everybodys || channel.record().session_id == job.requester->session_id)
                 channel.abort_tasks(job);
         });
     job.drop();

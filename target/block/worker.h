@@ -2,22 +2,24 @@
 // Worker: one reactor's part of the block service. Lane: its part of one fabric.
 //
 // A worker's sources stand in its reactor in the order of the work: completions (pollers), storage (the
-// volume table), and last the worker itself, which hands freed buffers to who waits and posts what the turn
-// built, once per channel.
+// volume table), and last the worker itself, which hands freed buffers to commands that wait and posts what
+// the turn built, once per channel.
 //
 // Thread-safety: belongs to its reactor; created and destroyed while that does not turn.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
 #include "lib/reactor/reactor.h"
-#include "target/block/buffer_pool.h"
+#include "target/block/arena.h"
 #include "target/block/channel.h"
 #include "target/block/range_locks.h"
 #include "target/block/unit.h"
@@ -30,13 +32,26 @@ class Worker;
 
 // Task management in progress: counts what it waits for, over all workers. The last to end reports to the
 // channel that asked, on its reactor, and frees the job.
+//
+// Several jobs may mean one command: an initiator that gets no answer to its ABORT TASK resets the unit. Then
+// one of them, the wider or later one, waits for the command, and the other *follows*: it is answered when
+// the first is. So an ABORT that a RESET overtook is not answered while any command that the RESET means
+// still executes. Who follows whom is the same for every command (`rank`), so that no two jobs wait for each
+// other.
 struct AbortJob {
-    std::atomic<uint32_t> left;  // one per worker that has not looked yet, one per command that has not ended
+    std::atomic<uint32_t> left;  // one per worker that has not looked yet, per command, per job it follows
     Worker& home;
     std::shared_ptr<ChannelRecord> requester;
     uint16_t slot;
     wire::TaskManagement task;
-    std::atomic<bool> failed{false};  // a command is being aborted by somebody else already
+    bool everybodys;  // means the commands of all initiators
+    uint64_t rank;    // by breadth, then by age
+    std::mutex lock;
+    std::vector<AbortJob*> followers;  // guarded by lock; once for each command
+
+    // `present` waits for a command (nullptr: nobody) that `joining` means too. Returns which of them waits
+    // for it from now on.
+    static AbortJob* join(AbortJob* present, AbortJob& joining);
     void drop() noexcept;
 };
 
@@ -52,22 +67,22 @@ class Lane final : public se::BufferHome {
     fabric::Fabric& fabric() noexcept { return fabric_; }
     size_t index() const noexcept { return index_; }
     fabric::Poller& poller() noexcept { return *poller_; }
-    BufferPool& buffers() noexcept { return *buffers_; }
-    BufferPool& admin_buffers() noexcept { return *admin_buffers_; }
-    // What the cache knows of buffers(); nullptr without a cache.
-    const se::BufferRegions* cache_regions() const noexcept { return cache_regions_.get(); }
-    void give_back(std::byte* buffer, uint32_t bytes) noexcept override { buffers_->give(buffer, bytes); }
+    Arena& arena() noexcept { return *arena_; }
+    // What the cache knows of the part's memory; nullptr without a cache.
+    const se::BufferRegions* cache_regions(Part part) const noexcept {
+        return cache_regions_[static_cast<size_t>(part)].get();
+    }
+    void give_back(std::byte* buffer, uint32_t bytes) noexcept override {
+        arena_->give(part_of(bytes), buffer, bytes);
+    }
+    // What the channels of a session hold here together.
+    ShareRef session_share(uint64_t session_id);
 
     // Makes a channel; when that fails, rejects the peer and reports the channel gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
                       std::span<const std::byte> accept_data, uint64_t login_tag);
 
     void mark_dirty(Channel& channel) noexcept;
-    // First come, first served: who waits for a buffer stands behind all who wait already.
-    bool someone_waits(bool admin) const noexcept { return !(admin ? admin_waiting_ : waiting_).empty(); }
-    void wait(Request& request, bool admin) noexcept {
-        (admin ? admin_waiting_ : waiting_).push_back(request);
-    }
 
     // End of a turn; returns how much was done.
     size_t turn() noexcept;
@@ -81,18 +96,15 @@ class Lane final : public se::BufferHome {
   private:
     Lane(Worker& worker, fabric::Fabric& fabric, size_t index)
         : worker_(worker), fabric_(fabric), index_(index) {}
-    size_t serve(List<Request>& waiting, BufferPool& pool) noexcept;
+    Status register_with(se::Cache& cache);
     void reap() noexcept;
 
     Worker& worker_;
     fabric::Fabric& fabric_;
     const size_t index_;
     std::unique_ptr<fabric::Poller> poller_;
-    std::unique_ptr<BufferPool> buffers_;
-    std::unique_ptr<BufferPool> admin_buffers_;
-    std::unique_ptr<se::BufferRegions> cache_regions_;
-    List<Request> waiting_;
-    List<Request> admin_waiting_;
+    std::unique_ptr<Arena> arena_;
+    std::array<std::unique_ptr<se::BufferRegions>, kParts> cache_regions_;  // of the parts for I/O
     List<Channel, Channel> channels_;
     List<Channel, Lane> dirty_;
     size_t channel_count_ = 0;

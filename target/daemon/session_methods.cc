@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/session_methods.h"
 
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
 #include "target/control/params.h"
+#include "target/daemon/ask_reactor.h"
 
 namespace wss::daemon {
 
 using nlohmann::json;
-
-// A reactor answers within a turn; one that does not for so long is stuck, and the client should hear it.
-static constexpr std::chrono::seconds kReactorAnswers{5};
-
-// Asks reactor 0. `ask` gets the callback that takes the answer.
-template <typename T, typename Ask>
-static Result<T> ask_reactor(Ask&& ask) {
-    auto promise = std::make_shared<std::promise<T>>();
-    auto future = promise->get_future();
-    ask([promise](T value) { promise->set_value(std::move(value)); });
-    if (future.wait_for(kReactorAnswers) != std::future_status::ready)
-        return failure(Code::kTimedOut, "reactor 0 does not answer; the target is overloaded or stuck");
-    return future.get();
-}
 
 static json to_json(const block::CounterTotals& totals) {
     json out = json::object();
@@ -68,6 +54,17 @@ static Result<json> list_sessions(block::Service& service, const json& params) {
     return json{{"sessions", out}};
 }
 
+static Result<json> end_session(block::Service& service, const json& params) {
+    std::string initiator;
+    WSS_TRY(control::Params(params).text("initiator", initiator, control::Params::kRequired).finish());
+    auto ended = ask_reactor<size_t>([&](auto take) { service.end_session(initiator, std::move(take)); });
+    if (!ended) return ended.status();
+    if (*ended == 0)
+        return failure(Code::kNotFound, "no session of initiator '{}': `wssctl session list` shows names",
+                       initiator);
+    return json{{"sessions_ended", *ended}};
+}
+
 static json statistics(block::Service& service) {
     auto totals = ask_reactor<block::CounterTotals>([&](auto take) { service.total(std::move(take)); });
     if (!totals) return json{{"error", totals.status().to_string()}};
@@ -84,9 +81,11 @@ static Result<json> reload_secrets(block::Service& service, const control::Targe
     auto book = read_secret_book(config, config.secrets);
     if (!book) return book.status().within("nothing is changed");
     const size_t count = (*book)->size();
-    service.set_secrets(std::move(*book));
-    log::info("secrets read again: {} initiators are known; sessions that exist stay", count);
-    return json{{"authentication", "on"}, {"initiators", count}};
+    auto ended =
+        ask_reactor<size_t>([&](auto take) { service.set_secrets(std::move(*book), std::move(take)); });
+    if (!ended) return ended.status();
+    log::info("secrets read again: {} initiators are known; {} sessions ended", count, *ended);
+    return json{{"authentication", "on"}, {"initiators", count}, {"sessions_ended", *ended}};
 }
 
 void add_auth_methods(control::Methods& methods, block::Service& service,
@@ -103,6 +102,8 @@ void add_auth_methods(control::Methods& methods, block::Service& service,
 void add_session_methods(control::Methods& methods, block::Service& service) {
     methods.add("session.list", "who is connected, with counters",
                 [&service](const json& params) { return list_sessions(service, params); });
+    methods.add("session.end", "logs an initiator out, by its name or port id",
+                [&service](const json& params) { return end_session(service, params); });
     methods.add_statistics("block", [&service] { return statistics(service); });
 }
 

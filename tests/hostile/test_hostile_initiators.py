@@ -8,11 +8,11 @@ import json
 import os
 import random
 import re
-import socket
 import subprocess
 import time
 from pathlib import Path
 
+from tests.hostile.noise import noise
 from tests.native import programs
 from tests.native.fio import fio
 from tests.native.programs import Nbd, run
@@ -24,25 +24,6 @@ SEED = int(os.environ.get("WSS_ATTACK_SEED", str(int(time.time()))))
 GOOD_LUN = 5000
 STATE = {"format": "wss-target-state", "version": 1,
          "volumes": [{"name": "good", "lun": GOOD_LUN, "wwid": "123456789abcdef", "declared": True}]}
-
-
-def noise(address: str, until: float) -> int:
-    """Connections that do not even speak the fabric's language; returns how many."""
-    host, port = re.fullmatch(r"tcp://(.+):(\d+)", address).groups()
-    chance, count = random.Random(SEED), 0
-    while time.monotonic() < until:
-        with socket.create_connection((host, int(port)), timeout=10) as stranger:
-            stranger.settimeout(0.3)
-            try:
-                for _ in range(chance.randrange(4)):
-                    stranger.sendall(chance.randbytes(chance.choice((1, 16, 64, 4096, 100000))))
-                if chance.random() < 0.3:
-                    stranger.recv(100)
-            except (ConnectionError, socket.timeout):
-                pass
-        count += 1
-        time.sleep(0.05)  # a pace, not a wait: the attack beside it needs the processor, too
-    return count
 
 
 def memory_mib(pid: int) -> int:
@@ -90,7 +71,7 @@ def attack_beside_a_good_client(target: programs.Target, good: Nbd, control: Pat
          "--iodepth=8", "--size=48m", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--verify_state_save=0",
          "--time_based", f"--runtime={SECONDS}", "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        strangers = noise(target.address, until)
+        strangers = noise(target.address, until, random.Random(SEED))
         assert target.process.poll() is None, target.log.read_text()[-8000:]
         said, complaint = attack.communicate(timeout=90)
         assert attack.returncode == 0, (said, complaint, target.log.read_text()[-8000:])

@@ -54,7 +54,7 @@ def test_scsi_tools_find_what_a_disk_must_tell(vm: Vm) -> None:
             says(vm, f"sg_vpd -p lbpv {plain}", r"\(LBPU\): 1", r"\(LBPWS\): 1", "thin provisioned")
             says(vm, f"sg_vpd -p bdc {plain}", "Non-rotating medium")
             says(vm, f"sg_readcap {plain}", "Number of logical blocks=32768", "block length=512 bytes")
-            says(vm, f"sg_readcap -R -l {fixed}", "Number of logical blocks=256", "block length=4096 bytes", "lbpme=1")
+            says(vm, f"sg_readcap -R -l {fixed}", "Number of logical blocks=256", "block length=4096 bytes", "lbpme=0")
             says(vm, f"sg_luns {big}", "3 lun entries", "0000000000000000", "0001000000000000", "0002000000000000")
             says(vm, f"sg_opcodes {plain}", *(rf"(?m)^ {code} " for code in ("28", "2a", "35", "42", "88", "89", "8a", "93", "a0")))
             says(vm, f"sg_modes {plain}", "DpoFua=1", "WP=0", r"Caching[^\n]*\n 00     08 12 00")

@@ -36,6 +36,8 @@ static void ask_and_print(Context& context, const std::string& method) {
                 state == "off" ? "; WHOEVER REACHES THE TARGET MAY USE IT" : "");
     if (answer->contains("initiators"))
         std::printf("initiators known: %u\n", answer->value("initiators", 0u));
+    if (answer->value("sessions_ended", 0u) > 0)
+        std::printf("sessions ended: %u\n", answer->value("sessions_ended", 0u));
 }
 
 void add_auth(CLI::App& app, Context& context) {
@@ -44,9 +46,10 @@ void add_auth(CLI::App& app, Context& context) {
     auth->add_subcommand("show", "Whether initiators must prove who they are")->callback([&context] {
         ask_and_print(context, "auth.show");
     });
-    auth->add_subcommand("reload", "Have the target read its file of secrets again")->callback([&context] {
-        ask_and_print(context, "auth.reload");
-    });
+    auth->add_subcommand(
+            "reload",
+            "Have the target read its file of secrets again; sessions whose secret is gone or changed end")
+        ->callback([&context] { ask_and_print(context, "auth.reload"); });
 }
 
 }  // namespace wss::wssctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl session list
+// wssctl session list|end
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -36,13 +36,26 @@ static void print_sessions(const Json& sessions) {
 }
 
 void add_session(CLI::App& app, Context& context) {
-    CLI::App* session = app.add_subcommand("session", "Initiators connected to the target: list");
+    CLI::App* session = app.add_subcommand("session", "Initiators connected to the target: list, end");
     session->require_subcommand(1);
     session->add_subcommand("list", "Who is connected")->callback([&context] {
         auto answer = ask(context, "session.list");
         if (!answer) return context.fail(answer.status());
         if (context.json) return context.print(*answer);
         print_sessions(answer->is_object() ? answer->value("sessions", Json::array()) : *answer);
+    });
+    static std::string initiator;
+    CLI::App* end = session->add_subcommand("end", "Log an initiator out; commands in flight are finished");
+    end->add_option("INITIATOR", initiator, "its name or its port id, as `session list` shows them")
+        ->required();
+    end->footer(
+        "The initiator may log in again. To keep it out, remove its line from the file of secrets and run\n"
+        "`wssctl auth reload`, which ends its sessions as well.");
+    end->callback([&context] {
+        auto answer = ask(context, "session.end", {{"initiator", initiator}});
+        if (!answer) return context.fail(answer.status());
+        if (context.json) return context.print(*answer);
+        std::printf("sessions ended: %u\n", answer->value("sessions_ended", 0u));
     });
 }
 

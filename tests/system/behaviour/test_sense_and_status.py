@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each way in which a target can end a command has its errno, the one that sd gives, and is retried where that may help."""
 
+from collections.abc import Iterable
+
 from tests.system.behaviour.rig import PARAMETERS, SESSION, Rig
 
 STATS = f"{SESSION}/stats"
 
-# Ends a read in each way, and says the errno and how often the request was sent again.
+# Ends a read in each way, and says the errno, how often the request was sent again, and for how long.
 SCRIPT = """
-import errno, mmap, os, sys
+import errno, mmap, os, sys, time
 device, parameters, stats, *endings = sys.argv[1:]
 fd = os.open(device, os.O_RDWR | os.O_DIRECT)
 page = mmap.mmap(-1, 4096)
@@ -24,19 +26,23 @@ for ending in endings:
     put("force_sense", int(ending))
     before = retries()
     put("force_error", 1)
+    start = time.monotonic()
     try:
         os.preadv(fd, [page], 0)
         said = "OK"
     except OSError as error:
         said = errno.errorcode[error.errno]
+    seconds = time.monotonic() - start
     put("force_error", 0)
-    print(ending, said, retries() - before)
+    print(ending, said, retries() - before, seconds)
 put("force_sense", 0x020b0000)
 """
+IO_TIMEOUT_MS = 500
+# SCSI gives a busy unit the time that all retries could take: one try and five more.
+BUSY_SECONDS = 6 * IO_TIMEOUT_MS / 1000
 # SAM status, sense key, ASC, ASCQ -> errno of a read, and whether it was sent again before
 ENDINGS = {
     0x02010000: ("OK", False),  # recovered error: the data is there
-    0x02020401: ("EIO", True),  # becoming ready
     0x02023A00: ("ENODEV", False),  # no medium
     0x02031100: ("ENODATA", False),  # unrecovered read error
     0x02030C00: ("EIO", False),  # write error, and how a flush fails
@@ -52,21 +58,49 @@ ENDINGS = {
     0x020D0000: ("EREMOTEIO", False),  # volume overflow
     0x020E1D00: ("EREMOTEIO", False),  # miscompare
     0x02000000: ("EIO", False),  # check condition that says nothing
-    0x08000000: ("EIO", True),  # busy
     0x18000000: ("EBADE", False),  # reservation conflict
-    0x28000000: ("EIO", True),  # task set full
     0x40000000: ("EIO", True),  # task aborted
 }
+# These pass: becoming ready, busy, task set full.
+BUSY = (0x02020401, 0x08000000, 0x28000000)
+
+
+def endings(rig: Rig, device: str, which: Iterable[int]) -> dict[int, tuple[str, int, float]]:
+    """Errno, retries and seconds of a read that always ends so."""
+    rig.set("force_error", 0)
+    rig.vm.write("/tmp/endings.py", SCRIPT)
+    words = " ".join(str(ending) for ending in which)
+    result = rig.vm.run(f"python3 -B /tmp/endings.py {device} {PARAMETERS} {STATS} {words}; rm /tmp/endings.py", 120)
+    seen = {}
+    for line in result.stdout.splitlines():
+        ending, said, retries, seconds = line.split()
+        seen[int(ending)] = (said, int(retries), float(seconds))
+    return seen
 
 
 def test_sense_and_status(rig: Rig) -> None:
-    device = rig.map("a")
-    rig.set("force_error", 0)
-    rig.vm.write("/tmp/endings.py", SCRIPT)
-    words = " ".join(str(ending) for ending in ENDINGS)
-    seen = {}
-    for line in rig.vm.run(f"python3 -B /tmp/endings.py {device} {PARAMETERS} {STATS} {words}; rm /tmp/endings.py", 120).stdout.splitlines():
-        ending, said, retries = line.split()
-        seen[hex(int(ending))] = (said, int(retries) > 0)
-    assert seen == {hex(ending): expected for ending, expected in ENDINGS.items()}
+    seen = endings(rig, rig.map("a"), ENDINGS)
+    assert {hex(ending): (said, retries > 0) for ending, (said, retries, _) in seen.items()} == {
+        hex(ending): expected for ending, expected in ENDINGS.items()}
     rig.driver.assert_nothing_leaks()
+
+
+def test_driver_fails_a_request_only_when_the_target_stays_busy_for_all_its_time(rig: Rig) -> None:
+    device = rig.map("a")
+    rig.io_timeout(device, IO_TIMEOUT_MS)
+    for ending, (said, retries, seconds) in endings(rig, device, BUSY).items():
+        assert said == "EIO" and retries > 5 and BUSY_SECONDS - 0.5 <= seconds < BUSY_SECONDS + 10, (hex(ending), said, retries, seconds)
+    rig.driver.assert_nothing_leaks()
+
+
+def test_driver_retries_until_a_busy_target_takes_the_request(rig: Rig) -> None:
+    device = rig.map("a")
+    rig.set("force_sense", 0x28000000)
+    rig.set("force_error", 1)
+    reader = rig.vm.start(f"dd if={device} of=/dev/null bs=4k count=1 iflag=direct")
+    rig.vm.run("sleep 3")  # five retries of 100 ms would be over long ago
+    assert reader.running and rig.counters()["errors"] == 0
+    rig.set("force_error", 0)
+    rig.vm.run(f"echo {0x020b0000} > {PARAMETERS}/force_sense")
+    assert reader.wait(30).status == 0, reader.stderr
+    rig.assert_no_error()

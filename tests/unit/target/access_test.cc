@@ -111,6 +111,72 @@ TEST_F(Access, a_change_counts_for_the_next_command_and_is_told) {
     EXPECT_EQ(world.write(*ours, 0, 0, 1, 0, 512).response.status, wire::kGood);
 }
 
+// That a volume exists, changes or goes is visible only to initiators that have access to it.
+TEST_F(Access, a_hidden_volume_sends_no_notification_of_any_kind) {
+    allow("v1", {std::string(kSecond) + "=rw"});
+    auto first = world.client(1, WSS_CAP_NOTIFY), stock = world.client(3);
+    auto second = world.client(2, WSS_CAP_NOTIFY);
+    auto finish = [&](auto&& start) {
+        bool done = false;
+        start([&](Status status) {
+            EXPECT_TRUE(status.is_ok()) << status.to_string();
+            done = true;
+        });
+        ASSERT_TRUE(world.until([&] { return done; }));
+    };
+    finish([&](auto done) { world.volumes().resize_async("v1", 2 << 20, done); });
+    finish([&](auto done) { world.volumes().set_read_only_async("v1", true, done); });
+    allow("v1", {std::string(kSecond) + "=ro"});
+    finish([&](auto done) { world.volumes().remove_async("v1", done); });
+    finish([&](auto done) {
+        world.volumes().create_async({.name = "v2",
+                                      .backend = "ram:1M",
+                                      .size = 1 << 20,
+                                      .block_size = 512,
+                                      .access = {std::string(kSecond) + "=rw"}},
+                                     done);
+    });
+    ASSERT_TRUE(world.until([&] { return second->others.size() == 5; })) << "the owner receives each";
+    EXPECT_EQ(world.read(*first, 0, 0, 1, 0, 512).response.status, wire::kGood);
+    EXPECT_TRUE(first->others.empty());
+    EXPECT_EQ(world.read(*stock, 0, 0, 1, 0, 512).response.status, wire::kGood) << "no unit attention";
+}
+
+TEST_F(Access, a_volume_that_is_shown_or_hidden_notifies_those_concerned) {
+    auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(2, WSS_CAP_NOTIFY);
+    auto stock = world.client(3);
+    allow("v1", {std::string(kSecond) + "=rw"});
+    ASSERT_TRUE(world.until([&] { return first->others.size() == 1; })) << "it had the volume";
+    EXPECT_TRUE(second->others.empty()) << "nothing changed for it";
+    EXPECT_EQ(failure_of(world.read(*stock, 0, 0, 1, 0, 512)), wire::AdditionalSense::kReportedLunsChanged);
+    allow("v1", {});
+    ASSERT_TRUE(world.until([&] { return first->others.size() == 2; })) << "it has it again";
+    EXPECT_EQ(failure_of(world.read(*stock, 0, 0, 1, 0, 512)), wire::AdditionalSense::kReportedLunsChanged);
+}
+
+TEST_F(Access, an_initiator_that_may_only_read_resets_its_own_commands_and_nobody_elses) {
+    world.add_volume("slow", "delay:us=500000:ram:4M", 4 << 20);
+    allow("slow", {"*=ro", std::string(kSecond) + "=rw"});
+    auto reader = world.client(1), writer = world.client(2);
+    const uint64_t write =
+        writer->start(2, cdb_write16(0, 8), wire::CommandRequest::Direction::kOut, {writer->remote(0, 4096)});
+    const uint64_t read =
+        reader->start(2, cdb_read16(0, 8), wire::CommandRequest::Direction::kIn, {reader->remote(0, 4096)});
+    ASSERT_TRUE(world.until([&] { return world.totals().commands == 2; }));
+    for (uint8_t function : {WSS_SRP_TSK_LUN_RESET, WSS_SRP_TSK_CLEAR_TASK_SET, WSS_SRP_TSK_ABORT_TASK_SET}) {
+        std::array<byte, 48> message;
+        const uint64_t tag = 1000u + function;
+        wire::encode_task_management({.tag = tag, .lun = 2, .function = function}, message);
+        reader->send(message);
+        ASSERT_TRUE(world.until([&] { return reader->answered(tag); }));
+        EXPECT_EQ(reader->take(tag).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+    }
+    EXPECT_FALSE(reader->answered(read));
+    ASSERT_TRUE(world.until([&] { return writer->answered(write); }));
+    EXPECT_EQ(writer->take(write).response.status, wire::kGood);
+    EXPECT_EQ(world.read(*writer, 2, 0, 8, 0, 4096).response.status, wire::kGood) << "no unit attention";
+}
+
 TEST_F(Access, a_notification_comes_on_another_channel_when_the_first_is_lost) {
     auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(1, WSS_CAP_NOTIFY, true);
     allow("v0", {"*=ro"});

@@ -69,11 +69,43 @@ TEST_P(CommandsOn, a_write_with_less_data_than_it_takes_changes_nothing) {
     EXPECT_EQ(std::count(client->memory(), client->memory() + 4096, byte{0}), 4096);
 }
 
-TEST_P(CommandsOn, a_write_with_more_data_than_it_takes_reports_the_rest) {
+// The initiator's buffer and its CDB disagree on what is to be written.
+TEST_P(CommandsOn, target_rejects_data_out_of_another_length_than_the_cdb_says) {
     auto client = open(GetParam());
-    auto answer = out(*client, cdb_write16(0, 8), 0, 8192);
-    EXPECT_EQ(answer.response.status, wire::kGood);
-    EXPECT_EQ(answer.response.out, (Residual{Residual::Kind::kUnder, 4096}));
+    fill(client->memory(), 16384, 1);
+    const auto unmap = cdb({0x42, 0, 0, 0, 0, 0, 0, 0, 24});
+    struct {
+        const char* name;
+        std::vector<byte> command;
+        uint32_t right;  // bytes of data-out
+    } kinds[] = {{"WRITE", cdb_write16(0, 8), 4096},
+                 {"WRITE of no blocks", cdb_write16(0, 0), 0},
+                 {"WRITE SAME", cdb16(0x93, 0, 0, 8), 512},
+                 {"WRITE SAME without data-out", cdb16(0x93, 1, 0, 8), 0},
+                 {"COMPARE AND WRITE", cdb_compare_and_write(0, 2), 2048},
+                 {"VERIFY", cdb16(0x8f, 2, 0, 8), 4096},
+                 {"VERIFY of the medium", cdb16(0x8f, 0, 0, 8), 0},
+                 {"UNMAP", unmap, 24},
+                 {"READ", cdb_read16(0, 8), 0},
+                 {"SYNCHRONIZE CACHE", cdb({0x91}), 0},
+                 {"TEST UNIT READY", cdb({0}), 0}};
+    for (const auto& kind : kinds) {
+        for (uint32_t length : {kind.right / 2, kind.right + 512, 2 * kind.right}) {
+            if (length == kind.right || length == 0) continue;
+            auto answer = out(*client, kind.command, 0, length);
+            ASSERT_EQ(answer.response.status, wire::kCheckCondition) << kind.name << ", " << length;
+            EXPECT_EQ(answer.parsed_sense().key, wire::SenseKey::kIllegalRequest) << kind.name;
+            EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kInvalidFieldInCommandIu)
+                << kind.name;
+            EXPECT_EQ(answer.response.out, (Residual{Residual::Kind::kUnder, length})) << kind.name;
+            const std::vector<byte> data(length, byte{1});
+            const uint64_t tag = client->start_immediate(0, kind.command, data);
+            ASSERT_TRUE(world_.until([&] { return client->answered(tag); }));
+            EXPECT_EQ(client->take(tag).response.status, wire::kCheckCondition) << kind.name;
+        }
+    }
+    world_.read(*client, 0, 0, 16, 0, 8192);
+    EXPECT_EQ(std::count(client->memory(), client->memory() + 8192, byte{0}), 8192) << "nothing is changed";
 }
 
 TEST_P(CommandsOn, blocks_beyond_the_end_are_refused_by_name) {
@@ -233,7 +265,7 @@ TEST_F(Commands, a_response_with_sense_returns_its_credit_and_can_revoke_the_reg
 }
 
 TEST_F(Commands, commands_that_find_no_buffer_wait_and_are_all_served) {
-    World world({.service = {.arena_bytes = kArenaMin}});  // 4 MiB: room for four of 1 MiB
+    World world({.service = {.arena_bytes = kArenaMin}});  // 4 MiB for long ones
     world.add_volume("v0", "delay:us=200:ram:8M", kSize);
     auto client = world.client(1);
     fill(client->memory(), 1 << 20, 9);
@@ -289,7 +321,7 @@ TEST_F(Commands, a_descriptor_table_that_is_not_in_the_message_is_fetched) {
 TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
     auto client = open("delay:us=1:ram:8M");
     client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(0, 4096)});
-    BufferPool& buffers = world_.service().worker(0).lane(0).buffers();
+    BufferPool& buffers = world_.service().worker(0).lane(0).arena().pool(Part::kSmall);
     ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() < buffers.size(); }));
     // The client sleeps: it cannot acknowledge the WRITE.
     SystemClock clock;

@@ -172,5 +172,41 @@ TEST_F(Sessions, a_volume_removed_under_a_session_leaves_an_absent_unit) {
     EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLunNotSupported);
 }
 
+WorldOptions impatient(Nanoseconds silence_max) {
+    WorldOptions options;
+    options.service.silence_probe = from_ms(300);
+    options.service.silence_max = silence_max;
+    return options;
+}
+
+TEST_F(Sessions, an_initiator_without_keep_alive_that_answers_no_probe_is_logged_out) {
+    World world(impatient(from_ms(1200)));
+    auto dead = world.client(1, 0);
+    ASSERT_TRUE(world.until([&] { return dead->closed(); }));
+    ASSERT_EQ(dead->others.size(), 1u) << "one probe, unanswered";
+    wire::CreditRequest probe;
+    EXPECT_EQ(wire::parse_credit_request(dead->others[0], probe), wire::ParseError::kNone);
+    EXPECT_EQ(probe.credits, 0u);
+    EXPECT_TRUE(world.until([&] { return world.service().sessions().count() == 0; }));
+}
+
+// Only an answer brings another probe, so the limit may be longer than a busy machine stalls.
+TEST_F(Sessions, an_idle_initiator_that_answers_probes_stays) {
+    World world(impatient(from_s(20)));
+    auto idle = world.client(1, 0);
+    size_t answered = 0;
+    ASSERT_TRUE(world.until([&] {
+        while (answered < idle->others.size()) {
+            wire::CreditRequest probe;
+            EXPECT_EQ(wire::parse_credit_request(idle->others[answered++], probe), wire::ParseError::kNone);
+            std::array<byte, 16> answer{};
+            wire::encode_short({.opcode = WSS_SRP_CRED_RSP, .tag = probe.tag}, answer);
+            idle->send(answer);
+        }
+        return answered == 6 || idle->closed();
+    }));
+    EXPECT_FALSE(idle->closed());
+}
+
 }  // namespace
 }  // namespace wss::block::testing

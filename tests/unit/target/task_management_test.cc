@@ -28,14 +28,19 @@ struct Load {
 
 class TaskManagement : public ::testing::Test {
   protected:
-    // Sends a task management request; returns the status of its answer.
-    uint8_t manage(World& world, RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
+    // Sends a task management request; returns its tag.
+    uint64_t ask(RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
         std::array<byte, 48> message;
         const uint64_t tag = 0x8000'0000u + next_++;
         EXPECT_EQ(wire::encode_task_management(
                       {.tag = tag, .lun = lun, .function = function, .task_tag = task_tag}, message),
                   48u);
         client.send(message);
+        return tag;
+    }
+    // ... and returns the status of its answer.
+    uint8_t manage(World& world, RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
+        const uint64_t tag = ask(client, function, lun, task_tag);
         EXPECT_TRUE(world.until([&] { return client.answered(tag); }));
         Answer answer = client.take(tag);
         EXPECT_TRUE(answer.response.has_task_status);
@@ -142,9 +147,73 @@ TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_CLEAR_TASK_SET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
     EXPECT_EQ(world.totals().aborted, 20u);
     EXPECT_EQ(world.read(*client, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
-    BufferPool& buffers = world.service().worker(0).lane(0).buffers();
+    BufferPool& buffers = world.service().worker(0).lane(0).arena().pool(Part::kLarge);
     EXPECT_TRUE(world.until([&] { return buffers.free_bytes() == buffers.size(); }))
         << "every buffer is back";
+}
+
+// An initiator resets the unit because its abort is not answered. Each has its answer in the end.
+TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_succeeds) {
+    for (size_t reactors : {1, 2}) {
+        World world({.reactors = reactors});
+        world.add_volume("v0", "delay:us=1000000,op=write:ram:4M", 4 << 20);
+        auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(1, WSS_CAP_NOTIFY, true);
+        const uint64_t write = first->start(0, cdb_write16(0, 8), Direction::kOut, {first->remote(0, 4096)});
+        ASSERT_TRUE(world.until([&] { return world.totals().written_bytes == 4096; }));
+        const uint64_t abort = ask(*first, WSS_SRP_TSK_ABORT_TASK, 0, write);
+        ASSERT_TRUE(world.until([&] { return world.totals().task_management == 1; }));
+        const uint64_t reset = ask(*first, WSS_SRP_TSK_LUN_RESET, 0);
+        const uint64_t other = ask(*second, WSS_SRP_TSK_LUN_RESET, 0);
+        ASSERT_TRUE(world.until(
+            [&] { return first->answered(abort) && first->answered(reset) && second->answered(other); }));
+        EXPECT_EQ(first->take(abort).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+        EXPECT_EQ(first->take(reset).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+        EXPECT_EQ(second->take(other).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+        EXPECT_FALSE(first->answered(write));
+        EXPECT_EQ(world.totals().aborted, 1u);
+    }
+}
+
+// Two commands are stuck; one is aborted, then the unit is reset. An initiator that takes the late answer of
+// the abort for the one of the reset sends both again: both must have ended by then.
+TEST_F(TaskManagement, an_abort_that_a_reset_overtook_is_not_answered_before_all_commands_of_the_unit_ended) {
+    for (size_t reactors : {1, 2}) {
+        World world({.reactors = reactors});
+        world.add_volume("v0", "delay:us=1000000,op=write:ram:4M", 4 << 20);
+        auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(1, WSS_CAP_NOTIFY, true);
+        const uint64_t one = first->start(0, cdb_write16(0, 8), Direction::kOut, {first->remote(0, 4096)});
+        SystemClock clock;
+        const Nanoseconds later = clock.now() + from_ms(500);
+        ASSERT_TRUE(world.until([&] { return clock.now() > later; }));
+        second->start(0, cdb_write16(8, 8), Direction::kOut, {second->remote(0, 4096)});
+        ASSERT_TRUE(world.until([&] { return world.totals().written_bytes == 8192; }));
+        const uint64_t abort = ask(*first, WSS_SRP_TSK_ABORT_TASK, 0, one);
+        const uint64_t reset = ask(*first, WSS_SRP_TSK_LUN_RESET, 0);
+        ASSERT_TRUE(world.until([&] { return first->answered(abort) || first->answered(reset); }));
+        EXPECT_EQ(world.totals().aborted, 2u) << "a command still executes";
+        ASSERT_TRUE(world.until([&] { return first->answered(abort) && first->answered(reset); }));
+        EXPECT_EQ(first->take(abort).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+        EXPECT_EQ(first->take(reset).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+    }
+}
+
+// Initiators that reset the same unit at the same time wait for each other, but never in a circle.
+TEST_F(TaskManagement, resets_from_two_reactors_at_once_are_all_answered) {
+    World world({.reactors = 2});
+    world.add_volume("v0", "delay:us=20000:ram:4M", 4 << 20);
+    Load load(world);
+    std::vector<std::pair<RawClient*, uint64_t>> asked;
+    for (int round = 0; round < 5; ++round)
+        for (RawClient* client : {load.first.get(), load.second.get(), load.stranger.get()}) {
+            asked.emplace_back(client, ask(*client, WSS_SRP_TSK_LUN_RESET, 0));
+            asked.emplace_back(client, ask(*client, WSS_SRP_TSK_CLEAR_TASK_SET, 0));
+        }
+    ASSERT_TRUE(world.until([&] {
+        return std::all_of(asked.begin(), asked.end(),
+                           [](const auto& each) { return each.first->answered(each.second); });
+    }));
+    for (auto& [client, tag] : asked)
+        EXPECT_EQ(client->take(tag).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
 TEST_F(TaskManagement, what_is_not_supported_and_what_is_not_there_are_told_apart) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/block/arena.h"
+
+#include <algorithm>
+
+namespace wss::block {
+
+// A1: volumes that never give anything back halve what is free, one after the other. The last eighth is for
+// those that hold nothing: a block each.
+static constexpr size_t kReserve = 8;
+
+Result<std::unique_ptr<Arena>> Arena::create(fabric::Fabric& fabric, size_t bytes) {
+    const size_t small = std::max<size_t>(bytes / kSmallPart, kBufferMax);
+    const size_t large = bytes > small + 2 * kBufferMax ? bytes - small : 2 * kBufferMax;
+    std::unique_ptr<Arena> arena(new Arena);
+    for (size_t i = 0; i < kParts; ++i) {
+        const auto part = static_cast<Part>(i);
+        auto pool = BufferPool::create(fabric, part == Part::kSmall   ? small
+                                               : part == Part::kLarge ? large
+                                                                      : kAdminArena);
+        if (!pool) return pool.status();
+        arena->pools_[i] = std::move(*pool);
+        arena->owners_[i].resize(arena->pools_[i]->size() / kPage);
+    }
+    return arena;
+}
+
+Arena::Owner& Arena::owner_of(Part part, const std::byte* block) noexcept {
+    const auto offset = static_cast<size_t>(block - pool(part).memory().data());
+    return owners_[static_cast<size_t>(part)][offset / kPage];
+}
+
+// A1.
+bool Arena::may_hold(Part part, size_t bytes, const Share& share) const noexcept {
+    const size_t held = share.held(part);
+    return held == 0 || held + 2 * bytes + pool(part).size() / kReserve <= pool(part).free_bytes();
+}
+
+std::byte* Arena::try_take(Part part, size_t bytes, const Account& account) noexcept {
+    const size_t block_bytes = BufferPool::block_bytes(bytes);
+    if (!may_hold(part, block_bytes, account.volume) || !may_hold(part, block_bytes, account.session))
+        return nullptr;
+    std::byte* block = pool(part).take(bytes);
+    if (block == nullptr) return nullptr;
+    owner_of(part, block) = {&account.volume, &account.session};
+    for (Share* share : {&account.volume, &account.session}) {
+        share->held_[static_cast<size_t>(part)] += block_bytes;
+        ++share->users_;
+    }
+    return block;
+}
+
+std::byte* Arena::take(Part part, size_t bytes, const Account& account) noexcept {
+    return waiting_[static_cast<size_t>(part)].empty() ? try_take(part, bytes, account) : nullptr;
+}
+
+void Arena::give(Part part, std::byte* block, size_t bytes) noexcept {
+    const Owner owner = std::exchange(owner_of(part, block), {});
+    for (Share* share : {owner.volume, owner.session}) {
+        share->held_[static_cast<size_t>(part)] -= BufferPool::block_bytes(bytes);
+        share->leave();
+    }
+    pool(part).give(block, bytes);
+}
+
+void Arena::wait(Flow& flow, Request& request) noexcept {
+    flow.waiting.push_back(request);
+    if (!flow.linked()) waiting_[static_cast<size_t>(request.part)].push_back(flow);
+}
+
+}  // namespace wss::block

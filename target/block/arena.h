@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arena: the I/O buffers of one lane, and how volumes and sessions share them.
+//
+// A part is a BufferPool of its own, so that short transfers neither wait behind long ones nor cut up the
+// memory that those need:
+//   kSmall   I/O buffers of up to kSmallBuffer bytes
+//   kLarge   longer ones
+//   kAdmin   descriptor tables and long answers of administrative commands
+//
+// Rules
+//  A1  A volume may hold as much of a part as it leaves free, an eighth of the part not counted, and so may a
+//      session; one that holds nothing may take whatever fits. So one alone gets almost half, several get
+//      equal shares and as much is left for the next one: storage that is slow or dead, and an initiator that
+//      does not take its data, cannot take the buffers of others.
+//  A2  A command that must wait stands in its *flow*: the commands of one channel for one volume. Within a
+//      flow the first comes first; a flow that may take nothing is passed by the others.
+//  A3  Memory that comes back is offered to the flows in turn, first to the one that waits longest; a command
+//      that arrives while flows wait stands behind them.
+//
+// Thread-safety: belongs to its reactor.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "target/block/buffer_pool.h"
+#include "target/block/limits.h"
+#include "target/block/request.h"
+
+namespace wss::block {
+
+constexpr Part part_of(size_t bytes) {
+    return bytes <= kSmallBuffer ? Part::kSmall : Part::kLarge;
+}
+
+// What a volume, or a session, holds of an arena. Lives as long as somebody refers to it or a block counts:
+// a fill of the cache gives its buffer back after the volume is gone.
+class Share {
+  public:
+    size_t held(Part part) const noexcept { return held_[static_cast<size_t>(part)]; }
+
+  private:
+    friend class Arena;
+    friend class ShareRef;
+    Share() = default;
+    ~Share() = default;
+    void leave() noexcept {
+        if (--users_ == 0) delete this;
+    }
+    uint64_t users_ = 0;  // references and blocks
+    std::array<size_t, kParts> held_{};
+};
+
+class ShareRef {
+  public:
+    ShareRef() = default;
+    static ShareRef make() { return ShareRef(new Share); }
+    ShareRef(const ShareRef& other) : ShareRef(other.share_) {}
+    ShareRef& operator=(ShareRef other) noexcept {
+        std::swap(share_, other.share_);
+        return *this;
+    }
+    ~ShareRef() {
+        if (share_ != nullptr) share_->leave();
+    }
+    explicit operator bool() const noexcept { return share_ != nullptr; }
+    Share& operator*() const noexcept { return *share_; }
+
+  private:
+    explicit ShareRef(Share* share) : share_(share) {
+        if (share_ != nullptr) ++share_->users_;
+    }
+    Share* share_ = nullptr;
+};
+
+// On whose account a block is taken.
+struct Account {
+    Share& volume;
+    Share& session;
+};
+
+// Commands of one channel for one volume that wait for the same part.
+struct Flow : ListNode<> {
+    List<Request> waiting;
+};
+
+class Arena {
+  public:
+    // `bytes` of I/O buffers in all, at least kArenaMin.
+    static Result<std::unique_ptr<Arena>> create(fabric::Fabric& fabric, size_t bytes);
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+
+    // nullptr: not now (A1), or others wait (A3).
+    std::byte* take(Part part, size_t bytes, const Account& account) noexcept;
+    // `bytes` as given to take().
+    void give(Part part, std::byte* block, size_t bytes) noexcept;
+    void wait(Flow& flow, Request& request) noexcept;
+    // Offers what is free to those who wait: `offer(request, block)` for each that gets some.
+    // `account(request)` says on whose account. Returns how many got some.
+    template <typename AccountOf, typename Offer>
+    size_t serve(AccountOf&& account, Offer&& offer) noexcept;
+
+    BufferPool& pool(Part part) noexcept { return *pools_[static_cast<size_t>(part)]; }
+    const BufferPool& pool(Part part) const noexcept { return *pools_[static_cast<size_t>(part)]; }
+    // Of commands that are no volume's.
+    Share& nobody() noexcept { return *nobody_; }
+
+  private:
+    struct Owner {
+        Share* volume = nullptr;
+        Share* session = nullptr;
+    };
+    Arena() = default;
+    bool may_hold(Part part, size_t bytes, const Share& share) const noexcept;
+    std::byte* try_take(Part part, size_t bytes, const Account& account) noexcept;
+    Owner& owner_of(Part part, const std::byte* block) noexcept;
+
+    ShareRef nobody_ = ShareRef::make();
+    std::array<std::unique_ptr<BufferPool>, kParts> pools_;
+    std::array<std::vector<Owner>, kParts> owners_;  // by the first page of a block
+    std::array<List<Flow>, kParts> waiting_;         // in the order in which they are served
+};
+
+template <typename AccountOf, typename Offer>
+size_t Arena::serve(AccountOf&& account, Offer&& offer) noexcept {
+    size_t served = 0;
+    for (List<Flow>& flows : waiting_) {
+        bool progress = true;
+        while (progress && !flows.empty()) {
+            progress = false;
+            // Who gets some goes to the end; who stays keeps its place.
+            List<Flow> passed, lucky;
+            while (Flow* flow = flows.pop_front()) {
+                Request* request = flow->waiting.front();
+                if (request == nullptr) continue;  // its commands were aborted
+                std::byte* block = try_take(request->part, request->wanted_bytes, account(*request));
+                if (block == nullptr) {
+                    passed.push_back(*flow);
+                    continue;
+                }
+                flow->waiting.pop_front();
+                if (!flow->waiting.empty()) lucky.push_back(*flow);
+                ++served;
+                progress = true;
+                offer(*request, block);
+            }
+            flows.splice_back(passed);
+            flows.splice_back(lucky);
+        }
+    }
+    return served;
+}
+
+}  // namespace wss::block

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Volumes and sessions share the buffers of a reactor: one that is slow, dead or deep delays no other.
+#include <gtest/gtest.h>
+
+#include "target/block/arena.h"
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Direction = wire::CommandRequest::Direction;
+
+class Arenas : public ::testing::Test {
+  protected:
+    struct Block {
+        std::byte* at;
+        size_t bytes;
+    };
+    // As many blocks as the account gets.
+    std::vector<Block> take_all(Part part, size_t bytes, ShareRef& volume, ShareRef& session) {
+        std::vector<Block> blocks;
+        while (std::byte* block = arena_->take(part, bytes, {*volume, *session}))
+            blocks.push_back({block, bytes});
+        return blocks;
+    }
+    void give_all(Part part, std::vector<Block>& blocks) {
+        for (Block& block : blocks) arena_->give(part, block.at, block.bytes);
+        blocks.clear();
+    }
+    std::unique_ptr<fabric::Fabric> fabric_ =
+        *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
+    std::unique_ptr<Arena> arena_ = *std::move(Arena::create(*fabric_, kArenaDefault));
+};
+
+TEST_F(Arenas, a_volume_holds_no_more_than_it_leaves_free) {
+    const size_t total = arena_->pool(Part::kSmall).size();
+    std::vector<ShareRef> shares;
+    std::vector<std::vector<Block>> taken;
+    for (size_t n = 1; n <= 8; ++n) {
+        shares.push_back(ShareRef::make());
+        auto session = ShareRef::make();
+        taken.push_back(take_all(Part::kSmall, 4096, shares.back(), session));
+        const size_t held = (*shares.back()).held(Part::kSmall);
+        EXPECT_EQ(held, taken.back().size() * 4096);
+        EXPECT_LE(held, arena_->pool(Part::kSmall).free_bytes()) << n << " volumes";
+        EXPECT_GE(held, total / 4 * 3 >> n) << n << " volumes";
+    }
+    EXPECT_GE(arena_->pool(Part::kSmall).free_bytes(), total / 9) << "for volumes that hold nothing";
+    for (auto& blocks : taken) give_all(Part::kSmall, blocks);
+    EXPECT_EQ(arena_->pool(Part::kSmall).free_bytes(), total);
+}
+
+TEST_F(Arenas, a_session_holds_no_more_than_it_leaves_free_over_all_its_volumes) {
+    auto session = ShareRef::make();
+    std::vector<std::vector<Block>> taken;
+    for (int n = 0; n < 3; ++n) {
+        auto volume = ShareRef::make();
+        taken.push_back(take_all(Part::kLarge, 1 << 20, volume, session));
+    }
+    EXPECT_LE((*session).held(Part::kLarge), arena_->pool(Part::kLarge).free_bytes());
+    EXPECT_GE((*session).held(Part::kLarge), arena_->pool(Part::kLarge).size() / 3);
+    for (auto& blocks : taken) give_all(Part::kLarge, blocks);
+}
+
+TEST_F(Arenas, long_transfers_leave_the_memory_of_short_ones_alone) {
+    std::vector<std::pair<ShareRef, std::vector<Block>>> taken;
+    for (int n = 0; n < 40; ++n) {
+        auto volume = ShareRef::make(), session = ShareRef::make();
+        taken.emplace_back(volume, take_all(Part::kLarge, 1 << 20, volume, session));
+    }
+    auto volume = ShareRef::make(), session = ShareRef::make();
+    EXPECT_EQ(arena_->take(Part::kLarge, 1 << 20, {*volume, *session}), nullptr) << "all of it is taken";
+    std::byte* block = arena_->take(Part::kSmall, 4096, {*volume, *session});
+    ASSERT_NE(block, nullptr);
+    arena_->give(Part::kSmall, block, 4096);
+    for (auto& [share, blocks] : taken) give_all(Part::kLarge, blocks);
+}
+
+TEST_F(Arenas, a_share_outlives_its_volume_until_the_last_block_is_back) {
+    auto session = ShareRef::make();
+    std::byte* block = nullptr;
+    {
+        auto volume = ShareRef::make();
+        block = arena_->take(Part::kSmall, 4096, {*volume, *session});
+    }
+    ASSERT_NE(block, nullptr);
+    arena_->give(Part::kSmall, block, 4096);
+    EXPECT_EQ((*session).held(Part::kSmall), 0u);
+}
+
+// --- The target
+
+class FairSharing : public ::testing::Test {
+  protected:
+    static constexpr uint64_t kSize = 8 << 20;
+    void SetUp() override {
+        world_.add_volume("slow", "delay:us=2000000:ram:8M", kSize);
+        world_.add_volume("fast", "delay:us=1:ram:8M", kSize);
+    }
+    std::vector<uint64_t> start(RawClient& client, uint64_t lun, int count, uint32_t bytes) {
+        std::vector<uint64_t> tags;
+        for (int i = 0; i < count; ++i)
+            tags.push_back(
+                client.start(lun, cdb_read16(0, bytes / 512), Direction::kIn, {client.remote(0, bytes)}));
+        return tags;
+    }
+    World world_;
+};
+
+TEST_F(FairSharing, a_slow_volume_full_of_long_reads_delays_no_short_read_of_another) {
+    // Of another session, and of the same one.
+    auto client = world_.client(1), other = world_.client(2);
+    auto slow = start(*client, 0, 64, 1 << 20);
+    ASSERT_TRUE(world_.until([&] { return world_.totals().waited_for_buffer > 0; }));
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(world_.read(*other, 1, 0, 8, 0, 4096).response.status, wire::kGood);
+        EXPECT_EQ(world_.read(*client, 1, 0, 8, 2 << 20, 4096).response.status, wire::kGood);
+    }
+    for (uint64_t tag : slow) EXPECT_FALSE(client->answered(tag)) << "a short read waited for a long one";
+}
+
+TEST_F(FairSharing, slow_short_reads_delay_no_short_read_of_another_volume) {
+    std::vector<std::unique_ptr<RawClient>> deep;
+    for (uint8_t i = 1; i <= 3; ++i) {
+        deep.push_back(world_.client(i));
+        start(*deep.back(), 0, kCreditsDefault - 1, 65536);
+    }
+    auto other = world_.client(9);
+    ASSERT_TRUE(world_.until([&] { return world_.totals().waited_for_buffer > 0; }));
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(world_.read(*other, 1, 0, 128, 0, 65536).response.status, wire::kGood);
+    EXPECT_EQ(deep[0]->credits(), 1u) << "no slow read is done";
+}
+
+TEST_F(FairSharing, two_volumes_that_wait_are_both_served) {
+    World world({.service = {.arena_bytes = kArenaMin}});
+    for (const char* name : {"a", "b"}) world.add_volume(name, "delay:us=1000:ram:8M", kSize);
+    auto first = world.client(1), second = world.client(2);
+    start(*first, 0, 100, 1 << 20);
+    auto tags = start(*second, 1, 4, 1 << 20);
+    ASSERT_TRUE(world.until([&] {
+        return std::all_of(tags.begin(), tags.end(), [&](uint64_t tag) { return second->answered(tag); });
+    }));
+    EXPECT_LT(first->credits(), kCreditsDefault - 50u) << "four commands did not wait for a hundred";
+    ASSERT_TRUE(world.until([&] { return first->credits() == kCreditsDefault; }));
+}
+
+// A client whose process stands still while the rest of the world goes on.
+class Sleeper final : public ClientSide {
+  public:
+    explicit Sleeper(World& world) : world_(world) { reactor_.add(*poller_); }
+    ~Sleeper() override { reactor_.remove(*poller_); }
+    fabric::Fabric& client_fabric() override { return *fabric_; }
+    fabric::Poller& client_poller() override { return *poller_; }
+    const fabric::Address& address() const override { return world_.address(); }
+    bool until(const std::function<bool()>& done) override {
+        return world_.until([&] {
+            reactor_.step();
+            return done();
+        });
+    }
+
+  private:
+    World& world_;
+    SystemClock clock_;
+    std::unique_ptr<fabric::Fabric> fabric_ =
+        *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
+    std::unique_ptr<fabric::Poller> poller_ = *std::move(fabric_->create_poller(4096));
+    reactor::Reactor reactor_{clock_};
+};
+
+TEST(SlowInitiator, an_initiator_that_takes_nothing_holds_its_share_and_is_disconnected_in_time) {
+    World world({.service = {.take_timeout = from_ms(1000)}});
+    world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
+    Sleeper side(world);
+    RawClient sleeper(side);
+    sleeper.connect(World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return sleeper.established(); }));
+    for (int i = 0; i < 100; ++i)
+        sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
+    ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
+    // It sleeps from here on.
+    Arena& arena = world.service().worker(0).lane(0).arena();
+    auto other = world.client(2);
+    for (int i = 0; i < 10; ++i)
+        EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+    EXPECT_GE(arena.pool(Part::kLarge).free_bytes(), arena.pool(Part::kLarge).size() / 2);
+    ASSERT_TRUE(world.until([&] { return world.service().sessions().count() == 1; })) << "it is ended";
+    EXPECT_TRUE(world.until(
+        [&] { return arena.pool(Part::kLarge).free_bytes() == arena.pool(Part::kLarge).size(); }));
+    EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+    ASSERT_TRUE(side.until([&] { return sleeper.closed(); }));
+}
+
+TEST(SlowInitiator, an_initiator_that_is_idle_is_not_disconnected) {
+    World world({.service = {.take_timeout = from_ms(300)}});
+    world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
+    auto client = world.client(1);
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood);
+        SystemClock clock;
+        const Nanoseconds later = clock.now() + from_ms(700);
+        ASSERT_TRUE(world.until([&] { return clock.now() > later; }));
+    }
+    EXPECT_FALSE(client->closed());
+}
+
+}  // namespace
+}  // namespace wss::block::testing
