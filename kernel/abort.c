@@ -55,43 +55,43 @@ enum blk_eh_timer_return wss_mq_timeout(struct request *rq)
 		return BLK_EH_RESET_TIMER;
 	wss_stat_inc(sess, timeouts);
 	WRITE_ONCE(pdu->timed_out, true);
-	queue_work(wss_wq, &sess->abort_work);
+	queue_work(wss_wq(abort), &sess->abort_work);
 	return BLK_EH_RESET_TIMER;
 }
 
-static bool wss_tmf_ended(struct wss_chan *chan)
+static bool wss_tmf_ended(struct wss_session *sess, const struct wss_tmf *tmf)
 {
-	/* Pairs with the release in wss_admin_finish(). */
-	return smp_load_acquire(&chan->tmf_done) || READ_ONCE(chan->sess->broken) ||
-	       READ_ONCE(chan->sess->state) != WSS_LIVE;
+	/* Pairs with the release in wss_tmf_finish(). */
+	return !smp_load_acquire(&tmf->busy) || READ_ONCE(sess->broken) ||
+	       READ_ONCE(sess->state) != WSS_LIVE;
 }
 
-static bool wss_tmf_wait(struct wss_chan *chan)
+static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(WSS_TMF_TIMEOUT_MS);
 
 	if (!chan->polled) {
-		wait_event_timeout(chan->sess->wait, wss_tmf_ended(chan),
+		wait_event_timeout(chan->sess->wait, wss_tmf_ended(chan->sess, tmf),
 				   msecs_to_jiffies(WSS_TMF_TIMEOUT_MS));
-		return chan->tmf_done;
+		return;
 	}
-	while (!wss_tmf_ended(chan) && time_before(jiffies, deadline)) {
+	while (!wss_tmf_ended(chan->sess, tmf) && time_before(jiffies, deadline)) {
 		wss_chan_poll_now(chan);
 		usleep_range(500, 1000);
 	}
-	return chan->tmf_done;
 }
 
-/* Asks for one thing and waits for the answer. True: the target did it. */
+/* Sends one request and waits for the answer. True: the target did it. */
 static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 function,
 		    const u8 lun[8], u64 task_tag)
 {
 	struct wss_slot *slot = wss_control_slot(chan, which);
 	struct wss_srp_tsk_mgmt *msg = slot->cmd.data;
+	struct wss_tmf *tmf = wss_slot_tmf(slot);
 	bool done;
 
 	/* An earlier one was not answered; or the target gave too few credits to keep some back. */
-	if (READ_ONCE(slot->live) || atomic_read(&chan->credits) <= -(int)chan->reserved)
+	if (smp_load_acquire(&tmf->busy) || atomic_read(&chan->credits) <= -(int)chan->reserved)
 		return false;
 	BUILD_BUG_ON(offsetof(struct wss_srp_tsk_mgmt, tag) != offsetof(struct wss_srp_cmd, tag));
 	memset(msg, 0, sizeof(*msg));
@@ -102,11 +102,12 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	slot->nents = 0;
 	slot->first_wr = &slot->send_wr;
 	slot->sge[0].length = sizeof(*msg);
-	chan->tmf_done = false;
-	chan->tmf_status = WSS_SRP_TSK_MGMT_FAILED;
+	tmf->status = WSS_SRP_TSK_MGMT_FAILED;
+	tmf->busy = true;
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);
-	done = wss_tmf_wait(chan) && chan->tmf_status == WSS_SRP_TSK_MGMT_SUCCESS;
+	wss_tmf_wait(chan, tmf);
+	done = !smp_load_acquire(&tmf->busy) && tmf->status == WSS_SRP_TSK_MGMT_SUCCESS;
 	trace_wss_task_management(chan, function, task_tag, done);
 	return done;
 }

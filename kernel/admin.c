@@ -116,18 +116,19 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
  * @err: says why not
  *
  * Context: sleeps, bounded. sess->admin_mutex held: the answer is the caller's until he lets go.
- * Return: bytes that came back, or -errno; -EREMOTEIO: the target refused, see sess->admin.sense.
+ * Return: bytes that came back, or -errno; -EREMOTEIO: the target refused, see sess->admin.sense; -EBUSY: it
+ * may answer later.
  */
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err)
 {
 	const struct wss_sense *sense = &sess->admin.sense;
+	enum wss_verdict verdict = WSS_END;
 	int tries;
 	int ret;
 
 	for (tries = 0; tries < WSS_ADMIN_TRIES; tries++) {
 		blk_status_t status;
-		enum wss_verdict verdict;
 		bool rescan;
 
 		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, WSS_ADMIN_TIMEOUT_MS, err);
@@ -141,7 +142,7 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		if (verdict == WSS_RETRY_LATER)
 			msleep(WSS_ADMIN_RETRY_MS);
 	}
-	return wss_fail(err, -EREMOTEIO,
+	return wss_fail(err, verdict == WSS_END ? -EREMOTEIO : -EBUSY,
 			"the target refused command %02x (status %02x, sense %x/%02x/%02x)", cdb[0],
 			sense->status, sense->key, sense->asc, sense->ascq);
 }

@@ -67,7 +67,7 @@ static int wss_check_unmapped(struct wss_session *sess, const struct wss_lun_id 
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!strcmp(vol->id.wwid, id->wwid)) {
+		if (wss_same_unit(&vol->id, id)) {
 			ret = wss_fail(err, -EEXIST, "volume '%s' is mapped already, as /dev/%s",
 				       id->name, vol->disk->disk_name);
 			break;
@@ -95,6 +95,9 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 	wss_info(sess, "volume '%s' is /dev/%s, %llu blocks of %u bytes%s", id.name,
 		 vol->disk->disk_name, vol->limits.blocks, vol->limits.block_bytes,
 		 vol->limits.read_only ? ", read-only" : "");
+	if (!id.wwid[0])
+		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver knows it by its LUN only",
+			 vol->disk->disk_name, id.name);
 	/* From here it may be unmapped. */
 	WRITE_ONCE(vol->added, true);
 	return 0;
@@ -221,7 +224,7 @@ static void wss_pending_work(struct work_struct *work)
 	if (list_empty(&pending->node)) {
 		/* Taken away meanwhile: who did that waits for us, and frees it. */
 	} else if (ret && wss_worth_retrying(ret)) {
-		queue_delayed_work(wss_wq, &pending->work, wss_pending_delay(pending));
+		queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending));
 	} else {
 		wss_pending_free(pending);
 	}
@@ -252,7 +255,7 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 		mutex_unlock(&wss_map_mutex);
 		return -ESHUTDOWN;
 	}
-	queue_delayed_work(wss_wq, &pending->work, wss_pending_delay(pending));
+	queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending));
 	mutex_unlock(&wss_map_mutex);
 	pr_info("wss: volume '%s' of target %s cannot be mapped yet (%s): pending%d goes on trying\n",
 		opts->volume, opts->target_text, why->text, pending->id);

@@ -11,35 +11,74 @@
  * that was placed has been counted then, and no other can come. Only after that the command is done again. The
  * same fence stands before the end of a channel.
  *
- * Making and closing queue pairs sleeps and is left to a work; one of them runs for a channel at a time.
+ * Making and closing queue pairs sleeps. Each channel has one work for it, which is the only one that
+ * closes a connection: events and completions mark theirs as failed, the end of the channel marks all.
+ * Recovery waits for the work and for the events, so neither may allocate with I/O.
  */
+#include <linux/delay.h>
 #include <linux/inet.h>
+#include <linux/sched/mm.h>
 
+#include "fault.h"
 #include "log.h"
 #include "trace.h"
 #include "wss.h"
 
 #define WSS_ENGINE_DRAIN_MS 2000
 
+/* The receives of a connection name it by its entry and by the use of this entry. */
+#define WSS_ENGINE_USE_SHIFT 8
+#define WSS_ENGINE_USE_MASK (U32_MAX >> WSS_ENGINE_USE_SHIFT)
+static_assert(WSS_ENGINES <= 1 << WSS_ENGINE_USE_SHIFT, "an entry has 8 bits of a wr_id");
+
+/* Return: true when this call made the change, false when it is not allowed. */
+static bool wss_engine_set_state(struct wss_engine *engine, enum wss_engine_state to)
+{
+	static const u8 next[] = {
+		[WSS_ENGINE_FREE] = BIT(WSS_ENGINE_OPEN),
+		[WSS_ENGINE_OPEN] = BIT(WSS_ENGINE_FAILED),
+		[WSS_ENGINE_FAILED] = BIT(WSS_ENGINE_CLOSING),
+		[WSS_ENGINE_CLOSING] = BIT(WSS_ENGINE_FREE),
+	};
+	u32 from = READ_ONCE(engine->state);
+
+	do {
+		if (!(next[from] & BIT(to)))
+			return false;
+	} while (!try_cmpxchg(&engine->state, &from, to));
+	return true;
+}
+
+static bool wss_engine_is_open(const struct wss_engine *engine)
+{
+	return READ_ONCE(engine->state) == WSS_ENGINE_OPEN;
+}
+
+static void wss_engine_put(struct wss_engine *engine)
+{
+	if (atomic_dec_and_test(&engine->posted))
+		complete(&engine->drained);
+}
+
 static int wss_engine_post_recv(struct wss_engine *engine)
 {
+	u32 entry = engine - engine->chan->engines;
 	struct ib_recv_wr wr = {
-		.wr_id = WSS_WR_ID(WSS_WR_ENGINE, engine - engine->chan->engines),
+		.wr_id = WSS_WR_ID(WSS_WR_ENGINE, engine->use << WSS_ENGINE_USE_SHIFT | entry),
 	};
 	int ret;
 
 	atomic_inc(&engine->posted);
 	ret = ib_post_recv(engine->qp, &wr, NULL);
-	if (ret && atomic_dec_and_test(&engine->posted))
-		complete(&engine->drained);
+	if (ret)
+		wss_engine_put(engine);
 	return ret;
 }
 
 static void wss_engine_failed(struct wss_engine *engine)
 {
-	WRITE_ONCE(engine->dead, true);
-	if (!READ_ONCE(engine->chan->stopping))
-		queue_work(wss_wq, &engine->chan->engine_work);
+	if (wss_engine_set_state(engine, WSS_ENGINE_FAILED))
+		queue_work(wss_wq(engine), &engine->chan->engine_work);
 }
 
 static int wss_engine_connect(struct wss_engine *engine)
@@ -80,54 +119,116 @@ static int wss_engine_connect(struct wss_engine *engine)
 	return rdma_connect_locked(engine->cm_id, &param);
 }
 
-/* Context: the CM's worker; sleeps. Never non-zero: the id is destroyed by the work. */
-static int wss_engine_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
+static int wss_engine_step(struct wss_engine *engine, struct rdma_cm_event *event)
 {
-	struct wss_engine *engine = cm_id->context;
-	int ret = 0;
+	struct rdma_cm_id *cm_id = engine->cm_id;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		/* Regions are of one device: an engine that another one leads to is of no use. */
-		ret = cm_id->device == engine->chan->ibdev ?
-			      rdma_resolve_route(cm_id, WSS_CM_TIMEOUT_MS) : -EXDEV;
-		break;
+		return cm_id->device == engine->chan->ibdev ?
+			       rdma_resolve_route(cm_id, WSS_CM_TIMEOUT_MS) : -EXDEV;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		ret = wss_engine_connect(engine);
-		break;
+		return wss_engine_connect(engine);
 	case RDMA_CM_EVENT_ESTABLISHED:
 		wss_stat_inc(engine->chan->sess, engines_connected);
-		break;
+		return 0;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
+		return 0;
 	default:
-		ret = -ENOTCONN;
+		return -ENOTCONN;
 	}
-	if (ret)
+}
+
+/* Context: the CM's worker; sleeps. Never non-zero: the id is destroyed by the work. */
+static int wss_engine_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
+{
+	unsigned int noio = memalloc_noio_save();
+	struct wss_engine *engine = cm_id->context;
+
+	if (wss_fault(event)) {
+		wss_stat_inc(engine->chan->sess, faults);
+		msleep(wss_force_delay_ms);
+	}
+	/* A failed connection makes no queue pair any more; the CM holds the lock (wss_engine_quiesce()). */
+	if (wss_engine_is_open(engine) && wss_engine_step(engine, event))
 		wss_engine_failed(engine);
+	memalloc_noio_restore(noio);
 	return 0;
 }
 
-/* After it nothing of the engine reaches us, and every part that did was counted. */
-static void wss_engine_stop(struct wss_engine *engine)
+static void wss_engine_quiesce(struct wss_engine *engine)
 {
-	if (!engine->cm_id)
-		return;
-	rdma_disconnect(engine->cm_id);
-	/* Waits for a running event: after it nobody makes a queue pair. */
-	rdma_destroy_id(engine->cm_id);
-	engine->cm_id = NULL;
-	if (engine->qp) {
-		struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
+	/* Waits for a running event: after it none makes a queue pair. */
+	rdma_lock_handler(engine->cm_id);
+	wss_engine_set_state(engine, WSS_ENGINE_CLOSING);
+	rdma_unlock_handler(engine->cm_id);
+	rdma_disconnect(engine->cm_id);
+	if (engine->qp)
 		ib_modify_qp(engine->qp, &attr, IB_QP_STATE);
-		/* A queue pair that does not flush is destroyed all the same; its commands run into their time-outs. */
-		if (atomic_read(&engine->posted))
-			wait_for_completion_timeout(&engine->drained,
-						    msecs_to_jiffies(WSS_ENGINE_DRAIN_MS));
-		ib_destroy_qp(engine->qp);
+	wss_engine_put(engine);
+}
+
+static void wss_engine_drain(struct wss_engine *engine, unsigned long deadline)
+{
+	unsigned long now = jiffies;
+	unsigned long left = time_before(now, deadline) ? deadline - now : 0;
+
+	if (wait_for_completion_timeout(&engine->drained, left))
+		return;
+	/*
+	 * A queue pair that does not flush is destroyed all the same; its commands run into their
+	 * time-outs. A poller that saw it open is in softirq.
+	 */
+	synchronize_rcu();
+}
+
+static void wss_engine_destroy(struct wss_engine *engine)
+{
+	if (engine->qp) {
+		rdma_destroy_qp(engine->cm_id);
 		engine->qp = NULL;
 	}
+	rdma_destroy_id(engine->cm_id);
+	engine->cm_id = NULL;
+	wss_engine_set_state(engine, WSS_ENGINE_FREE);
+}
+
+/* After it nothing of the failed engines reaches us, and every part that did was counted. */
+static void wss_engines_close_failed(struct wss_chan *chan)
+{
+	bool closing[WSS_ENGINES];
+	unsigned long deadline;
+	int i;
+
+	for (i = 0; i < WSS_ENGINES; i++) {
+		closing[i] = READ_ONCE(chan->engines[i].state) == WSS_ENGINE_FAILED;
+		if (closing[i])
+			wss_engine_quiesce(&chan->engines[i]);
+	}
+	deadline = jiffies + msecs_to_jiffies(WSS_ENGINE_DRAIN_MS);
+	for (i = 0; i < WSS_ENGINES; i++) {
+		if (!closing[i])
+			continue;
+		wss_engine_drain(&chan->engines[i], deadline);
+		wss_engine_destroy(&chan->engines[i]);
+	}
+}
+
+/* Engine @index, or all of them. */
+static void wss_engines_retire(struct wss_chan *chan, u32 index)
+{
+	int i;
+
+	for (i = 0; i < WSS_ENGINES; i++) {
+		struct wss_engine *engine = &chan->engines[i];
+
+		if (index == WSS_CACHE_ENGINES_MAX || engine->index == index)
+			wss_engine_set_state(engine, WSS_ENGINE_FAILED);
+	}
+	wss_engines_close_failed(chan);
 }
 
 /* rdma://HOST:PORT with a numeric host. */
@@ -159,7 +260,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 	int i;
 
 	for (i = 0; i < WSS_ENGINES && !engine; i++) {
-		if (!chan->engines[i].cm_id)
+		if (READ_ONCE(chan->engines[i].state) == WSS_ENGINE_FREE)
 			engine = &chan->engines[i];
 	}
 	/* An engine that cannot be reached costs nothing: the target answers itself. */
@@ -167,8 +268,8 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		return;
 	engine->chan = chan;
 	engine->index = be16_to_cpu(news->index);
-	engine->dead = false;
-	atomic_set(&engine->posted, 0);
+	engine->use = (engine->use + 1) & WSS_ENGINE_USE_MASK;
+	atomic_set(&engine->posted, 1);
 	init_completion(&engine->drained);
 	engine->login = (struct wss_cache_login){
 		.magic = cpu_to_be32(WSS_CACHE_MAGIC),
@@ -181,20 +282,9 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 	if (IS_ERR(cm_id))
 		return;
 	engine->cm_id = cm_id;
+	wss_engine_set_state(engine, WSS_ENGINE_OPEN);
 	if (rdma_resolve_addr(cm_id, NULL, (struct sockaddr *)&addr, WSS_CM_TIMEOUT_MS))
-		wss_engine_stop(engine);
-}
-
-static void wss_engines_retire(struct wss_chan *chan, u32 index)
-{
-	int i;
-
-	for (i = 0; i < WSS_ENGINES; i++) {
-		struct wss_engine *engine = &chan->engines[i];
-
-		if (engine->cm_id && (index == WSS_CACHE_ENGINES_MAX || engine->index == index))
-			wss_engine_stop(engine);
-	}
+		wss_engine_failed(engine);
 }
 
 /* Commands that an engine will not answer. */
@@ -222,6 +312,34 @@ static void wss_engines_do_again(struct wss_chan *chan)
 	}
 }
 
+static bool wss_engine_next_news(struct wss_chan *chan, struct wss_srp_cache_engine *news)
+{
+	bool found;
+
+	spin_lock_bh(&chan->engine_lock);
+	found = chan->nr_news;
+	if (found) {
+		*news = chan->news[0];
+		chan->nr_news--;
+		memmove(&chan->news[0], &chan->news[1], chan->nr_news * sizeof(*news));
+	}
+	spin_unlock_bh(&chan->engine_lock);
+	return found;
+}
+
+static void wss_engines_follow(struct wss_chan *chan)
+{
+	struct wss_srp_cache_engine news;
+
+	wss_engines_close_failed(chan);
+	while (wss_engine_next_news(chan, &news)) {
+		wss_engines_retire(chan, be16_to_cpu(news.index));
+		if (news.event == WSS_SRP_CACHE_ENGINE_ADDED)
+			wss_engine_start(chan, &news);
+	}
+	wss_engines_do_again(chan);
+}
+
 /**
  * wss_engine_work - makes and closes connections to engines
  * @work: of their channel
@@ -229,29 +347,14 @@ static void wss_engines_do_again(struct wss_chan *chan)
 void wss_engine_work(struct work_struct *work)
 {
 	struct wss_chan *chan = container_of(work, struct wss_chan, engine_work);
-	struct wss_srp_cache_engine news;
-	int i;
+	unsigned int noio = memalloc_noio_save();
 
-	for (i = 0; i < WSS_ENGINES; i++) {
-		if (chan->engines[i].cm_id && READ_ONCE(chan->engines[i].dead))
-			wss_engine_stop(&chan->engines[i]);
-	}
-	while (!READ_ONCE(chan->stopping)) {
-		spin_lock_bh(&chan->engine_lock);
-		if (!chan->nr_news) {
-			spin_unlock_bh(&chan->engine_lock);
-			break;
-		}
-		news = chan->news[0];
-		chan->nr_news--;
-		memmove(&chan->news[0], &chan->news[1], chan->nr_news * sizeof(news));
-		spin_unlock_bh(&chan->engine_lock);
-		wss_engines_retire(chan, be16_to_cpu(news.index));
-		if (news.event == WSS_SRP_CACHE_ENGINE_ADDED)
-			wss_engine_start(chan, &news);
-	}
-	if (!READ_ONCE(chan->stopping))
-		wss_engines_do_again(chan);
+	/* A channel that stops meanwhile queues the work again (wss_engines_close()). */
+	if (READ_ONCE(chan->state) == WSS_CHAN_UP)
+		wss_engines_follow(chan);
+	else
+		wss_engines_retire(chan, WSS_CACHE_ENGINES_MAX);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -276,8 +379,7 @@ void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_eng
 		chan->news[chan->nr_news++].uri[WSS_CACHE_URI_MAX - 1] = '\0';
 	}
 	spin_unlock_bh(&chan->engine_lock);
-	if (!READ_ONCE(chan->stopping))
-		queue_work(wss_wq, &chan->engine_work);
+	queue_work(wss_wq(engine), &chan->engine_work);
 }
 
 /**
@@ -303,8 +405,7 @@ void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg
 		return; /* the engine had answered */
 	slot->again_engine = min_t(u32, be32_to_cpu(msg->engine), WSS_CACHE_ENGINES_MAX);
 	smp_store_release(&slot->again, msg->tag); /* pairs with wss_engines_do_again() */
-	if (!READ_ONCE(chan->stopping))
-		queue_work(wss_wq, &chan->engine_work);
+	queue_work(wss_wq(engine), &chan->engine_work);
 }
 
 /* A part of a read's data has come. False: of no read that is under way. */
@@ -344,29 +445,38 @@ static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struc
  */
 void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
 {
-	struct wss_engine *engine = &chan->engines[(u32)wc->wr_id];
-	bool good = wc->status == IB_WC_SUCCESS && wss_engine_part(chan, wc, iob);
+	u32 id = (u32)wc->wr_id;
+	struct wss_engine *engine = &chan->engines[id & ((1 << WSS_ENGINE_USE_SHIFT) - 1)];
+	bool good;
 
+	/* Of a connection that was destroyed before it had flushed. */
+	if (unlikely(READ_ONCE(engine->use) != id >> WSS_ENGINE_USE_SHIFT))
+		return;
+	good = wc->status == IB_WC_SUCCESS && wss_engine_part(chan, wc, iob);
 	/* Posted again before this one is given up, so that the count does not pass zero by accident. */
-	if (good && !READ_ONCE(engine->dead) && wss_engine_post_recv(engine))
+	if (good && wss_engine_is_open(engine) && wss_engine_post_recv(engine))
 		good = false;
-	if (!good && !READ_ONCE(engine->dead))
+	if (!good)
 		wss_engine_failed(engine);
-	if (atomic_dec_and_test(&engine->posted))
-		complete(&engine->drained);
+	wss_engine_put(engine);
 }
 
 /**
- * wss_engines_stop - closes all, at the end of a channel
+ * wss_engines_close - begin to close all, at the end of a channel
  * @chan: stopping; its completion queue is still polled
- *
- * Context: sleeps.
  */
-void wss_engines_stop(struct wss_chan *chan)
+void wss_engines_close(struct wss_chan *chan)
 {
-	cancel_work_sync(&chan->engine_work);
-	wss_engines_retire(chan, WSS_CACHE_ENGINES_MAX);
-	spin_lock_bh(&chan->engine_lock);
-	chan->nr_news = 0;
-	spin_unlock_bh(&chan->engine_lock);
+	queue_work(wss_wq(engine), &chan->engine_work);
+}
+
+/**
+ * wss_engines_await - all are closed, after wss_engines_close()
+ * @chan: the channel
+ *
+ * Context: sleeps, bounded.
+ */
+void wss_engines_await(struct wss_chan *chan)
+{
+	flush_work(&chan->engine_work);
 }

@@ -8,10 +8,10 @@
  * slots of its own for each, which is why slots are made last.
  *
  * Each step of a connection is taken in the RDMA/CM event that ends the step before. The starter
- * sleeps until every channel has its outcome. wss_chan_stop() undoes whatever was done, in any
- * state, and after it nothing of the channel is reachable from outside: that makes it the fence of
- * recovery.
+ * sleeps until every channel has its outcome. wss_chans_take_down() undoes whatever was done, in any
+ * state (teardown.c).
  */
+#include <linux/delay.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
@@ -23,8 +23,8 @@
 
 /* REG_MR, SEND, LOCAL_INV per command; twice that, because unsignalled entries retire late. */
 #define WSS_WRS_PER_SLOT 6
-/* An answer to the target's own request, and a spare. */
-#define WSS_WRS_EXTRA (4 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
+/* An answer to the target's own request, the marker of a drain, and a spare. */
+#define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
 /* Connections from before a power cut that a peer may take ours for, one after the other. */
 #define WSS_STALE_MAX 16
 
@@ -85,7 +85,7 @@ static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 		.recv_cq = chan->cq,
 		.cap = {
 			.max_send_wr = max_send_wr,
-			.max_recv_wr = chan->nr_recvs,
+			.max_recv_wr = chan->nr_recvs + 1, /* the marker of a drain */
 			.max_send_sge = max_sge,
 			.max_recv_sge = 1,
 			.max_inline_data = wss_force_no_inline ? 0 : WSS_CMD_DIRECT_BYTES,
@@ -174,16 +174,16 @@ static void wss_session_measure_device(struct wss_session *sess, struct ib_devic
 static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev)
 {
 	struct ib_pd *pd;
+	int ret;
 
 	if (sess->wdev)
 		return sess->wdev->ibdev == ibdev ? 0 : -EXDEV;
-	sess->wdev = wss_device_get(ibdev);
-	if (!sess->wdev)
-		return -ENODEV;
+	ret = wss_device_get(sess, ibdev);
+	if (ret)
+		return ret;
 	pd = ib_alloc_pd(ibdev, 0);
 	if (IS_ERR(pd)) {
-		wss_device_put(sess->wdev);
-		sess->wdev = NULL;
+		wss_device_put(sess);
 		return PTR_ERR(pd);
 	}
 	sess->pd = pd;
@@ -197,8 +197,7 @@ static void wss_session_unbind(struct wss_session *sess)
 		return;
 	ib_dealloc_pd(sess->pd);
 	sess->pd = NULL;
-	wss_device_put(sess->wdev);
-	sess->wdev = NULL;
+	wss_device_put(sess);
 }
 
 static int wss_on_addr_resolved(struct wss_chan *chan)
@@ -261,8 +260,8 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 		req->req_flags |= WSS_SRP_IMMED_REQUESTED;
 		req->imm_data_offset = cpu_to_be16(WSS_SRP_IMM_DATA_OFFSET);
 	}
-	memcpy(req->initiator_port_id, sess->initiator_port_id, 8);
-	memcpy(req->initiator_port_id + 8, &chan->ibdev->node_guid, 8);
+	/* Nothing of the device: the target fences the session's former login by this, on whatever path it was. */
+	memcpy(req->initiator_port_id, sess->initiator_port_id, sizeof(req->initiator_port_id));
 	put_unaligned_be64(sess->opts.id_ext, req->target_port_id);
 	put_unaligned_be64(sess->opts.ioc_guid, req->target_port_id + 8);
 	req->ext_magic = cpu_to_be16(WSS_EXT_MAGIC);
@@ -447,8 +446,16 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 {
 	/* Queue pairs are made here, and recovery waits for them. */
 	unsigned int noio = memalloc_noio_save();
-	int ret = wss_on_cm_event(cm_id->context, event);
+	struct wss_chan *chan = cm_id->context;
+	int ret = 0;
 
+	if (wss_fault(event)) {
+		wss_stat_inc(chan->sess, faults);
+		msleep(wss_force_delay_ms);
+	}
+	/* The CM holds the lock under which this changes (wss_chan_quiesce()). */
+	if (chan->state == WSS_CHAN_UP)
+		ret = wss_on_cm_event(chan, event);
 	memalloc_noio_restore(noio);
 	return ret;
 }
@@ -463,13 +470,29 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 void wss_chan_break(struct wss_chan *chan, const char *why)
 {
 	/* What a channel reports while it is taken down is our own doing. */
-	if (!READ_ONCE(chan->stopping))
+	if (READ_ONCE(chan->state) == WSS_CHAN_UP)
 		wss_session_error(chan->sess, why);
+}
+
+/**
+ * wss_chan_set_state - the one place where a channel's state changes
+ * @chan: the channel; its session's creator or recovery, one at a time, is the only caller
+ * @to: the state that follows the present one
+ */
+void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to)
+{
+	static const u8 next[] = {
+		[WSS_CHAN_DOWN] = WSS_CHAN_UP,
+		[WSS_CHAN_UP] = WSS_CHAN_STOPPING,
+		[WSS_CHAN_STOPPING] = WSS_CHAN_DOWN,
+	};
+
+	WARN_ON_ONCE(next[chan->state] != to);
+	WRITE_ONCE(chan->state, to);
 }
 
 static void wss_chan_reset(struct wss_chan *chan)
 {
-	chan->stopping = false;
 	chan->connect_done = false;
 	chan->connect_status = 0;
 	chan->reject_reason = 0;
@@ -477,7 +500,7 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->auth.awaited = 0;
 	chan->auth.granted = false;
 	chan->depth = 0;
-	chan->tmf_done = false;
+	memset(chan->tmf, 0, sizeof(chan->tmf));
 	chan->sends = 0;
 	chan->pending_first = NULL;
 	chan->pending_last = NULL;
@@ -487,8 +510,6 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->recv_last = NULL;
 	chan->recv_count = 0;
 	chan->reply_busy = false;
-	/* The former connection's: it may have had news of engines when nobody listened any more. */
-	chan->nr_news = 0;
 }
 
 static int wss_chan_start(struct wss_chan *chan)
@@ -503,6 +524,7 @@ static int wss_chan_start(struct wss_chan *chan)
 		return wss_fail(&chan->connect_error, PTR_ERR(cm_id),
 				"no RDMA connection identifier: %s", wss_reason(PTR_ERR(cm_id)));
 	chan->cm_id = cm_id;
+	wss_chan_set_state(chan, WSS_CHAN_UP);
 	ret = rdma_resolve_addr(cm_id, NULL, (struct sockaddr *)&sess->opts.target,
 				WSS_CM_TIMEOUT_MS);
 	if (ret)
@@ -510,46 +532,6 @@ static int wss_chan_start(struct wss_chan *chan)
 			 "no RDMA device leads there (%s): check the address and `rdma link`",
 			 wss_reason(ret));
 	return ret;
-}
-
-/* Undoes wss_chan_start() and whatever events did since; harmless on a channel that is down. */
-static void wss_chan_stop(struct wss_chan *chan)
-{
-	if (!chan->cm_id)
-		return;
-	WRITE_ONCE(chan->stopping, true);
-	/* While the completion queue is polled: their receives are counted there. */
-	if (chan->cq)
-		wss_engines_stop(chan);
-	rdma_disconnect(chan->cm_id);
-	/* Waits for a running event; after it nobody else works on this channel. */
-	rdma_destroy_id(chan->cm_id);
-	chan->cm_id = NULL;
-	if (chan->qp) {
-		/* From here the peer reaches no region of this channel. */
-		ib_destroy_qp(chan->qp);
-		chan->qp = NULL;
-	}
-	if (chan->cq) {
-		struct ib_cq *cq = chan->cq;
-
-		irq_poll_disable(&chan->iop);
-		/* A poller of a polled channel finds it gone. */
-		spin_lock(&chan->poll_lock);
-		chan->cq = NULL;
-		spin_unlock(&chan->poll_lock);
-		ib_destroy_cq(cq);
-	}
-	if (!chan->ibdev)
-		return;
-	/* Nobody can start it any more; a start that was under way above has found us stopping. */
-	cancel_work_sync(&chan->engine_work);
-	cancel_delayed_work_sync(&chan->late_work);
-	init_llist_head(&chan->late);
-	wss_cancel_slots(chan);
-	wss_recvs_free(chan);
-	wss_slots_free(chan);
-	chan->ibdev = NULL;
 }
 
 static bool wss_chans_settled(struct wss_session *sess, u32 from, u32 to)
@@ -578,12 +560,15 @@ static int wss_chans_connect(struct wss_session *sess, u32 from, u32 to, struct 
 			return ret;
 		}
 	}
-	left = wait_event_interruptible_timeout(sess->wait, wss_chans_settled(sess, from, to),
+	left = wait_event_interruptible_timeout(sess->wait,
+						wss_chans_settled(sess, from, to) || READ_ONCE(sess->broken),
 						msecs_to_jiffies(WSS_CONNECT_TIMEOUT_MS));
 	if (left < 0)
 		return wss_fail(err, -EINTR, "interrupted");
 	if (READ_ONCE(sess->state) == WSS_REMOVING)
 		return wss_fail(err, -ECANCELED, "the session is being removed");
+	if (!wss_chans_settled(sess, from, to) && READ_ONCE(sess->broken))
+		return wss_fail(err, -ECONNRESET, "connection lost during setup: %s", sess->broken);
 	return 0;
 }
 
@@ -612,7 +597,7 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 			ret = wss_chan_outcome(chan, err);
 		if (!ret)
 			return 0;
-		wss_chan_stop(chan);
+		wss_chans_take_down(chan, 1);
 		wss_session_unbind(sess);
 		/*
 		 * After a power cut queue pairs have the numbers of those before it. A peer that still has
@@ -658,12 +643,11 @@ static int wss_check_epoch(struct wss_session *sess, struct wss_error *err)
 static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_error *err)
 {
 	u32 up = from;
-	u32 i;
 
 	while (up < to && !wss_chan_outcome(&sess->chans[up], err))
 		up++;
-	for (i = to; i > up; i--)
-		wss_chan_stop(&sess->chans[i - 1]);
+	if (up < to)
+		wss_chans_take_down(&sess->chans[up], to - up);
 	return up - from;
 }
 
@@ -760,14 +744,11 @@ stop:
  */
 void wss_chans_stop(struct wss_session *sess)
 {
-	u32 i;
-
 	if (!sess->up)
 		return;
 	/* An administrative command under way has been woken by what led here. */
 	mutex_lock(&sess->admin_mutex);
-	for (i = sess->nr_queues; i > 0; i--)
-		wss_chan_stop(&sess->chans[i - 1]);
+	wss_chans_take_down(sess->chans, sess->nr_queues);
 	mutex_unlock(&sess->admin_mutex);
 	wss_session_unbind(sess);
 	sess->up = false;

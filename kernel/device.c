@@ -2,45 +2,53 @@
 /*
  * The RDMA devices of the machine, as far as sessions use them.
  *
- * A device may be pulled out at any time. Sessions therefore hold a count on it, and removal waits
- * until every session has let go: they do at once, because losing the device is for them losing the
- * connection.
+ * A device may be removed at any time. A session that uses it is on the device's list from the moment
+ * it has a reference to it, in whatever state the session is; both change together under one mutex. So
+ * removal reaches every session that it then waits for, and each lets go at once, because losing the
+ * device is losing the connection.
  */
 #include "wss.h"
 
 static LIST_HEAD(wss_devices);
-/* Protects wss_devices. */
+/* Protects wss_devices, and who uses each of them. */
 static DEFINE_MUTEX(wss_devices_mutex);
 
 /**
- * wss_device_get - take a device into use
+ * wss_device_get - let a session use a device
+ * @sess: the session; uses none
  * @ibdev: the device, alive because the caller is inside a CM event of it
- * Return: the device, or NULL when it is on its way out.
+ * Return: 0, or -ENODEV when the device is being removed.
  */
-struct wss_device *wss_device_get(struct ib_device *ibdev)
+int wss_device_get(struct wss_session *sess, struct ib_device *ibdev)
 {
 	struct wss_device *wdev;
-	struct wss_device *found = NULL;
+	int ret = -ENODEV;
 
 	mutex_lock(&wss_devices_mutex);
 	list_for_each_entry(wdev, &wss_devices, node) {
-		if (wdev->ibdev == ibdev && refcount_inc_not_zero(&wdev->users)) {
-			found = wdev;
+		if (wdev->ibdev == ibdev) {
+			list_add_tail(&sess->wdev_node, &wdev->sessions);
+			sess->wdev = wdev;
+			ret = 0;
 			break;
 		}
 	}
 	mutex_unlock(&wss_devices_mutex);
-	return found;
+	return ret;
 }
 
 /**
  * wss_device_put - mirror of wss_device_get()
- * @wdev: the device; may be freed by the remover right after
+ * @sess: the session; nothing of it is left on its device, which may be gone right after
  */
-void wss_device_put(struct wss_device *wdev)
+void wss_device_put(struct wss_session *sess)
 {
-	if (refcount_dec_and_test(&wdev->users))
-		complete(&wdev->gone);
+	mutex_lock(&wss_devices_mutex);
+	list_del_init(&sess->wdev_node);
+	if (sess->wdev->removed && list_empty(&sess->wdev->sessions))
+		complete(&sess->wdev->unused);
+	sess->wdev = NULL;
+	mutex_unlock(&wss_devices_mutex);
 }
 
 static int wss_device_add(struct ib_device *ibdev)
@@ -53,8 +61,8 @@ static int wss_device_add(struct ib_device *ibdev)
 	if (!wdev)
 		return -ENOMEM;
 	wdev->ibdev = ibdev;
-	refcount_set(&wdev->users, 1);
-	init_completion(&wdev->gone);
+	INIT_LIST_HEAD(&wdev->sessions);
+	init_completion(&wdev->unused);
 	mutex_lock(&wss_devices_mutex);
 	list_add_tail(&wdev->node, &wss_devices);
 	mutex_unlock(&wss_devices_mutex);
@@ -65,22 +73,32 @@ static void wss_device_remove(struct ib_device *ibdev, void *client_data)
 {
 	struct wss_device *wdev;
 	struct wss_device *found = NULL;
+	struct wss_session *sess;
 
 	mutex_lock(&wss_devices_mutex);
 	list_for_each_entry(wdev, &wss_devices, node) {
 		if (wdev->ibdev == ibdev) {
 			found = wdev;
-			list_del(&wdev->node);
 			break;
 		}
 	}
-	mutex_unlock(&wss_devices_mutex);
-	if (!found)
+	if (!found) {
+		mutex_unlock(&wss_devices_mutex);
 		return;
+	}
+	/* No session takes it into use any more; those that did are all on the list. */
+	list_del(&found->node);
+	found->removed = true;
+	list_for_each_entry(sess, &found->sessions, wdev_node)
+		wss_session_error(sess, "the RDMA device is being removed");
+	if (list_empty(&found->sessions))
+		complete(&found->unused);
+	mutex_unlock(&wss_devices_mutex);
 
-	wss_device_put(found);
-	wss_sessions_lose_device(found);
-	wait_for_completion(&found->gone);
+	wait_for_completion(&found->unused);
+	/* The last user may still hold the mutex. */
+	mutex_lock(&wss_devices_mutex);
+	mutex_unlock(&wss_devices_mutex);
 	kfree(found);
 }
 

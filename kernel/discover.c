@@ -11,10 +11,20 @@
 #define WSS_VPD_BYTES 1024
 #define WSS_VENDOR "WSS     "
 #define WSS_VENDOR_LEN 8
+#define WSS_PRODUCT_LEN 16
+#define WSS_SERIAL_MAX 128
+/* Standard INQUIRY data, as far as vendor, product and revision. */
+#define WSS_INQUIRY_BYTES 36
 /* How many names an error message lists. */
 #define WSS_NAMES_SHOWN 8
 
 static const u8 wss_lun0[8];
+
+static u32 wss_lun_number(const u8 lun[8])
+{
+	/* Peripheral (00b) and flat (01b) addressing; others keep their bits. */
+	return get_unaligned_be16(lun) & 0x3fff;
+}
 
 static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page,
 			   struct wss_error *err)
@@ -25,10 +35,15 @@ static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page,
 
 	put_unaligned_be16(WSS_VPD_BYTES, &cdb[3]);
 	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), WSS_VPD_BYTES, err);
+	/* LOGICAL UNIT NOT SUPPORTED; other refusals are about the page. */
+	if (ret == -EREMOTEIO && sess->admin.sense.asc == 0x25)
+		return wss_fail(err, -ENODEV, "the target has no logical unit %u", wss_lun_number(lun));
 	if (ret < 0)
 		return ret;
 	if (ret < 4 || data[1] != page)
 		return wss_fail(err, -EPROTO, "VPD page %02x: malformed answer", page);
+	if (data[0] >> 5)
+		return wss_fail(err, -ENODEV, "the target has no logical unit %u", wss_lun_number(lun));
 	return min_t(int, ret, 4 + get_unaligned_be16(data + 2));
 }
 
@@ -42,7 +57,7 @@ static void wss_copy_name(char *to, size_t size, const u8 *from, size_t len)
 	to[i] = '\0';
 }
 
-/* NAME:IDENTITY, where the name has no colon. */
+/* NAME:IDENTITY, where the name has no colon; the NAA designator has the same identity. */
 static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 {
 	char *colon;
@@ -53,41 +68,88 @@ static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 		*colon = '\0';
 }
 
-/* The least of identities, for targets that have no other; the form is that of Linux's `wwid`. */
-static void wss_take_vendor_id(const u8 *from, size_t len, struct wss_lun_id *id)
+/* Printable characters; the form is that of Linux's `wwid`. */
+static void wss_append_id(struct wss_lun_id *id, const u8 *from, size_t len)
 {
-	size_t at = strlen("t10.");
+	size_t at = strlen(id->wwid);
 	size_t i;
 
-	memcpy(id->wwid, "t10.", at);
 	for (i = 0; i < len && at < sizeof(id->wwid) - 1; i++)
 		id->wwid[at++] = from[i] > ' ' && from[i] < 0x7f ? from[i] : '_';
 	id->wwid[at] = '\0';
 }
 
+/* Length of a text without the blanks and zeros that fill it up. */
+static size_t wss_text_len(const u8 *text, size_t len)
+{
+	while (len && (text[len - 1] == ' ' || !text[len - 1]))
+		len--;
+	return len;
+}
+
+/* A vendor id alone is the same for all of the vendor's units: it identifies none of them. */
+static void wss_take_t10(const u8 *from, size_t len, struct wss_lun_id *id)
+{
+	len = wss_text_len(from, len);
+	if (len <= WSS_VENDOR_LEN)
+		return;
+	if (!memcmp(from, WSS_VENDOR, WSS_VENDOR_LEN))
+		wss_take_our_name(from + WSS_VENDOR_LEN, len - WSS_VENDOR_LEN, id);
+	if (id->wwid[0])
+		return;
+	strscpy(id->wwid, "t10.", sizeof(id->wwid));
+	wss_append_id(id, from, len);
+}
+
+/* NAA goes before EUI-64, and both before the vendor's own. */
 static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 {
-	u8 type = d[1] & 0x0f;
+	bool binary = len >= 8 && len <= 16 && memchr_inv(d + 4, 0, len);
 
 	if ((d[1] & 0x30) != 0)
 		return; /* of the port or the device, not of the logical unit */
-	/* Better ones replace the vendor's own. */
-	if ((type == 2 || type == 3) && !strncmp(id->wwid, "t10.", 4))
-		id->wwid[0] = '\0';
-	if (type == 3 && len >= 8 && len <= 16)
-		snprintf(id->wwid, sizeof(id->wwid), "naa.%*phN", len, d + 4);
-	else if (type == 2 && len >= 8 && len <= 16 && !id->wwid[0])
-		snprintf(id->wwid, sizeof(id->wwid), "eui.%*phN", len, d + 4);
-	else if (type == 1 && len > WSS_VENDOR_LEN && !memcmp(d + 4, WSS_VENDOR, WSS_VENDOR_LEN))
-		wss_take_our_name(d + 4 + WSS_VENDOR_LEN, len - WSS_VENDOR_LEN, id);
-	else if (type == 1 && len > WSS_VENDOR_LEN && !id->wwid[0])
-		wss_take_vendor_id(d + 4, len, id);
+	switch (d[1] & 0x0f) {
+	case 1:
+		wss_take_t10(d + 4, len, id);
+		return;
+	case 2:
+		if (binary && strncmp(id->wwid, "naa.", 4))
+			snprintf(id->wwid, sizeof(id->wwid), "eui.%*phN", len, d + 4);
+		return;
+	case 3:
+		if (binary)
+			snprintf(id->wwid, sizeof(id->wwid), "naa.%*phN", len, d + 4);
+		return;
+	}
 }
 
-static u32 wss_lun_number(const u8 lun[8])
+/* For a unit without a designator: its serial number, which is unique within vendor and product. */
+static int wss_take_serial(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
+			   struct wss_error *err)
 {
-	/* Peripheral (00b) and flat (01b) addressing; others keep their bits. */
-	return get_unaligned_be16(lun) & 0x3fff;
+	u8 cdb[6] = { 0x12, [4] = WSS_INQUIRY_BYTES };
+	const u8 *data = sess->admin.buffer;
+	u8 serial[WSS_SERIAL_MAX];
+	int len = wss_inquiry_vpd(sess, lun, 0x80, err);
+	int ret;
+
+	if (len == -EREMOTEIO)
+		return 0;
+	if (len < 0)
+		return len;
+	len = wss_text_len(data + 4, min_t(size_t, len - 4, sizeof(serial)));
+	if (!len)
+		return 0;
+	memcpy(serial, data + 4, len);
+	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), WSS_INQUIRY_BYTES, err);
+	if (ret < 0)
+		return ret;
+	if (ret < WSS_INQUIRY_BYTES)
+		return wss_fail(err, -EPROTO, "INQUIRY: short answer");
+	strscpy(id->wwid, "serial.", sizeof(id->wwid));
+	wss_append_id(id, data + 8, WSS_VENDOR_LEN + WSS_PRODUCT_LEN);
+	wss_append_id(id, serial, len);
+	return 0;
 }
 
 static int wss_identify_locked(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
@@ -97,18 +159,32 @@ static int wss_identify_locked(struct wss_session *sess, const u8 lun[8], struct
 	int len = wss_inquiry_vpd(sess, lun, 0x83, err);
 	int at;
 
-	if (len < 0)
+	if (len < 0 && len != -EREMOTEIO)
 		return len;
 	memset(id, 0, sizeof(*id));
 	memcpy(id->lun, lun, sizeof(id->lun));
 	for (at = 4; at + 4 <= len && at + 4 + data[at + 3] <= len; at += 4 + data[at + 3])
 		wss_take_designator(data + at, data[at + 3], id);
-	if (!id->name[0])
+	id->named = id->name[0];
+	if (!id->named)
 		snprintf(id->name, sizeof(id->name), "lun:%u", wss_lun_number(lun));
-	if (!id->wwid[0])
-		return wss_fail(err, -EPROTO, "logical unit %u has no identifier",
-				wss_lun_number(lun));
-	return 0;
+	return id->wwid[0] ? 0 : wss_take_serial(sess, lun, id, err);
+}
+
+/**
+ * wss_same_unit - do two identities denote one logical unit?
+ * @a: one
+ * @b: the other, of the same session
+ *
+ * Without identifiers the LUN decides: that is all that is known.
+ *
+ * Return: whether they do.
+ */
+bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b)
+{
+	if (a->wwid[0] || b->wwid[0])
+		return !strcmp(a->wwid, b->wwid);
+	return !memcmp(a->lun, b->lun, sizeof(a->lun));
 }
 
 /**
@@ -154,7 +230,8 @@ static int wss_report_luns(struct wss_session *sess, u8 **luns, struct wss_error
 	return bytes / 8;
 }
 
-static bool wss_id_matches(const struct wss_lun_id *id, const char *spec)
+/* What a user writes to choose a unit: a name, an identifier or a number. */
+static bool wss_spec_matches(const struct wss_lun_id *id, const char *spec)
 {
 	u32 number;
 
@@ -174,45 +251,61 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
 		snprintf(names + used, size - used, "%s%s", shown ? ", " : "", name);
 }
 
-static int wss_find_volume_locked(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
-				  struct wss_error *err)
+/**
+ * struct wss_search - a walk over the target's logical units
+ * @spec: what a user wrote, or NULL
+ * @unit: otherwise, the unit that is looked for
+ * @namesake: another unit has its name
+ * @unknown: units that could not be identified
+ * @why: the reason for the last of them
+ * @names: what there is, for people
+ * @shown: how many names that is
+ */
+struct wss_search {
+	const char *spec;
+	const struct wss_lun_id *unit;
+	bool namesake;
+	unsigned int unknown;
+	struct wss_error why;
+	char names[160];
+	int shown;
+};
+
+static bool wss_search_fits(struct wss_search *search, const struct wss_lun_id *id)
 {
-	struct wss_error why = {};
-	char names[160] = "";
+	if (search->spec)
+		return wss_spec_matches(id, search->spec);
+	if (wss_same_unit(id, search->unit))
+		return true;
+	if (id->named && search->unit->named && !strcmp(id->name, search->unit->name))
+		search->namesake = true;
+	return false;
+}
+
+/* Context: sess->admin_mutex held. Return: 0, -ENXIO when none fits, or another -errno. */
+static int wss_search_units(struct wss_session *sess, struct wss_search *search,
+			    struct wss_lun_id *id, struct wss_error *err)
+{
 	u8 *luns = NULL;
-	int shown = 0;
-	int count;
+	int count = wss_report_luns(sess, &luns, err);
 	int ret = -ENXIO;
 	int i;
 
-	count = wss_report_luns(sess, &luns, err);
 	if (count < 0)
 		return count;
-	for (i = 0; i < count; i++) {
-		/* One unit that cannot be identified must not hide the others. */
-		if (wss_identify_locked(sess, luns + 8 * i, id, &why)) {
-			if (READ_ONCE(sess->broken)) {
-				ret = -ENOTCONN;
-				*err = why;
-				goto out;
-			}
-			continue;
-		}
-		if (wss_id_matches(id, spec)) {
+	for (i = 0; i < count && ret == -ENXIO; i++) {
+		int error = wss_identify_locked(sess, luns + 8 * i, id, &search->why);
+
+		if (!error && wss_search_fits(search, id))
 			ret = 0;
-			goto out;
-		}
-		wss_add_name(names, sizeof(names), id->name, shown++);
+		else if (!error)
+			wss_add_name(search->names, sizeof(search->names), id->name, search->shown++);
+		else if (READ_ONCE(sess->broken))
+			ret = wss_fail(err, -ENOTCONN, "%s", search->why.text);
+		else if (error != -ENODEV)
+			/* One unit that cannot be identified must not hide the others. */
+			search->unknown++;
 	}
-	if (!shown && why.text[0])
-		wss_fail(err, ret, "unknown volume '%s'; nor can it be told what there is: %s", spec,
-			 why.text);
-	else
-		wss_fail(err, ret,
-		 shown ? "unknown volume '%s'; the target has: %s" :
-			 "unknown volume '%s'; the target shows no volume to us%s",
-		 spec, names);
-out:
 	kfree(luns);
 	return ret;
 }
@@ -230,12 +323,48 @@ out:
 int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 		    struct wss_error *err)
 {
+	struct wss_search search = { .spec = spec };
 	int ret;
 
 	mutex_lock(&sess->admin_mutex);
-	ret = wss_find_volume_locked(sess, spec, id, err);
+	ret = wss_search_units(sess, &search, id, err);
 	mutex_unlock(&sess->admin_mutex);
-	return ret;
+	if (ret != -ENXIO)
+		return ret;
+	if (search.shown)
+		return wss_fail(err, ret, "unknown volume '%s'; the target has: %s", spec, search.names);
+	if (search.unknown)
+		return wss_fail(err, ret, "unknown volume '%s'; the target's volumes cannot be identified: %s",
+				spec, search.why.text);
+	return wss_fail(err, ret, "unknown volume '%s'; the target shows no volume to us", spec);
+}
+
+/**
+ * wss_find_unit - the LUN that a logical unit has now
+ * @sess: the session
+ * @unit: the unit; it has an identifier
+ * @id: filled
+ * @err: says why not
+ *
+ * Context: sleeps, bounded.
+ * Return: 0; -ENXIO: the target has no such unit; -ESTALE: nor has it, and another unit has its name; -EAGAIN:
+ * nor was it found, but not every unit could be identified; or another -errno.
+ */
+int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, struct wss_lun_id *id,
+		  struct wss_error *err)
+{
+	struct wss_search search = { .unit = unit };
+	int ret;
+
+	mutex_lock(&sess->admin_mutex);
+	ret = wss_search_units(sess, &search, id, err);
+	mutex_unlock(&sess->admin_mutex);
+	if (ret != -ENXIO)
+		return ret;
+	if (search.unknown)
+		return wss_fail(err, -EAGAIN, "volume '%s' was not found, and not every volume could be identified: %s",
+				unit->name, search.why.text);
+	return wss_fail(err, search.namesake ? -ESTALE : -ENXIO, "the target has no volume '%s'", unit->name);
 }
 
 static int wss_read_capacity(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,

@@ -22,7 +22,9 @@
 	X(delay, "an answer comes late, by force_delay_ms")                                 \
 	X(reject, "the target refuses a channel")                                           \
 	X(tamper, "a command is damaged on its way: the target refuses it and us")          \
-	X(stale, "the peer shows an epoch that it has shown before: the login is refused")
+	X(stale, "the peer shows an epoch that it has shown before: the login is refused")  \
+	X(poll, "a poll of a completion queue is interrupted, for force_delay_ms")          \
+	X(event, "an event of the connection manager comes late, by force_delay_ms")
 
 #define WSS_FAULT_ENUM(name, help) WSS_FAULT_##name,
 enum wss_fault { WSS_FAULTS(WSS_FAULT_ENUM) WSS_FAULT_KINDS };

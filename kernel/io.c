@@ -17,6 +17,7 @@
  *
  * No lock is taken per request. The one here guards the list that waits for commit_rqs.
  */
+#include <linux/delay.h>
 #include <linux/sched.h>
 #include <linux/sched/stat.h>
 
@@ -25,6 +26,15 @@
 #include "log.h"
 #include "trace.h"
 #include "wss.h"
+
+/* A flush that has not been done covers nothing: what it was to cover is still unflushed. */
+static void wss_note_unflushed(const struct request *rq)
+{
+	struct wss_volume *vol = rq->q->queuedata;
+
+	if (req_op(rq) == REQ_OP_FLUSH)
+		WRITE_ONCE(vol->unflushed, true);
+}
 
 struct wss_chain {
 	struct wss_slot *first;
@@ -44,6 +54,24 @@ static void wss_chain_add(struct wss_chain *chain, struct wss_slot *slot)
 	chain->last = slot;
 }
 
+/* True: @delay_ms from now the request goes out again. */
+static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int *delay_ms)
+{
+	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	*delay_ms = 0;
+	if (verdict == WSS_RETRY_NOW)
+		return pdu->retries++ < WSS_MAX_RETRIES;
+	if (verdict != WSS_RETRY_LATER)
+		return false;
+	if (!pdu->busy)
+		pdu->busy_until = jiffies + (WSS_MAX_RETRIES + 1UL) * rq->timeout;
+	*delay_ms = min(WSS_BUSY_DELAY_MIN_MS << min_t(u8, pdu->busy, 8), WSS_BUSY_DELAY_MAX_MS);
+	if (pdu->busy < U8_MAX)
+		pdu->busy++;
+	return time_before(jiffies, pdu->busy_until);
+}
+
 /* Ends a request whose outcome is in its pdu. */
 static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 {
@@ -52,6 +80,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	blk_status_t status = pdu->error;
 	bool rescan = false;
 	enum wss_verdict verdict;
+	unsigned int delay_ms;
 
 	if (likely(!status && !pdu->sense.status)) {
 		wss_note_written(vol, rq);
@@ -60,20 +89,17 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 		return;
 	}
 
-	if (req_op(rq) == REQ_OP_FLUSH)
-		WRITE_ONCE(vol->unflushed, true);
+	wss_note_unflushed(rq);
 	if (status == BLK_STS_TIMEOUT)
 		verdict = pdu->aborts++ < WSS_MAX_ABORTS ? WSS_RETRY_NOW : WSS_END;
 	else
 		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &rescan);
 	if (rescan)
-		queue_work(wss_wq, &vol->sess->rescan_work);
-	if (verdict != WSS_END && pdu->retries < WSS_MAX_RETRIES && !READ_ONCE(vol->dead)) {
-		pdu->retries++;
+		queue_work(wss_wq(admin), &vol->sess->rescan_work);
+	if (!READ_ONCE(vol->dead) && wss_retry(rq, verdict, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
 		blk_mq_requeue_request(rq, false);
-		blk_mq_delay_kick_requeue_list(rq->q,
-					       verdict == WSS_RETRY_NOW ? 0 : WSS_RETRY_DELAY_MS);
+		blk_mq_delay_kick_requeue_list(rq->q, delay_ms);
 		return;
 	}
 	if (status)
@@ -86,15 +112,22 @@ static void wss_mq_complete(struct request *rq)
 	wss_end_request(rq, NULL);
 }
 
+static void wss_tmf_finish(struct wss_slot *slot)
+{
+	struct wss_tmf *tmf = wss_slot_tmf(slot);
+
+	if (slot->error)
+		tmf->status = WSS_SRP_TSK_MGMT_FAILED;
+	smp_store_release(&tmf->busy, false); /* pairs with wss_tmf_ended() and wss_tmf() */
+	wake_up_all(&slot->chan->sess->wait);
+}
+
 static void wss_admin_finish(struct wss_slot *slot)
 {
 	struct wss_session *sess = slot->chan->sess;
 
 	if (slot != wss_control_slot(slot->chan, WSS_SLOT_ADMIN)) {
-		if (slot->error)
-			slot->chan->tmf_status = WSS_SRP_TSK_MGMT_FAILED;
-		smp_store_release(&slot->chan->tmf_done, true); /* pairs with wss_tmf_wait() */
-		wake_up_all(&sess->wait);
+		wss_tmf_finish(slot);
 		return;
 	}
 	sess->admin.sense = slot->sense;
@@ -398,6 +431,7 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 
 	if (!(rq->rq_flags & RQF_DONTPREP)) {
 		pdu->retries = 0;
+		pdu->busy = 0;
 		pdu->aborts = 0;
 		rq->rq_flags |= RQF_DONTPREP;
 	}
@@ -465,6 +499,7 @@ static void wss_slot_unpost(struct wss_slot *slot)
 		return;
 	}
 	slot->rq = NULL;
+	wss_note_unflushed(rq);
 	blk_mq_requeue_request(rq, false);
 	blk_mq_delay_kick_requeue_list(rq->q, 3);
 }
@@ -644,7 +679,9 @@ static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 		return;
 	}
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
-		if (wc->status != IB_WC_WR_FLUSH_ERR)
+		if (wc->wr_id >> 32 == WSS_WR_MARKER)
+			atomic_dec(&chan->markers);
+		else if (wc->status != IB_WC_WR_FLUSH_ERR)
 			wss_chan_break(chan, ib_wc_status_msg(wc->status));
 		return;
 	}
@@ -666,6 +703,14 @@ static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 	default:
 		return;
 	}
+}
+
+static void wss_fault_late_poll(struct wss_chan *chan)
+{
+	if (!wss_fault(poll))
+		return;
+	wss_stat_inc(chan->sess, faults);
+	mdelay(min(wss_force_delay_ms, 100U)); /* in softirq */
 }
 
 static void wss_repost_recvs(struct wss_chan *chan)
@@ -698,6 +743,7 @@ int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob)
 
 		if (got <= 0)
 			break;
+		wss_fault_late_poll(chan);
 		for (i = 0; i < got; i++)
 			wss_one_completion(chan, &chan->wc[i], iob);
 		if (chan->inv_first) {
@@ -733,6 +779,7 @@ int wss_irq_poll(struct irq_poll *iop, int budget)
 		iob.complete(&iob);
 	if (done < budget) {
 		irq_poll_complete(iop);
+		wss_fault_late_poll(chan);
 		if (ib_req_notify_cq(chan->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0)
 			irq_poll_sched(iop);
 	}
@@ -750,7 +797,8 @@ static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 	/* A second poller would only find what the first one is already ending. */
 	if (!spin_trylock(&chan->poll_lock))
 		return 0;
-	if (chan->cq && READ_ONCE(chan->sess->state) == WSS_LIVE)
+	/* Pairs with wss_set_state(): who sees LIVE sees a channel that is complete. */
+	if (READ_ONCE(chan->state) == WSS_CHAN_UP && smp_load_acquire(&chan->sess->state) == WSS_LIVE)
 		done = wss_chan_poll(chan, WSS_POLL_BUDGET, iob ?: &own);
 	spin_unlock(&chan->poll_lock);
 	if (!wss_batch_empty(&own))
@@ -822,7 +870,7 @@ bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 
 /**
  * wss_cancel_slots - what was in flight on a dead channel goes back to its queue
- * @chan: queue pair and completion queue are destroyed, its queues quiesced
+ * @chan: queue pair and completion queue are destroyed; no submitter runs on it
  */
 void wss_cancel_slots(struct wss_chan *chan)
 {
@@ -835,10 +883,10 @@ void wss_cancel_slots(struct wss_chan *chan)
 		slot->live = 0;
 		wss_munlockv(slot);
 		slot->rq = NULL;
-		if (rq && req_op(rq) == REQ_OP_FLUSH)
-			WRITE_ONCE(((struct wss_volume *)rq->q->queuedata)->unflushed, true);
-		if (rq)
-			blk_mq_requeue_request(rq, true);
+		if (!rq)
+			continue;
+		wss_note_unflushed(rq);
+		blk_mq_requeue_request(rq, true);
 	}
 	if (chan->index == 0 && chan->sess->admin.busy && chan->slots) {
 		struct wss_slot *slot = wss_control_slot(chan, WSS_SLOT_ADMIN);

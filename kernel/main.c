@@ -12,7 +12,13 @@
 #define WSS_PARAM_TEXT 1024
 
 /* Work of all sessions; each session's own items do not overlap. */
-struct workqueue_struct *wss_wq;
+struct workqueue_struct *wss_wqs[WSS_WQS];
+
+#define WSS_WQ_ROW(name, flags) { "wss-" #name, flags },
+static const struct {
+	const char *name;
+	unsigned int flags;
+} wss_wq_rows[WSS_WQS] = { WSS_WORK_QUEUES(WSS_WQ_ROW) };
 
 /* X(name, help): the keys of /sys/class/wss/map that are module parameters as well. */
 #define WSS_PARAMS(X)                                                                          \
@@ -72,13 +78,37 @@ static int wss_map_from_parameters(void)
 	return ret;
 }
 
+static void wss_destroy_work_queues(void)
+{
+	int i;
+
+	for (i = 0; i < WSS_WQS; i++) {
+		if (wss_wqs[i])
+			destroy_workqueue(wss_wqs[i]);
+	}
+}
+
+static int __init wss_create_work_queues(void)
+{
+	int i;
+
+	for (i = 0; i < WSS_WQS; i++) {
+		wss_wqs[i] = alloc_workqueue("%s", WQ_UNBOUND | wss_wq_rows[i].flags, 0,
+					    wss_wq_rows[i].name);
+		if (!wss_wqs[i]) {
+			wss_destroy_work_queues();
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
 static int __init wss_init(void)
 {
-	int ret;
+	int ret = wss_create_work_queues();
 
-	wss_wq = alloc_workqueue("wss", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!wss_wq)
-		return -ENOMEM;
+	if (ret)
+		return ret;
 	wss_debugfs_init();
 	ret = class_register(&wss_class);
 	if (ret)
@@ -105,7 +135,7 @@ unregister_class:
 	class_unregister(&wss_class);
 exit_debugfs:
 	wss_debugfs_exit();
-	destroy_workqueue(wss_wq);
+	wss_destroy_work_queues();
 	return ret;
 }
 
@@ -116,7 +146,7 @@ static void __exit wss_exit(void)
 	wss_devices_exit();
 	class_unregister(&wss_class);
 	wss_debugfs_exit();
-	destroy_workqueue(wss_wq);
+	wss_destroy_work_queues();
 }
 
 module_init(wss_init);

@@ -2,7 +2,7 @@
 /*
  * A lost connection.
  *
- *   error -> recovering: queues quiesced, channels destroyed, requests back in their queues
+ *   error -> recovering: timers start; queues quiesced, channels destroyed, requests back in their queues
  *         -> every reconnect_delay seconds: connect, log in, look at the volumes again
  *              -> live: requests are sent (again)
  *         -> after fast_io_fail_tmo: waiting and new requests fail with EIO, attempts go on
@@ -32,6 +32,21 @@ static bool wss_passed(struct wss_session *sess, int tmo)
 	return tmo >= 0 && time_after_eq(jiffies, sess->lost_at + wss_secs(tmo));
 }
 
+/*
+ * The timers count from the loss, and start there: recovery itself may have to wait for memory that
+ * requests of these disks hold. Context: sess->lock held, so that no timer starts after wss_session_stop().
+ */
+static void wss_arm_fast_io_fail(struct wss_session *sess)
+{
+	unsigned long deadline = sess->lost_at + wss_secs(sess->opts.fast_io_fail_tmo);
+	unsigned long now = jiffies;
+
+	lockdep_assert_held(&sess->lock);
+	if (sess->state == WSS_RECOVERING && sess->opts.fast_io_fail_tmo >= 0 && !sess->fail_fast)
+		mod_delayed_work(wss_wq(timer), &sess->fail_work,
+				 time_before(now, deadline) ? deadline - now : 0);
+}
+
 /**
  * wss_session_error - the connection cannot be relied on any more
  * @sess: the session
@@ -54,6 +69,8 @@ void wss_session_error(struct wss_session *sess, const char *why)
 	if (mine) {
 		sess->lost_at = jiffies;
 		strscpy(sess->last_error.text, why, sizeof(sess->last_error.text));
+		wss_arm_fast_io_fail(sess);
+		mod_delayed_work(wss_wq(recovery), &sess->recover_work, 0);
 	}
 	spin_unlock_irqrestore(&sess->lock, flags);
 	wake_up_all(&sess->wait);
@@ -61,7 +78,6 @@ void wss_session_error(struct wss_session *sess, const char *why)
 		return;
 	trace_wss_error(sess, why);
 	wss_warn_rl(sess, "connection lost (%s), recovering", why);
-	mod_delayed_work(wss_wq, &sess->recover_work, 0);
 }
 
 const char wss_target_closed[] = "the target closed the connection; its log says why";
@@ -166,10 +182,14 @@ void wss_fail_work(struct work_struct *work)
 static void wss_tear_down(struct wss_session *sess)
 {
 	wss_session_quiesce(sess);
+	/*
+	 * No submitter uses the channels any more: those that begin now stop at wss_admit(). So the
+	 * queues need not stand still, and do not where requests fail already.
+	 */
+	if (READ_ONCE(sess->fail_fast))
+		wss_session_unquiesce(sess);
 	wss_chans_stop(sess);
 	wss_release_removed(sess);
-	if (sess->opts.fast_io_fail_tmo >= 0)
-		mod_delayed_work(wss_wq, &sess->fail_work, wss_secs(sess->opts.fast_io_fail_tmo));
 }
 
 /* No request may go out before it is known that each volume is still where it was. */
@@ -201,11 +221,16 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 		wss_volumes_lose_cache(sess);
 	sess->cache_lost = false;
 	if (!wss_revalidate_volumes(sess, err)) {
+		/* Not half-way either, or later: it would fail requests of the next loss, which may wait. */
+		cancel_delayed_work_sync(&sess->fail_work);
 		spin_lock_irq(&sess->lock);
 		wss_fail(err, 0, "the connection broke during login: %s", sess->broken ?: "unmapped");
 		live = !sess->broken && wss_set_state(sess, WSS_LIVE);
-		if (live)
+		if (live) {
+			WRITE_ONCE(sess->fail_fast, false);
 			sess->last_error.text[0] = '\0';
+		}
+		wss_arm_fast_io_fail(sess);
 		spin_unlock_irq(&sess->lock);
 	}
 	if (live)
@@ -231,13 +256,10 @@ static void wss_give_up(struct wss_session *sess)
 
 static void wss_back_to_life(struct wss_session *sess)
 {
-	/* Not half-way either: it would fail requests of the next loss, which may wait. */
-	cancel_delayed_work_sync(&sess->fail_work);
-	WRITE_ONCE(sess->fail_fast, false);
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
-	mod_delayed_work(wss_wq, &sess->keepalive_work, HZ);
+	mod_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
 }
 
 static void wss_schedule_next(struct wss_session *sess)
@@ -251,7 +273,7 @@ static void wss_schedule_next(struct wss_session *sess)
 		if (time_before(deadline, jiffies + delay))
 			delay = time_after(deadline, jiffies) ? deadline - jiffies : 0;
 	}
-	queue_delayed_work(wss_wq, &sess->recover_work, delay);
+	queue_delayed_work(wss_wq(recovery), &sess->recover_work, delay);
 }
 
 static void wss_recover(struct wss_session *sess)
@@ -326,5 +348,5 @@ void wss_keepalive_work(struct work_struct *work)
 	 */
 	if (wss_admin_keepalive(sess, limit_ms - period_ms) && READ_ONCE(sess->broken))
 		return;
-	queue_delayed_work(wss_wq, &sess->keepalive_work, msecs_to_jiffies(period_ms));
+	queue_delayed_work(wss_wq(admin), &sess->keepalive_work, msecs_to_jiffies(period_ms));
 }

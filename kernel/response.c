@@ -62,7 +62,7 @@ static bool wss_fault_answer(struct wss_slot *slot)
 	if (wss_fault(delay)) {
 		wss_stat_inc(chan->sess, faults);
 		llist_add(&slot->late, &chan->late);
-		queue_delayed_work(wss_wq, &chan->late_work, msecs_to_jiffies(wss_force_delay_ms));
+		queue_delayed_work(wss_wq(admin), &chan->late_work, msecs_to_jiffies(wss_force_delay_ms));
 		return true;
 	}
 	if (wss_fault(error)) {
@@ -174,7 +174,7 @@ static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, 
 	if (resp_len > room || sense_len > room - resp_len)
 		return false;
 	if (tmf)
-		slot->chan->tmf_status =
+		wss_slot_tmf(slot)->status =
 			resp_len >= 4 ? ((const u8 *)(rsp + 1))[3] : WSS_SRP_TSK_MGMT_FAILED;
 	else if (resp_len)
 		slot->error = BLK_STS_IOERR;
@@ -295,7 +295,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 		return;
 	case WSS_SRP_AER_REQ:
 		/* An asynchronous event: look again at everything, as after a NOTIFY. */
-		queue_work(wss_wq, &chan->sess->rescan_work);
+		queue_work(wss_wq(admin), &chan->sess->rescan_work);
 		if (bytes >= sizeof(struct wss_srp_cred_req))
 			wss_reply(chan, WSS_SRP_AER_RSP,
 				  ((const struct wss_srp_cred_req *)data)->tag);
@@ -305,7 +305,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			wss_chan_protocol_error(chan, "NOTIFY was not agreed on");
 			return;
 		}
-		queue_work(wss_wq, &chan->sess->rescan_work);
+		queue_work(wss_wq(admin), &chan->sess->rescan_work);
 		return;
 	case WSS_SRP_CACHE_ENGINE:
 		wss_recv_cache_engine(chan, data, bytes);

@@ -58,6 +58,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	mutex_init(&sess->admin_mutex);
 	INIT_LIST_HEAD(&sess->volumes);
 	INIT_LIST_HEAD(&sess->node);
+	INIT_LIST_HEAD(&sess->wdev_node);
 	INIT_DELAYED_WORK(&sess->recover_work, wss_recover_work);
 	INIT_DELAYED_WORK(&sess->fail_work, wss_fail_work);
 	INIT_DELAYED_WORK(&sess->keepalive_work, wss_keepalive_work);
@@ -226,7 +227,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 			       sess->broken ?: "unmapped");
 	spin_unlock_irq(&sess->lock);
 	if (!ret)
-		queue_delayed_work(wss_wq, &sess->keepalive_work, HZ);
+		queue_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
 	return ret;
 }
 
@@ -240,26 +241,4 @@ void wss_session_cancel(struct wss_session *sess)
 	if (sess->state == WSS_CONNECTING)
 		wss_set_state(sess, WSS_REMOVING);
 	spin_unlock_irq(&sess->lock);
-}
-
-/**
- * wss_sessions_lose_device - an RDMA device goes away
- * @wdev: sessions on it recover, on another device or when it is back
- *
- * Sessions are found under their own references, not under wss_map_mutex: an unmap in progress holds
- * that, and may wait for this very device.
- */
-void wss_sessions_lose_device(struct wss_device *wdev)
-{
-	struct class_dev_iter iter;
-	struct device *dev;
-
-	class_dev_iter_init(&iter, &wss_class, NULL, NULL);
-	while ((dev = class_dev_iter_next(&iter))) {
-		struct wss_session *sess = container_of(dev, struct wss_session, dev);
-
-		if (READ_ONCE(sess->wdev) == wdev)
-			wss_session_error(sess, "the RDMA device is being removed");
-	}
-	class_dev_iter_exit(&iter);
 }

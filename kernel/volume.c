@@ -320,18 +320,19 @@ static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
 	int ret;
 
 	ret = wss_identify(vol->sess, vol->id.lun, &id, err);
-	if (!ret && !strcmp(id.wwid, vol->id.wwid))
+	if (!ret && wss_same_unit(&id, &vol->id))
 		return 0;
-	if (ret && ret != -EREMOTEIO)
+	if (ret && ret != -ENODEV)
 		return ret;
-	ret = wss_find_volume(vol->sess, vol->id.wwid, &id, err);
-	if (ret == -ENXIO && !wss_find_volume(vol->sess, vol->id.name, &id, err))
+	/* Without an identifier nothing shows that a unit at another LUN is this one. */
+	ret = vol->id.wwid[0] ? wss_find_unit(vol->sess, &vol->id, &id, err) : -ENXIO;
+	if (ret == -ESTALE)
 		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
 	else if (ret == -ENXIO)
 		wss_volume_lost(vol, "is not on the target any more");
 	if (!ret)
 		memcpy(vol->id.lun, id.lun, sizeof(vol->id.lun));
-	return ret;
+	return ret == -ESTALE ? -ENXIO : ret;
 }
 
 static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *limits)
@@ -372,7 +373,7 @@ int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 	if (!ret)
 		wss_volume_follow(vol, &limits);
 	/* A unit that refuses to tell, as while it is formatted, is still the right one. */
-	return ret == -EREMOTEIO ? 0 : ret;
+	return ret == -EREMOTEIO || ret == -EBUSY ? 0 : ret;
 }
 
 /**

@@ -16,7 +16,7 @@
  * Invariants
  *   I1  A request has at most one memory region, whatever its pieces (map.c).
  *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
- *       is invalidated, or the queue pair and the region are destroyed (io.c, conn.c).
+ *       is invalidated, or the queue pair and the region are destroyed (io.c, teardown.c).
  *   I3  A request ends once: whoever takes slot->live from the wire tag to zero owns its end
  *       (io.c).
  *   I4  Commands in flight on a channel never exceed the credits that the target gave (io.c).
@@ -85,6 +85,7 @@ enum wss_control_slot {
 	WSS_SLOT_RESET, /* LOGICAL UNIT RESET, also while an ABORT TASK is not answered */
 	WSS_CONTROL_SLOTS,
 };
+#define WSS_TMF_SLOTS (WSS_CONTROL_SLOTS - WSS_SLOT_ABORT)
 /* A tag is: slot (16 bits), channel (8 bits), uses of the slot. One session's tags differ. */
 #define WSS_TAG_CHANNEL_SHIFT 16
 #define WSS_TAG_USE_SHIFT 24
@@ -103,9 +104,14 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 /* REPORT LUNS of 2047 volumes; every other answer is smaller. */
 #define WSS_ADMIN_BYTES 16384
 #define WSS_MAX_LUNS (WSS_ADMIN_BYTES / 8 - 1)
-/* A request is sent again at most so often before its error is believed. */
+/* A request whose error may be past at once is sent again at most so often. */
 #define WSS_MAX_RETRIES 5
-#define WSS_RETRY_DELAY_MS 100
+/*
+ * A busy target is another matter: as under the SCSI stack, a request is sent again for as long as its retries
+ * might take, (WSS_MAX_RETRIES + 1) times queue/io_timeout. The delay doubles up to the most.
+ */
+#define WSS_BUSY_DELAY_MIN_MS 4
+#define WSS_BUSY_DELAY_MAX_MS 128
 /* Longest wait for one step of a connection, and for an administrative command. */
 #define WSS_CM_TIMEOUT_MS 3000
 #define WSS_CONNECT_TIMEOUT_MS 10000
@@ -118,7 +124,8 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_IO_TIMEOUT_MS 30000
 
 #define WSS_NAME_MAX 128
-#define WSS_WWID_MAX 48
+/* A designator has 255 bytes at most; a truncated one might fit two units. */
+#define WSS_WWID_MAX 272
 #define WSS_ERROR_MAX 320
 
 /**
@@ -383,6 +390,7 @@ enum wss_wr {
 	WSS_WR_INV,
 	WSS_WR_REPLY,
 	WSS_WR_ENGINE,	  /* a receive of a cache engine's queue pair */
+	WSS_WR_MARKER,	  /* the last of a queue that is drained (teardown.c) */
 };
 
 #define WSS_WR_ID(kind, index) ((u64)(kind) << 32 | (index))
@@ -404,20 +412,36 @@ struct wss_recv {
 #define WSS_ENGINE_NEWS 8
 
 /**
+ * enum wss_engine_state - life of a connection to a cache engine
+ * @WSS_ENGINE_FREE: there is none
+ * @WSS_ENGINE_OPEN: it is being made, or stands
+ * @WSS_ENGINE_FAILED: it is lost, or not wanted any more: the work closes it
+ * @WSS_ENGINE_CLOSING: no event and no completion takes a further step
+ */
+enum wss_engine_state {
+	WSS_ENGINE_FREE,
+	WSS_ENGINE_OPEN,
+	WSS_ENGINE_FAILED,
+	WSS_ENGINE_CLOSING,
+};
+
+/**
  * struct wss_engine - a channel's connection to a cache engine
  * @chan: the channel
+ * @state: enum wss_engine_state; changes in wss_engine_set_state() only
  * @index: the target's number of the engine
- * @dead: failed; the work closes it
- * @cm_id: NULL: the entry is free
+ * @use: number of this connection, in the wr_id of its receives
+ * @cm_id: NULL while free
  * @qp: on the channel's completion queue
- * @posted: receives that have not completed
+ * @posted: receives that have not completed, plus one until the connection is closed
  * @drained: @posted fell to 0
  * @login: what we show it
  */
 struct wss_engine {
 	struct wss_chan *chan;
+	u32 state;
 	u32 index;
-	bool dead;
+	u32 use;
 	struct rdma_cm_id *cm_id;
 	struct ib_qp *qp;
 	atomic_t posted;
@@ -445,11 +469,35 @@ struct wss_auth {
 	bool granted;
 };
 
+/**
+ * struct wss_tmf - the task management request of a control slot
+ * @busy: not finished: its slot is not free, even if nobody waits for the answer any more
+ * @status: enum wss_srp_tsk_mgmt_status of the answer; valid when not @busy
+ *
+ * Each slot has its own: an ABORT TASK that is answered late must not pass for the reset that followed it.
+ */
+struct wss_tmf {
+	bool busy;
+	u8 status;
+};
+
+/**
+ * enum wss_chan_state - life of a channel
+ * @WSS_CHAN_DOWN: nothing hangs on it
+ * @WSS_CHAN_UP: being connected, or connected
+ * @WSS_CHAN_STOPPING: being taken down: events take no further step, errors mean nothing
+ */
+enum wss_chan_state {
+	WSS_CHAN_DOWN,
+	WSS_CHAN_UP,
+	WSS_CHAN_STOPPING,
+};
+
 /*
  * struct wss_chan - one queue pair of a session
  *
  * The object lives as long as its session; what hangs on it comes with wss_chan_start() and goes
- * with wss_chan_stop(). While it is down no submitter runs: its queues are quiesced.
+ * with wss_chans_take_down(). While it is down no submitter runs: its queues are quiesced.
  */
 struct wss_chan {
 	/* Read in the hot path; written while the channel is down. */
@@ -498,7 +546,8 @@ struct wss_chan {
 	struct scatterlist *sgl;
 	struct ib_send_wr reply_wr;
 	struct ib_sge reply_sge;
-	bool stopping;		    /* being taken down: errors mean nothing */
+	enum wss_chan_state state;  /* changes in wss_chan_set_state() only */
+	atomic_t markers;	    /* of a drain, that have not come out yet */
 	bool connect_done;	    /* the attempt ended, @connect_status says how */
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
@@ -506,8 +555,7 @@ struct wss_chan {
 	u32 reserved;		    /* of which kept for control slots */
 	u8 banks;		    /* queues that it serves */
 	u32 slot_count;		    /* allocated, control slots included */
-	bool tmf_done;		    /* the task management request was answered: */
-	u8 tmf_status;		    /* enum wss_srp_tsk_mgmt_status */
+	struct wss_tmf tmf[WSS_TMF_SLOTS]; /* by control slot, from WSS_SLOT_ABORT on */
 	u64 epoch;
 	u32 keepalive_ms;
 	u32 boot_id;
@@ -570,7 +618,8 @@ struct wss_session {
 	struct mutex admin_mutex;	/* one administrative command at a time */
 	struct wss_admin admin;
 
-	struct wss_device *wdev;	/* the RDMA device while connected */
+	struct wss_device *wdev;	/* the RDMA device while connected (device.c) */
+	struct list_head wdev_node;	/* in wdev->sessions */
 	struct ib_pd *pd;
 	struct wss_chan *chans;
 	struct wss_queue *queues;
@@ -603,14 +652,16 @@ struct wss_session {
  * struct wss_device - an RDMA device that channels may use
  * @ibdev: the device
  * @node: in the list of devices
- * @users: sessions with resources on it, plus one for its presence
- * @gone: the last user left
+ * @sessions: that use it, by their wdev_node
+ * @removed: it is being removed
+ * @unused: @removed, and no session is left
  */
 struct wss_device {
 	struct ib_device *ibdev;
 	struct list_head node;
-	refcount_t users;
-	struct completion gone;
+	struct list_head sessions;
+	bool removed;
+	struct completion unused;
 };
 
 /*
@@ -641,11 +692,13 @@ struct wss_limits {
  * struct wss_lun_id - who a logical unit is
  * @lun: SAM LUN as on the wire
  * @name: volume name, or `lun:N` where the target has none
- * @wwid: `naa.HEX` or the like; stable over restarts
+ * @named: the target gave the name
+ * @wwid: `naa.HEX` or the like; stable over restarts. Empty: the unit has no identifier
  */
 struct wss_lun_id {
 	u8 lun[8];
 	char name[WSS_NAME_MAX];
+	bool named;
 	char wwid[WSS_WWID_MAX];
 };
 
@@ -673,6 +726,8 @@ struct wss_volume {
 /**
  * struct wss_pdu - what a request carries besides its slot
  * @retries: how often it was sent again
+ * @busy: how often because the target was busy, at most 255
+ * @busy_until: jiffies when that ends; valid when @busy
  * @aborts: how often because the target did not answer
  * @timed_out: not answered in time; abort.c sees to it
  * @error: why it ends, where @sense has nothing to say
@@ -680,13 +735,31 @@ struct wss_volume {
  */
 struct wss_pdu {
 	u8 retries;
+	u8 busy;
 	u8 aborts;
 	bool timed_out;
 	blk_status_t error;
 	struct wss_sense sense;
+	unsigned long busy_until;
 };
 
-extern struct workqueue_struct *wss_wq;
+/*
+ * Work queues. When memory is short a queue may have one worker only. So works that may wait for one
+ * another are on different queues: recovery for engines, everything that does I/O for recovery. What I/O
+ * itself waits for has WQ_MEM_RECLAIM. X(name, flags)
+ */
+#define WSS_WORK_QUEUES(X)                                                          \
+	X(recovery, WQ_MEM_RECLAIM) /* recover_work: connects, for seconds */       \
+	X(timer, WQ_MEM_RECLAIM)    /* fail_work: must not wait behind recovery */  \
+	X(abort, WQ_MEM_RECLAIM)    /* abort_work */                                \
+	X(admin, WQ_MEM_RECLAIM)    /* keep-alive, rescan, late answers */          \
+	X(engine, WQ_MEM_RECLAIM)   /* engine_work: recovery waits for it */        \
+	X(map, 0)                   /* pending maps: these read partition tables */
+
+#define WSS_WQ_ENUM(name, flags) WSS_WQ_##name,
+enum wss_wq { WSS_WORK_QUEUES(WSS_WQ_ENUM) WSS_WQS };
+extern struct workqueue_struct *wss_wqs[WSS_WQS];
+#define wss_wq(name) wss_wqs[WSS_WQ_##name]
 extern const struct blk_mq_ops wss_mq_ops;
 
 #define wss_stat_add(sess, name, n) this_cpu_add((sess)->stats->count[WSS_STAT_##name], (n))
@@ -695,6 +768,12 @@ extern const struct blk_mq_ops wss_mq_ops;
 static inline struct wss_slot *wss_control_slot(struct wss_chan *chan, enum wss_control_slot which)
 {
 	return &chan->slots[chan->nr_slots + which];
+}
+
+/* Of a control slot other than WSS_SLOT_ADMIN. */
+static inline struct wss_tmf *wss_slot_tmf(struct wss_slot *slot)
+{
+	return &slot->chan->tmf[slot->index - slot->chan->nr_slots - WSS_SLOT_ABORT];
 }
 
 static inline u32 wss_nr_chans(const struct wss_session *sess)
@@ -723,13 +802,17 @@ ssize_t wss_options_usage(char *page);
 /* device.c */
 int wss_devices_init(void);
 void wss_devices_exit(void);
-struct wss_device *wss_device_get(struct ib_device *ibdev);
-void wss_device_put(struct wss_device *wdev);
+int wss_device_get(struct wss_session *sess, struct ib_device *ibdev);
+void wss_device_put(struct wss_session *sess);
 
 /* conn.c */
 int wss_chans_start(struct wss_session *sess, struct wss_error *err);
 void wss_chans_stop(struct wss_session *sess);
 void wss_chan_break(struct wss_chan *chan, const char *why);
+void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to);
+
+/* teardown.c */
+void wss_chans_take_down(struct wss_chan *chans, u32 count);
 
 /* ring.c */
 int wss_iu_ring_alloc(struct wss_iu_ring *ring, struct ib_device *ibdev, unsigned int count,
@@ -792,7 +875,8 @@ void wss_engine_work(struct work_struct *work);
 void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_engine *msg, u32 bytes);
 void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg, u32 bytes);
 void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
-void wss_engines_stop(struct wss_chan *chan);
+void wss_engines_close(struct wss_chan *chan);
+void wss_engines_await(struct wss_chan *chan);
 void wss_late_work(struct work_struct *work);
 
 /* abort.c */
@@ -816,6 +900,9 @@ void wss_log_out(struct wss_session *sess);
 /* discover.c */
 int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 		    struct wss_error *err);
+int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, struct wss_lun_id *id,
+		  struct wss_error *err);
+bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b);
 int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
 		    struct wss_error *err);
 int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
@@ -837,7 +924,6 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err);
 void wss_session_cancel(struct wss_session *sess);
 void wss_session_stop(struct wss_session *sess);
 void wss_session_destroy(struct wss_session *sess);
-void wss_sessions_lose_device(struct wss_device *wdev);
 void wss_session_free(struct wss_session *sess);
 
 /* attach.c */

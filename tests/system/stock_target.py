@@ -26,7 +26,7 @@ CONFIGURE = """set -e
         disk={lio}/core/fileio_0/$name
         mkdir -p $disk
         echo fd_dev_name={disks}/$name,fd_dev_size=$(stat -c %s {disks}/$name),fd_buffered_io=1 > $disk/control
-        echo serial-of-$name > $disk/wwn/vpd_unit_serial
+        if [ {serials} = 1 ]; then echo serial-of-$name > $disk/wwn/vpd_unit_serial; fi
         echo 1 > $disk/enable
         echo 1 > $disk/attrib/emulate_tpu; echo 1 > $disk/attrib/emulate_tpws
         mkdir -p $group/lun/lun_$number && ln -s $disk $group/lun/lun_$number/port
@@ -49,13 +49,16 @@ TAKE_DOWN = """
 
 
 class StockTarget:
-    """`units` are files, name to size, in the order of their LUNs. `parameters` are those of ib_srpt."""
+    """`units` are files, name to size, in the order of their LUNs. `parameters` are those of ib_srpt. Without `serials`
+    LIO gives its units no identifier but its own vendor id."""
 
-    def __init__(self, guest: Guest, units: dict[str, str], parameters: str = "srp_max_req_size=8260") -> None:
+    def __init__(self, guest: Guest, units: dict[str, str], parameters: str = "srp_max_req_size=8260",
+                 serials: bool = True) -> None:
         self.guest = guest
         self.port = PORT
         self._units = units
         self._parameters = parameters
+        self._serials = int(serials)
 
     @property
     def address(self) -> str:
@@ -69,12 +72,17 @@ class StockTarget:
 
     def __enter__(self) -> StockTarget:
         units = " ".join(f"{name}:{size}" for name, size in self._units.items())
-        self.guest.run(CONFIGURE.format(lio=LIO, disks=DISKS, port=self.port, units=units, parameters=self._parameters), 60)
+        self.guest.run(CONFIGURE.format(lio=LIO, disks=DISKS, port=self.port, units=units,
+                                        parameters=self._parameters, serials=self._serials), 60)
         return self
 
     def __exit__(self, *_) -> None:
         if getattr(self.guest, "running", True):
             self.guest.run(TAKE_DOWN.format(lio=LIO, disks=DISKS), 90, check=False)
+
+    def hide(self, number: int) -> None:
+        """The initiator's unit of this number is gone; its file stays."""
+        self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; rm lun_{number}/port && rmdir lun_{number}")
 
     def set(self, unit: str, attribute: str, value: int) -> None:
         self.guest.write(f"{LIO}/core/fileio_0/{unit}/attrib/{attribute}", str(value))

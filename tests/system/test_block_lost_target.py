@@ -11,6 +11,7 @@ import pytest
 
 from tests.lab.guest import Process, wait_until
 from tests.lab.lab import Lab
+from tests.lab.rdma import ADD, DEVICE, REMOVE
 from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Driver, FioEnd, Stopwatch, Target, fio_command, fio_end, loaded, run_fio
 
@@ -186,6 +187,40 @@ def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab, seconds: int
         assert_verified(end_of(load, 120))
         assert driver.counters()["errors"] == 0
         driver.assert_nothing_leaks()
+        server.run(f"rm -f {RUN}/*.img", check=False)
+
+
+FAR = "far0"  # a second network interface of the client, with an RDMA device of its own
+FAR_ADDRESS = "10.87.0.101"
+
+
+def test_target_fences_the_old_session_when_recovery_takes_another_device(pair: Lab) -> None:
+    """The first device vanishes and its last messages are lost, so that the target knows nothing of it. The new login is on the
+    second device: the target must take it for the same initiator, and end the old session before it grants the new one."""
+    client, server = pair.vms
+    client.run(f"sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.rp_filter=0; modprobe macvlan; "
+               f"ip link add {FAR} link eth0 type macvlan mode bridge && ip address add {FAR_ADDRESS}/32 dev {FAR} && "
+               f"ip link set {FAR} up && rdma link add rxe1 type rxe netdev {FAR}", 60)
+    try:
+        # Without keep-alive the target ends no session because it is silent.
+        with loaded(client) as driver, Target(server, image("paths")) as target:
+            device = driver.map(target, "v", "reconnect_delay=1 fast_io_fail_tmo=120 keepalive_tmo=off caps=0xb")
+            load = start_verifying(client, driver, device, 12, requests=40)
+            sessions = target.ask("session list")["sessions"]
+            assert len(sessions) == 1, sessions
+            client.run(f"ip neighbour replace {server.address} lladdr 02:00:00:00:00:99 nud permanent dev eth0 && "
+                       f"ip route add {server.address}/32 dev {FAR} src {FAR_ADDRESS} && {REMOVE}", 60)
+            driver.wait_for_state("live", 90)
+            after = target.ask("session list")["sessions"]
+            assert len(after) == 1, f"the old session lives beside the new one: {after}"
+            assert after[0]["initiator"] == sessions[0]["initiator"] and after[0]["epoch"] > sessions[0]["epoch"], (sessions, after)
+            assert_verified(end_of(load, 120))
+            counters = driver.counters()
+            assert counters["errors"] == 0 and counters["reconnects"] >= 1, counters
+            driver.assert_nothing_leaks()
+    finally:
+        client.run(f"ip route del {server.address}/32 dev {FAR}; ip neighbour del {server.address} dev eth0; "
+                   f"rdma link delete rxe1; ip link del {FAR}; rmmod macvlan; rdma link show {DEVICE} || {ADD}; rm -f {RUN}/*.img", 60, check=False)
         server.run(f"rm -f {RUN}/*.img", check=False)
 
 

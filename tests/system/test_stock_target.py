@@ -116,3 +116,36 @@ def test_a_stock_target_refuses_what_it_does_not_know(vm: Vm, target: StockTarge
         unknown = refused(f"lun:7 {target.login}")
         assert "unknown volume 'lun:7'; the target has: " in unknown and "lun:0" in unknown and "lun:1" in unknown
         assert driver.map(target, "lun:0", target.login)
+
+
+@pytest.fixture
+def nameless(vm: Vm) -> Iterator[StockTarget]:
+    """Units whose only designator is the vendor's id, the same for all."""
+    with StockTarget(vm, {"a": "64M", "b": "64M"}, serials=False) as target:
+        yield target
+
+
+def test_driver_maps_every_stock_unit_without_identifier_as_a_disk_of_its_own(vm: Vm, nameless: StockTarget) -> None:
+    with loaded(vm) as driver:
+        mark = vm.klog.mark()
+        first, second = mapped(driver, nameless, 0), mapped(driver, nameless, 1)
+        for name, device in (("a", first), ("b", second)):
+            assert vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/wwid").stdout.strip() == ""
+            vm.run(f"dd if=/dev/urandom of={device} bs=64k count=1 oflag=direct status=none && sync {device}")
+            vm.run(f"cmp -n 65536 {device} {DISKS}/{name}")
+        again = vm.run(f"wssctl map rdma://{nameless.address} lun:1 {nameless.login}", 60, check=False)
+        assert again.status != 0 and "is mapped already" in again.stderr, again
+        vm.sync_klog()
+        assert vm.klog.text(mark).count("has no identifier") == 2
+
+
+def test_driver_follows_no_stock_unit_without_identifier_to_another_lun(vm: Vm, nameless: StockTarget) -> None:
+    with loaded(vm) as driver:
+        device = mapped(driver, nameless, 1, "fast_io_fail_tmo=3")
+        nameless.hide(1)
+        vm.run(f"echo 1 > {SESSION}/reset")
+        driver.wait_for_state("live", 60)
+        before = vm.run(f"sha256sum {DISKS}/a").stdout
+        write = f"dd if=/dev/urandom of={device} bs=64k count=1 oflag=direct status=none"
+        assert "Input/output error" in vm.run(write, 60, check=False).stderr
+        assert vm.run(f"sha256sum {DISKS}/a").stdout == before, "the other unit is untouched"

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ABORT TASK is answered when LOGICAL UNIT RESET is under way already: that answer ends nothing but the aborted command.
+
+Storage holds the first two writes for nine seconds. The first times out after one, its abort after five more; then the driver resets
+the unit. Storage lets the first write go, and the target answers the abort. The second write, which was sent later, is still with the
+storage: if the driver sent it again now, the original would land on top of what is written afterwards."""
+
+from tests.system.behaviour.rig import RUN, Rig
+
+BLOCK = "bs=4k count=1"
+PLACE = 256  # of the second write, in blocks
+
+
+def test_driver_takes_no_late_abort_answer_for_the_resets(rig: Rig) -> None:
+    rig.target.wssctl("volume create stuck delay:us=9000000,first=2,op=write:ram:8M")
+    device = rig.map("stuck", "queues=1 keepalive_tmo=120 fast_io_fail_tmo=120 reconnect_delay=1")
+    rig.io_timeout(device, 1000)
+    rig.vm.run(f"for name in one two; do yes $name | head -c 4096 > {RUN}/$name; done")
+    first = rig.vm.start(f"dd if={RUN}/one of={device} {BLOCK} oflag=direct")
+    second = rig.vm.start(f"sleep 4; dd if={RUN}/one of={device} {BLOCK} seek={PLACE} oflag=direct && "
+                          f"dd if={RUN}/two of={device} {BLOCK} seek={PLACE} oflag=direct")
+    assert first.wait(90).status == 0 and second.wait(90).status == 0, "the writes are sent again and succeed"
+    rig.vm.run("sleep 10")  # the originals have landed
+    rig.vm.run(f"dd if={device} {BLOCK} skip={PLACE} iflag=direct status=none | cmp - {RUN}/two")
+    counters = rig.counters()
+    assert counters["resets"] == 1 and counters["reconnects"] == 1, counters
+    rig.assert_no_error()
+    rig.driver.unmap(device)
+    rig.target.wssctl("volume delete stuck")
+    rig.vm.run(f"rm {RUN}/one {RUN}/two")
