@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make chaos: a random operator beside random faults, on the real programs, with verifying loads.
+
+Draws everything from a seed. Ends with exit status 0 if nothing was wrong and enough happened, 1 if something was wrong,
+3 if too little happened for its length. Logs, cores, ledgers and the script stay in build/chaos/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+from .actions import Script, read_script
+from .block.world import BlockWorld
+from .driver import Driver
+from .problems import Problem
+from .processes import environment_of_sanitizers
+from .report import Report
+
+WORLDS = {"block": BlockWorld}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="where the programs under test are")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--only", choices=sorted(WORLDS), default="block")
+    parser.add_argument("--replay", type=Path, help="takes the steps of a script instead of drawing them")
+    parser.add_argument("--times", type=int, default=5, help="a replay ends with the first failure, or after so many times")
+    parser.add_argument("--resume", type=Path, help="state file: adds this run to the runs before it")
+    parser.add_argument("--without", default="", help="actions that are left out, separated by commas: to look behind a known problem")
+    parser.add_argument("--json", type=Path, help="writes the result there as well")
+    return parser.parse_args()
+
+
+def make_folder(options: argparse.Namespace, seed: int) -> Path:
+    folder = ROOT / "build/chaos" / f"{'replay' if options.replay else options.only}-{seed}"
+    for name in ("state", "small"):  # of a run that was killed
+        subprocess.run(["umount", "--lazy", folder / name], stderr=subprocess.DEVNULL, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def run(options: argparse.Namespace) -> int:
+    head, steps = read_script(options.replay) if options.replay else ({}, None)
+    report = Report(head.get("seed", options.seed), None if options.replay else options.resume)
+    if options.replay:
+        options.only, options.seconds = head["only"], head["seconds"]
+    folder = make_folder(options, report.seed)
+    script = Script(folder / "script.jsonl", {"only": options.only, "seed": report.seed, "seconds": options.seconds})
+    report.say(f"seed {report.seed}, {options.seconds:.0f} s of {options.only}; files in {folder}")
+    world = WORLDS[options.only](options.build.resolve(), folder, report.seed)
+    world.actions = [action for action in world.actions if action.name not in options.without.split(",")]
+    try:
+        world.start()
+        Driver(world, report, script, steps).run(options.seconds)
+        short = [] if options.replay else report.shortfalls([action.name for action in world.actions])
+    except Problem as problem:
+        report.problem = str(problem)
+    except Exception:
+        report.problem = f"the harness failed\n{traceback.format_exc()}"
+    finally:
+        world.stop()
+    return conclude(options, report, folder, script, short if not report.problem else [])
+
+
+def conclude(options: argparse.Namespace, report: Report, folder: Path, script: Script, short: list[str]) -> int:
+    report.keep()
+    result = {**report.as_dict(), "only": options.only, "script": str(script.path), "short": short}
+    (folder / "result.json").write_text(json.dumps(result, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1))
+    if report.problem:
+        report.say(f"FAILED, seed {report.seed}: {report.problem}")
+        report.say(f"the script so far: {script.path}; again: make chaos REPLAY={script.path}; everything is in {folder}")
+        return 1
+    for line in short:
+        report.say(f"TOO LITTLE: {line}")
+    report.say(f"{'too little happened' if short else 'passed'}: {report.operations} operations verified in {report.seconds:.0f} s")
+    return 3 if short else 0
+
+
+if __name__ == "__main__":
+    environment_of_sanitizers()
+    os.chdir(ROOT)
+    chosen = parse()
+    # What threads and processes do at one moment is not in a script: the same steps may have to be taken again.
+    for _ in range(chosen.times if chosen.replay else 1):
+        if status := run(chosen):
+            break
+    sys.exit(status)

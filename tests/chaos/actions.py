@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run consists of: actions with arguments. A world offers them; the driver draws, records and replays them."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Callable, Protocol
+
+OPERATION, FAULT = "operation", "fault"
+LANES = (OPERATION, FAULT)
+
+
+@dataclass(frozen=True)
+class Action:
+    """`draw` chooses arguments, or nothing if the action is not possible now; `act` returns whether it took effect."""
+
+    name: str
+    lane: str
+    draw: Callable[[random.Random], dict | None]
+    act: Callable[..., bool]
+
+
+class World(Protocol):
+    """The system under test. The driver knows no more of it than this."""
+
+    actions: list[Action]
+    processes: list  # of Process
+
+    def start(self) -> None: ...
+    def heal_and_verify(self) -> None:
+        """Repairs everything, and raises a Problem if not all promises are kept then."""
+    def operations_verified(self) -> int: ...
+    def details(self) -> dict:
+        """For the report."""
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    episode: int
+    at: float  # seconds since the episode began
+    lane: str
+    action: str
+    arguments: dict
+
+
+class Script:
+    """The steps of a run, one a line, written before each is taken."""
+
+    def __init__(self, path: Path, head: dict):
+        self.path = path
+        path.write_text(json.dumps(head) + "\n")
+
+    def add(self, step: Step) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(asdict(step)) + "\n")
+
+
+def read_script(path: Path) -> tuple[dict, list[Step]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    return lines[0], [Step(**line) for line in lines[1:]]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage that fails, crawls, or fills up: under a volume of its own, which is deleted afterwards."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from .. import limits
+from ..actions import FAULT, Action
+from .cluster import Cluster
+from .control import MIB, wait_for
+from .operations_volumes import create, delete
+
+NAME = "bad"
+FILTERS = {"fails": "error:every={},op=write:", "crawls": "delay:us={}000:", "fills": ""}
+
+
+def _trouble(cluster: Cluster, kind: str) -> bool:
+    """Whether commands have met the fault."""
+    totals = cluster.ask("stats")["volumes"][NAME]
+    if kind == "crawls":
+        return totals["reads"] + totals["writes"] > 0
+    volume = next(each for each in cluster.status()["volumes"] if each["name"] == NAME)
+    return totals["errors"] > 0 or volume["counters"]["destage_errors"] > 0
+
+
+def bad_storage(cluster: Cluster, kind: str, number: int, policy: str, seconds: float) -> bool:
+    ballast = cluster.small_folder / "ballast"
+    folder = None
+    if kind == "fills":
+        folder = cluster.small_folder
+        ballast.write_bytes(bytes(6 * MIB))
+    try:
+        if not create(cluster, NAME, 4 * MIB, FILTERS[kind].format(number), folder):
+            return False
+        cluster.ask("cache.policy", volume=NAME, policy=policy, unsafe=False)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not _trouble(cluster, kind):
+            time.sleep(0.1)
+        return _trouble(cluster, kind)
+    finally:
+        ballast.unlink(missing_ok=True)
+        _remove(cluster)
+
+
+def _remove(cluster: Cluster) -> None:
+    def gone() -> bool:
+        if NAME in cluster.volumes:
+            delete(cluster, NAME)
+        return NAME not in cluster.volumes
+
+    wait_for(gone, limits.COMMAND, f"the deletion of volume {NAME}")
+
+
+def storage_actions(cluster: Cluster) -> list[Action]:
+    def make(kind: str) -> Action:
+        def draw(chance: random.Random) -> dict:
+            return {"number": chance.choice((5, 20, 60)), "policy": chance.choice(("write-back", "write-through", "none")),
+                    "seconds": round(chance.uniform(1, 3), 1)}
+
+        def act(**words) -> bool:
+            return bad_storage(cluster, kind, **words)
+
+        return Action(f"storage-{kind}", FAULT, draw, act)
+
+    return [make(kind) for kind in FILTERS]

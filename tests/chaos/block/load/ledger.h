@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ledger: which contents each sector of a volume may show, given what every command promised.
+//
+// Every change has an id. A write fills its sectors with {volume, sector, id}; a write of zeroes, a discard
+// and the cut of a volume have an id whose highest bit is set. The ledger is a file that is mapped into
+// memory: what it holds outlives the process, so that a client that is killed goes on where it was.
+//
+//   acknowledged     the only content allowed, until the next change
+//   failed, or interrupted by a kill   may have happened: allowed until the next acknowledged change
+//   discarded        zeroes, or what was allowed before
+//   flushed          covers the changes acknowledged before the flush began
+//   given up         everything from the last flushed change on is allowed
+//   cut off          zeroes, when the volume grows again
+//   unsure           a command that changes the rules is in progress. The caller reports what overlaps it as
+//   kUnknown
+//
+// The caller never lets a change overlap another operation of the same sectors.
+// Thread-safety: none; the volume's lock guards it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace wss::chaos {
+
+constexpr size_t kSectorBytes = 512;
+constexpr uint64_t kZeroesBit = uint64_t{1} << 63;
+
+struct Range {
+    uint64_t first = 0, count = 0;  // sectors
+    uint64_t end() const { return first + count; }
+};
+
+enum class Outcome : uint8_t { kAcknowledged, kStable, kDiscarded, kUnknown };
+
+class Ledger {
+  public:
+    // Opens or makes the file. Nothing if it cannot.
+    static std::optional<Ledger> open(const std::string& path, uint32_t volume, uint64_t sectors);
+    Ledger(Ledger&& other) noexcept;
+    Ledger& operator=(Ledger&&) = delete;
+    ~Ledger();
+
+    uint64_t limit() const;  // sectors in use now
+    void set_limit(uint64_t sectors);
+    // Odd while unsure; another number each time.
+    uint64_t epoch() const;
+    uint64_t sectors() const;
+    void set_unsure(bool unsure);
+
+    // Returns the id of the change, which every sector of the range may show from now on.
+    uint64_t begin_change(const Range& range, bool zeroes);
+    void end_change(const Range& range, uint64_t id, Outcome outcome);
+    // The token of flushed(): a flush covers what was acknowledged before it began.
+    uint64_t begin_flush() const;
+    void end_flush(uint64_t token);
+    // What was acknowledged and never flushed may be undone.
+    void loosen();
+    void cut(const Range& range);
+
+    void fill(uint64_t first, uint64_t id, std::span<std::byte> data) const;
+    // What is wrong with the data read from the sectors behind `first`, if anything.
+    std::optional<std::string> check(uint64_t first, std::span<const std::byte> data);
+
+  private:
+    struct Header;
+    struct Sector;
+    explicit Ledger(std::span<std::byte> file) : file_(file) {}
+    Header& header() const;
+    Sector& sector(uint64_t number) const;
+    void settle(Sector& sector) const;
+    bool allows(const Sector& sector, uint64_t id) const;
+    std::string describe(uint64_t number, const Sector& sector, const std::byte* found) const;
+
+    std::span<std::byte> file_;
+};
+
+}  // namespace wss::chaos

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restarts of the target: with other options, without a volume, after its state could not be saved; and reloaded secrets."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from .. import limits
+from ..actions import OPERATION, Action
+from ..problems import Lost, Refused
+from ..processes import NotReady
+from .cluster import Cluster
+from .control import wait_for
+from .operations_cache import make_dirty
+from .operations_volumes import SIZES, begin_resize, end_resize
+
+OTHER = ([], ["--cache-policy", "write-back"], ["--cache-policy", "write-around"], ["--cache-policy", "none"], ["--cache-read-ahead", "0"],
+         ["--cache-read-ahead", "256K"], ["--log-level", "debug"], ["--reactors", "1"])
+
+
+def _end(cluster: Cluster, how: str) -> None:
+    cluster.target.kill() if how == "kill" else cluster.target.terminate()
+
+
+def restart_with_options(cluster: Cluster, more: list[str], how: str) -> bool:
+    with cluster.target.lock:
+        _end(cluster, how)
+        before, cluster.options.more = cluster.options.more, more
+        try:
+            cluster.target.start()
+            return True
+        except NotReady as refusal:
+            if refusal.status not in (1, 2):
+                raise
+            cluster.options.more = before
+            cluster.target.start()
+            raise Refused(str(refusal)[-300:]) from None
+
+
+def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float) -> bool:
+    """A declared volume is not configured at one start; the file of another one is not there."""
+    make_dirty(cluster, volume)
+    kept = cluster.volumes[volume]
+    with cluster.target.lock:
+        _end(cluster, how)
+        if kept.declared:
+            cluster.options.missing = {volume}
+        else:
+            kept.path.rename(f"{kept.path}.away")
+        try:
+            cluster.target.start()
+            missing = volume not in cluster.sizes()
+            time.sleep(pause)
+        finally:
+            cluster.options.missing = set()
+            if not kept.declared:
+                kept.path.with_name(f"{kept.path.name}.away").rename(kept.path)
+            _end(cluster, how)
+            cluster.target.start()
+        return missing and volume in cluster.sizes()
+
+
+def restart_after_full(cluster: Cluster, volume: str, size: int, how: str) -> bool:
+    """A volume is resized while the state cannot be saved; after the restart it has one of the two sizes."""
+    ballast = cluster.state_folder / "ballast"
+    with cluster.target.lock:
+        begin_resize(cluster, volume, size)
+        full = _fill(ballast)
+        certain = False
+        try:
+            cluster.ask("volume.resize", name=volume, size=size)
+            certain = True
+        except (Refused, Lost):
+            pass
+        finally:
+            _end(cluster, how)
+            ballast.unlink()
+            cluster.target.start()
+            actual = wait_for(lambda: cluster.sizes().get(volume), limits.START, f"volume {volume} served after the restart")
+            end_resize(cluster, volume, size, actual, certain)
+    return full
+
+
+def _fill(ballast) -> bool:
+    try:
+        with ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+    except OSError:
+        return True
+
+
+def reload_secrets(cluster: Cluster, strangers: int) -> bool:
+    count = cluster.write_secrets(cluster.secrets, strangers)
+    return cluster.ask("auth.reload")["initiators"] == count
+
+
+def restart_actions(cluster: Cluster) -> list[Action]:
+    def how(chance: random.Random) -> str:
+        return chance.choice(("kill", "kill", "terminate"))
+
+    def draw_without(chance: random.Random) -> dict:
+        volume = chance.choice(sorted(set(cluster.volumes) - {"bad"}))
+        return {"volume": volume, "how": how(chance), "pause": round(chance.uniform(0, 3), 2)}
+
+    def draw_full(chance: random.Random) -> dict:
+        local = sorted(volume.name for volume in list(cluster.volumes.values()) if volume.path and volume.name != "bad")
+        volume = chance.choice(local)
+        return {"volume": volume, "size": chance.choice([size for size in SIZES if size != cluster.volumes[volume].size]), "how": how(chance)}
+
+    return [Action("restart-options", OPERATION, lambda chance: {"more": chance.choice(OTHER), "how": how(chance)},
+                   lambda **words: restart_with_options(cluster, **words)),
+            Action("restart-without-volume", OPERATION, draw_without, lambda **words: restart_without_volume(cluster, **words)),
+            Action("restart-after-full", OPERATION, draw_full, lambda **words: restart_after_full(cluster, **words)),
+            Action("auth-reload", OPERATION, lambda chance: {"strangers": chance.randrange(20)}, lambda **words: reload_secrets(cluster, **words))]

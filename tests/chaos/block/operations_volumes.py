@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""create, delete, resize and set, with what each promises to the data."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from .. import limits
+from ..actions import OPERATION, Action
+from ..problems import Lost, Refused
+from .cluster import Cluster
+from .control import MIB, wait_for
+from .load import SECTOR, Volume
+
+NAMES = ("run0", "run1", "run2")
+SIZES = (2 * MIB, 3 * MIB, 4 * MIB + 64 * 1024, 6 * MIB, 8 * MIB)
+
+
+def adopt(cluster: Cluster, volume: Volume) -> None:
+    cluster.volumes[volume.name] = volume
+    for client in cluster.clients:
+        client.open(volume)
+
+
+def drop(cluster: Cluster, name: str) -> None:
+    for client in cluster.clients:
+        client.close(name)
+    volume = cluster.volumes.pop(name)
+    if volume.path is not None:
+        volume.path.unlink(missing_ok=True)
+
+
+def create(cluster: Cluster, name: str, size: int, filters: str = "", folder: Path | None = None) -> bool:
+    if name in cluster.volumes:
+        return False
+    number = cluster.next_id()
+    path = (folder or cluster.folder) / f"{name}-{number}.img"
+    volume = Volume(name, number, f"{filters}aio:{path}", size, path=path)
+    try:
+        cluster.ask("volume.create", name=name, backend=volume.backend, size=size, create=True)
+    except Refused:
+        path.unlink(missing_ok=True)
+        raise
+    except Lost:
+        if name not in wait_for(lambda: {"": 0, **cluster.sizes()}, limits.START, "the target after a create"):
+            return False
+    adopt(cluster, volume)
+    return True
+
+
+def delete(cluster: Cluster, name: str) -> bool:
+    if name not in cluster.volumes:
+        return False
+    try:
+        cluster.ask("volume.delete", name=name)
+    except Lost:
+        if name in wait_for(lambda: {"": 0, **cluster.sizes()}, limits.START, "the target after a delete"):
+            return False
+    drop(cluster, name)
+    return True
+
+
+def begin_resize(cluster: Cluster, name: str, size: int) -> None:
+    """The clients leave what may be cut off; operations in flight there may meet zeroes already."""
+    for client in cluster.clients:
+        client.tell("unsure", name, 1)
+        if size < cluster.volumes[name].size:
+            client.tell("cut", name, size // SECTOR, 0)
+        client.tell("limit", name, min(size, cluster.volumes[name].size) // SECTOR)
+
+
+def end_resize(cluster: Cluster, name: str, wanted: int, actual: int, certain: bool) -> None:
+    """`certain`: the target reported success; else what lies behind `wanted` may have been cut off."""
+    volume = cluster.volumes[name]
+    for client in cluster.clients:
+        if wanted < volume.size and certain:
+            client.tell("cut", name, wanted // SECTOR, 1)
+        client.tell("limit", name, actual // SECTOR)
+        client.tell("unsure", name, 0)
+    volume.size = actual
+
+
+def resize(cluster: Cluster, name: str, size: int) -> bool:
+    if name not in cluster.volumes or cluster.volumes[name].size == size:
+        return False
+    begin_resize(cluster, name, size)
+    certain = False
+    try:
+        cluster.ask("volume.resize", name=name, size=size)
+        certain = True
+    finally:
+        actual = size if certain else wait_for(lambda: cluster.sizes().get(name), limits.START, f"the size of {name} after a resize")
+        end_resize(cluster, name, size, actual, certain)
+    return certain
+
+
+def set_read_only(cluster: Cluster, name: str, pause: float) -> bool:
+    try:
+        cluster.ask("volume.set", name=name, read_only=True)
+        time.sleep(pause)
+        return True
+    finally:
+        wait_for(lambda: cluster.ask("volume.set", name=name, read_only=False), limits.START, f"{name} writable again")
+
+
+def volume_actions(cluster: Cluster) -> list[Action]:
+    def some(chance: random.Random, names) -> str | None:
+        names = sorted(names)
+        return chance.choice(names) if names else None
+
+    def runtime() -> list[str]:
+        return [name for name in cluster.volumes if name in NAMES]
+
+    def draw_create(chance: random.Random) -> dict | None:
+        name = some(chance, set(NAMES) - set(runtime()))
+        return name and {"name": name, "size": chance.choice(SIZES)}
+
+    def draw_delete(chance: random.Random) -> dict | None:
+        name = some(chance, runtime())
+        return name and {"name": name}
+
+    def draw_resize(chance: random.Random) -> dict | None:
+        name = some(chance, [volume.name for volume in list(cluster.volumes.values()) if volume.path and volume.name != "bad"])
+        return {"name": name, "size": chance.choice(SIZES)}
+
+    def draw_set(chance: random.Random) -> dict:
+        return {"name": some(chance, ("disk0", "disk1", *runtime())), "pause": round(chance.uniform(0, 0.5), 2)}
+
+    return [Action("create", OPERATION, draw_create, lambda **words: create(cluster, **words)),
+            Action("delete", OPERATION, draw_delete, lambda **words: delete(cluster, **words)),
+            Action("resize", OPERATION, draw_resize, lambda **words: resize(cluster, **words)),
+            Action("set", OPERATION, draw_set, lambda **words: set_read_only(cluster, **words))]

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections of peers that lie: the attack of tests/hostile, and noise that is no message at all."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from tests.hostile.noise import noise
+
+from .. import limits
+from ..actions import FAULT, Action
+from ..problems import Problem
+
+
+def hostile_action(attack: Path, addresses: list[str]) -> Action:
+    def draw(chance: random.Random) -> dict:
+        return {"address": chance.choice(addresses), "seconds": chance.choice([1, 2]), "seed": chance.randrange(1 << 30)}
+
+    def act(address: str, seconds: int, seed: int) -> bool:
+        strangers = threading.Thread(target=_noise, args=(address, seconds, seed), daemon=True)
+        strangers.start()
+        try:
+            done = subprocess.run([attack, address, str(seconds), str(seed)], capture_output=True, text=True,
+                                  timeout=limits.COMMAND + seconds)
+        except subprocess.TimeoutExpired:
+            raise Problem(f"hostile connections to {address} did not end within {limits.COMMAND:.0f} s") from None
+        strangers.join(limits.COMMAND)
+        # The target may be killed meanwhile: a connection that fails is no finding here.
+        if done.returncode not in (0, 1):
+            raise Problem(f"wss-attack {address}: exit status {done.returncode}\n{done.stderr}")
+        counts = json.loads(done.stdout) if done.stdout else {}
+        return counts.get("messages", 0) + counts.get("refused", 0) > 0
+
+    return Action("hostile-connections", FAULT, draw, act)
+
+
+def _noise(address: str, seconds: float, seed: int) -> None:
+    if not address.startswith("tcp://"):
+        return
+    try:
+        noise(address, time.monotonic() + seconds, random.Random(seed))
+    except OSError:
+        pass

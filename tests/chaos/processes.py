@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program under test as a process that faults are injected into. It knows nothing of what the program does."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Callable
+
+from . import limits
+from .problems import Problem
+
+COMPLAINTS = re.compile(r"Sanitizer|runtime error:|WSS_ASSERT|assertion .* failed|terminate called")
+EXPECTED_EXITS = (0, -signal.SIGKILL)
+
+
+def _child() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+class NotReady(Problem):
+    """A program did not get ready; `status` is its exit status, if it ended."""
+
+    def __init__(self, text: str, status: int | None):
+        super().__init__(text)
+        self.status = status
+
+
+class Process:
+    """`command` is called at every start, so that the options may change between two lives."""
+
+    def __init__(self, name: str, role: str, command: Callable[[], list[str]], ready: str, folder: Path):
+        self.name, self.role = name, role
+        self.command, self.ready = command, re.compile(ready)
+        self.folder = folder / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.log = self.folder / "log"
+        self.lock = threading.RLock()  # who kills it starts it again; nobody else touches it meanwhile
+        self.process: subprocess.Popen | None = None
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.starts = self.kills = 0
+        self.paused = False
+        self._launching = threading.Lock()
+        self._retired = False  # the run is over: a lane that still acts starts nothing
+        self._searched = 0  # bytes of the log without a complaint
+
+    # --- life ---
+
+    def launch(self) -> None:
+        """Starts the process and does not wait for it."""
+        command = self.command()
+        with self.log.open("ab") as log:
+            log.write(f"--- start {self.starts} at {time.strftime('%T')}: {' '.join(command)}\n".encode())
+            log.flush()
+            with self._launching:
+                if self._retired:
+                    raise Problem(f"{self.name} is not started: the run is over")
+                self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self.folder,
+                                                preexec_fn=_child)
+        self.starts += 1
+        self.paused = False
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True).start()
+
+    def _read(self, process: subprocess.Popen, lines: queue.Queue) -> None:
+        for line in process.stdout:
+            lines.put(line.decode(errors="replace").rstrip("\n"))
+        lines.put(None)
+
+    def start(self) -> None:
+        self.launch()
+        line = self.next_line(limits.START)
+        if line is None or not self.ready.match(line):
+            status = self._exit_status()
+            raise NotReady(f"{self.name} did not get ready: {line!r}, exit status {status}\n{self.tail()}", status)
+
+    def _exit_status(self) -> int | None:
+        try:
+            return self.process.wait(1)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def next_line(self, seconds: float) -> str | None:
+        """The next line of standard output; nothing when the process ended or the time is over."""
+        try:
+            return self.lines.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def retire(self) -> None:
+        """Ends it for good."""
+        with self._launching:
+            self._retired = True
+        if self.is_running():
+            self.process.kill()
+            self.process.wait()
+
+    def kill(self) -> bool:
+        """SIGKILL. True if it was running."""
+        if not self.is_running():
+            return False
+        self.process.kill()
+        self._wait_for_end(limits.STOP, "SIGKILL")
+        self.kills += 1
+        return self.process.returncode == -signal.SIGKILL
+
+    def terminate(self) -> bool:
+        """SIGTERM, as an operator does. True if it ended in order."""
+        if not self.is_running():
+            return False
+        self.process.send_signal(signal.SIGTERM)
+        self._wait_for_end(limits.STOP, "SIGTERM")
+        self.check_exit()
+        return self.process.returncode == 0
+
+    def pause(self) -> bool:
+        if not self.is_running():
+            return False
+        self.process.send_signal(signal.SIGSTOP)
+        self.paused = True
+        return True
+
+    def resume(self) -> None:
+        if self.is_running():
+            self.process.send_signal(signal.SIGCONT)
+        self.paused = False
+
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def _wait_for_end(self, seconds: float, why: str) -> None:
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # a core shows where it hangs
+            raise Problem(f"{self.name} did not end within {seconds:.0f} s after {why}\n{self.tail()}") from None
+
+    # --- what may be wrong with it ---
+
+    def check(self) -> None:
+        """Raises a Problem if it died by itself or its log has a complaint."""
+        self.check_exit()
+        with self.log.open("rb") as log:
+            log.seek(self._searched)
+            text = log.read().decode(errors="replace")
+            self._searched = log.tell()
+        if found := COMPLAINTS.search(text):
+            raise Problem(f"{self.name}: {text[max(0, found.start() - 500):found.start() + 6000]}")
+
+    def check_exit(self) -> None:
+        status = None if self.process is None else self.process.poll()
+        if status is not None and status not in EXPECTED_EXITS:
+            raise Problem(f"{self.name} ended by itself with exit status {status}\n{self.tail()}")
+
+    def memory_mib(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) >> 10
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+
+
+def environment_of_sanitizers() -> None:
+    """For all children: a report ends the process, and freed memory does not pile up."""
+    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:disable_coredump=0:quarantine_size_mb=16")
+    os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:abort_on_error=1")
