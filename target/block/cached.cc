@@ -184,7 +184,6 @@ void Channel::answered(se::Work& work) noexcept {
 }
 
 void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
-    if (work.cookie == nullptr) return worker_.service().cache()->release(work);
     Request& request = request_of(work);
     if (!take_back(request)) return;
     if (request.aborted) return respond(request);
@@ -225,9 +224,8 @@ void Channel::leave_cache(Request& request) noexcept {
     if (work == nullptr) return;
     se::Cache& cache = *worker_.service().cache();
     if (work->state == se::Work::State::kAnswered) return cache.release(*work);
-    // It waited for us: for a buffer, or for the client's data.
-    work->cookie = nullptr;
-    cache.buffer_failed(*work);
+    // It waited for us: for a buffer, or for the client's data. It may end after this channel.
+    cache.abandon(*work);
 }
 
 // ---- Notices ---------------------------------------------------------------------------------------------

@@ -230,6 +230,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept;
     void buffer_failed(Work& work) noexcept;
     void release(Work& work) noexcept;  // by the owner, once `ended` or `answered` was called
+    // As buffer_failed(), by an owner that goes: it hears nothing more of the work.
+    void abandon(Work& work) noexcept;
     // Everything written before is in real storage when `done` is called; then flush that.
     void flush(CachedVolume& volume, std::function<void(int error)> done);
     // SE3, for what the cache does not understand: nothing of the volume is under way or cached in

@@ -196,6 +196,23 @@ void Cache::buffer_failed(Work& work) noexcept {
     end(work, {.kind = Ending::Kind::kBusy});
 }
 
+// Owner of what its owner left: nobody hears how that ends.
+class Nobody final : public WorkOwner {
+  public:
+    void need_buffer(Work& work) noexcept override { work.cache->buffer_failed(work); }
+    void delegated(Work&) noexcept override {}
+    void answered(Work& work) noexcept override { work.cache->release(work); }
+    void ended(Work& work, const Ending&) noexcept override { work.cache->release(work); }
+};
+
+// A write that has failed once ends only when its copies are made alike, long after its owner.
+void Cache::abandon(Work& work) noexcept {
+    static Nobody nobody;
+    work.owner = &nobody;
+    work.cookie = nullptr;
+    buffer_failed(work);
+}
+
 // ---- Storage ---------------------------------------------------------------------------------------------
 
 void Cache::start_storage(Work& work, io::Op op) noexcept {
