@@ -15,6 +15,7 @@ using cache::Policy;
 using wire::CacheStatus;
 
 constexpr Nanoseconds kTick = from_ms(100);
+constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
 
 // A listener for engines, and which net it stands on.
 class Cache::Port final : public fabric::ListenHandler {
@@ -433,29 +434,44 @@ void Cache::drain(const std::string& name, std::function<void(Status)> done) {
 
 // ---- The end ---------------------------------------------------------------------------------------------
 
-void Cache::stop(std::function<void(Status)> done) {
+// Storage that hangs or a state that cannot be saved may keep dirty lines from home for ever: what is left at
+// the end of the time stays in the engines, and the membership says so.
+void Cache::stop(Nanoseconds home_max, std::function<void(Status)> done) {
     stopping_ = true;
+    stopped_ = std::move(done);
+    stop_until_ = reactor_.clock().now() + home_max;
     ports_.clear();
     clear_lobby();
-    drain("", [this, done = std::move(done)](Status drained) {
-        stopped_ = [drained, done](Status) { done(drained); };
-        // An orderly end with nothing dirty: nobody has to be waited for at the next start.
-        if (drained) membership_.degraded = false;
-        for (auto& engine : links_)
-            if (engine != nullptr) {
-                if (drained) membership_.engines.erase(engine->identity().identity);
-                engine->close(Status(Code::kClosed, "the target is shutting down"));
-            }
-        save_membership();
-        wants_turn_ = true;
-    });
+    drain("", [this](const Status& drained) { leave_engines(drained); });
+}
+
+void Cache::leave_engines(Status home) {
+    if (home_) return;
+    home_ = std::move(home);
+    // An orderly end with nothing dirty: nobody has to be waited for at the next start.
+    if (*home_) membership_.degraded = false;
+    for (auto& engine : links_)
+        if (engine != nullptr) {
+            if (*home_) membership_.engines.erase(engine->identity().identity);
+            engine->close(Status(Code::kClosed, "the target is shutting down"));
+        }
+    stop_until_ = reactor_.clock().now() + kLastSaveMax;
+    save_membership();
+    wants_turn_ = true;
 }
 
 void Cache::check_stopped() {
-    if (!stopped_ || membership_pending() || !old_links_.empty() || !lobby_.empty()) return;
+    if (!stopped_) return;
+    const Nanoseconds now = reactor_.clock().now();
+    if (!home_ && now >= stop_until_)
+        leave_engines(failure(Code::kTimedOut,
+                              "dirty lines could not be brought home in time; they stay in the engines"));
+    if (!home_ || !old_links_.empty() || !lobby_.empty()) return;
     for (auto& engine : links_)
         if (engine != nullptr) return;
-    std::exchange(stopped_, nullptr)(Status::ok());
+    // Without it the next start waits for engines that it need not wait for, and nothing worse.
+    if (membership_pending() && now < stop_until_) return;
+    std::exchange(stopped_, nullptr)(*home_);
 }
 
 // ---- Looking ---------------------------------------------------------------------------------------------

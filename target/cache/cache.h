@@ -41,6 +41,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -201,8 +202,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
 
     // --- control; on the reactor
     Result<fabric::Address> listen(size_t net, const fabric::Address& address);
-    // Brings everything home and lets go of the engines' links; `done` once.
-    void stop(std::function<void(Status)> done);
+    // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with
+    // what kept dirty lines in the engines. Only then the cache may be destroyed.
+    void stop(Nanoseconds home_max, std::function<void(Status)> done);
     CachedVolume* add_volume(volume::OpenVolume& open);
     // No command begins any more: what waits ends with ENXIO, what is under way ends as it does. The lines
     // are wiped. `open` is not used any more when its users are gone; the volume is freed, and its number
@@ -457,6 +459,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void postpone(std::list<Postponed>& list, CachedVolume& volume, std::function<void()> task);
     static void run_postponed(std::list<Postponed>& list, const CachedVolume* of);
     static void tick(void* self) noexcept;
+    void leave_engines(Status home);
     void check_stopped();
     Nanoseconds age_of_dirty(const CachedVolume& volume);
     CachedVolume* find_volume(const std::string& name);
@@ -527,6 +530,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     uint64_t degraded_mark_ = 0;  // what was dirty when a copy was lost; see Membership::degraded
     uint64_t storage_losses_ = 0;
     bool stopping_ = false;
+    Nanoseconds stop_until_{};    // the end of what stop() is at
+    std::optional<Status> home_;  // how stop() brought everything home; engines are being left
     std::function<void(Status)> stopped_;
 };
 

@@ -29,7 +29,8 @@ class CachePart {
     volume::VolumeSet::Open opener();
     Status listen();
     void warn_if_open(const control::TargetConfig& config) const;
-    // Brings dirty lines home. A failure leaves them in the engines, to be found at the next start.
+    // Brings dirty lines home. What could not be brought stays in the engines, to be found at the next
+    // start; the log says so. A failure: it goes on, and must not be destroyed.
     Status stop(uint32_t seconds);
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;

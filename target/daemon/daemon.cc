@@ -247,8 +247,7 @@ Status Daemon::stop() {
     if (threads_.empty()) return Status::ok();
     if (service_ != nullptr) WSS_TRY(stop_service());
     // Before the volumes close: what is dirty goes there.
-    if (cache_ != nullptr)
-        if (Status home = cache_->stop(config_.drain_seconds); !home) log::error("{}", home.to_string());
+    if (cache_ != nullptr) WSS_TRY(cache_->stop(config_.drain_seconds));
     if (volumes_ != nullptr) {
         Status closed = volumes_->close_all();
         if (!closed) return closed.within("closing the volumes");

@@ -16,6 +16,10 @@ class SimMembership final : public se::MembershipStore {
         World& world = node_.world();
         ++file_.saves;
         if (file_.stuck) return;
+        if (file_.full) {
+            reactor_.post([done = std::move(done)] { done(Status::from_errno(ENOSPC, "save")); });
+            return;
+        }
         const bool at_once = world.random().chance(2);
         if (at_once) file_.text = text;
         // The disk outlives us; `done` and the reactor are there as long as the process is.
@@ -121,9 +125,9 @@ void ClusterTarget::remove_volume(const std::string& name, std::function<void(St
 }
 
 // As the daemon does: sessions, then the cache, then the volumes.
-void ClusterTarget::stop() {
-    service_->stop([this] {
-        cache_->stop([this](Status status) {
+void ClusterTarget::stop(Nanoseconds home_max) {
+    service_->stop([this, home_max] {
+        cache_->stop(home_max, [this](Status status) {
             cache_stopped_ = std::move(status);
             volumes_->close_all_async([this](Status) { stopped_ = true; });
         });

@@ -25,6 +25,7 @@ struct StableText {
     std::string text;
     uint64_t saves = 0;
     bool stuck = false;  // what is saved from now on never comes to it
+    bool full = false;   // … and whoever saves it is told so
 };
 
 // What a crashed node ran. Nobody steps it any more and nobody may: its destructors would wait for answers
@@ -46,7 +47,7 @@ class ClusterTarget {
 
     // Both only begin; the world must step.
     void start();
-    void stop();
+    void stop(Nanoseconds home_max = from_s(60));
     // A volume beside "disk", on a disk of its own; once started.
     void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done);
     void remove_volume(const std::string& name, std::function<void(Status)> done);

@@ -67,6 +67,10 @@ class ClusterEvents : public ::testing::Test {
         node_.restart();
         start_target();
     }
+    void stop_target(Nanoseconds home_max) {
+        target_->stop(home_max);
+        ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    }
     bool until(const std::function<bool()>& done) { return world_.run_until(done, kLimit); }
     size_t live_engines() {
         size_t count = 0;
@@ -225,6 +229,28 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
+}
+
+TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_ends_in_its_time) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    membership_.full = true;
+    stop_target(from_s(60));
+    EXPECT_TRUE(target_->cache_stopped()) << "what was dirty is home";
+    target_.reset();
+    membership_.full = false;
+    start_target();
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterEvents, what_is_not_home_when_the_target_ends_is_found_by_the_next) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    stop_target({});
+    EXPECT_EQ(target_->cache_stopped().code(), Code::kTimedOut);
+    target_.reset();
+    start_target();
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+    EXPECT_EQ(dirty(), 1u);
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
 TEST_F(ClusterEvents, hits_are_reported_late_and_nobody_waits_for_that) {
