@@ -63,9 +63,4 @@ void Arena::give(Part part, std::byte* block, size_t bytes) noexcept {
     pool(part).give(block, bytes);
 }
 
-void Arena::wait(Flow& flow, Request& request) noexcept {
-    flow.waiting.push_back(request);
-    if (!flow.linked()) waiting_[static_cast<size_t>(request.part)].push_back(flow);
-}
-
 }  // namespace wss::block

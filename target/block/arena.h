@@ -12,10 +12,7 @@
 //      session; one that holds nothing may take whatever fits. So one alone gets almost half, several get
 //      equal shares and as much is left for the next one: storage that is slow or dead, and an initiator that
 //      does not take its data, cannot take the buffers of others.
-//  A2  A command that must wait stands in its *flow*: the commands of one channel for one volume. Within a
-//      flow the first comes first; a flow that may take nothing is passed by the others.
-//  A3  Memory that comes back is offered to the flows in turn, first to the one that waits longest; a command
-//      that arrives while flows wait stands behind them.
+//  Who must wait waits by A2 and A3 (flow.h).
 //
 // Thread-safety: belongs to its reactor.
 #pragma once
@@ -25,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/list.h"
 #include "target/block/buffer_pool.h"
+#include "target/block/flow.h"
 #include "target/block/limits.h"
 #include "target/block/request.h"
 
@@ -82,11 +79,6 @@ struct Account {
     Share& session;
 };
 
-// Commands of one channel for one volume that wait for the same part.
-struct Flow : ListNode<> {
-    List<Request> waiting;
-};
-
 class Arena {
   public:
     // `bytes` of I/O buffers in all, at least kArenaMin.
@@ -98,7 +90,9 @@ class Arena {
     std::byte* take(Part part, size_t bytes, const Account& account) noexcept;
     // `bytes` as given to take().
     void give(Part part, std::byte* block, size_t bytes) noexcept;
-    void wait(Flow& flow, Request& request) noexcept;
+    void wait(Flow& flow, Request& request) noexcept {
+        waiting_[static_cast<size_t>(request.part)].wait(flow, request);
+    }
     // Offers what is free to those who wait: `offer(request, block)` for each that gets some.
     // `account(request)` says on whose account. Returns how many got some.
     template <typename AccountOf, typename Offer>
@@ -122,36 +116,16 @@ class Arena {
     ShareRef nobody_ = ShareRef::make();
     std::array<std::unique_ptr<BufferPool>, kParts> pools_;
     std::array<std::vector<Owner>, kParts> owners_;  // by the first page of a block
-    std::array<List<Flow>, kParts> waiting_;         // in the order in which they are served
+    std::array<FlowQueue, kParts> waiting_;
 };
 
 template <typename AccountOf, typename Offer>
 size_t Arena::serve(AccountOf&& account, Offer&& offer) noexcept {
+    auto take = [&](Request& request) {
+        return try_take(request.part, request.wanted_bytes, account(request));
+    };
     size_t served = 0;
-    for (List<Flow>& flows : waiting_) {
-        bool progress = true;
-        while (progress && !flows.empty()) {
-            progress = false;
-            // Who gets some goes to the end; who stays keeps its place.
-            List<Flow> passed, lucky;
-            while (Flow* flow = flows.pop_front()) {
-                Request* request = flow->waiting.front();
-                if (request == nullptr) continue;  // its commands were aborted
-                std::byte* block = try_take(request->part, request->wanted_bytes, account(*request));
-                if (block == nullptr) {
-                    passed.push_back(*flow);
-                    continue;
-                }
-                flow->waiting.pop_front();
-                if (!flow->waiting.empty()) lucky.push_back(*flow);
-                ++served;
-                progress = true;
-                offer(*request, block);
-            }
-            flows.splice_back(passed);
-            flows.splice_back(lucky);
-        }
-    }
+    for (FlowQueue& queue : waiting_) served += queue.serve(take, offer);
     return served;
 }
 

@@ -108,39 +108,54 @@ void Channel::frozen(Request& request, int error) noexcept {
 
 // ---- Reads and writes ------------------------------------------------------------------------------------
 
+// What the command moves, in whole blocks.
+static uint32_t cached_length(const Request& request) {
+    const uint32_t bytes = request.action.kind == Kind::kWrite
+                               ? request.action.data_out_length
+                               : std::min(request.action.data_in_length, request.command.in.length);
+    const auto block = static_cast<uint32_t>(request.unit_block());
+    return (bytes + block - 1) / block * block;
+}
+
 void Channel::cached_io(Request& request) noexcept {
-    se::Cache& cache = *worker_.service().cache();
+    if (cached_length(request) == 0) return respond_good(request);
+    FlowQueue& queue = worker_.cache_queue();
+    se::CachedVolume& volume = *request.unit->cached;
+    se::Work* work = queue.empty() ? worker_.service().cache()->take_work(volume) : nullptr;
+    if (work != nullptr) return begin_cached(request, *work);
+    counters_.waited_for_cache.add();
+    request.state = State::kWaiting;
+    queue.wait(cache_flows_[request.unit->lun()], request);
+}
+
+void Channel::work_offered(Request& request, se::Work& work) noexcept {
+    if (running()) return begin_cached(request, work);
+    worker_.service().cache()->release(work);
+    release(request);
+}
+
+void Channel::begin_cached(Request& request, se::Work& work) noexcept {
     const bool write = request.action.kind == Kind::kWrite;
     const wire::DataBuffer& data = write ? request.command.out : request.command.in;
-    const uint32_t length =
-        write ? request.action.data_out_length : std::min(request.action.data_in_length, data.length);
-    const auto block = static_cast<uint32_t>(request.unit_block());
-    se::Work* work = length == 0 ? nullptr : cache.take_work();
-    if (work == nullptr) {
-        if (length == 0) return respond_good(request);
-        request.status = wire::kBusy;
-        return respond(request);
-    }
-    work->owner = this;
-    work->cookie = &request;
-    work->volume = request.unit->cached;
-    work->is_write = write;
-    work->fua = write && request.action.fua;
-    work->offset = request.action.lba * request.unit_block();
-    work->length = (length + block - 1) / block * block;
-    work->tag = static_cast<uint16_t>(request.command.tag);
+    work.owner = this;
+    work.cookie = &request;
+    work.is_write = write;
+    work.fua = write && request.action.fua;
+    work.offset = request.action.lba * request.unit_block();
+    work.length = cached_length(request);
+    work.tag = static_cast<uint16_t>(request.command.tag);
     // An engine moves all of the client's buffer, in one stretch, or none of it.
-    if (data.count == 1 && data.length == work->length && terms_.cache()) {
-        work->remote = data.descriptor(0);
-        work->client = cache_client_;
+    if (data.count == 1 && data.length == work.length && terms_.cache()) {
+        work.remote = data.descriptor(0);
+        work.client = cache_client_;
     }
     volume::Counters& counters = request.unit->open->counters();
     volume::Counters::add(write ? counters.writes : counters.reads);
-    volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, work->length);
-    request.work = work;
+    volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, work.length);
+    request.work = &work;
     request.state = State::kStorage;
     ++busy_;
-    cache.begin(*work);
+    worker_.service().cache()->begin(work);
 }
 
 void Channel::need_buffer(se::Work& work) noexcept {

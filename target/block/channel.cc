@@ -50,6 +50,7 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
 Channel::~Channel() {
     for (auto& [lun, flows] : flows_)
         for (Flow& flow : flows) flow.unlink();
+    for (auto& [lun, flow] : cache_flows_) flow.unlink();
     record_->channel = nullptr;
 }
 

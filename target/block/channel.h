@@ -63,6 +63,7 @@ class Channel final : public fabric::ConnectionHandler,
     size_t flush() noexcept;
     // What `request` waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
+    void work_offered(Request& request, se::Work& work) noexcept;
     void volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept;
     void notify_everything() noexcept;
     // Sends a message that every initiator answers. At most one is unanswered: the caller sees to it.
@@ -166,6 +167,7 @@ class Channel final : public fabric::ConnectionHandler,
     bool freeze_first(Request& request) noexcept;
     void frozen(Request& request, int error) noexcept;
     void cached_io(Request& request) noexcept;
+    void begin_cached(Request& request, se::Work& work) noexcept;
     void need_buffer(se::Work& work) noexcept override;
     void cached_buffer(Request& request) noexcept;
     void cached_data_here(Request& request) noexcept;
@@ -248,6 +250,7 @@ class Channel final : public fabric::ConnectionHandler,
     ShareRef share_;
     // Where commands wait for buffers, by LUN (kBadLun: those of no volume); made when one waits first.
     std::unordered_map<uint64_t, std::array<Flow, kParts>> flows_;
+    std::unordered_map<uint64_t, Flow> cache_flows_;  // … and for commands of the cache
     // By LUN: what an access list grants us, once it was looked up.
     std::vector<std::optional<volume::Permission>> permissions_;
     std::vector<uint64_t> visible_luns_;            // scratch of REPORT LUNS

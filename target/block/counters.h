@@ -37,6 +37,7 @@ class Counter {
     X(invalidates, "responses that revoked the initiator's region") \
     X(immediate, "writes whose data came inside the command")       \
     X(waited_for_buffer, "commands that had to wait for a buffer")  \
+    X(waited_for_cache, "commands that had to wait for the cache")  \
     X(delegated, "reads answered by cache engines")                 \
     X(task_management, "task management requests")                  \
     X(aborted, "commands aborted")                                  \

@@ -15,7 +15,7 @@
 //
 // States, and who may touch the request, its buffer and the initiator's memory meanwhile
 //   kReceiving      the fabric: its receive is posted or about to be
-//   kWaiting        the channel, while it looks at the command; the arena: in a flow, for a buffer
+//   kWaiting        the channel, while it looks at the command; a flow, for a buffer or for the cache
 //   kFetchingTable  the fabric: RDMA READ of the descriptor table
 //   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
 //   kHeld           the unit: a COMPARE AND WRITE owns blocks that this one would write

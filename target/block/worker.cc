@@ -150,7 +150,9 @@ Worker::~Worker() {
 }
 
 size_t Worker::poll() noexcept {
-    size_t done = 0;
+    size_t done = cache_queue_.serve(
+        [this](Request& request) { return service_.cache()->take_work(*request.unit->cached); },
+        [](Request& request, se::Work* work) { request.channel->work_offered(request, *work); });
     for (auto& lane : lanes_) done += lane->turn();
     return done;
 }

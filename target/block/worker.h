@@ -129,6 +129,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     UnitTable& units() noexcept { return units_; }
     Lane& lane(size_t fabric_index) noexcept { return *lanes_[fabric_index]; }
     size_t lanes() const noexcept { return lanes_.size(); }
+    // Commands that wait for one of the cache.
+    FlowQueue& cache_queue() noexcept { return cache_queue_; }
 
     void abort_tasks(AbortJob& job) noexcept;
 
@@ -153,6 +155,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     volume::VolumeTable& table_;
     UnitTable units_;
     std::vector<std::unique_ptr<Lane>> lanes_;
+    FlowQueue cache_queue_;
     struct HeldRange {
         Hold hold;
         Unit* unit = nullptr;  // alive while `hold` is linked

@@ -77,6 +77,7 @@ Status Cache::prepare() {
         free_works_.push_back(*work);
         works_.push_back(std::move(work));
     }
+    free_works_count_ = options_.works;
     const size_t bytes = size_t{options_.destages} * options_.line_bytes;
     destage_memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
     auto regions = register_buffers({destage_memory_.get(), bytes});
@@ -237,7 +238,6 @@ void Cache::remove_volume(CachedVolume& volume) {
 void Cache::refuse_waiting(CachedVolume& volume) noexcept {
     while (Work* work = volume.gate.next_held()) {
         volume.open->release();
-        work->place.release();
         refuse(*work);
     }
     for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);

@@ -107,6 +107,7 @@ struct CachedVolume {
     cache::PolicySettings settings;
     bool known = false;  // the index has it: lines may exist
     VolumeGate gate;
+    uint32_t works = 0;  // its commands that are not released
     // Of remove_volume(), until it has found the lines that are to be erased.
     Gate::Holder removal;
     bool gone = false;  // nobody refers to it: freed, and its number free, at the next turn
@@ -226,8 +227,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void remove_client(Client* client);
 
     // --- commands
-    // nullptr: too many are under way; answer BUSY.
-    Work* take_work() noexcept;
+    // For a command of `volume`. nullptr: not now. A volume may hold as many as it leaves free, an eighth not
+    // counted, so that one whose storage hangs cannot take those of others; one that holds none may take any.
+    Work* take_work(CachedVolume& volume) noexcept;
     void begin(Work& work) noexcept;  // a read or write of volume->serves()
     void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept;
     void buffer_failed(Work& work) noexcept;
@@ -476,6 +478,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     std::unique_ptr<cache::Index> index_;
     std::vector<std::unique_ptr<Work>> works_;
     List<Work> free_works_;
+    uint32_t free_works_count_ = 0;
     uint32_t lines_per_work_ = 0;
     cache::Granted granted_;
     List<Work> unacknowledged_;          // SE2: wait for the membership

@@ -58,12 +58,11 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     const uint64_t size = volume.open->volume().size();
     // Whoever froze it, or made it smaller, does not wait for guesses.
     if (!volume.serves() || volume.gate.frozen() || cache_.recovering() || offset >= size) return false;
-    Work* work = cache_.take_work();
+    Work* work = cache_.take_work(volume);
     if (work == nullptr) return false;
     work->owner = this;
     work->cookie = free_.back();
     free_.pop_back();
-    work->volume = &volume;
     work->is_write = work->fua = false;
     work->is_ahead = true;
     work->offset = offset;

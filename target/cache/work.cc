@@ -13,9 +13,17 @@ using cache::Pieces;
 using cache::Slot;
 using wire::CacheStatus;
 
-Work* Cache::take_work() noexcept {
+// The last eighth is for volumes that hold none.
+constexpr uint32_t kReserve = 8;
+
+Work* Cache::take_work(CachedVolume& volume) noexcept {
+    if (volume.works > 0 && volume.works + options_.works / kReserve >= free_works_count_) return nullptr;
     Work* work = free_works_.pop_front();
     if (work == nullptr) return nullptr;
+    --free_works_count_;
+    work->volume = &volume;
+    work->place = volume.gate.enter();
+    if (work->place) ++volume.works;
     work->line_count = work->entered = work->outstanding = 0;
     work->phase = Work::Phase::kNone;
     work->is_ahead = work->is_delegated = work->is_lazy = work->by_storage = work->transfer_failed = false;
@@ -45,8 +53,7 @@ void Cache::begin(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
     if (!work.is_ahead) count_command(work);
     work.began = reactor_.now();
-    work.place = volume.gate.enter();
-    if (!work.place) return refuse(work);
+    if (volume.removed()) return refuse(work);
     volume.open->hold();
     if (volume.gate.frozen() || holding_) {
         work.state = Work::State::kHeld;
@@ -146,7 +153,6 @@ void Cache::finish_part(Work& work) noexcept {
     if (!work.is_ahead) (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) += took;
     volume.open->release();
     volume.gate.end();
-    work.place.release();
 }
 
 // Its volume is being removed: it has not begun and does not.
@@ -174,6 +180,10 @@ void Cache::release(Work& work) noexcept {
     work.buffer_home = nullptr;
     work.state = Work::State::kIdle;
     free_works_.push_back(work);
+    ++free_works_count_;
+    // The volume may go with it.
+    if (work.place) --work.volume->works;
+    work.place.release();
 }
 
 // ---- Buffers ---------------------------------------------------------------------------------------------

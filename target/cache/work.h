@@ -111,7 +111,7 @@ struct Work : ListNode<> {
     WorkOwner* owner = nullptr;
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
-    Gate::Holder place;        // in the volume's gate, until our part is over
+    Gate::Holder place;        // in the volume's gate, until it is released; empty: it was closed before
     Client* client = nullptr;  // whose engines may move the data; nullptr: none, or lost meanwhile
     bool is_write = false;
     bool fua = false;

@@ -52,7 +52,7 @@ class ClusterEvents : public ::testing::Test {
 
     void start_target() {
         se::CacheOptions options;
-        options.works = 16;
+        options.works = 32;
         options.destage.age_max = from_s(3600);
         options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to come back
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
@@ -336,6 +336,38 @@ TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_come
     client_ = std::make_unique<BlockClient>(world_.add_node("other"), network_, "target", 8, shared_);
     client_->start();
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+// The cache has 32 commands here; two clients of the slow volume begin 16 each, all that they have credits
+// for.
+TEST_F(ClusterEvents, a_volume_whose_storage_crawls_leaves_the_cache_to_others) {
+    const io::SimDiskFaults slow{.latency_min = from_ms(200), .latency_max = from_ms(200)};
+    io::SimDisk crawling(world_, kSectors * io::SimDisk::kSector, slow);
+    BlockShared shared(kSectors);
+    Status created = Status(Code::kBusy);
+    target_->create_volume("crawling", crawling, [&](Status status) { created = std::move(status); });
+    ASSERT_TRUE(until([&] { return created.is_ok(); }));
+    std::vector<std::unique_ptr<BlockClient>> busy;
+    for (uint64_t i = 0; i < 2; ++i) {
+        busy.push_back(std::make_unique<BlockClient>(world_.add_node("busy" + std::to_string(i)), network_,
+                                                     "target", 16, shared));
+        busy[i]->use_volume("crawling");
+        busy[i]->start();
+        ASSERT_TRUE(until([&] { return busy[i]->live(); }));
+    }
+    for (uint64_t i = 0; i < 32; ++i) ASSERT_TRUE(busy[i % 2]->begin(Operation::kRead, i * 2 * kLine, 8));
+    world_.run_for(from_ms(100));
+    const Nanoseconds begun = world_.now();
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kRead), Outcome::kOk);
+    EXPECT_LT(world_.now() - begun, from_ms(50));
+    EXPECT_EQ(busy[0]->under_way() + busy[1]->under_way(), 32u) << "this shows nothing";
+    for (auto& client : busy) {
+        EXPECT_TRUE(until([&] { return client->under_way() == 0; }));
+        EXPECT_EQ(client->last_outcome(), Outcome::kOk);
+        bury(std::move(client));
+    }
+    EXPECT_EQ(shared.failure, "");
 }
 
 // A read that misses a part of a line has the whole of it until its fill is over.
