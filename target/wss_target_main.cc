@@ -121,7 +121,8 @@ void describe_cache(CLI::App& app, Options& options) {
                    "How far ahead of a sequential reader lines are brought, 0 to 64M (default: 2M)")
         ->type_name("SIZE");
     app.add_option("--cache-policy", options.cache_policy,
-                   "Of volumes for which wssctl set none: write-through (default), write-around or none")
+                   "Of volumes for which wssctl set none: write-through (default), write-back (needs --state), "
+                   "write-around or none")
         ->type_name("POLICY");
 }
 

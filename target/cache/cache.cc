@@ -63,7 +63,16 @@ Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& 
     return made;
 }
 
+// Dirty lines are found after a restart only by what the membership remembers of them.
+Status Cache::check_stable(const cache::PolicySettings& settings) const {
+    if (settings.policy != Policy::kBack || store_->is_stable() || settings.unsafe) return Status::ok();
+    return failure(Code::kRefused,
+                   "write-back needs a state file (--state), so that dirty lines are found after a restart; "
+                   "or ask for 'unsafe'");
+}
+
 Status Cache::prepare() {
+    if (Status allowed = check_stable(options_.default_policy); !allowed) return allowed;
     auto geometry = cache::LineGeometry::of(options_.line_bytes);
     if (!geometry) return geometry.status();
     geometry_ = *geometry;
@@ -99,9 +108,7 @@ Status Cache::prepare() {
         membership_ = std::move(*membership);
     }
     while (membership_.storage == 0) membership_.storage = random_.next();
-    const bool had_dirty = std::any_of(membership_.policies.begin(), membership_.policies.end(),
-                                       [](const auto& item) { return item.second.policy == Policy::kBack; });
-    recovering_ = holding_ = had_dirty && !membership_.engines.empty();
+    recovering_ = holding_ = !membership_.dirty.empty() && !membership_.engines.empty();
     needs_all_ = membership_.degraded;
     if ((recovering_ || !membership_.lost.empty()) && membership_.line_bytes != options_.line_bytes)
         return failure(Code::kInvalid,
@@ -209,6 +216,8 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.settings = remembered != membership_.policies.end() ? remembered->second : options_.default_policy;
     Status added = index_->add_volume(volume.number);
     volume.known = added.is_ok();
+    const uint64_t wwid = open.volume().wwid();
+    note_dirty(volume, volume.settings.policy == Policy::kBack || membership_.dirty.contains(wwid));
     if (!added)
         log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());
     return &volume;
@@ -224,6 +233,7 @@ void Cache::remove_volume(CachedVolume& volume) {
     prefetch_->forget(volume);
     refuse_waiting(volume);
     if (stopping_) return volume.removal.release();
+    note_dirty(volume, false);
     if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
     forget_lost(volume.open->volume().wwid());
     hurry();
@@ -388,10 +398,7 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
         return done(failure(Code::kNotFound, "there is no volume {} that can have a cache", name));
     if (Status allowed = cache::check_policy(settings, index_->placeable_engines()); !allowed)
         return done(allowed);
-    if (settings.policy == Policy::kBack && !store_->is_stable() && !settings.unsafe)
-        return done(failure(Code::kRefused,
-                            "write-back needs a state file (--state), so that dirty lines "
-                            "are found after a restart; or ask for 'unsafe'"));
+    if (Status allowed = check_stable(settings); !allowed) return done(allowed);
     if (holding_) return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
     auto change_now = [this, volume, settings, done = std::move(done)](int error) {
         if (error != 0 || volume->removed()) {
@@ -405,6 +412,7 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
         if (change.erase_all) erase_lines(*volume, 0, UINT64_MAX, false);
         volume->settings = settings;
         membership_.policies[volume->open->volume().wwid()] = settings;
+        note_dirty(*volume, settings.policy == Policy::kBack);
         save_membership();
         thaw(*volume);
         done(Status::ok());

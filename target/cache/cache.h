@@ -106,6 +106,7 @@ struct CachedVolume {
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
     bool known = false;  // the index has it: lines may exist
+    bool may_be_dirty = false;  // as Membership::dirty says; set by Cache::note_dirty() alone
     VolumeGate gate;
     uint32_t works = 0;  // its commands that are not released
     // Of remove_volume(), until it has found the lines that are to be erased.
@@ -292,6 +293,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
           std::unique_ptr<MembershipStore> store, const CacheOptions& options);
     Status prepare();
+    Status check_stable(const cache::PolicySettings& settings) const;
 
     // lobby.cc
     void engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
@@ -333,6 +335,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how);
     void resume_after_recovery();
     void check_leaving();
+    void note_dirty(CachedVolume& volume, bool may_be_dirty);
+    void note_clean_volumes();
 
     // work.cc
     void count_command(Work& work) noexcept;

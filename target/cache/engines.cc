@@ -119,6 +119,34 @@ void Cache::membership_saved(const Status& status) {
     run_postponed(after_saving_, nullptr);
 }
 
+// SE2: a write that is the first to make a line dirty is acknowledged when this is stable.
+void Cache::note_dirty(CachedVolume& volume, bool may_be_dirty) {
+    volume.may_be_dirty = may_be_dirty;
+    const volume::Volume& open = volume.open->volume();
+    if (!may_be_dirty) {
+        if (membership_.dirty.erase(open.wwid()) > 0) save_membership();
+        return;
+    }
+    const DirtyVolume now{.name = open.name()};
+    auto [known, added] = membership_.dirty.try_emplace(open.wwid(), now);
+    if (!added && known->second == now) return;
+    known->second = now;
+    save_membership();
+}
+
+// A volume that was under write-back before the restart, and is not now, has nothing dirty any more when what
+// was recovered is home. Of an engine that was lost meanwhile it must be stable that it is no member.
+void Cache::note_clean_volumes() {
+    if (holding_ || membership_pending()) return;
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed() || !volume->may_be_dirty) continue;
+        const bool lost = membership_.lost.any_of(volume->open->volume().wwid());
+        if (volume->settings.policy != cache::Policy::kBack && !lost &&
+            index_->dirty_lines(volume->number) == 0)
+            note_dirty(*volume, false);
+    }
+}
+
 void Cache::when_saved(CachedVolume& volume, std::function<void()> task) {
     if (!membership_pending()) return task();
     postpone(after_saving_, volume, std::move(task));
@@ -242,6 +270,7 @@ void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
 
 void Cache::check_leaving() {
     if (membership_changed_ && !saving_) save_membership();
+    note_clean_volumes();
     if (membership_.degraded && !holding_) {
         bool home = true;
         for (auto& volume : volumes_)

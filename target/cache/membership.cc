@@ -13,8 +13,29 @@ namespace wss::se {
 
 using nlohmann::json;
 
-// A program that knows nothing of it must not read this file: it would show old data.
-constexpr int kVersionLost = 2;
+// A program that knows nothing of these must not read this file: it would show old data.
+constexpr int kVersionLost = 2, kVersionDirty = 3;
+
+static void put_dirty(const Membership& membership, json& out) {
+    json dirty = json::object();
+    for (const auto& [wwid, volume] : membership.dirty)
+        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name}};
+    out["version"] = kVersionDirty;
+    out["dirty"] = dirty;
+}
+
+static void get_dirty(const json& all, Membership& out) {
+    for (const auto& [wwid, volume] : all.at("dirty").items())
+        out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>()};
+}
+
+// Files of before that list had none: what is in them had to be under write-back by the operator's word.
+static void derive_dirty(Membership& out) {
+    for (const auto& [wwid, settings] : out.policies)
+        if (settings.policy == cache::Policy::kBack) out.dirty[wwid];
+    for (const auto& [key, pieces] : out.lost.lines()) out.dirty[key.volume];
+    for (uint64_t wwid : out.lost.whole()) out.dirty[wwid];
+}
 
 static void put_lost(const Membership& membership, json& out) {
     json away = json::object(), lines = json::object(), whole = json::array();
@@ -62,6 +83,7 @@ std::string Membership::to_text() const {
              {"engines", engines_json},
              {"policies", policies_json}};
     if (!lost.empty()) put_lost(*this, out);
+    if (!dirty.empty()) put_dirty(*this, out);
     return out.dump(1) + "\n";
 }
 
@@ -70,7 +92,7 @@ Result<Membership> Membership::parse(const std::string& text) {
         const json all = json::parse(text);
         Membership out;
         const int version = all.at("version").get<int>();
-        if (version != 1 && version != kVersionLost)
+        if (version < 1 || version > kVersionDirty)
             return failure(Code::kUnsupported, "written by another version of this program");
         out.storage = std::stoull(all.at("storage").get<std::string>(), nullptr, 16);
         out.next_incarnation = all.at("next_incarnation").get<uint32_t>();
@@ -83,7 +105,8 @@ Result<Membership> Membership::parse(const std::string& text) {
             if (!policy) return policy.status();
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
-        if (version == kVersionLost) WSS_TRY(get_lost(all, out));
+        if (version >= kVersionLost && all.contains("lost")) WSS_TRY(get_lost(all, out));
+        version == kVersionDirty ? get_dirty(all, out) : derive_dirty(out);
         return out;
     } catch (const std::exception& error) {
         return failure(Code::kInvalid, "damaged: {}", error.what());

@@ -22,6 +22,12 @@
 
 namespace wss::se {
 
+// A volume of which engines may hold dirty lines.
+struct DirtyVolume {
+    std::string name;  // for the operator
+    bool operator==(const DirtyVolume&) const = default;
+};
+
 struct Membership {
     uint64_t storage = 0;  // our own name for life
     uint32_t next_incarnation = 1;
@@ -33,7 +39,10 @@ struct Membership {
     // no members: what else they hold does not count.
     cache::LostPieces lost;
     std::map<uint64_t, uint32_t> away;                   // identity → incarnation
-    std::map<uint64_t, cache::PolicySettings> policies;  // by WWID
+    std::map<uint64_t, cache::PolicySettings> policies;  // by WWID; of volumes that the operator set one for
+    // By WWID. A volume is in it before its first dirty line is acknowledged, whoever chose write-back, and
+    // until nothing of it is dirty or lost any more.
+    std::map<uint64_t, DirtyVolume> dirty;
 
     std::string to_text() const;
     static Result<Membership> parse(const std::string& text);
