@@ -7,12 +7,14 @@ namespace wss::cache {
 
 void LostPieces::add(const Key& key, Pieces pieces) {
     if (pieces.empty() || is_whole(key.volume)) return;
-    if (lines_.size() >= lines_max_ && !lines_.contains(key)) return add_whole(key.volume);
+    if (lines_.size() >= lines_max_ && !lines_.contains(key)) {
+        forget(key.volume);
+        return add_whole(key.volume);
+    }
     lines_[key] |= pieces;
 }
 
 void LostPieces::add_whole(uint64_t volume) {
-    forget(volume);
     whole_.insert(volume);
 }
 

@@ -12,7 +12,9 @@
 // missed a write and gives nothing back. What is lost must be remembered over restarts:
 // target/cache/membership.h keeps it with the membership.
 //
-// Bounded: beyond kLinesMax lines whole volumes are lost, which only the operator ends.
+// Where it is not known which lines are lost, the whole volume is, which only the operator ends. So it is
+// beyond kLinesMax lines, and where the operator does not wait for engines after a restart. Lines that were
+// lost before that can still be given back.
 //
 // Thread-safety: a value of one thread. Control plane: allocates; empty() and of() are for the datapath.
 #pragma once

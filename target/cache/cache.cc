@@ -217,6 +217,8 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     Status added = index_->add_volume(volume.number);
     volume.known = added.is_ok();
     const uint64_t wwid = open.volume().wwid();
+    // Whether a flush has failed for it before the restart is not known.
+    volume.loss_told = !membership_.lost.any_of(wwid);
     note_dirty(volume, volume.settings.policy == Policy::kBack || membership_.dirty.contains(wwid));
     if (!added)
         log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());

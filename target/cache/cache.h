@@ -217,7 +217,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Brings everything dirty home (of one volume, or of all when `name` is empty).
     void drain(const std::string& name, std::function<void(Status)> done);
     Status remove_engine(uint32_t index);
-    // Gives up waiting for engines that were there before a restart.
+    // Stops waiting for engines that were there before a restart. If they may have acknowledged writes that
+    // no other engine has, every volume with such writes is lost as a whole until it is given up.
     void forget_awaited();
     // Gives up what is lost of the volume: what real storage has counts from now on.
     Status give_up_lost(const std::string& name);
@@ -330,7 +331,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void when_saved(CachedVolume& volume, std::function<void()> task);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }
     void check_recovery();
-    bool may_finish_recovery(uint32_t back) const;
+    bool finds_all(size_t back) const;
+    bool may_finish_recovery(size_t back) const;
+    void note_forgotten();
     void finish_recovery();
     void erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how);
     void resume_after_recovery();

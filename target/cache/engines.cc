@@ -154,13 +154,32 @@ void Cache::when_saved(CachedVolume& volume, std::function<void()> task) {
 
 // ---- Recovery --------------------------------------------------------------------------------------------
 
-bool Cache::may_finish_recovery(uint32_t back) const {
-    const auto members = static_cast<uint32_t>(awaited_.size());
-    if (back == members || forgotten_) return true;
+// Each dirty line is in an engine that is back.
+bool Cache::finds_all(size_t back) const {
+    const size_t members = awaited_.size();
     bool unsafe = needs_all_ || members < 2;
     for (const auto& [wwid, settings] : membership_.policies) unsafe = unsafe || settings.unsafe;
+    return back == members || (!unsafe && back + 1 == members);
+}
+
+bool Cache::may_finish_recovery(size_t back) const {
+    if (back == awaited_.size() || forgotten_) return true;
     const bool waited = reactor_.clock().now() - recovery_began_ > options_.recovery_grace;
-    return !unsafe && waited && back + 1 >= members;
+    return waited && finds_all(back);
+}
+
+// The operator does not wait for engines that may have dirty lines which no other has. Which lines that are
+// nobody knows.
+void Cache::note_forgotten() {
+    for (const auto& [wwid, dirty] : membership_.dirty) {
+        log::error(
+            "volume {}: cache engines that may hold acknowledged writes are not waited for: reading it fails "
+            "until they are given up (wssctl cache give-up {})",
+            dirty.name, dirty.name);
+        membership_.lost.add_whole(wwid);
+    }
+    for (auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed() && volume->may_be_dirty) volume->loss_told = false;
 }
 
 // Of each line one copy will be left. Before the others are erased it is on stable storage that the next
@@ -171,11 +190,12 @@ void Cache::check_recovery() {
     for (const auto& engine : links_)
         if (engine != nullptr && engine->is_ready() && engine->identity().kept)
             back[engine->identity().identity] = engine->identity().incarnation;
-    if (!may_finish_recovery(static_cast<uint32_t>(back.size()))) return;
+    if (!may_finish_recovery(back.size())) return;
     const bool without = back.size() < awaited_.size();
     if (without) {
         log::warning("recovery goes on without {} of {} cache engines", awaited_.size() - back.size(),
                      awaited_.size());
+        if (!finds_all(back.size())) note_forgotten();
         // One that is just coming back comes too late.
         for (const auto& engine : links_)
             if (engine != nullptr && engine->identity().kept && !back.contains(engine->identity().identity))

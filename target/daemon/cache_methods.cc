@@ -171,7 +171,7 @@ void CachePart::add_methods(control::Methods& methods) {
             return change(reactor_, kReactorAnswers,
                           [this, volume](Take take) { take(cache_->give_up_lost(volume)); });
         });
-    methods.add("cache.forget", "stops waiting for engines that were there before the restart",
+    methods.add("cache.forget", "stops waiting for engines that were there before the restart; what only they have is lost",
                 [this](const json& params) -> Result<json> {
                     WSS_TRY(control::Params(params).finish());
                     return change(reactor_, kReactorAnswers, [this](Take take) {

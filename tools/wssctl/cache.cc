@@ -101,8 +101,8 @@ void status(Context& context) {
     if (context.json) return context.print(*answer);
     if (answer->value("recovering", false))
         std::printf(
-            "recovering: waiting for %llu cache engines that hold dirty lines (wssctl cache forget gives "
-            "them up)\n",
+            "recovering: waiting for %llu cache engines that hold dirty lines (wssctl cache forget ends "
+            "that)\n",
             static_cast<unsigned long long>(number(*answer, "awaited")));
     print_engines(*answer);
     print_volumes(*answer);
@@ -157,7 +157,8 @@ void add_cache(CLI::App& app, Context& context) {
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
         ->add_subcommand("forget",
-                         "After a restart: gives up engines that hold dirty lines and do not come back")
+                         "After a restart: stops waiting for engines that hold dirty lines. Volumes that may "
+                         "have lost writes by that fail until they are given up (give-up)")
         ->callback([&context] { simple(context, "cache.forget", Json::object()); });
 }
 

@@ -181,5 +181,62 @@ TEST(CacheDefaultPolicy, write_back_is_refused_where_nothing_remembers_it) {
     EXPECT_NE(cache.status().text().find("--state"), std::string::npos) << cache.status().text();
 }
 
+// ---- Engines that are not waited for ---------------------------------------------------------------------
+
+class ClusterForget : public ClusterOperator {
+  protected:
+    // "b" is under write-through.
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        create("b", b_);
+        attach("b", b_);
+        ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
+        ASSERT_EQ(run(b_, Operation::kWrite), Outcome::kOk);
+        ASSERT_EQ(run(b_, Operation::kFlush), Outcome::kOk);
+    }
+    void restart() {
+        restart_target();
+        create("a", a_);
+        create("b", b_);
+        ASSERT_TRUE(until([&] { return a_.client->live() && b_.client->live(); }));
+    }
+    void forget() {
+        target_->cache().forget_awaited();
+        ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+    }
+};
+
+TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from_old_storage) {
+    for (EngineNode& engine : engines_) kill_engine(engine);
+    restart();
+    ASSERT_TRUE(target_->cache().recovering());
+    forget();
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
+    EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk) << "it was never under write-back";
+    EXPECT_EQ(run(b_, Operation::kFlush), Outcome::kOk);
+    for (EngineNode& engine : engines_) start_engine(engine);
+    restart();
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "also after another restart";
+    ASSERT_TRUE(target_->cache().give_up_lost("a"));
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
+    a_.shared.model.crash();  // the operator said so
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterForget, nothing_is_lost_where_an_engine_that_is_back_has_a_copy_of_everything) {
+    kill_engine(engines_[1]);
+    restart();
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
+    world_.run_for(from_s(1));
+    ASSERT_TRUE(target_->cache().recovering()) << "the other one may come back";
+    forget();
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
 }  // namespace
 }  // namespace wss::sim

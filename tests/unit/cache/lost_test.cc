@@ -66,5 +66,16 @@ TEST(LostPieces, beyond_what_is_remembered_the_whole_volume_is_lost) {
     EXPECT_TRUE(lost.of(kVolume, 1).empty());
 }
 
+TEST(LostPieces, lines_that_were_lost_before_their_whole_volume_can_be_given_back) {
+    LostPieces lost;
+    lost.add({kVolume, 1, 20}, piece(0));
+    lost.add_whole(kVolume);
+    EXPECT_EQ(lost.in_copy({kVolume, 1, 20}, kAll), piece(0));
+    EXPECT_TRUE(lost.found(kVolume, 1, piece(0)));
+    EXPECT_TRUE(lost.is_whole(kVolume)) << "only the operator ends that";
+    EXPECT_TRUE(lost.forget(kVolume));
+    EXPECT_TRUE(lost.empty());
+}
+
 }  // namespace
 }  // namespace wss::cache::testing
