@@ -120,9 +120,10 @@ void describe_cache(CLI::App& app, Options& options) {
     app.add_option("--cache-read-ahead", options.cache_read_ahead,
                    "How far ahead of a sequential reader lines are brought, 0 to 64M (default: 2M)")
         ->type_name("SIZE");
-    app.add_option("--cache-policy", options.cache_policy,
-                   "Of volumes for which wssctl set none: write-through (default), write-back (needs --state), "
-                   "write-around or none")
+    app.add_option(
+           "--cache-policy", options.cache_policy,
+           "Of volumes for which wssctl set none: write-through (default), write-back (needs --state), "
+           "write-around or none")
         ->type_name("POLICY");
 }
 

@@ -157,6 +157,11 @@ size_t Worker::poll() noexcept {
     return done;
 }
 
+Status Worker::may_open(const volume::Volume& volume) {
+    const se::Cache* cache = service_.cache();
+    return cache == nullptr ? Status::ok() : cache->may_open(volume);
+}
+
 void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
     if (se::Cache* cache = service_.cache()) tell_cache(*cache, change, volume);
     if (change == volume::Change::kAdded && service_.cache() == nullptr) units_.add(volume);
@@ -173,8 +178,10 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
         if (unit.cached != nullptr) unit.device.volatile_cache = true;
         if (unit.cached != nullptr) unit.cached_place = unit.cached->gate.enter();
     }
-    Unit* unit = change == volume::Change::kRemoved ? units_.find(volume.volume().lun()) : nullptr;
-    if (unit != nullptr && unit->cached != nullptr) cache.remove_volume(*unit->cached);
+    Unit* unit = units_.find(volume.volume().lun());
+    if (unit == nullptr || unit->cached == nullptr) return;
+    if (change == volume::Change::kResized) cache.volume_resized(*unit->cached);
+    if (change == volume::Change::kRemoved) cache.remove_volume(*unit->cached);
 }
 
 void Worker::abort_tasks(AbortJob& job) noexcept {

@@ -141,6 +141,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     void writer_ended(Unit& unit, const ByteRange& range) noexcept;
 
     size_t poll() noexcept override;
+    Status may_open(const volume::Volume& volume) override;
     void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
 
   private:

@@ -173,6 +173,7 @@ size_t Cache::poll() noexcept {
         done += std::erase_if(old_links_, [](const auto& engine) { return engine->is_over(); });
     if (std::exchange(volumes_gone_, false)) free_gone_volumes();
     if (!erases_.empty()) std::erase_if(erases_, [](const auto& erase) { return erase->over; });
+    if (!dropped_.empty()) free_dropped();
     done += prefetch_->turn();
     if (done > 0 || !granted_.empty()) {
         serve_granted();
@@ -200,29 +201,36 @@ void Cache::tick(void* self) noexcept {
 
 CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     if (!open.volume().memory().empty()) return nullptr;  // RAM needs no cache
-    auto free = std::find(volumes_.begin(), volumes_.end(), nullptr);
-    if (free == volumes_.end()) free = volumes_.insert(volumes_.end(), nullptr);
-    *free = std::make_unique<CachedVolume>();
-    CachedVolume& volume = **free;
+    const uint64_t wwid = open.volume().wwid();
+    auto lines = absent_.extract(wwid);
+    const uint32_t number = lines ? lines.mapped() : free_number();
+    volumes_[number] = std::make_unique<CachedVolume>();
+    CachedVolume& volume = *volumes_[number];
     volume.cache = this;
-    volume.number = static_cast<uint32_t>(free - volumes_.begin());
+    volume.number = number;
     volume.open = &open;
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
     for (auto& engine : links_)
         if (engine != nullptr && engine->is_ready() && engine->is_storage()) attach_storage(volume, *engine);
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
-    auto remembered = membership_.policies.find(open.volume().wwid());
+    auto remembered = membership_.policies.find(wwid);
     volume.settings = remembered != membership_.policies.end() ? remembered->second : options_.default_policy;
     Status added = index_->add_volume(volume.number);
     volume.known = added.is_ok();
-    const uint64_t wwid = open.volume().wwid();
     // Whether a flush has failed for it before the restart is not known.
     volume.loss_told = !membership_.lost.any_of(wwid);
+    volume.fail_next_flush = membership_.given_up.contains(wwid);
+    // What was found of it has one copy.
+    if (membership_.degraded) volume.planner->want(degraded_mark_);
     note_dirty(volume, volume.settings.policy == Policy::kBack || membership_.dirty.contains(wwid));
     if (!added)
         log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());
     return &volume;
+}
+
+void Cache::volume_resized(CachedVolume& volume) {
+    note_dirty(volume, volume.may_be_dirty);
 }
 
 void Cache::remove_volume(CachedVolume& volume) {
@@ -238,9 +246,10 @@ void Cache::remove_volume(CachedVolume& volume) {
     note_dirty(volume, false);
     if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
     forget_lost(volume.open->volume().wwid());
+    told_of_loss(volume);
     hurry();
     volume.gate.when_quiet([this, &volume] {
-        erase_lines(volume, 0, UINT64_MAX, true);
+        wipe_lines(volume.number, volume.removal);
         volume.removal.release();
     });
 }
@@ -276,15 +285,33 @@ void Cache::free_gone_volumes() {
     }
 }
 
-void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, bool wipe) {
+std::vector<cache::LineKey> Cache::lines_in(uint32_t number, uint64_t offset, uint64_t length) {
     std::vector<cache::LineKey> keys;
     const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
     index_->for_each([&](cache::Line& line) {
         const uint64_t start = geometry_.start_of(line.key().line);
-        if (line.key().volume == volume.number && start < end && start + geometry_.line_bytes() > offset)
+        if (line.key().volume == number && start < end && start + geometry_.line_bytes() > offset)
             keys.push_back(line.key());
     });
-    for (const cache::LineKey& key : keys) {
+    return keys;
+}
+
+// Nothing is under way: the volume is frozen, and nothing of it is dirty there.
+void Cache::drop_lines(CachedVolume& volume, uint64_t offset, uint64_t length) {
+    for (const cache::LineKey& key : lines_in(volume.number, offset, length)) {
+        cache::Line* line = index_->find(key);
+        if (line == nullptr) continue;
+        cache::LineOp op;
+        op.pieces = geometry_.all();
+        op.access = cache::Access::kExclusive;
+        if (index_->enter(*line, op)) index_->invalidate(*line, geometry_.all());
+        index_->leave(op, granted_);
+    }
+}
+
+// All of the volume; `removal` is empty for one that is not open.
+void Cache::wipe_lines(uint32_t number, const Gate::Holder& removal) {
+    for (const cache::LineKey& key : lines_in(number, 0, UINT64_MAX)) {
         cache::Line* line = index_->find(key);
         if (line == nullptr) continue;
         auto erase = std::make_unique<Erase>();
@@ -294,13 +321,7 @@ void Cache::erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, 
         erase->op.access = cache::Access::kExclusive;
         erase->op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(erase.get()) | 2);
         Erase& job = *erase;
-        if (!wipe) {
-            // Nothing is under way: the volume is frozen, and nothing of it is dirty.
-            if (index_->enter(*line, job.op)) index_->invalidate(*line, geometry_.all());
-            index_->leave(job.op, granted_);
-            continue;
-        }
-        job.place = volume.removal.share();
+        if (removal) job.place = removal.share();
         erases_.push_back(std::move(erase));
         index_->enter(*line, job.op) ? erase_entered(job, job.op) : hurry();
     }
@@ -352,7 +373,7 @@ bool Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
     auto home = [this, &volume, offset, length, done = std::move(done)] {
         flush(volume, [this, &volume, offset, length, done](int error) {
             if (error != 0) return done(error);
-            erase_lines(volume, offset, length, false);
+            drop_lines(volume, offset, length);
             // SE2. Nothing is dirty any more but in copies that were lost before.
             when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
         });
@@ -411,7 +432,7 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
                         : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
         }
         const auto change = cache::plan_change(volume->settings.policy, settings.policy);
-        if (change.erase_all) erase_lines(*volume, 0, UINT64_MAX, false);
+        if (change.erase_all) drop_lines(*volume, 0, UINT64_MAX);
         volume->settings = settings;
         membership_.policies[volume->open->volume().wwid()] = settings;
         note_dirty(*volume, settings.policy == Policy::kBack);
@@ -459,10 +480,15 @@ void Cache::leave_engines(Status home) {
     if (home_) return;
     home_ = std::move(home);
     // An orderly end with nothing dirty: nobody has to be waited for at the next start.
-    if (*home_) membership_.degraded = false;
+    const bool clean = *home_ && !has_absent_lines();
+    if (clean) {
+        membership_.degraded = false;
+        std::erase_if(membership_.dirty,
+                      [this](const auto& known) { return !membership_.lost.any_of(known.first); });
+    }
     for (auto& engine : links_)
         if (engine != nullptr) {
-            if (*home_) membership_.engines.erase(engine->identity().identity);
+            if (clean) membership_.engines.erase(engine->identity().identity);
             engine->close(Status(Code::kClosed, "the target is shutting down"));
         }
     stop_until_ = reactor_.clock().now() + kLastSaveMax;
@@ -539,6 +565,7 @@ CacheInfo Cache::info() {
                                 .last_error = volume->last_error,
                                 .counters = volume->counters});
     }
+    list_absent(info);
     return info;
 }
 

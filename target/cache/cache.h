@@ -14,6 +14,7 @@
 //   remote.cc   real storage on another node, and clients
 //   direct.cc   … and engines: what goes straight between the two
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
+//   absent.cc   dirty lines of volumes that are not open
 //   prefetch.cc bringing lines in before they are asked for
 //
 // Rules
@@ -105,7 +106,7 @@ struct CachedVolume {
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
-    bool known = false;  // the index has it: lines may exist
+    bool known = false;         // the index has it: lines may exist
     bool may_be_dirty = false;  // as Membership::dirty says; set by Cache::note_dirty() alone
     VolumeGate gate;
     uint32_t works = 0;  // its commands that are not released
@@ -179,6 +180,13 @@ struct CachedVolumeInfo {
     std::string last_error;
     CacheCounters counters;
 };
+// A volume that is not open, and may have dirty lines.
+struct AbsentVolumeInfo {
+    uint64_t wwid = 0;
+    std::string name;
+    uint64_t dirty_lines = 0;
+    bool lost = false;  // some of it
+};
 struct CacheInfo {
     uint32_t line_bytes = 0;
     bool recovering = false;
@@ -188,6 +196,7 @@ struct CacheInfo {
     uint64_t capacity_lines = 0;
     std::vector<EngineInfo> engines;
     std::vector<CachedVolumeInfo> volumes;
+    std::vector<AbsentVolumeInfo> absent;
 };
 
 class Cache final : public reactor::Source, public fabric::ListenHandler, private EngineLinkOwner {
@@ -207,7 +216,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with
     // what kept dirty lines in the engines. Only then the cache may be destroyed.
     void stop(Nanoseconds home_max, std::function<void(Status)> done);
+    // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end.
+    Status may_open(const volume::Volume& volume) const;
     CachedVolume* add_volume(volume::OpenVolume& open);
+    void volume_resized(CachedVolume& volume);
+    // A volume that is not open was deleted, by the operator's word: its lines are wiped.
+    void volume_deleted(uint64_t wwid);
     // No command begins any more: what waits ends with ENXIO, what is under way ends as it does. The lines
     // are wiped. `open` is not used any more when its users are gone; the volume is freed, and its number
     // used again, when nobody has a place in its gate.
@@ -220,8 +234,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Stops waiting for engines that were there before a restart. If they may have acknowledged writes that
     // no other engine has, every volume with such writes is lost as a whole until it is given up.
     void forget_awaited();
-    // Gives up what is lost of the volume: what real storage has counts from now on.
-    Status give_up_lost(const std::string& name);
+    // Gives up what is lost of the volume, and if it is not open, what engines hold of it: what real storage
+    // has counts from now on. One flush of it fails.
+    Status give_up(const std::string& name);
     CacheInfo info();
 
     // --- clients
@@ -448,6 +463,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool refuse_lost(Work& work) noexcept;
     void known_again(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void forget_lost(uint64_t wwid);
+    void give_up_lost(CachedVolume& volume);
+    void told_of_loss(CachedVolume& volume) noexcept;
     uint64_t lost_bytes(const volume::Volume& volume) const;
     bool fails_flushes(const CachedVolume& volume) const noexcept;
     void fail_flushes() noexcept;
@@ -457,11 +474,26 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void salvage_failed(Destage& job) noexcept;
     bool is_returning(uint64_t identity, uint32_t incarnation) const noexcept;
 
+    // absent.cc
+    void keep_absent(cache::Recovery& recovery);
+    void settle_absent();
+    void drop_absent(uint64_t wwid);
+    void free_dropped() noexcept;
+    void give_up_absent(uint64_t wwid);
+    bool absent_is_home(uint64_t mark);
+    bool has_absent_lines() const;
+    uint32_t free_number();
+    std::optional<uint64_t> wwid_of(uint32_t number) const;
+    CachedVolume* opened(uint64_t wwid) const;
+    void list_absent(CacheInfo& info) const;
+
     // cache.cc
     void refuse_waiting(CachedVolume& volume) noexcept;
     void free_gone_volumes();
     void begin_held(CachedVolume& volume) noexcept;
-    void erase_lines(CachedVolume& volume, uint64_t offset, uint64_t length, bool wipe);
+    std::vector<cache::LineKey> lines_in(uint32_t number, uint64_t offset, uint64_t length);
+    void drop_lines(CachedVolume& volume, uint64_t offset, uint64_t length);
+    void wipe_lines(uint32_t number, const Gate::Holder& removal);
     void erase_entered(Erase& erase, cache::LineOp& op) noexcept;
     static void erase_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     void erase_over(Erase& erase) noexcept;
@@ -525,6 +557,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
 
     std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
     bool volumes_gone_ = false;                           // there are some with `gone`
+    // Volumes that are not open, and were not given up: what engines hold of them stays there, dirty, under
+    // this number, until the volume is opened.
+    std::map<uint64_t, uint32_t> absent_;  // by WWID
+    std::vector<uint32_t> dropped_;        // numbers of volumes whose lines are being wiped
     std::vector<std::unique_ptr<Destage>> destages_;
     std::list<std::unique_ptr<Erase>> erases_;
     std::list<std::unique_ptr<SlotErase>> slot_erases_;

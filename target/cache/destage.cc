@@ -242,8 +242,7 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
         const Gate::Holder place = std::move(at->place);
         auto tell = std::move(at->done);
         at = flushes.erase(at);
-        if (lost) volume.loss_told = true;
-        if (lost) volume.fail_next_flush = false;
+        if (lost) told_of_loss(volume);
         tell(lost ? EIO : done ? 0 : error);
     }
     if (!flushes.empty()) return;

@@ -127,7 +127,7 @@ void Cache::note_dirty(CachedVolume& volume, bool may_be_dirty) {
         if (membership_.dirty.erase(open.wwid()) > 0) save_membership();
         return;
     }
-    const DirtyVolume now{.name = open.name()};
+    const DirtyVolume now{.name = open.name(), .bytes = open.size()};
     auto [known, added] = membership_.dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;
@@ -216,6 +216,7 @@ void Cache::finish_recovery() {
     for (const auto& volume : volumes_)
         if (volume != nullptr && !volume->removed() && volume->known)
             recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size());
+    keep_absent(recovery);
     for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
     const cache::RecoveryReport report = recovery.restore(*index_);
     log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
@@ -230,6 +231,7 @@ void Cache::finish_recovery() {
                 known_again(*volume, line.key().line, line.dirty());
                 return true;
             });
+    settle_absent();
     recovering_ = false;
     awaited_.clear();
     items_.clear();
@@ -292,7 +294,7 @@ void Cache::check_leaving() {
     if (membership_changed_ && !saving_) save_membership();
     note_clean_volumes();
     if (membership_.degraded && !holding_) {
-        bool home = true;
+        bool home = absent_is_home(degraded_mark_);
         for (auto& volume : volumes_)
             home = home && (volume == nullptr || volume->removed() ||
                             index_->flushed(volume->number, degraded_mark_));

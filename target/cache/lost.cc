@@ -33,11 +33,11 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
     }
     bool any = false;
     for (const cache::LostLine& line : loss.lost) {
-        CachedVolume* volume = volumes_[line.key.volume].get();
-        if (volume == nullptr || volume->removed()) continue;
+        const std::optional<uint64_t> wwid = wwid_of(line.key.volume);
+        if (!wwid) continue;  // it is being removed
         any = true;
-        volume->loss_told = false;
-        membership_.lost.add({volume->open->volume().wwid(), line.key.line, line.generation}, line.pieces);
+        if (CachedVolume* volume = volumes_[line.key.volume].get()) volume->loss_told = false;
+        membership_.lost.add({*wwid, line.key.line, line.generation}, line.pieces);
     }
     if (!any) return;
     membership_.away[identity.identity] = identity.incarnation;
@@ -88,19 +88,34 @@ void Cache::forget_lost(uint64_t wwid) {
     save_membership();
 }
 
-Status Cache::give_up_lost(const std::string& name) {
-    CachedVolume* volume = find_volume(name);
-    if (volume == nullptr)
-        return failure(Code::kNotFound, "there is no volume {} that can have a cache", name);
-    const uint64_t wwid = volume->open->volume().wwid();
-    if (!membership_.lost.any_of(wwid)) return failure(Code::kNotFound, "nothing of volume {} is lost", name);
-    log::warning("volume {}: {} KiB of acknowledged data are given up, by the operator's word", name,
-                 membership_.lost.pieces_of(wwid) * cache::kPieceBytes / 1024);
+void Cache::give_up_lost(CachedVolume& volume) {
+    const uint64_t wwid = volume.open->volume().wwid();
+    log::warning("volume {}: {} KiB of acknowledged data are given up, by the operator's word",
+                 volume.open->volume().name(), lost_bytes(volume.open->volume()) / 1024);
     // Somebody must hear that what was acknowledged is not stable.
-    volume->fail_next_flush = volume->fail_next_flush || !volume->loss_told;
-    volume->loss_told = true;
+    volume.fail_next_flush = volume.fail_next_flush || !volume.loss_told;
+    volume.loss_told = true;
+    if (volume.fail_next_flush) membership_.given_up.insert(wwid);
     forget_lost(wwid);
-    return Status::ok();
+}
+
+Status Cache::give_up(const std::string& name) {
+    bool any = false, waits = false;
+    const std::map<uint64_t, DirtyVolume> dirty = membership_.dirty;
+    for (const auto& [wwid, known] : dirty) {
+        if (known.name != name) continue;
+        CachedVolume* volume = opened(wwid);
+        const bool lost = membership_.lost.any_of(wwid);
+        // What engines hold of it is not known yet.
+        if (volume == nullptr && holding_) waits = true;
+        if (volume == nullptr ? holding_ : !lost) continue;
+        volume == nullptr ? give_up_absent(wwid) : give_up_lost(*volume);
+        any = true;
+    }
+    if (any) return Status::ok();
+    if (waits) return failure(Code::kBusy, "dirty lines are being recovered; try again");
+    return failure(Code::kNotFound, "nothing of a volume {} is lost, or waits in engines for it to be opened",
+                   name);
 }
 
 // ---- Flushes ---------------------------------------------------------------------------------------------
@@ -108,6 +123,13 @@ Status Cache::give_up_lost(const std::string& name) {
 bool Cache::fails_flushes(const CachedVolume& volume) const noexcept {
     return volume.fail_next_flush ||
            (!membership_.lost.empty() && membership_.lost.any_of(volume.open->volume().wwid()));
+}
+
+// A flush fails for it.
+void Cache::told_of_loss(CachedVolume& volume) noexcept {
+    volume.loss_told = true;
+    volume.fail_next_flush = false;
+    if (membership_.given_up.erase(volume.open->volume().wwid()) > 0) save_membership();
 }
 
 // Those that were waiting when lines were lost.

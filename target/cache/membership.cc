@@ -19,14 +19,20 @@ constexpr int kVersionLost = 2, kVersionDirty = 3;
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name}};
+        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name}, {"bytes", volume.bytes}};
+    json given_up = json::array();
+    for (uint64_t wwid : membership.given_up) given_up.push_back(fmt::format("{:016x}", wwid));
     out["version"] = kVersionDirty;
     out["dirty"] = dirty;
+    out["given_up"] = given_up;
 }
 
 static void get_dirty(const json& all, Membership& out) {
     for (const auto& [wwid, volume] : all.at("dirty").items())
-        out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>()};
+        out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>(),
+                                                     .bytes = volume.at("bytes").get<uint64_t>()};
+    for (const json& wwid : all.at("given_up"))
+        out.given_up.insert(std::stoull(wwid.get<std::string>(), nullptr, 16));
 }
 
 // Files of before that list had none: what is in them had to be under write-back by the operator's word.
@@ -83,7 +89,7 @@ std::string Membership::to_text() const {
              {"engines", engines_json},
              {"policies", policies_json}};
     if (!lost.empty()) put_lost(*this, out);
-    if (!dirty.empty()) put_dirty(*this, out);
+    if (!dirty.empty() || !given_up.empty()) put_dirty(*this, out);
     return out.dump(1) + "\n";
 }
 

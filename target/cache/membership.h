@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "lib/base/status.h"
@@ -24,7 +25,8 @@ namespace wss::se {
 
 // A volume of which engines may hold dirty lines.
 struct DirtyVolume {
-    std::string name;  // for the operator
+    std::string name;    // for the operator
+    uint64_t bytes = 0;  // that it has had
     bool operator==(const DirtyVolume&) const = default;
 };
 
@@ -43,6 +45,8 @@ struct Membership {
     // By WWID. A volume is in it before its first dirty line is acknowledged, whoever chose write-back, and
     // until nothing of it is dirty or lost any more.
     std::map<uint64_t, DirtyVolume> dirty;
+    // By WWID: the operator gave up acknowledged writes of it, and no flush has failed for that yet.
+    std::set<uint64_t> given_up;
 
     std::string to_text() const;
     static Result<Membership> parse(const std::string& text);

@@ -74,8 +74,16 @@ json to_json(const se::CachedVolumeInfo& volume) {
             {"counters", to_json(volume.counters)}};
 }
 
+json to_json(const se::AbsentVolumeInfo& volume) {
+    return {{"name", volume.name},
+            {"wwid", fmt::format("naa.3{:015x}", volume.wwid)},
+            {"dirty_lines", volume.dirty_lines},
+            {"lost", volume.lost}};
+}
+
 json to_json(const se::CacheInfo& info) {
-    json engines = json::array(), volumes = json::array();
+    json engines = json::array(), volumes = json::array(), absent = json::array();
+    for (const auto& volume : info.absent) absent.push_back(to_json(volume));
     for (const auto& engine : info.engines) engines.push_back(to_json(engine));
     for (const auto& volume : info.volumes) volumes.push_back(to_json(volume));
     return {{"line_bytes", info.line_bytes},
@@ -87,7 +95,8 @@ json to_json(const se::CacheInfo& info) {
             {"dirty_lines", info.index.dirty_lines},
             {"evictions", info.index.evictions},
             {"engines", engines},
-            {"volumes", volumes}};
+            {"volumes", volumes},
+            {"absent", absent}};
 }
 
 using Take = std::function<void(Status)>;
@@ -164,14 +173,16 @@ void CachePart::add_methods(control::Methods& methods) {
             });
         });
     methods.add(
-        "cache.give_up", "volume: gives up acknowledged data that is in engines which are away",
+        "cache.give_up",
+        "volume: gives up acknowledged data in engines that are away, or of a volume that is not open",
         [this](const json& params) -> Result<json> {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
             return change(reactor_, kReactorAnswers,
-                          [this, volume](Take take) { take(cache_->give_up_lost(volume)); });
+                          [this, volume](Take take) { take(cache_->give_up(volume)); });
         });
-    methods.add("cache.forget", "stops waiting for engines that were there before the restart; what only they have is lost",
+    methods.add("cache.forget",
+                "stops waiting for engines that were there before the restart; what only they have is lost",
                 [this](const json& params) -> Result<json> {
                     WSS_TRY(control::Params(params).finish());
                     return change(reactor_, kReactorAnswers, [this](Take take) {

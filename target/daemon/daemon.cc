@@ -181,7 +181,14 @@ Status Daemon::start_threads() {
 
 Status Daemon::open_volumes() {
     WSS_TRY(volumes_->restore());
-    for (const auto& volume : config_.volumes) WSS_TRY(volumes_->create(volume));
+    for (const auto& volume : config_.volumes) {
+        Status created = volumes_->create(volume);
+        // Its size is for the operator to restore, or its writes to give up, for which the target must run.
+        if (created.code() == Code::kRefused)
+            log::error("{}; it is not served", created.to_string());
+        else
+            WSS_TRY(created);
+    }
     return Status::ok();
 }
 

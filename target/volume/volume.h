@@ -150,6 +150,8 @@ std::string_view to_string(Change change);
 class Observer : public ListNode<> {
   public:
     virtual ~Observer() = default;
+    // Before a volume is published. A failure keeps it closed.
+    virtual Status may_open(const Volume&) { return Status::ok(); }
     virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
 };
 

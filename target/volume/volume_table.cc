@@ -36,6 +36,11 @@ bool VolumeTable::arm() noexcept {
 }
 
 Status VolumeTable::open(OpenVolume& volume) {
+    Status allowed;
+    observers_.for_each([&](Observer& observer) {
+        if (allowed) allowed = observer.may_open(volume.volume());
+    });
+    WSS_TRY(allowed);
     auto queue = volume.volume().backend().open_queue(reactor_);
     if (!queue) return queue.status();
     int fd = (*queue)->fd();

@@ -79,6 +79,19 @@ void print_lost(const Json& status) {
     }
 }
 
+void print_absent(const Json& status) {
+    for (const Json& volume : status.value("absent", Json::array())) {
+        const std::string name = text(volume, "name");
+        std::printf(
+            "volume %s (%s) is not open: cache engines keep %llu dirty lines of it%s until it is, or until "
+            "they "
+            "are given up (wssctl cache give-up %s)\n",
+            name.c_str(), text(volume, "wwid").c_str(),
+            static_cast<unsigned long long>(number(volume, "dirty_lines")),
+            volume.value("lost", false) ? ", and more is lost," : "", name.c_str());
+    }
+}
+
 void print_engine_process(const Json& status) {
     Table table({"STORAGE", "UP", "LINES", "USED", "CLIENTS", "ERROR"});
     for (const Json& storage : status.value("storages", Json::array()))
@@ -107,6 +120,7 @@ void status(Context& context) {
     print_engines(*answer);
     print_volumes(*answer);
     print_lost(*answer);
+    print_absent(*answer);
 }
 
 void simple(Context& context, const char* method, const Json& params) {
@@ -150,9 +164,10 @@ void add_cache(CLI::App& app, Context& context) {
     CLI::App* add = cache->add_subcommand(
         "add", "Has a wss-cache (by its --control) join again the storage engines that let it go");
     add->callback([&context] { simple(context, "engine.join", Json::object()); });
-    CLI::App* give_up = cache->add_subcommand(
-        "give-up",
-        "Gives up acknowledged writes that only engines which are away have: reads show older data");
+    CLI::App* give_up = cache->add_subcommand("give-up",
+                                              "Gives up acknowledged writes that only engines which are away "
+                                              "have, or that are of a volume which is "
+                                              "not open: reads show older data, and one flush fails");
     give_up->add_option("volume", arguments.volume, "Name of the volume")->required();
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache

@@ -58,6 +58,9 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     Random removals(seed ^ 0x6a7e);
     if (!options.remote && removals.chance(3))
         options.removal_one_in = 5 + static_cast<uint32_t>(removals.below(60));
+    Random words(seed ^ 0x09e7);
+    options.default_back = options.uses_back() && words.chance(3);
+    options.absences = words.chance(2);
     return options;
 }
 
@@ -66,10 +69,11 @@ std::string ClusterOptions::to_string() const {
         "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} {}operations; cut "
         "1/{}, "
         "target crash "
-        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, disk slow {} ms{}",
+        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, {}{}disk slow {} ms{}",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
         policy_changes ? " and others" : "", operations, aligned ? "aligned " : "", cut_one_in,
         target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in, removal_one_in,
+        default_back ? "write-back by default, " : "", absences ? "absences, " : "",
         disk.slow.count / 1'000'000,
         remote ? fmt::format(", storage elsewhere crash 1/{}", storage_crash_one_in) : "");
 }
@@ -148,12 +152,11 @@ class ClusterRun {
         if (options.uses_back()) network.break_one_in = network.register_one_in = 0;
         return network;
     }
-    // What is dirty of a volume that its target does not know yet when recovery ends is lost: under
-    // write-back only where no target crashes.
     static RemovalOptions removal_options(const ClusterOptions& options) {
         return {.seed = options.seed,
                 .one_in = options.removal_one_in,
-                .back = options.uses_back() && options.target_crash_one_in == 0,
+                .back = options.uses_back(),
+                .absences = options.absences,
                 .network = options.network,
                 .disk = options.disk};
     }
@@ -172,7 +175,9 @@ class ClusterRun {
         // Enough for all commands and a few fills behind their answers; with short lines each takes 200 KiB.
         cache.works = options_.clients * options_.depth + 4;
         cache.destages = 4;
-        cache.default_policy.policy = options_.policy == Policy::kBack ? Policy::kThrough : options_.policy;
+        cache.default_policy.policy = options_.default_back              ? Policy::kBack
+                                      : options_.policy == Policy::kBack ? Policy::kThrough
+                                                                         : options_.policy;
         target_ = std::make_unique<ClusterTarget>(
             node_, options_.network, engine_network_, disk_, membership_, cache,
             options_.remote ? options_.sectors * io::SimDisk::kSector : 0);

@@ -51,6 +51,8 @@ struct ClusterOptions {
     uint32_t isolation_one_in = 0;
     uint32_t storage_crash_one_in = 0;  // of that node
     uint32_t removal_one_in = 0;        // of a volume beside the one that the run is about
+    bool default_back = false;          // write-back is the policy of volumes that nobody set one for
+    bool absences = false;              // that volume may be missing for a while after a crash of the target
     fabric::SimNetwork network;
     Nanoseconds engine_delay{};  // what is between target and engines is at least so slow
     io::SimDiskFaults disk;

@@ -5,7 +5,12 @@ namespace wss::sim {
 
 ClusterRemovals::ClusterRemovals(World& world, Node& target, const RemovalOptions& options,
                                  BlockShared& whole)
-    : world_(world), target_node_(target), options_(options), whole_(whole), random_(options.seed ^ 0x6a7e) {
+    : world_(world),
+      target_node_(target),
+      options_(options),
+      whole_(whole),
+      random_(options.seed ^ 0x6a7e),
+      absences_(options.seed ^ 0xab5e) {
     if (options_.one_in > 0) client_node_ = &world_.add_node("removals");
 }
 
@@ -36,7 +41,11 @@ void ClusterRemovals::target_crashed() {
     if (one_ == nullptr) return;
     one_->disk.crash();
     one_->shared.model.crash();
-    one_->state = one_->going ? One::State::kRemoved : One::State::kAbsent;
+    // Its removal was not acknowledged: it is created and removed again.
+    if (one_->state != One::State::kRemoved) one_->state = One::State::kAbsent;
+    one_->missing = options_.absences && absences_.chance(2);
+    if (one_->missing)
+        one_->missing_until = world_.now() + from_ms(static_cast<int64_t>(absences_.below(5000)));
 }
 
 void ClusterRemovals::close_client() {
@@ -49,8 +58,11 @@ void ClusterRemovals::close_client() {
 void ClusterRemovals::care_for(ClusterTarget* target) {
     One& one = *one_;
     if (!one.shared.failure.empty()) whole_.fail(one.name + ": " + one.shared.failure);
-    if (one.state == One::State::kAbsent && one.going) one.state = One::State::kRemoved;
-    if (one.state == One::State::kAbsent && target != nullptr) create(*target);
+    if (one.missing) {
+        close_client();
+        one.missing = one.client != nullptr || (!finishing_ && world_.now() < one.missing_until);
+    }
+    if (one.state == One::State::kAbsent && target != nullptr && !one.missing) create(*target);
     if (one.state == One::State::kLive && one.client == nullptr) {
         one.client = std::make_unique<BlockClient>(*client_node_, options_.network, "target", options_.depth,
                                                    one.shared);
@@ -75,7 +87,7 @@ void ClusterRemovals::inject(ClusterTarget* target) {
     if (one_ == nullptr) return;
     if (one_->state == One::State::kLive && random_.chance(options_.one_in)) one_->going = true;
     // It goes on while the volume goes, and after.
-    if (one_->client != nullptr && one_->state != One::State::kRemoved)
+    if (one_->client != nullptr && one_->state != One::State::kRemoved && !one_->missing)
         for (uint64_t wanted = random_.below(options_.depth + 1); wanted > 0; --wanted)
             one_->client->begin_one();
     care_for(target);

@@ -19,7 +19,8 @@ struct RemovalOptions {
     uint64_t seed = 1;
     uint32_t one_in = 0;  // turns of the injector; 0: there is no such volume
     uint32_t depth = 4;
-    bool back = false;  // under write-back
+    bool back = false;      // under write-back
+    bool absences = false;  // after a crash of the target it may be missing for a while
     fabric::SimNetwork network;
     io::SimDiskFaults disk;
 };
@@ -56,6 +57,8 @@ class ClusterRemovals {
         std::unique_ptr<BlockClient> client;
         State state = State::kAbsent;
         bool going = false;
+        bool missing = false;  // after a crash; until then, and until its client is closed, which saw it go
+        Nanoseconds missing_until{};
         Nanoseconds since{};
     };
     void create(ClusterTarget& target);
@@ -67,7 +70,7 @@ class ClusterRemovals {
     Node& target_node_;
     const RemovalOptions options_;
     BlockShared& whole_;
-    Random random_;
+    Random random_, absences_;
     Node* client_node_ = nullptr;
     std::unique_ptr<One> one_;
     uint64_t made_ = 0, removals_ = 0;

@@ -86,8 +86,10 @@ class ClusterOperator : public ::testing::Test {
     }
     void create(const std::string& name, Volume& volume) { ASSERT_TRUE(try_create(name, volume)); }
     void attach(const std::string& name, Volume& volume) {
-        volume.client = std::make_unique<BlockClient>(world_.add_node("of " + name), network_, "target", 8,
-                                                      volume.shared);
+        // One that saw the volume go does not use it any more.
+        bury(std::move(volume.client));
+        Node& node = world_.add_node(fmt::format("{} of {}", ++clients_, name));
+        volume.client = std::make_unique<BlockClient>(node, network_, "target", 8, volume.shared);
         volume.client->use_volume(name);
         volume.client->start();
         ASSERT_TRUE(until([&] { return volume.client->live(); }));
@@ -134,6 +136,7 @@ class ClusterOperator : public ::testing::Test {
     se::CacheOptions options_;
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
+    int clients_ = 0;
 };
 
 // ---- The policy of volumes that nobody set one for -------------------------------------------------------
@@ -218,7 +221,7 @@ TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from
     for (EngineNode& engine : engines_) start_engine(engine);
     restart();
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "also after another restart";
-    ASSERT_TRUE(target_->cache().give_up_lost("a"));
+    ASSERT_TRUE(target_->cache().give_up("a"));
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
     a_.shared.model.crash();  // the operator said so
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
@@ -236,6 +239,144 @@ TEST_F(ClusterForget, nothing_is_lost_where_an_engine_that_is_back_has_a_copy_of
     forget();
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+// ---- Volumes that are not there at a restart -------------------------------------------------------------
+
+class ClusterAbsent : public ClusterOperator {
+  protected:
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), 4u);
+    }
+    // Without "a".
+    void restart() {
+        restart_target();
+        ASSERT_TRUE(until([&] { return recovered(); }));
+        world_.run_for(from_s(1));
+    }
+    void bring_back() {
+        create("a", a_);
+        attach("a", a_);
+    }
+    se::AbsentVolumeInfo absent() {
+        auto info = target_->cache().info();
+        return info.absent.empty() ? se::AbsentVolumeInfo{} : info.absent.front();
+    }
+    void expect_all_read(Outcome outcome) {
+        for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), outcome);
+    }
+};
+
+TEST_F(ClusterAbsent, dirty_lines_of_a_volume_that_is_not_there_stay_in_engines_until_it_is) {
+    restart();
+    EXPECT_EQ(absent().name, "a");
+    EXPECT_EQ(absent().dirty_lines, 4u);
+    restart();
+    EXPECT_EQ(absent().dirty_lines, 4u) << "also over another restart";
+    EXPECT_TRUE(membership().degraded) << "one copy of each is left";
+    bring_back();
+    EXPECT_EQ(absent().dirty_lines, 0u);
+    expect_all_read(Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(dirty(), 0u);
+    EXPECT_TRUE(until([&] { return !membership().degraded; }));
+}
+
+TEST_F(ClusterAbsent, its_place_is_not_taken_by_a_volume_that_is_created_meanwhile) {
+    restart();
+    create("b", b_);
+    attach("b", b_);
+    set_policy("b", Policy::kBack);
+    for (uint64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(run(b_, Operation::kRead, i * kLine), Outcome::kOk);
+        EXPECT_EQ(run(b_, Operation::kWrite, i * kLine), Outcome::kOk);
+    }
+    bring_back();
+    expect_all_read(Outcome::kOk);
+    for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(b_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, an_orderly_stop_leaves_its_lines_where_they_are) {
+    restart();
+    target_->stop();
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    restart_target();
+    bring_back();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    expect_all_read(Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, its_lines_are_lost_with_their_engines) {
+    restart();
+    for (EngineNode& engine : engines_) kill_engine(engine);
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    EXPECT_TRUE(absent().lost);
+    bring_back();
+    expect_all_read(Outcome::kMediumError);
+    EXPECT_EQ(run(a_, Operation::kRead, 4 * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
+    restart();
+    EXPECT_EQ(target_->cache().give_up("b").code(), Code::kNotFound);
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    EXPECT_EQ(absent().name, "");
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    restart();
+    EXPECT_EQ(absent().name, "") << "nothing of it comes back";
+    bring_back();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
+    a_.shared.model.crash();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    expect_all_read(Outcome::kOk);
+    EXPECT_TRUE(until([&] { return membership().given_up.empty(); }));
+}
+
+TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
+    restart();
+    target_->cache().volume_deleted(absent().wwid);
+    EXPECT_TRUE(until([&] { return dirty() == 0 && !membership().degraded; }));
+    EXPECT_EQ(absent().name, "");
+    bring_back();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_lines) {
+    struct Small : Volume {
+        explicit Small(World& world)
+            : Volume(world), half(world, kSectors / 2 * io::SimDisk::kSector, faults) {}
+        io::SimDisk half;
+    } small(world_);
+    restart_target();
+    std::optional<Status> created;
+    target_->create_volume("a", small.half, [&](Status status) { created = status; });
+    ASSERT_TRUE(until([&] { return created.has_value(); }));
+    EXPECT_EQ(created->code(), Code::kRefused) << created->to_string();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    EXPECT_EQ(absent().dirty_lines, 4u);
+    bring_back();
+    expect_all_read(Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, a_volume_without_dirty_lines_may_become_smaller) {
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    target_->stop();
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    io::SimDisk half(world_, kSectors / 2 * io::SimDisk::kSector, a_.faults);
+    node_.crash();
+    bury(std::move(target_));
+    node_.restart();
+    start_target();
+    std::optional<Status> created;
+    target_->create_volume("a", half, [&](Status status) { created = status; });
+    ASSERT_TRUE(until([&] { return created.has_value(); }));
+    EXPECT_TRUE(*created) << created->to_string();
+    bury(std::move(target_));
 }
 
 }  // namespace
