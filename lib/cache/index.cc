@@ -31,8 +31,9 @@ Line* Index::open(LineKey key) {
     if (Line* line = find(key)) return line;
     WSS_ASSERT(key.volume < volumes_.size() && volumes_[key.volume] != nullptr, "add_volume() comes first");
     Line* line = free_lines_;
-    if (line == nullptr) return nullptr;
+    if (line == nullptr || (placement_held_ && free_line_count_ <= reserved_lines_)) return nullptr;
     free_lines_ = line->hash_next_;
+    --free_line_count_;
     line->key_ = key;
     Line*& bucket = buckets_[bucket_of(key)];
     line->hash_next_ = bucket;
@@ -52,6 +53,7 @@ void Index::forget_if_unused(Line& line) {
     line.generation_ = 0;
     line.hash_next_ = free_lines_;
     free_lines_ = &line;
+    ++free_line_count_;
 }
 
 // --- operations ---
@@ -174,6 +176,7 @@ Placed Index::place(Line& line, uint32_t copies) {
     WSS_ASSERT(line.state_ != LineState::kEvicting && line.state_ != LineState::kWiping,
                "it is being erased");
     if (line.holder_count_ >= copies) return Placed::kDone;
+    if (placement_held_) return Placed::kNoEngine;
     std::array<Slot, kHoldersMax> taken;
     uint32_t missing = copies - line.holder_count_, found = 0, candidates = 0;
     // The common case needs no more than these; the rest is asked only if one of them has no room.
@@ -196,7 +199,7 @@ Placed Index::place(Line& line, uint32_t copies) {
 
 EngineIndex Index::first_choice(const Line& line) const {
     if (line.holder_count_ > 0) return line.holders_[0].engine;
-    return placement_.count() == 0 ? EngineIndex{} : placement_.best(line.key_);
+    return placeable_engines() == 0 ? EngineIndex{} : placement_.best(line.key_);
 }
 
 bool Index::place_at(Line& line, Slot slot, uint64_t generation) {

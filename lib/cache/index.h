@@ -110,8 +110,11 @@ class Index {
     // Its memory is gone, or may not be used any more. Operations on its lines stay entered; their owners
     // will hear from the fabric. A line that had its last copy there is absent from now on.
     Loss lose_engine(EngineIndex engine);
+    // While it is not known yet which slots hold something (recovery.h): no line gets slots, and of the
+    // entries those for lines with slots are left alone.
+    void hold_placement(bool held) { placement_held_ = held; }
     bool has_engine(EngineIndex engine) const;
-    uint32_t placeable_engines() const { return placement_.count(); }
+    uint32_t placeable_engines() const { return placement_held_ ? 0 : placement_.count(); }
     uint32_t used_slots(EngineIndex engine) const;
     uint32_t slots(EngineIndex engine) const;
 
@@ -233,12 +236,14 @@ class Index {
     const LineGeometry geometry_;
     std::vector<Line*> buckets_;
     Line* free_lines_ = nullptr;
+    uint64_t free_line_count_ = 0;
     std::vector<std::unique_ptr<Line[]>> line_blocks_;  // addresses never change
     std::vector<uint32_t> line_block_sizes_;
     uint64_t line_total_ = 0;
     uint64_t reserved_lines_ = 0;  // of these, for lines with slots
     std::array<Engine, kEnginesMax> engines_;
     Placement placement_;
+    bool placement_held_ = false;
     std::vector<std::unique_ptr<Volume>> volumes_;
     uint64_t dirty_sequence_ = 0;
     uint64_t destage_serial_ = 0;

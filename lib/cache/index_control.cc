@@ -27,6 +27,7 @@ void Index::add_lines(uint32_t count) {
         block[i].hash_next_ = free_lines_;
         free_lines_ = &block[i];
     }
+    free_line_count_ += count;
     line_blocks_.push_back(std::move(block));
     line_block_sizes_.push_back(count);
     line_total_ += count;

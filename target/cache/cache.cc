@@ -116,6 +116,7 @@ Status Cache::prepare() {
                        "are in real storage",
                        membership_.line_bytes);
     if (recovering_) awaited_ = membership_.engines;
+    index_->hold_placement(recovering_);
     saved_engines_ = membership_.engines;
     saved_engines_.insert(membership_.away.begin(), membership_.away.end());
     membership_.engines.clear();
@@ -380,7 +381,7 @@ bool Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
     };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
     if (volume.gate.active() > 0) hurry();
-    holding_ ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
+    holds(volume) ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
     return true;
 }
 
@@ -391,7 +392,7 @@ void Cache::thaw(CachedVolume& volume) noexcept {
 
 // One of them may freeze the volume again.
 void Cache::begin_held(CachedVolume& volume) noexcept {
-    while (!volume.gate.frozen() && !holding_) {
+    while (!volume.gate.frozen() && !holds(volume)) {
         Work* work = volume.gate.next_held();
         if (work == nullptr) return;
         admit(*work);

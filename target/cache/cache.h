@@ -22,8 +22,8 @@
 //  of
 //       the line, so that headers of one line are written in one order.
 //  SE2  A write is acknowledged when it is where its policy says, when every copy that missed it counts no
-//  more,
-//       and, if an engine came or went meanwhile, when the membership that says so is on stable storage.
+//       more, and, if an engine came or went meanwhile and the volume may have dirty lines, when the
+//       membership that says so is on stable storage.
 //  SE3  An operation of a volume that is frozen waits. Whoever freezes it (discards, a change of policy, the
 //       volume's end) waits until all that went before is over.
 //  SE4  What becomes of an engine is heard first by the index, then by the transfers that it owed.
@@ -345,6 +345,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Now, or when it is. The task sees whether the volume was removed meanwhile.
     void when_saved(CachedVolume& volume, std::function<void()> task);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }
+    // Copies in engines that missed a write undo it after a restart only if they claim dirty data.
+    bool waits_for_saving(const CachedVolume& volume) const noexcept {
+        return volume.may_be_dirty && membership_pending();
+    }
+    // Its commands wait: recovery may find dirty lines of it. Others are served by real storage meanwhile.
+    bool holds(const CachedVolume& volume) const noexcept { return holding_ && volume.may_be_dirty; }
     void check_recovery();
     bool finds_all(size_t back) const;
     bool may_finish_recovery(size_t back) const;
@@ -543,7 +549,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool membership_changed_ = false, saving_ = false;
     // Recovery: engines that were members when we ended, and what those that came back hold.
     bool recovering_ = false;
-    // Commands wait: from the start of recovery until no copy that lost claims anything.
+    // Commands of volumes that may be dirty wait, and no line gets a place in an engine: from the start of
+    // recovery until no copy that lost claims anything.
     bool holding_ = false;
     bool needs_all_ = false;  // not all but one of those awaited
     bool forgotten_ = false;  // the operator's word: without those that are not here

@@ -253,7 +253,7 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
 void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
-    if (holding_ && volume.settings.policy == cache::Policy::kBack)
+    if (holds(volume))
         return postpone(after_recovery_, volume,
                         [this, &volume, done = std::move(done)] { flush(volume, done); });
     ++volume.counters.flushes;

@@ -148,7 +148,7 @@ void Cache::note_clean_volumes() {
 }
 
 void Cache::when_saved(CachedVolume& volume, std::function<void()> task) {
-    if (!membership_pending()) return task();
+    if (!waits_for_saving(volume)) return task();
     postpone(after_saving_, volume, std::move(task));
 }
 
@@ -218,7 +218,9 @@ void Cache::finish_recovery() {
             recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size());
     keep_absent(recovery);
     for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
+    index_->hold_placement(false);
     const cache::RecoveryReport report = recovery.restore(*index_);
+    index_->hold_placement(true);
     log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
               report.headers, awaited_.size());
     erase_losers(recovery.erase(), Transfer::Kind::kHeader);
@@ -262,6 +264,7 @@ void Cache::resume_after_recovery() {
     std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
     if (!slot_erases_.empty()) return;
     holding_ = false;
+    index_->hold_placement(false);
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed()) continue;
         volume->planner->want(degraded_mark_);

@@ -55,7 +55,7 @@ void Cache::begin(Work& work) noexcept {
     work.began = reactor_.now();
     if (volume.removed()) return refuse(work);
     volume.open->hold();
-    if (volume.gate.frozen() || holding_) {
+    if (volume.gate.frozen() || holds(volume)) {
         work.state = Work::State::kHeld;
         volume.gate.hold_back(work);
         return;

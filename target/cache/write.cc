@@ -224,7 +224,7 @@ void Cache::settle_write(Work& work) noexcept {
         else
             index_->invalidate(*line.line, clean.without(line.line->dirty()));
     }
-    if (membership_pending()) {  // SE2
+    if (waits_for_saving(*work.volume)) {  // SE2
         unacknowledged_.push_back(work);
         return;
     }

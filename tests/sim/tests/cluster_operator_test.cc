@@ -241,6 +241,37 @@ TEST_F(ClusterForget, nothing_is_lost_where_an_engine_that_is_back_has_a_copy_of
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
+TEST_F(ClusterForget, commands_of_volumes_without_dirty_lines_do_not_wait_for_a_recovery) {
+    world_.cut(node_, *engines_[1].node);
+    restart();
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
+    ASSERT_TRUE(a_.client->begin(Operation::kRead, 0, kLine));
+    for (Operation operation : {Operation::kRead, Operation::kWrite, Operation::kRead, Operation::kDiscard,
+                                Operation::kWrite, Operation::kFlush, Operation::kRead})
+        EXPECT_EQ(run(b_, operation), Outcome::kOk);
+    ASSERT_TRUE(target_->cache().recovering());
+    EXPECT_EQ(a_.client->under_way(), 1u) << "it may show old data before the other engine is back";
+    EXPECT_EQ(target_->cache().info().index.lines, 0u) << "slots may hold dirty lines that nobody knows yet";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterForget, a_full_state_disk_and_a_lost_engine_do_not_stop_write_through) {
+    ASSERT_EQ(run(b_, Operation::kRead), Outcome::kOk);
+    membership_.stuck = true;
+    kill_engine(engines_[1]);
+    ASSERT_TRUE(until([&] { return live_engines() == 1; }));
+    for (Operation operation : {Operation::kWrite, Operation::kRead, Operation::kDiscard, Operation::kWrite,
+                                Operation::kFlush, Operation::kRead})
+        EXPECT_EQ(run(b_, operation), Outcome::kOk);
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
+    world_.run_for(from_s(1));
+    EXPECT_EQ(a_.client->under_way(), 1u) << "after a crash the lost copy would undo it";
+}
+
 // ---- Volumes that are not there at a restart -------------------------------------------------------------
 
 class ClusterAbsent : public ClusterOperator {
