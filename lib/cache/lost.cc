@@ -58,6 +58,15 @@ bool LostPieces::found(uint64_t volume, uint64_t line, Pieces pieces) {
     return any;
 }
 
+bool LostPieces::cut(uint64_t volume, uint64_t line, Pieces left) {
+    const auto first =
+        left.empty() ? lines_.lower_bound({volume, line, 0}) : lines_.upper_bound({volume, line, UINT64_MAX});
+    const auto end = lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX});
+    const bool any = first != end;
+    lines_.erase(first, end);
+    return (!left.empty() && found(volume, line, Pieces{UINT64_MAX}.without(left))) || any;
+}
+
 bool LostPieces::forget(uint64_t volume) {
     const bool any = any_of(volume);
     lines_.erase(lines_.lower_bound({volume, 0, 0}), lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX}));

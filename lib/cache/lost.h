@@ -53,6 +53,8 @@ class LostPieces {
     Pieces in_copy(const Key& key, Pieces dirty) const noexcept;
     // They are known again: written anew, or brought home. True if any of them was lost.
     bool found(uint64_t volume, uint64_t line, Pieces pieces);
+    // The volume ends in this line, of which these pieces are left or none. True if anything beyond was lost.
+    bool cut(uint64_t volume, uint64_t line, Pieces left);
     // Given up, or the volume is gone. True if anything of it was lost.
     bool forget(uint64_t volume);
 

@@ -170,6 +170,13 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
     if (change == volume::Change::kRemoved) units_.remove(volume);
 }
 
+void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept {
+    se::Cache* cache = service_.cache();
+    Unit* unit = cache == nullptr ? nullptr : units_.find(volume.volume().lun());
+    if (unit == nullptr || unit->cached == nullptr) return shrink->done();
+    cache->shrink_volume(*unit->cached, std::move(shrink));
+}
+
 void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume) {
     if (change == volume::Change::kAdded) {
         Unit& unit = units_.add(volume);
@@ -180,7 +187,7 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
     }
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr || unit->cached == nullptr) return;
-    if (change == volume::Change::kResized) cache.volume_resized(*unit->cached);
+    if (change == volume::Change::kResized) cache.volume_grew(*unit->cached);
     if (change == volume::Change::kRemoved) cache.remove_volume(*unit->cached);
 }
 

@@ -143,6 +143,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     size_t poll() noexcept override;
     Status may_open(const volume::Volume& volume) override;
     void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
+    void volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept override;
 
   private:
     Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)

@@ -39,7 +39,8 @@ std::optional<uint64_t> Cache::wwid_of(uint32_t number) const {
 
 Status Cache::may_open(const volume::Volume& volume) const {
     auto known = membership_.dirty.find(volume.wwid());
-    if (known == membership_.dirty.end() || known->second.bytes <= volume.size()) return Status::ok();
+    if (known == membership_.dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
+        return Status::ok();
     return failure(Code::kRefused,
                    "volume {} has {} and had {} when it was served last, and cache engines may hold writes "
                    "beyond its present end: restore its size, or give them up (wssctl cache give-up {}) and "

@@ -3,6 +3,7 @@
 #include "target/cache/cache.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "lib/base/log.h"
 #include "target/block/limits.h"
@@ -87,8 +88,11 @@ Status Cache::prepare() {
         works_.push_back(std::move(work));
     }
     free_works_count_ = options_.works;
-    const size_t bytes = size_t{options_.destages} * options_.line_bytes;
+    // Behind the buffers there is a piece of zeroes (shrink.cc).
+    const size_t bytes = size_t{options_.destages} * options_.line_bytes + cache::kPieceBytes;
     destage_memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
+    zeroes_ = destage_memory_.get() + bytes - cache::kPieceBytes;
+    std::memset(zeroes_, 0, cache::kPieceBytes);
     auto regions = register_buffers({destage_memory_.get(), bytes});
     if (!regions) return regions.status();
     destage_regions_ = std::move(*regions);
@@ -227,11 +231,15 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     note_dirty(volume, volume.settings.policy == Policy::kBack || membership_.dirty.contains(wwid));
     if (!added)
         log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());
+    if (open.volume().shrinking()) shrink_volume(volume, nullptr);
     return &volume;
 }
 
-void Cache::volume_resized(CachedVolume& volume) {
-    note_dirty(volume, volume.may_be_dirty);
+void Cache::volume_grew(CachedVolume& volume) {
+    auto known = membership_.dirty.find(volume.open->volume().wwid());
+    const bool grew = known == membership_.dirty.end() || known->second.bytes <= volume.open->volume().size();
+    // Of a shrink it is said when nothing is left beyond its end.
+    if (grew) note_dirty(volume, volume.may_be_dirty);
 }
 
 void Cache::remove_volume(CachedVolume& volume) {
@@ -315,20 +323,30 @@ void Cache::wipe_lines(uint32_t number, const Gate::Holder& removal) {
     for (const cache::LineKey& key : lines_in(number, 0, UINT64_MAX)) {
         cache::Line* line = index_->find(key);
         if (line == nullptr) continue;
-        auto erase = std::make_unique<Erase>();
-        erase->cache = this;
-        erase->line = line;
-        erase->op.pieces = geometry_.all();
-        erase->op.access = cache::Access::kExclusive;
-        erase->op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(erase.get()) | 2);
-        Erase& job = *erase;
-        if (removal) job.place = removal.share();
-        erases_.push_back(std::move(erase));
-        index_->enter(*line, job.op) ? erase_entered(job, job.op) : hurry();
+        auto erase = erase_of(*line);
+        if (removal) erase->place = removal.share();
+        begin_erase(std::move(erase));
     }
 }
 
+std::unique_ptr<Cache::Erase> Cache::erase_of(cache::Line& line) {
+    auto erase = std::make_unique<Erase>();
+    erase->cache = this;
+    erase->line = &line;
+    erase->op.pieces = geometry_.all();
+    erase->op.access = cache::Access::kExclusive;
+    erase->op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(erase.get()) | 2);
+    return erase;
+}
+
+void Cache::begin_erase(std::unique_ptr<Erase> erase) {
+    Erase& job = *erase;
+    erases_.push_back(std::move(erase));
+    index_->enter(*job.line, job.op) ? erase_entered(job, job.op) : hurry();
+}
+
 void Cache::erase_entered(Erase& erase, cache::LineOp&) noexcept {
+    if (erase.keep > 0) return trim(erase);
     index_->begin_erase(*erase.line, cache::LineState::kWiping);
     erase.outstanding = 1;
     uint32_t which = 0;
@@ -356,7 +374,8 @@ void Cache::erase_over(Erase& erase) noexcept {
     index_->leave(erase.op, granted_);
     erase.over = true;
     wants_turn_ = true;
-    erase.place.release();
+    const Gate::Holder place = std::move(erase.place);
+    if (auto ended = std::exchange(erase.ended, nullptr)) ended();
 }
 
 CachedVolume* Cache::find_volume(const std::string& name) {

@@ -15,6 +15,7 @@
 //   direct.cc   … and engines: what goes straight between the two
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
 //   absent.cc   dirty lines of volumes that are not open
+//   shrink.cc   lines beyond the new end of a volume that becomes smaller
 //   prefetch.cc bringing lines in before they are asked for
 //
 // Rules
@@ -219,7 +220,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end.
     Status may_open(const volume::Volume& volume) const;
     CachedVolume* add_volume(volume::OpenVolume& open);
-    void volume_resized(CachedVolume& volume);
+    void volume_grew(CachedVolume& volume);
+    // No line beyond the new end counts any more, in engines and after a restart, when `shrink` is done.
+    void shrink_volume(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
     // A volume that is not open was deleted, by the operator's word: its lines are wiped.
     void volume_deleted(uint64_t wwid);
     // No command begins any more: what waits ends with ENXIO, what is under way ends as it does. The lines
@@ -493,6 +496,13 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     CachedVolume* opened(uint64_t wwid) const;
     void list_absent(CacheInfo& info) const;
 
+    // shrink.cc
+    void cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink);
+    void lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink);
+    void trim(Erase& erase) noexcept;
+    static void trim_done(Transfer& transfer, wire::CacheStatus status) noexcept;
+    bool beyond_end(const Work& work) const noexcept;
+
     // cache.cc
     void refuse_waiting(CachedVolume& volume) noexcept;
     void free_gone_volumes();
@@ -500,6 +510,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     std::vector<cache::LineKey> lines_in(uint32_t number, uint64_t offset, uint64_t length);
     void drop_lines(CachedVolume& volume, uint64_t offset, uint64_t length);
     void wipe_lines(uint32_t number, const Gate::Holder& removal);
+    std::unique_ptr<Erase> erase_of(cache::Line& line);
+    void begin_erase(std::unique_ptr<Erase> erase);
     void erase_entered(Erase& erase, cache::LineOp& op) noexcept;
     static void erase_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     void erase_over(Erase& erase) noexcept;
@@ -575,6 +587,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
         void operator()(std::byte* memory) const { std::free(memory); }
     };
     std::unique_ptr<std::byte, FreeBuffer> destage_memory_;
+    std::byte* zeroes_ = nullptr;  // a piece, at the end of it
     std::unique_ptr<BufferRegions> destage_regions_;
     std::unique_ptr<Prefetch> prefetch_;
     reactor::Timer timer_;

@@ -37,15 +37,22 @@ struct alignas(8) Cache::Destage {
     io::Request io;
 };
 
-// A line of a volume that is gone: contents zeroed, slots free afterwards.
+// A line of a volume that is gone, or lies beyond its end: contents zeroed, slots free afterwards. Or the
+// line in which it ends now, which is cut.
 struct alignas(8) Cache::Erase {
     Cache* cache = nullptr;
-    Gate::Holder place;  // in the volume's gate
+    uint32_t keep = 0;            // bytes of the line that stay; 0: none
+    uint64_t wwid = 0;            // … for its header
+    std::function<void()> ended;  // may be empty
+    Gate::Holder place;           // in the volume's gate
     cache::Line* line = nullptr;
     cache::LineOp op;
     uint32_t outstanding = 0;
     bool over = false;
     std::array<Transfer, cache::kHoldersMax> transfers;
+    // Where `transfers` go, if a line is cut.
+    std::array<cache::EngineIndex, cache::kHoldersMax> engines;
+    std::array<uint32_t, cache::kHoldersMax> incarnations{};
 };
 
 }  // namespace wss::se

@@ -121,6 +121,11 @@ void Cache::leave_lines(Work& work) noexcept {
 }
 
 void Cache::run(Work& work) noexcept {
+    if (beyond_end(work))
+        return end(work, {.kind = Ending::Kind::kStorageFailed,
+                          .error = ENOSPC,
+                          .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
+                          .offset = work.offset});
     work.is_write ? run_write(work) : run_read(work);
 }
 

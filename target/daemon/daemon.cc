@@ -157,6 +157,10 @@ Status Daemon::create_service() {
     options.extend = block::VolumeRegions::factory(fabrics);
     options.wait = from_s(config_.drain_seconds);
     if (cached) options.open = cache_->opener();
+    if (cached)
+        options.deleted = [this](uint64_t wwid) {
+            reactors_[0]->post([cache = &cache_->cache(), wwid] { cache->volume_deleted(wwid); });
+        };
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
     auto service = block::Service::create(reactors, *volumes_, fabrics,
                                           {.limits = {.caps = cached ? kCapsWithCache : WSS_CAP_ALL},

@@ -74,6 +74,9 @@ Json to_json(const StoredVolume& volume) {
               {"wwid", fmt::format("{:015x}", volume.identity.wwid)},
               {"declared", volume.options.declared}};
     if (volume.resized != 0) json["resized"] = volume.resized;
+    if (volume.shrinking) json["shrinking"] = true;
+    if (volume.cut_from != 0) json["cut_from"] = volume.cut_from;
+    if (volume.deleted) json["deleted"] = true;
     if (volume.write_protected) json["write_protected"] = true;
     if (volume.access_changed || !volume.options.declared) json["access"] = volume.options.access;
     if (volume.options.declared) return json;
@@ -94,6 +97,9 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
         fine = take(json, "backend", options.backend) && take(json, "size", options.size) &&
                take(json, "block_size", block_size) && take(json, "read_only", options.read_only);
     if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
+    if (fine && json.contains("shrinking")) fine = take(json, "shrinking", volume.shrinking);
+    if (fine && json.contains("cut_from")) fine = take(json, "cut_from", volume.cut_from);
+    if (fine && json.contains("deleted")) fine = take(json, "deleted", volume.deleted);
     // Files of before access lists have none.
     if (fine && json.contains("access")) {
         fine = take(json, "access", options.access);
@@ -117,6 +123,7 @@ Status check_unique(const std::vector<StoredVolume>& volumes, const std::string&
     std::set<std::string> names;
     std::set<uint32_t> luns;
     for (const StoredVolume& volume : volumes) {
+        if (volume.deleted) continue;  // there may be another one in its place
         if (!names.insert(volume.options.name).second)
             return damaged(path, "volume {} occurs twice", volume.options.name);
         if (!luns.insert(volume.identity.lun).second)

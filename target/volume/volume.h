@@ -86,6 +86,8 @@ class Volume {
     // The whole volume as memory, empty if its backend is none. The address never changes; the length follows
     // resize().
     std::span<std::byte> memory() const;
+    // It was opened while a shrink by the operator was not over: what lay beyond its end is to go.
+    bool shrinking() const { return shrinking_; }
     // What the owner of the VolumeSet attached; nullptr if nothing.
     Extension* extension() const { return extension_.get(); }
 
@@ -96,6 +98,7 @@ class Volume {
     const VolumeOptions options_;  // its size and read_only are those of creation
     const Identity identity_;
     std::unique_ptr<io::Backend> backend_;
+    bool shrinking_ = false;
     io::Limits limits_;
     std::unique_ptr<Extension> extension_;  // dies before the backend
     // Atomic: written by the control thread, read by all.
@@ -146,6 +149,26 @@ class OpenVolume : public ListNode<> {
 enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly, kAccess };
 std::string_view to_string(Change change);
 
+// A volume becomes smaller: the change is acknowledged when every observer has let go of what lies beyond the
+// new end. An observer that drops this without done() fails the change, so that each change ends.
+class Shrink {
+  public:
+    Shrink(uint64_t bytes, std::function<void(Status)> ended) : bytes_(bytes), ended_(std::move(ended)) {}
+    ~Shrink() {
+        ended_(done_ ? Status::ok()
+                     : Status(Code::kClosed, "what lies beyond the new end could not be dropped"));
+    }
+    Shrink(const Shrink&) = delete;
+    Shrink& operator=(const Shrink&) = delete;
+    uint64_t bytes() const noexcept { return bytes_; }
+    void done() noexcept { done_ = true; }
+
+  private:
+    const uint64_t bytes_;
+    const std::function<void(Status)> ended_;
+    bool done_ = false;
+};
+
 // Hears, on the reactor's thread, what happened to a volume of its table. May not add or remove observers.
 class Observer : public ListNode<> {
   public:
@@ -153,6 +176,8 @@ class Observer : public ListNode<> {
     // Before a volume is published. A failure keeps it closed.
     virtual Status may_open(const Volume&) { return Status::ok(); }
     virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
+    // After kResized: size() is the smaller one already, commands that were admitted before are under way.
+    virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
 };
 
 // The volumes of one reactor. A single Source that polls the queues of all its volumes, so that its place
@@ -192,6 +217,8 @@ class VolumeTable final : public reactor::Source {
     // find() sees it no more; `gone` is called when the last user and request are done.
     void close(OpenVolume& volume, std::function<void()> gone);
     void tell(Change change, OpenVolume& volume);
+    // `done` follows when all observers have let go, or one of them could not.
+    void shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done);
     size_t reap_closing() noexcept;
 
     reactor::Reactor& reactor_;

@@ -10,42 +10,9 @@
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "target/volume/volume_record.h"
 
 namespace wss::volume {
-
-// A volume and its OpenVolume on each reactor. The vector is complete before any reactor sees it and is
-// emptied when all have let go.
-struct VolumeSet::Record {
-    enum class State : uint8_t { kOpening, kLive, kRemoving };
-    // Immutable.
-    VolumeOptions options;         // as asked for; `volume` has what came of it
-    bool write_protected = false;  // by an earlier set_read_only()
-    bool grow = true;              // a file that is too short is made longer
-    Identity identity;
-    std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
-    // Set by the thread that creates it, before any reactor sees it.
-    std::shared_ptr<Volume> volume;
-    std::vector<std::unique_ptr<OpenVolume>> opens;
-    State state = State::kOpening;  // guarded by m_
-};
-
-// Calls `done` with the first failure, or ok, when `left` answers have come.
-struct VolumeSet::Gathering {
-    Gathering(size_t expected, Done when_done) : left(expected), done(std::move(when_done)) {}
-    std::mutex m;
-    size_t left;   // guarded by m
-    Status first;  // guarded by m
-    Done done;
-
-    void arrive(Status status) {
-        {
-            std::lock_guard lock(m);
-            if (!status && first) first = std::move(status);
-            if (--left > 0) return;
-        }
-        done(std::move(first));
-    }
-};
 
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
     : options_(std::move(options)), reactors_(std::move(reactors)) {
@@ -119,6 +86,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
             record->options.size = known->second.resized;
             record->grow = false;  // it was that long
         }
+        record->shrinking = known->second.shrinking;
+        record->cut_from = known->second.cut_from;
         record->write_protected = known->second.write_protected;
         if (known->second.access) record->options.access = *known->second.access;
     }
@@ -236,9 +205,13 @@ Status VolumeSet::make_volume(Record& record) {
     if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
     if (!(*backend)->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
+    // The target ended in the middle of a shrink.
+    if (record.cut_from != 0 && (*backend)->limits().size == record.cut_from)
+        WSS_TRY((*backend)->resize(options.size));
     WSS_TRY(fit_size(options, (*backend)->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
+    record.volume->shrinking_ = record.shrinking;
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
     if (!extension) return extension.status().within(fmt::format("volume {}", options.name));
@@ -283,16 +256,22 @@ Result<VolumeSet::RecordPtr> VolumeSet::start_removing(const std::string& name) 
 }
 
 // One that could not be opened is only a line in the state file.
-bool VolumeSet::forget_unopened(const std::string& name) {
+bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
     std::lock_guard lock(m_);
     auto same = [&](const StoredVolume& stored) { return stored.options.name == name; };
     if (std::erase_if(unopened_, same) == 0) return false;
+    auto known = known_.find(name);
+    if (known != known_.end()) gone = known->second.identity.wwid;
     known_.erase(name);
     return true;
 }
 
 void VolumeSet::remove_async(const std::string& name, Done done) {
-    if (forget_unopened(name)) return done(Status::ok());
+    uint64_t gone = 0;
+    if (forget_unopened(name, gone)) {
+        if (options_.deleted && gone != 0) options_.deleted(gone);
+        return done(Status::ok());
+    }
     auto record = start_removing(name);
     if (!record) return done(record.status());
     close_on_reactors(*record, [this, record = *record, done](Status status) {
@@ -320,26 +299,7 @@ void VolumeSet::close_all_async(Done done) {
         });
 }
 
-// --- resize and read-only ---
-
-Status VolumeSet::change_size(Volume& volume, uint64_t bytes) {
-    std::lock_guard lock(resize_m_);
-    uint64_t old_size = volume.size();
-    uint64_t backend_size = volume.backend().limits().size;
-    if (bytes < old_size) {
-        // First nobody may go there any more, then the place goes away.
-        volume.size_.store(bytes, std::memory_order_release);
-        // What a larger file holds beyond the volume was never ours to cut.
-        if (backend_size > old_size) return Status::ok();
-        return volume.backend().resize(bytes);
-    }
-    if (bytes > backend_size) WSS_TRY(volume.backend().resize(bytes));
-    std::span<std::byte> memory = volume.backend().memory();
-    if (volume.extension() != nullptr && !memory.empty())
-        WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), bytes))));
-    volume.size_.store(bytes, std::memory_order_release);
-    return Status::ok();
-}
+// --- read-only and access ---
 
 // Removal may overtake whoever changes a volume; it lives as long as he holds it.
 Result<std::shared_ptr<Volume>> VolumeSet::hold_live(const std::string& name) const {
@@ -347,25 +307,6 @@ Result<std::shared_ptr<Volume>> VolumeSet::hold_live(const std::string& name) co
     auto found = find_live(name);
     if (!found) return found.status();
     return (*found)->volume;
-}
-
-void VolumeSet::remember(const std::string& name, const std::function<void(Known&)>& change) {
-    std::lock_guard lock(m_);
-    if (auto known = known_.find(name); known != known_.end()) change(known->second);
-}
-
-void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done) {
-    auto volume = hold_live(name);
-    if (!volume) return done(volume.status());
-    if (bytes == 0 || bytes % (*volume)->block_size() != 0)
-        return done(failure(Code::kInvalid,
-                            "volume {}: size {} is not a positive multiple of its block size {}", name, bytes,
-                            (*volume)->block_size()));
-    if (Status changed = change_size(**volume, bytes); !changed)
-        return done(changed.within(fmt::format("volume {}", name)));
-    remember(name, [bytes](Known& known) { known.resized = bytes; });
-    (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
-    tell_reactors(*volume, Change::kResized, std::move(done));
 }
 
 void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Done done) {
@@ -429,97 +370,60 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
 Status VolumeSet::create(const VolumeOptions& options) {
     WSS_TRY(wait_for("creating volume " + options.name,
                      [&](Done done) { create_async(options, std::move(done)); }));
-    return save();
+    Status saved = save();
+    if (saved) return saved;
+    // The next start would not know it.
+    Status removed = wait_for("removing volume " + options.name,
+                              [&](Done done) { remove_async(options.name, std::move(done)); });
+    if (!removed) log::error("{}", removed.to_string());
+    return saved.within(fmt::format("volume {} is not created", options.name));
 }
 
+// It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
 Status VolumeSet::remove(const std::string& name) {
-    WSS_TRY(wait_for("removing volume " + name, [&](Done done) { remove_async(name, std::move(done)); }));
-    return save();
-}
-
-Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
-    WSS_TRY(
-        wait_for("resizing volume " + name, [&](Done done) { resize_async(name, bytes, std::move(done)); }));
-    return save();
+    const std::optional<uint64_t> doomed = note_deletion(name);
+    if (doomed) {
+        if (Status saved = save(); !saved) {
+            end_deletion(*doomed);
+            return saved.within(fmt::format("volume {} is not deleted", name));
+        }
+    }
+    Status removed =
+        wait_for("removing volume " + name, [&](Done done) { remove_async(name, std::move(done)); });
+    if (!removed) {
+        if (doomed && removed.code() != Code::kTimedOut) end_deletion(*doomed);
+        return removed;
+    }
+    if (doomed) end_deletion(*doomed);
+    if (Status saved = save(); !saved)
+        log::warning("{}: the next start deletes volume {} again", saved.to_string(), name);
+    return Status::ok();
 }
 
 Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
-    WSS_TRY(wait_for("changing volume " + name,
-                     [&](Done done) { set_read_only_async(name, read_only, std::move(done)); }));
-    return save();
+    return save_and_do(
+        name, [read_only](Known& known) { known.write_protected = read_only; },
+        [&] {
+            return wait_for("changing volume " + name,
+                            [&](Done done) { set_read_only_async(name, read_only, std::move(done)); });
+        });
 }
 
 Status VolumeSet::set_access(const std::string& name, const std::vector<std::string>& words) {
-    WSS_TRY(wait_for("changing the access to volume " + name,
-                     [&](Done done) { set_access_async(name, words, std::move(done)); }));
-    return save();
+    if (auto list = AccessList::parse(words); !list) return list.status();
+    return save_and_do(
+        name, [&words](Known& known) { known.access = words; },
+        [&] {
+            return wait_for("changing the access to volume " + name,
+                            [&](Done done) { set_access_async(name, words, std::move(done)); });
+        });
 }
 
 Status VolumeSet::close_all() {
     return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
 }
 
-// --- what is remembered ---
-
-Status VolumeSet::restore() {
-    if (options_.state_path.empty()) return Status::ok();
-    auto locked = StateLock::take(options_.state_path);
-    if (!locked) return locked.status();
-    state_lock_ = std::move(*locked);
-    auto stored = read_state_file(options_.state_path);
-    if (!stored) return stored.status();
-    {
-        std::lock_guard saving(save_m_);
-        std::lock_guard lock(m_);
-        restored_ = true;
-        for (const StoredVolume& volume : *stored)
-            known_[volume.options.name] = {
-                volume.identity, volume.resized, volume.write_protected,
-                volume.access_changed ? std::optional(volume.options.access) : std::nullopt};
-    }
-    for (const StoredVolume& volume : *stored) {
-        if (volume.options.declared) continue;
-        Status opened = wait_for("opening volume " + volume.options.name,
-                                 [&](Done done) { open_async(volume.options, false, std::move(done)); });
-        if (opened) continue;
-        log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state_path);
-        std::lock_guard lock(m_);
-        unopened_.push_back(volume);
-    }
-    return Status::ok();
-}
-
-std::vector<StoredVolume> VolumeSet::to_store() const {
-    std::lock_guard lock(m_);
-    std::vector<StoredVolume> stored = unopened_;
-    for (const auto& [name, known] : known_) {
-        auto same = [&, &wanted = name](const StoredVolume& volume) { return volume.options.name == wanted; };
-        if (std::any_of(unopened_.begin(), unopened_.end(), same)) continue;
-        // Without a volume it is a declared one whose configuration is gone for now: its identity stays.
-        StoredVolume volume{
-            {.name = name, .declared = true}, known.identity, known.resized, known.write_protected};
-        auto found = records_.find(name);
-        if (found != records_.end() && found->second->state == Record::State::kLive) {
-            const Volume& live = *found->second->volume;
-            volume.options = live.options_;
-            volume.options.create = false;
-            volume.options.size = live.size();
-            volume.options.access = found->second->options.access;
-        }
-        volume.access_changed = known.access.has_value();
-        if (known.access) volume.options.access = *known.access;
-        stored.push_back(std::move(volume));
-    }
-    return stored;
-}
-
-Status VolumeSet::save() {
-    if (options_.state_path.empty()) return Status::ok();
-    std::lock_guard saving(save_m_);
-    if (!restored_) return Status::ok();
-    Status written = write_state_file(options_.state_path, to_store());
-    return written ? written : written.within("it is done, but will be forgotten at the next start");
-}
+// --- lists ---
 
 VolumeInfo VolumeSet::info_of(const Record& record) const {
     VolumeInfo info;

@@ -7,7 +7,8 @@
 // Each change has two forms. The *_async form returns at once and calls `done` exactly once, on the thread of
 // some reactor, or before it returns when it fails early or there is no reactor; it never blocks on a
 // reactor, so the single-threaded simulation can use it (call, then step). The plain form waits for it,
-// bounded by Options::wait, and writes the state file; never call it on a reactor's thread.
+// bounded by Options::wait; never call it on a reactor's thread. The state file is written before anything is
+// destroyed, so a state disk that is full refuses the change and leaves everything as it was.
 //
 // Thread-safety: all methods may be called from any thread. Opening and resizing of files happens on the
 // caller's thread.
@@ -55,6 +56,9 @@ class VolumeSet {
         std::string identity_salt;
         Open open = io::open_backend;
         Extend extend;  // may be empty
+        // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread; may be
+        // empty.
+        std::function<void(uint64_t wwid)> deleted;
         Nanoseconds wait = from_s(30);
         // Adds each table to its reactor at once. Else the owner does, where he wants it among the sources.
         bool attach = true;
@@ -105,7 +109,11 @@ class VolumeSet {
         uint64_t resized = 0;  // 0: never
         bool write_protected = false;
         std::optional<std::vector<std::string>> access;  // nullopt: never
+        // A shrink to `resized` has begun and is not known to be over. What lay beyond must not come back.
+        bool shrinking = false;
+        uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
     };
+    struct Resize;
     using RecordPtr = std::shared_ptr<Record>;
 
     // `grow`: a file that is shorter than options.size is made longer.
@@ -119,9 +127,19 @@ class VolumeSet {
                        std::shared_ptr<const AccessList> access = nullptr);
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
-    Status change_size(Volume& volume, uint64_t bytes);
+    // volume_resize.cc
+    Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
+    Status begin_shrink(const Resize& change);
+    void drop_beyond(const Resize& change, Done done);
+    Status end_shrink(const Resize& change);
+    Status grow(const Resize& change);
+
+    std::optional<uint64_t> note_deletion(const std::string& name);
+    void end_deletion(uint64_t wwid);
+    Status save_and_do(const std::string& name, const std::function<void(Known&)>& change,
+                       const std::function<Status()>& apply);
     void remember(const std::string& name, const std::function<void(Known&)>& change);
-    bool forget_unopened(const std::string& name);
+    bool forget_unopened(const std::string& name, uint64_t& gone);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;  // m_ held
     Result<RecordPtr> start_removing(const std::string& name);
@@ -136,18 +154,18 @@ class VolumeSet {
     const std::vector<reactor::Reactor*> reactors_;
     std::vector<std::unique_ptr<VolumeTable>> tables_;
 
-    // One change of size at a time. Taken before m_.
-    std::mutex resize_m_;
     // One writer of the state file at a time. Taken before m_.
     std::mutex save_m_;
     std::unique_ptr<StateLock> state_lock_;  // from restore() on
     bool restored_ = false;                  // guarded by save_m_; a file that was not read is not replaced
+    std::vector<StoredVolume> saved_;        // guarded by save_m_: what the file holds
 
     mutable std::mutex m_;
     // Guarded by m_.
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     std::vector<StoredVolume> unopened_;  // run-time volumes that could not be opened: kept in the file
+    std::vector<StoredVolume> deleting_;  // the file says so until they are gone
     // Volumes that every reactor let go of. Closing one may take long (unmapping memory), so that it is left
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;

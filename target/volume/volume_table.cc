@@ -97,4 +97,20 @@ void VolumeTable::tell(Change change, OpenVolume& volume) {
     observers_.for_each([&](Observer& observer) { observer.volume_changed(change, volume); });
 }
 
+void VolumeTable::shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done) {
+    // Ends with the last observer's Shrink.
+    struct All {
+        explicit All(std::function<void(Status)> when_all) : done(std::move(when_all)) {}
+        ~All() { done(std::move(first)); }
+        const std::function<void(Status)> done;
+        Status first;
+    };
+    auto all = std::make_shared<All>(std::move(done));
+    observers_.for_each([&](Observer& observer) {
+        observer.volume_shrinks(volume, std::make_shared<Shrink>(bytes, [all](Status status) {
+                                    if (!status && all->first) all->first = std::move(status);
+                                }));
+    });
+}
+
 }  // namespace wss::volume

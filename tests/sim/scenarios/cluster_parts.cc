@@ -114,10 +114,14 @@ void ClusterTarget::volume_created(const Status& status) {
 }
 
 void ClusterTarget::create_volume(const std::string& name, io::SimDisk& disk,
-                                  std::function<void(Status)> done) {
+                                  std::function<void(Status)> done, uint64_t bytes) {
     disks_[name] = &disk;
-    volumes_->create_async({.name = name, .backend = name, .block_size = 512, .declared = true},
-                           std::move(done));
+    volumes_->create_async(
+        {.name = name, .backend = name, .size = bytes, .block_size = 512, .declared = true}, std::move(done));
+}
+
+void ClusterTarget::resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done) {
+    volumes_->resize_async(name, bytes, std::move(done));
 }
 
 void ClusterTarget::remove_volume(const std::string& name, std::function<void(Status)> done) {

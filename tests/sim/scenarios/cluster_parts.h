@@ -49,7 +49,9 @@ class ClusterTarget {
     void start();
     void stop(Nanoseconds home_max = from_s(60));
     // A volume beside "disk", on a disk of its own; once started.
-    void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done);
+    void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done,
+                       uint64_t bytes = 0);
+    void resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done);
     void remove_volume(const std::string& name, std::function<void(Status)> done);
     bool started() const { return started_; }
     bool stopped() const { return stopped_; }

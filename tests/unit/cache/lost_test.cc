@@ -77,5 +77,21 @@ TEST(LostPieces, lines_that_were_lost_before_their_whole_volume_can_be_given_bac
     EXPECT_TRUE(lost.empty());
 }
 
+TEST(LostPieces, beyond_the_end_of_a_volume_that_shrinks_nothing_is_lost) {
+    LostPieces lost;
+    lost.add({kVolume, 1, 20}, piece(0));
+    lost.add({kVolume, 2, 20}, kAll);
+    lost.add({kVolume, 3, 20}, kAll);
+    lost.add({kOther, 3, 20}, piece(0));
+    EXPECT_TRUE(lost.cut(kVolume, 2, piece(0)));
+    EXPECT_EQ(lost.of(kVolume, 1), piece(0));
+    EXPECT_EQ(lost.of(kVolume, 2), piece(0));
+    EXPECT_TRUE(lost.of(kVolume, 3).empty());
+    EXPECT_FALSE(lost.cut(kVolume, 2, piece(0)));
+    EXPECT_TRUE(lost.cut(kVolume, 2, {}));
+    EXPECT_TRUE(lost.of(kVolume, 2).empty());
+    EXPECT_EQ(lost.of(kOther, 3), piece(0));
+}
+
 }  // namespace
 }  // namespace wss::cache::testing

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of VolumeSet share: volume_set.cc and volume_resize.cc.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "target/volume/volume_set.h"
+
+namespace wss::volume {
+
+// A volume and its OpenVolume on each reactor. The vector is complete before any reactor sees it and is
+// emptied when all have let go.
+struct VolumeSet::Record {
+    enum class State : uint8_t { kOpening, kLive, kRemoving };
+    // Immutable.
+    VolumeOptions options;         // as asked for; `volume` has what came of it
+    bool write_protected = false;  // by an earlier set_read_only()
+    bool grow = true;              // a file that is too short is made longer
+    bool shrinking = false;        // as Known says
+    uint64_t cut_from = 0;
+    Identity identity;
+    std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
+    // Set by the thread that creates it, before any reactor sees it.
+    std::shared_ptr<Volume> volume;
+    std::vector<std::unique_ptr<OpenVolume>> opens;
+    State state = State::kOpening;      // guarded by m_
+    std::atomic<bool> resizing{false};  // one change of size at a time; see Resize
+};
+
+// Calls `done` with the first failure, or ok, when `left` answers have come.
+struct VolumeSet::Gathering {
+    Gathering(size_t expected, Done when_done) : left(expected), done(std::move(when_done)) {}
+    std::mutex m;
+    size_t left;   // guarded by m
+    Status first;  // guarded by m
+    Done done;
+
+    void arrive(Status status) {
+        {
+            std::lock_guard lock(m);
+            if (!status && first) first = std::move(status);
+            if (--left > 0) return;
+        }
+        done(std::move(first));
+    }
+};
+
+}  // namespace wss::volume

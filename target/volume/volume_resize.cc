@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Volumes become larger and smaller.
+//
+//   larger   the backend grows, the state file says so, then everybody sees the new size
+//   smaller  the state file says what is about to happen; nobody goes beyond the new end any more; observers
+//            let go of what lies there; the backend is cut. A start in between finishes it.
+#include "lib/base/log.h"
+#include "target/volume/volume_record.h"
+
+namespace wss::volume {
+
+// One change of a volume's size. The next one can begin when the last reference to this one is gone, however
+// it ended.
+struct VolumeSet::Resize {
+    struct Turn {
+        explicit Turn(RecordPtr its_record) : record(std::move(its_record)) {}
+        ~Turn() { record->resizing.store(false); }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+        const RecordPtr record;
+    };
+    std::string name;
+    std::shared_ptr<Volume> volume;
+    std::shared_ptr<Turn> turn;
+    uint64_t bytes = 0;      // wanted
+    uint64_t shrink_to = 0;  // first, if not 0: a shrink that is not over is finished before the volume grows
+    uint64_t cut_from = 0;   // see Known
+    bool grows() const { return bytes > shrink_to; }
+};
+
+Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes) {
+    std::lock_guard lock(m_);
+    auto record = find_live(name);
+    if (!record) return record.status();
+    const std::shared_ptr<Volume>& volume = (*record)->volume;
+    if (bytes == 0 || bytes % volume->block_size() != 0)
+        return failure(Code::kInvalid, "volume {}: size {} is not a positive multiple of its block size {}",
+                       name, bytes, volume->block_size());
+    if ((*record)->resizing.exchange(true))
+        return failure(Code::kBusy, "volume {}: another change of its size is not over; try again", name);
+    Resize change{
+        .name = name, .volume = volume, .turn = std::make_shared<Resize::Turn>(*record), .bytes = bytes};
+    const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
+    auto known = known_.find(name);
+    const bool shrinking = known != known_.end() && known->second.shrinking;
+    if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
+    // What a larger file holds beyond the volume was never ours to cut.
+    if (change.shrink_to != 0 && backend_size == size) change.cut_from = backend_size;
+    if (shrinking && known->second.cut_from == backend_size) change.cut_from = backend_size;
+    return change;
+}
+
+Status VolumeSet::begin_shrink(const Resize& change) {
+    Known before;
+    remember(change.name, [&](Known& known) {
+        before = known;
+        known.resized = change.shrink_to;
+        known.shrinking = true;
+        known.cut_from = change.cut_from;
+    });
+    Status saved = save();
+    if (saved) return saved;
+    remember(change.name, [&](Known& known) { known = before; });
+    return saved.within(fmt::format("volume {} is not changed", change.name));
+}
+
+void VolumeSet::drop_beyond(const Resize& change, Done done) {
+    const std::shared_ptr<Volume>& volume = change.volume;
+    volume->size_.store(change.shrink_to, std::memory_order_release);
+    volume->generation_.fetch_add(1, std::memory_order_relaxed);
+    if (tables_.empty()) return done(Status::ok());
+    auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+    for (size_t i = 0; i < tables_.size(); ++i)
+        reactors_[i]->post([this, volume, gathering, i, bytes = change.shrink_to, turn = change.turn] {
+            OpenVolume* open = tables_[i]->find(volume->lun());
+            if (open == nullptr || &open->volume() != volume.get())
+                return gathering->arrive(Status(Code::kClosed, "the volume was removed meanwhile"));
+            tables_[i]->tell(Change::kResized, *open);
+            // The turn is over when the answers are, whatever they are.
+            tables_[i]->shrink(*open, bytes,
+                               [gathering, turn](Status status) { gathering->arrive(std::move(status)); });
+        });
+}
+
+Status VolumeSet::end_shrink(const Resize& change) {
+    if (change.cut_from != 0) WSS_TRY(change.volume->backend().resize(change.shrink_to));
+    remember(change.name, [](Known& known) {
+        known.shrinking = false;
+        known.cut_from = 0;
+    });
+    if (change.grows()) return Status::ok();
+    if (Status saved = save(); !saved)
+        log::warning("{}: the next start finishes the shrink of volume {} again", saved.to_string(),
+                     change.name);
+    return Status::ok();
+}
+
+Status VolumeSet::grow(const Resize& change) {
+    Volume& volume = *change.volume;
+    io::Backend& backend = volume.backend();
+    const uint64_t backend_size = backend.limits().size;
+    const bool longer = change.bytes > backend_size;
+    if (longer) WSS_TRY(backend.resize(change.bytes));
+    std::span<std::byte> memory = backend.memory();
+    if (volume.extension() != nullptr && !memory.empty())
+        WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
+    uint64_t before = 0;
+    remember(change.name, [&](Known& known) { before = std::exchange(known.resized, change.bytes); });
+    if (Status saved = save(); !saved) {
+        remember(change.name, [&](Known& known) { known.resized = before; });
+        if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
+            log::warning("volume {}: {}", change.name, back.to_string());
+        return saved.within(fmt::format("volume {} is not changed", change.name));
+    }
+    volume.size_.store(change.bytes, std::memory_order_release);
+    volume.generation_.fetch_add(1, std::memory_order_relaxed);
+    return Status::ok();
+}
+
+void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done) {
+    auto begun = begin_resize(name, bytes);
+    if (!begun) return done(begun.status());
+    auto grow_it = [this, change = *begun, done](const Status& before) {
+        if (!before) return done(before);
+        if (!change.grows()) return done(before);
+        if (Status grown = grow(change); !grown) return done(grown.within("volume " + change.name));
+        tell_reactors(change.volume, Change::kResized,
+                      [turn = change.turn, done](Status) { done(Status::ok()); });
+    };
+    if (begun->shrink_to == 0) return grow_it(Status::ok());
+    if (Status saved = begin_shrink(*begun); !saved) return done(saved);
+    // Of a set that is gone none succeeds.
+    drop_beyond(*begun, [this, change = *begun, grow_it](const Status& dropped) {
+        grow_it(dropped ? end_shrink(change) : dropped);
+    });
+}
+
+// As above, but for the backend and the state file, which are changed on the caller's thread.
+Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
+    auto change = begin_resize(name, bytes);
+    if (!change) return change.status();
+    auto within = [&](const Status& status) { return status ? status : status.within("volume " + name); };
+    if (change->shrink_to != 0) {
+        WSS_TRY(begin_shrink(*change));
+        WSS_TRY(
+            wait_for("resizing volume " + name, [&](Done done) { drop_beyond(*change, std::move(done)); }));
+        WSS_TRY(within(end_shrink(*change)));
+    }
+    if (!change->grows()) return Status::ok();
+    WSS_TRY(within(grow(*change)));
+    return wait_for("resizing volume " + name,
+                    [&](Done done) { tell_reactors(change->volume, Change::kResized, std::move(done)); });
+}
+
+}  // namespace wss::volume

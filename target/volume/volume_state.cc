@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What VolumeSet remembers over restarts, and how a change gets there before it is made.
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "target/volume/volume_record.h"
+
+namespace wss::volume {
+
+Status VolumeSet::restore() {
+    if (options_.state_path.empty()) return Status::ok();
+    auto locked = StateLock::take(options_.state_path);
+    if (!locked) return locked.status();
+    state_lock_ = std::move(*locked);
+    auto stored = read_state_file(options_.state_path);
+    if (!stored) return stored.status();
+    {
+        std::lock_guard saving(save_m_);
+        std::lock_guard lock(m_);
+        restored_ = true;
+        saved_ = *stored;
+        for (const StoredVolume& volume : *stored) {
+            if (volume.deleted) continue;
+            known_[volume.options.name] = {
+                volume.identity,
+                volume.resized,
+                volume.write_protected,
+                volume.access_changed ? std::optional(volume.options.access) : std::nullopt,
+                volume.shrinking,
+                volume.cut_from};
+        }
+    }
+    // Those that were being deleted when the target ended.
+    for (const StoredVolume& volume : *stored)
+        if (volume.deleted && options_.deleted) options_.deleted(volume.identity.wwid);
+    std::erase_if(*stored, [](const StoredVolume& volume) { return volume.deleted; });
+    for (const StoredVolume& volume : *stored) {
+        if (volume.options.declared) continue;
+        Status opened = wait_for("opening volume " + volume.options.name,
+                                 [&](Done done) { open_async(volume.options, false, std::move(done)); });
+        if (opened) continue;
+        log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state_path);
+        std::lock_guard lock(m_);
+        unopened_.push_back(volume);
+    }
+    return Status::ok();
+}
+
+std::vector<StoredVolume> VolumeSet::to_store() const {
+    std::lock_guard lock(m_);
+    std::vector<StoredVolume> stored = unopened_;
+    auto is_doomed = [&](const Identity& identity) {
+        return std::any_of(deleting_.begin(), deleting_.end(),
+                           [&](const StoredVolume& doomed) { return doomed.identity == identity; });
+    };
+    std::erase_if(stored, [&](const StoredVolume& volume) { return is_doomed(volume.identity); });
+    for (const auto& [name, known] : known_) {
+        if (is_doomed(known.identity)) continue;
+        auto same = [&, &wanted = name](const StoredVolume& volume) { return volume.options.name == wanted; };
+        if (std::any_of(unopened_.begin(), unopened_.end(), same)) continue;
+        // Without a volume it is a declared one whose configuration is gone for now: its identity stays.
+        StoredVolume volume{.options = {.name = name, .declared = true},
+                            .identity = known.identity,
+                            .resized = known.resized,
+                            .write_protected = known.write_protected,
+                            .shrinking = known.shrinking,
+                            .cut_from = known.cut_from};
+        auto found = records_.find(name);
+        if (found != records_.end() && found->second->state == Record::State::kLive) {
+            const Volume& live = *found->second->volume;
+            volume.options = live.options_;
+            volume.options.create = false;
+            volume.options.size = live.size();
+            volume.options.access = found->second->options.access;
+        }
+        volume.access_changed = known.access.has_value();
+        if (known.access) volume.options.access = *known.access;
+        stored.push_back(std::move(volume));
+    }
+    stored.insert(stored.end(), deleting_.begin(), deleting_.end());
+    return stored;
+}
+
+Status VolumeSet::save() {
+    if (options_.state_path.empty()) return Status::ok();
+    std::lock_guard saving(save_m_);
+    if (!restored_) return Status::ok();
+    std::vector<StoredVolume> now = to_store();
+    if (now == saved_) return Status::ok();
+    Status written = write_state_file(options_.state_path, now);
+    if (written) saved_ = std::move(now);
+    return written;
+}
+
+// --- changes ---
+
+void VolumeSet::remember(const std::string& name, const std::function<void(Known&)>& change) {
+    std::lock_guard lock(m_);
+    if (auto known = known_.find(name); known != known_.end()) change(known->second);
+}
+
+// Saved before it is done, and taken back if either fails.
+Status VolumeSet::save_and_do(const std::string& name, const std::function<void(Known&)>& change,
+                              const std::function<Status()>& apply) {
+    std::optional<Known> before;
+    remember(name, [&](Known& known) {
+        before = known;
+        change(known);
+    });
+    auto take_back = [&] { remember(name, [&](Known& known) { known = *before; }); };
+    if (Status saved = save(); !saved) {
+        take_back();
+        return saved.within(fmt::format("volume {} is not changed", name));
+    }
+    Status applied = apply();
+    if (applied || applied.code() == Code::kTimedOut) return applied;
+    take_back();
+    if (Status saved = save(); !saved) log::error("{}", saved.to_string());
+    return applied;
+}
+
+// Of one that is the configuration's the identity stays.
+std::optional<uint64_t> VolumeSet::note_deletion(const std::string& name) {
+    std::lock_guard lock(m_);
+    auto known = known_.find(name);
+    auto record = records_.find(name);
+    if (known == known_.end() || (record != records_.end() && record->second->options.declared))
+        return std::nullopt;
+    const bool unopened = std::any_of(unopened_.begin(), unopened_.end(), [&](const StoredVolume& stored) {
+        return stored.options.name == name;
+    });
+    const bool live = record != records_.end() && record->second->state == Record::State::kLive;
+    if (!live && !unopened) return std::nullopt;
+    deleting_.push_back(
+        {.options = {.name = name, .declared = true}, .identity = known->second.identity, .deleted = true});
+    return known->second.identity.wwid;
+}
+
+void VolumeSet::end_deletion(uint64_t wwid) {
+    std::lock_guard lock(m_);
+    std::erase_if(deleting_, [wwid](const StoredVolume& stored) { return stored.identity.wwid == wwid; });
+}
+
+}  // namespace wss::volume

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state file is written before anything is destroyed: a state disk that is full refuses a change and
+// leaves everything as it was, and what a start finds half done it finishes.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+
+namespace wss::volume {
+namespace {
+
+using io::test::TemporaryFolder;
+
+// Lets go of what lies beyond a new end, or not.
+class Holder final : public Observer {
+  public:
+    void volume_changed(Change, OpenVolume&) noexcept override {}
+    void volume_shrinks(OpenVolume& volume, std::shared_ptr<Shrink> shrink) noexcept override {
+        size_seen = volume.volume().size();
+        if (lets_go) shrink->done();
+    }
+    bool lets_go = true;
+    uint64_t size_seen = 0;
+};
+
+class VolumeState : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::filesystem::create_directory(folder_.file("state"));
+        start();
+        ASSERT_TRUE(create("a"));
+    }
+    void TearDown() override { stop(); }
+    void start() {
+        set_ = std::make_unique<VolumeSet>(
+            std::vector<reactor::Reactor*>{&reactor_},
+            VolumeSet::Options{.state_path = path(),
+                               .deleted = [this](uint64_t wwid) { deleted_.push_back(wwid); },
+                               .wait = from_s(5)});
+        set_->table(0).add_observer(holder_);
+        thread_ = std::thread([this] { reactor_.run(); });
+        ASSERT_TRUE(set_->restore());
+    }
+    void stop() {
+        EXPECT_TRUE(set_->close_all());
+        reactor_.stop();
+        thread_.join();
+        set_->table(0).remove_observer(holder_);
+        set_.reset();
+    }
+    Status create(const std::string& name) {
+        return set_->create(
+            {.name = name, .backend = "aio:" + folder_.file(name), .size = 1 << 20, .create = true});
+    }
+    std::string path() { return folder_.file("state") + "/state.json"; }
+    void fill_state_disk() { std::filesystem::rename(folder_.file("state"), folder_.file("elsewhere")); }
+    void empty_state_disk() { std::filesystem::rename(folder_.file("elsewhere"), folder_.file("state")); }
+    uint64_t file_size() { return std::filesystem::file_size(folder_.file("a")); }
+    std::string text() {
+        std::stringstream all;
+        all << std::ifstream(path()).rdbuf();
+        return all.str();
+    }
+
+    TemporaryFolder folder_;
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    Holder holder_;
+    std::vector<uint64_t> deleted_;
+    std::unique_ptr<VolumeSet> set_;
+    std::thread thread_;
+};
+
+TEST_F(VolumeState, a_full_state_disk_refuses_each_change_and_leaves_everything_as_it_was) {
+    fill_state_disk();
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    EXPECT_EQ(file_size(), uint64_t{1 << 20});
+    EXPECT_FALSE(set_->resize("a", 2 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    EXPECT_EQ(file_size(), uint64_t{1 << 20});
+    EXPECT_FALSE(set_->set_read_only("a", true));
+    EXPECT_FALSE(set_->find("a")->read_only);
+    EXPECT_FALSE(set_->set_access("a", {"*=ro"}));
+    EXPECT_TRUE(set_->find("a")->access.empty());
+    EXPECT_FALSE(create("b"));
+    EXPECT_FALSE(set_->remove("a"));
+    EXPECT_EQ(set_->count(), 1u);
+    empty_state_disk();
+    EXPECT_TRUE(set_->resize("a", 1 << 19));
+    stop();
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
+    EXPECT_TRUE(set_->remove("a"));
+}
+
+TEST_F(VolumeState, a_shrink_cuts_the_file_when_observers_have_let_go) {
+    ASSERT_TRUE(set_->resize("a", 1 << 19));
+    EXPECT_EQ(holder_.size_seen, uint64_t{1 << 19});
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
+    EXPECT_EQ(text().find("shrinking"), std::string::npos) << text();
+}
+
+TEST_F(VolumeState, a_shrink_that_an_observer_drops_fails_and_can_be_repeated) {
+    holder_.lets_go = false;
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    EXPECT_EQ(file_size(), uint64_t{1 << 20});
+    EXPECT_FALSE(set_->resize("a", 1 << 20)) << "what lies beyond must not come back";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    holder_.lets_go = true;
+    EXPECT_TRUE(set_->resize("a", 1 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    EXPECT_EQ(file_size(), uint64_t{1 << 20});
+}
+
+TEST_F(VolumeState, a_start_finishes_a_shrink) {
+    std::ofstream(folder_.file("a"), std::ios::in | std::ios::out).seekp((1 << 19) + 4096).put('x');
+    holder_.lets_go = false;
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    stop();
+    holder_.lets_go = true;
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
+    EXPECT_TRUE(set_->table(0).find(0)->volume().shrinking());
+    EXPECT_TRUE(set_->resize("a", 1 << 20));
+    std::ifstream file(folder_.file("a"));
+    file.seekg((1 << 19) + 4096);
+    EXPECT_EQ(file.get(), 0);
+    EXPECT_EQ(text().find("shrinking"), std::string::npos) << text();
+}
+
+TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_between_reports_it) {
+    const uint64_t wwid = set_->find("a")->identity.wwid;
+    ASSERT_TRUE(create("b"));
+    std::atomic<bool> held{false};
+    OpenVolume* open = set_->table(0).find(0);
+    reactor_.post([&] {
+        open->hold();
+        held = true;
+    });
+    while (!held) std::this_thread::yield();
+    std::thread deletes([&] { EXPECT_TRUE(set_->remove("a")); });
+    while (text().find("deleted") == std::string::npos) std::this_thread::yield();
+    std::filesystem::copy_file(path(), folder_.file("meanwhile"));
+    reactor_.post([&] { open->release(); });
+    deletes.join();
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
+    stop();
+    std::filesystem::copy_file(folder_.file("meanwhile"), path(),
+                               std::filesystem::copy_options::overwrite_existing);
+    start();
+    EXPECT_EQ(deleted_, std::vector<uint64_t>{wwid});
+    EXPECT_EQ(set_->count(), 1u);
+    EXPECT_TRUE(create("a")) << "its name is free";
+}
+
+}  // namespace
+}  // namespace wss::volume
