@@ -99,7 +99,8 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
 	ret = wss_admin_map(slot, bytes);
 	if (ret) {
 		sess->admin.busy = false;
-		return wss_fail(err, ret, "no memory region for an administrative command");
+		/* Not with the number that it has: that could pass for an answer of the target. */
+		return wss_fail(err, -ENOMEM, "no memory region for an administrative command");
 	}
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);

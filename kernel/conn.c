@@ -158,6 +158,18 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	return wss_post_all_recvs(chan);
 }
 
+/* What can be mapped for a device at once: a bounce buffer or an IOMMU may take less than one request moves. */
+static u32 wss_max_mapping(struct ib_device *ibdev)
+{
+	/* A device in software does without DMA. */
+	size_t bytes = ibdev->dma_device ? dma_max_mapping_size(ibdev->dma_device) : SIZE_MAX;
+
+	bytes = min_t(size_t, bytes, ib_dma_max_seg_size(ibdev));
+	if (wss_force_mapping)
+		bytes = min_t(size_t, bytes, wss_force_mapping);
+	return min_t(size_t, bytes, UINT_MAX);
+}
+
 static void wss_session_measure_device(struct wss_session *sess, struct ib_device *ibdev)
 {
 	u32 pages = ibdev->attrs.max_fast_reg_page_list_len;
@@ -167,8 +179,10 @@ static void wss_session_measure_device(struct wss_session *sess, struct ib_devic
 	if (sess->sg_gaps && ibdev->attrs.max_sgl_rd)
 		pages = ibdev->attrs.max_sgl_rd;
 	/* The disk's limits were made from the first device; another one must do as well. */
-	if (!sess->tags_ready)
+	if (!sess->tags_ready) {
 		sess->max_segments = clamp_t(u32, pages, 2, most + 1) - 1;
+		sess->max_mapping = wss_max_mapping(ibdev);
+	}
 }
 
 static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev)

@@ -16,6 +16,7 @@
 /* X(name, help) */
 #define WSS_FAULTS(X)                                                                       \
 	X(map, "a scatterlist cannot be mapped: the request waits")                         \
+	X(unmappable, "a scatterlist can never be mapped: the request fails")               \
 	X(post, "the send queue is full: the request waits")                                \
 	X(error, "a command ends as force_sense says, ABORTED COMMAND if it is not set")    \
 	X(drop, "an answer is lost: the command times out")                                 \
@@ -34,6 +35,7 @@ extern unsigned int wss_force_delay_ms;
 extern unsigned int wss_force_sense;
 extern unsigned int wss_force_channels;
 extern bool wss_force_no_inline;
+extern unsigned int wss_force_mapping;
 
 bool wss_fault_fires(enum wss_fault fault);
 

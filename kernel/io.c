@@ -54,6 +54,19 @@ static void wss_chain_add(struct wss_chain *chain, struct wss_slot *slot)
 	chain->last = slot;
 }
 
+/* True: a request that the target, or the machine's own RDMA device, is too busy for may be tried once more. */
+static bool wss_retry_busy(struct request *rq)
+{
+	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	unsigned long timeout = rq->timeout ?: rq->q->rq_timeout; /* of its own from its first start on */
+
+	if (!pdu->busy)
+		pdu->busy_until = jiffies + (WSS_MAX_RETRIES + 1) * timeout;
+	if (pdu->busy < U8_MAX)
+		pdu->busy++;
+	return time_before(jiffies, pdu->busy_until);
+}
+
 /* True: @delay_ms from now the request goes out again. */
 static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int *delay_ms)
 {
@@ -64,12 +77,8 @@ static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int
 		return pdu->retries++ < WSS_MAX_RETRIES;
 	if (verdict != WSS_RETRY_LATER)
 		return false;
-	if (!pdu->busy)
-		pdu->busy_until = jiffies + (WSS_MAX_RETRIES + 1UL) * rq->timeout;
 	*delay_ms = min(WSS_BUSY_DELAY_MIN_MS << min_t(u8, pdu->busy, 8), WSS_BUSY_DELAY_MAX_MS);
-	if (pdu->busy < U8_MAX)
-		pdu->busy++;
-	return time_before(jiffies, pdu->busy_until);
+	return wss_retry_busy(rq);
 }
 
 /* Ends a request whose outcome is in its pdu. */
@@ -312,15 +321,30 @@ static void wss_prepare_send(struct wss_slot *slot)
 				      DMA_TO_DEVICE);
 }
 
-static blk_status_t wss_map_status(int ret)
+/*
+ * What a failed mapping means for its request. A shortage passes when other requests end. -EIO may be one as well:
+ * the DMA layer gives it for a full bounce buffer and for addresses that no mapping can reach. So such a request is
+ * tried again, but not for ever.
+ */
+static blk_status_t wss_map_failed(struct wss_slot *slot, struct request *rq, int ret)
 {
-	if (likely(!ret))
-		return BLK_STS_OK;
-	return ret == -ENOMEM ? BLK_STS_RESOURCE : BLK_STS_IOERR;
+	bool may_pass = ret == -ENOMEM || ret == -EAGAIN || ret == -EIO;
+
+	if (may_pass && wss_retry_busy(rq))
+		return BLK_STS_RESOURCE;
+	wss_warn_rl(slot->chan->sess, "/dev/%s: %u bytes in %u pieces cannot be mapped for %s (error %d%s): the request fails",
+		    rq->q->disk->disk_name, blk_rq_payload_bytes(rq), slot->nents,
+		    dev_name(&slot->chan->ibdev->dev), ret, may_pass ? ", since long" : "");
+	return BLK_STS_IOERR;
+}
+
+static blk_status_t wss_map_status(struct wss_slot *slot, struct request *rq, int ret)
+{
+	return likely(!ret) ? BLK_STS_OK : wss_map_failed(slot, rq, ret);
 }
 
 /* Data that the command carries in its own IU: the parameter list of UNMAP. */
-static blk_status_t wss_map_parameters(struct wss_slot *slot, u32 bytes)
+static blk_status_t wss_map_parameters(struct wss_slot *slot, struct request *rq, u32 bytes)
 {
 	slot->first_wr = &slot->send_wr;
 	if (slot->chan->max_imm >= bytes) {
@@ -331,10 +355,10 @@ static blk_status_t wss_map_parameters(struct wss_slot *slot, u32 bytes)
 	sg_set_buf(slot->sgl, slot->cmd.data + WSS_SRP_IMM_DATA_OFFSET, bytes);
 	sg_mark_end(slot->sgl);
 	slot->nents = 1;
-	return wss_map_status(wss_map_region(slot));
+	return wss_map_status(slot, rq, wss_map_region(slot));
 }
 
-static blk_status_t wss_map_data(struct wss_slot *slot, u32 bytes)
+static blk_status_t wss_map_data(struct wss_slot *slot, struct request *rq, u32 bytes)
 {
 	struct wss_chan *chan = slot->chan;
 	int ret;
@@ -345,12 +369,12 @@ static blk_status_t wss_map_data(struct wss_slot *slot, u32 bytes)
 		ret = wss_map_immediate(slot);
 		if (likely(!ret))
 			wss_describe_immediate(slot, bytes);
-		return wss_map_status(ret);
+		return wss_map_status(slot, rq, ret);
 	}
 	ret = wss_map_region(slot);
 	if (likely(!ret))
 		wss_describe_region(slot, slot->dir == DMA_TO_DEVICE);
-	return wss_map_status(ret);
+	return wss_map_status(slot, rq, ret);
 }
 
 static void wss_build_rw(struct wss_volume *vol, struct request *rq, struct wss_srp_cmd *cmd)
@@ -379,13 +403,13 @@ static blk_status_t wss_prepare_other(struct wss_volume *vol, struct request *rq
 	if (status)
 		return status;
 	if (parameter_bytes) {
-		status = wss_map_parameters(slot, parameter_bytes);
+		status = wss_map_parameters(slot, rq, parameter_bytes);
 		if (!status && slot->mapping == WSS_MAP_REGION)
 			wss_describe_region(slot, true);
 		return status;
 	}
 	if (slot->nents)
-		return wss_map_data(slot, vol->limits.block_bytes);
+		return wss_map_data(slot, rq, vol->limits.block_bytes);
 	return BLK_STS_OK;
 }
 
@@ -398,7 +422,7 @@ static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq,
 		wss_build_rw(vol, rq, slot->cmd.data);
 		slot->dir = rq_dma_dir(rq);
 		slot->nents = blk_rq_map_sg(rq->q, rq, slot->sgl);
-		return wss_map_data(slot, blk_rq_bytes(rq));
+		return wss_map_data(slot, rq, blk_rq_bytes(rq));
 	default:
 		return wss_prepare_other(vol, rq, slot);
 	}

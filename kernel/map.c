@@ -29,17 +29,22 @@
 static int wss_dma_map(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
-	int count;
+	struct sg_table table = { .sgl = slot->sgl, .nents = slot->nents, .orig_nents = slot->nents };
+	int ret;
 
 	if (wss_fault(map)) {
 		wss_stat_inc(chan->sess, faults);
 		return -ENOMEM;
 	}
-	count = ib_dma_map_sg(chan->ibdev, slot->sgl, slot->nents, slot->dir);
-	if (unlikely(count <= 0))
-		return -ENOMEM;
+	if (wss_fault(unmappable)) {
+		wss_stat_inc(chan->sess, faults);
+		return -EREMOTEIO;
+	}
+	ret = ib_dma_map_sgtable_attrs(chan->ibdev, &table, slot->dir, 0);
+	if (unlikely(ret))
+		return ret;
 	wss_stat_inc(chan->sess, dma_maps);
-	return count;
+	return table.nents;
 }
 
 static void wss_dma_unmap(struct wss_slot *slot)
@@ -57,7 +62,8 @@ static void wss_dma_unmap(struct wss_slot *slot)
  * same chain.
  *
  * Context: any; does not sleep.
- * Return: 0, -ENOMEM when the list cannot be mapped now, -EIO when it can never be one region.
+ * Return: 0; -EINVAL when it can never be one region; or why the list cannot be mapped: -ENOMEM and -EIO may pass
+ * (a bounce buffer that is full reports the latter), other errors do not.
  */
 int wss_mlockv(struct wss_slot *slot)
 {
@@ -70,11 +76,11 @@ int wss_mlockv(struct wss_slot *slot)
 		if (!wss_pieces_map(slot, count))
 			return 0;
 		wss_dma_unmap(slot);
-		return -EIO;
+		return -EINVAL;
 	}
 	if (unlikely(ib_map_mr_sg(mr, slot->sgl, count, NULL, SZ_4K) != count)) {
 		wss_dma_unmap(slot);
-		return -EIO;
+		return -EINVAL;
 	}
 
 	slot->first_wr = &slot->reg_wr.wr;
@@ -128,7 +134,7 @@ int wss_map_region(struct wss_slot *slot)
 /**
  * wss_map_immediate - let the slot's data go with its command
  * @slot: has sgl and nents set; nents does not exceed chan->imm_pieces
- * Return: 0 or -ENOMEM.
+ * Return: 0, or as wss_mlockv() where the list cannot be mapped.
  */
 int wss_map_immediate(struct wss_slot *slot)
 {

@@ -88,6 +88,7 @@ static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits
 	const struct wss_limits *limits = &vol->limits;
 	unsigned int sectors = sess->max_segments << (12 - SECTOR_SHIFT);
 
+	sectors = min(sectors, sess->max_mapping >> SECTOR_SHIFT);
 	if (limits->max_blocks)
 		sectors = min(sectors, wss_clamp_sectors(vol, limits->max_blocks));
 	sectors = max_t(unsigned int, sectors, PAGE_SIZE >> SECTOR_SHIFT);
@@ -96,7 +97,7 @@ static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits
 	if (!sess->opts.mlockv)
 		queue->max_segment_size = SZ_4K; /* each is a region: gaps do not matter */
 	else if (sess->sg_gaps)
-		queue->max_segment_size = UINT_MAX;
+		queue->max_segment_size = sess->max_mapping;
 	else
 		queue->virt_boundary_mask = SZ_4K - 1; /* I1: no gap inside a region */
 	queue->dma_alignment = 3;

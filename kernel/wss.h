@@ -108,7 +108,8 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_MAX_RETRIES 5
 /*
  * A busy target is another matter: as under the SCSI stack, a request is sent again for as long as its retries
- * might take, (WSS_MAX_RETRIES + 1) times queue/io_timeout. The delay doubles up to the most.
+ * might take, (WSS_MAX_RETRIES + 1) times queue/io_timeout. The delay doubles up to the most. The same limit holds
+ * where a request's data cannot be mapped for the RDMA device.
  */
 #define WSS_BUSY_DELAY_MIN_MS 4
 #define WSS_BUSY_DELAY_MAX_MS 128
@@ -629,6 +630,7 @@ struct wss_session {
 	u32 up_polled;
 	u32 tag_depth;			/* requests of a queue; fixed by the first connection */
 	u32 max_segments;
+	u32 max_mapping;		/* bytes that can be mapped for the device at once */
 	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
 	bool sg_gaps;
 	u32 boot_id;			/* of the target's machine at the last login; 0: not told */
@@ -726,7 +728,7 @@ struct wss_volume {
 /**
  * struct wss_pdu - what a request carries besides its slot
  * @retries: how often it was sent again
- * @busy: how often because the target was busy, at most 255
+ * @busy: how often because the target was busy or its data could not be mapped, at most 255
  * @busy_until: jiffies when that ends; valid when @busy
  * @aborts: how often because the target did not answer
  * @timed_out: not answered in time; abort.c sees to it
