@@ -170,28 +170,54 @@ static u32 wss_max_mapping(struct ib_device *ibdev)
 	return min_t(size_t, bytes, UINT_MAX);
 }
 
-static void wss_session_measure_device(struct wss_session *sess, struct ib_device *ibdev)
+static void wss_measure_device(const struct wss_session *sess, struct ib_device *ibdev,
+			       struct wss_device_limits *limits)
 {
 	u32 pages = ibdev->attrs.max_fast_reg_page_list_len;
 	u32 most = sess->opts.mlockv ? WSS_MAX_SEGMENTS : WSS_PIECES;
 
-	sess->sg_gaps = ibdev->attrs.kernel_cap_flags & IBK_SG_GAPS_REG;
-	if (sess->sg_gaps && ibdev->attrs.max_sgl_rd)
-		pages = ibdev->attrs.max_sgl_rd;
-	/* The disk's limits were made from the first device; another one must do as well. */
-	if (!sess->tags_ready) {
-		sess->max_segments = clamp_t(u32, pages, 2, most + 1) - 1;
-		sess->max_mapping = wss_max_mapping(ibdev);
-	}
+	/* One page more than segments: data need not begin at a page boundary. */
+	limits->segments = clamp_t(u32, pages, 2, most + 1) - 1;
+	if (wss_force_segments)
+		limits->segments = min(limits->segments, wss_force_segments);
+	limits->mapping = min(wss_max_mapping(ibdev), limits->segments * SZ_4K);
+	limits->gaps = sess->opts.mlockv && (ibdev->attrs.kernel_cap_flags & IBK_SG_GAPS_REG);
 }
 
-static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev)
+/*
+ * The disks have the limits of the first device, and requests of that form may be waiting. So a device that takes
+ * less is of no use to the session; one that takes more is used as the first one was.
+ */
+static int wss_check_device(struct wss_session *sess, struct ib_device *ibdev, struct wss_error *err)
+{
+	const struct wss_device_limits *wanted = &sess->device_limits;
+	struct wss_device_limits limits;
+
+	wss_measure_device(sess, ibdev, &limits);
+	if (!sess->tags_ready)
+		sess->device_limits = limits;
+	if (limits.segments < wanted->segments)
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s registers %u segments at once, the session's disks need %u: unmap them and map them again to use it",
+				dev_name(&ibdev->dev), limits.segments, wanted->segments);
+	if (limits.mapping < wanted->mapping)
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s maps %u bytes at once, the session's disks need %u: unmap them and map them again to use it",
+				dev_name(&ibdev->dev), limits.mapping, wanted->mapping);
+	if (!limits.gaps && wanted->gaps)
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s registers no memory with gaps, as the session's disks need: unmap them and map them again to use it",
+				dev_name(&ibdev->dev));
+	return 0;
+}
+
+static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev, struct wss_error *err)
 {
 	struct ib_pd *pd;
 	int ret;
 
 	if (sess->wdev)
 		return sess->wdev->ibdev == ibdev ? 0 : -EXDEV;
+	ret = wss_check_device(sess, ibdev, err);
+	if (ret)
+		return ret;
 	ret = wss_device_get(sess, ibdev);
 	if (ret)
 		return ret;
@@ -201,7 +227,6 @@ static int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev)
 		return PTR_ERR(pd);
 	}
 	sess->pd = pd;
-	wss_session_measure_device(sess, ibdev);
 	return 0;
 }
 
@@ -217,11 +242,12 @@ static void wss_session_unbind(struct wss_session *sess)
 static int wss_on_addr_resolved(struct wss_chan *chan)
 {
 	struct ib_device *ibdev = chan->cm_id->device;
-	int ret = wss_session_bind(chan->sess, ibdev);
+	int ret = wss_session_bind(chan->sess, ibdev, &chan->connect_error);
 
 	if (ret) {
-		wss_fail(&chan->connect_error, ret, "RDMA device %s cannot be used: %s",
-			 dev_name(&ibdev->dev), wss_reason(ret));
+		if (!chan->connect_error.text[0])
+			wss_fail(&chan->connect_error, ret, "RDMA device %s cannot be used: %s",
+				 dev_name(&ibdev->dev), wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
 	chan->ibdev = ibdev;

@@ -33,6 +33,10 @@ unsigned int wss_force_mapping;
 module_param_named(force_mapping, wss_force_mapping, uint, 0644);
 MODULE_PARM_DESC(force_mapping, "as if the RDMA device could map no more bytes at once; 0: as many as it can");
 
+unsigned int wss_force_segments;
+module_param_named(force_segments, wss_force_segments, uint, 0644);
+MODULE_PARM_DESC(force_segments, "as if the RDMA device's regions took no more segments; 0: as many as they do");
+
 #if defined(CONFIG_FAULT_INJECTION) && defined(CONFIG_FAULT_INJECTION_DEBUG_FS)
 #define WSS_FAULT_ATTR(name, help) [WSS_FAULT_##name] = FAULT_ATTR_INITIALIZER,
 static struct fault_attr wss_fault_attrs[WSS_FAULT_KINDS] = { WSS_FAULTS(WSS_FAULT_ATTR) };

@@ -36,6 +36,7 @@ extern unsigned int wss_force_sense;
 extern unsigned int wss_force_channels;
 extern bool wss_force_no_inline;
 extern unsigned int wss_force_mapping;
+extern unsigned int wss_force_segments;
 
 bool wss_fault_fires(enum wss_fault fault);
 

@@ -91,8 +91,8 @@ static void wss_slot_init(struct wss_chan *chan, unsigned int index)
 	slot->cmd = wss_iu_at(&chan->cmd_ring, index);
 	cmd = slot->cmd.data;
 	cmd->opcode = WSS_SRP_CMD;
-	slot->sgl = &chan->sgl[index * chan->sess->max_segments];
-	sg_init_table(slot->sgl, chan->sess->max_segments);
+	slot->sgl = &chan->sgl[index * chan->sess->device_limits.segments];
+	sg_init_table(slot->sgl, chan->sess->device_limits.segments);
 
 	slot->sge[0].addr = chan->send_inline ? (uintptr_t)slot->cmd.data : slot->cmd.dma;
 	slot->sge[0].lkey = chan->lkey;
@@ -116,7 +116,7 @@ int wss_slots_alloc(struct wss_chan *chan)
 	struct wss_session *sess = chan->sess;
 	unsigned int count = sess->tag_depth * chan->banks + WSS_CONTROL_SLOTS;
 	int node = ibdev_to_node(chan->ibdev);
-	enum ib_mr_type type = sess->sg_gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG;
+	enum ib_mr_type type = sess->device_limits.gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG;
 	unsigned int i;
 	int ret;
 
@@ -126,7 +126,7 @@ int wss_slots_alloc(struct wss_chan *chan)
 	if (ret)
 		return ret;
 	chan->slots = kvmalloc_node(array_size(count, sizeof(*chan->slots)), GFP_KERNEL | __GFP_ZERO, node);
-	chan->sgl = kvmalloc_node(array3_size(count, sess->max_segments, sizeof(*chan->sgl)),
+	chan->sgl = kvmalloc_node(array3_size(count, sess->device_limits.segments, sizeof(*chan->sgl)),
 				  GFP_KERNEL | __GFP_ZERO, node);
 	if (!chan->slots || !chan->sgl)
 		return -ENOMEM;
@@ -134,7 +134,7 @@ int wss_slots_alloc(struct wss_chan *chan)
 
 	for (i = 0; i < count; i++) {
 		/* One page more than segments: data need not begin at a page boundary. */
-		struct ib_mr *mr = ib_alloc_mr(sess->pd, type, sess->max_segments + 1);
+		struct ib_mr *mr = ib_alloc_mr(sess->pd, type, sess->device_limits.segments + 1);
 
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);

@@ -85,19 +85,20 @@ static void wss_limit_discard(const struct wss_volume *vol, struct queue_limits 
 static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits *queue)
 {
 	const struct wss_session *sess = vol->sess;
+	const struct wss_device_limits *device = &sess->device_limits;
 	const struct wss_limits *limits = &vol->limits;
-	unsigned int sectors = sess->max_segments << (12 - SECTOR_SHIFT);
+	unsigned int sectors = device->segments << (12 - SECTOR_SHIFT);
 
-	sectors = min(sectors, sess->max_mapping >> SECTOR_SHIFT);
+	sectors = min(sectors, device->mapping >> SECTOR_SHIFT);
 	if (limits->max_blocks)
 		sectors = min(sectors, wss_clamp_sectors(vol, limits->max_blocks));
 	sectors = max_t(unsigned int, sectors, PAGE_SIZE >> SECTOR_SHIFT);
 	queue->max_hw_sectors = sectors;
-	queue->max_segments = sess->max_segments;
+	queue->max_segments = device->segments;
 	if (!sess->opts.mlockv)
 		queue->max_segment_size = SZ_4K; /* each is a region: gaps do not matter */
-	else if (sess->sg_gaps)
-		queue->max_segment_size = sess->max_mapping;
+	else if (device->gaps)
+		queue->max_segment_size = device->mapping;
 	else
 		queue->virt_boundary_mask = SZ_4K - 1; /* I1: no gap inside a region */
 	queue->dma_alignment = 3;

@@ -338,7 +338,7 @@ enum wss_mapping {
  * @inv_next: next slot whose region is invalidated in the same post
  * @inv_group: in the last slot of such a group: the first one
  * @cmd: the command IU
- * @sgl: scatterlist, sess->max_segments entries
+ * @sgl: scatterlist, sess->device_limits.segments entries
  * @send_wr: SEND of the command
  * @reg_wr: REG_MR of @mr
  * @inv_wr: LOCAL_INV of @mr
@@ -591,6 +591,18 @@ struct wss_admin {
 	u32 residual;
 };
 
+/**
+ * struct wss_device_limits - what an RDMA device takes in one request
+ * @segments: that one region holds
+ * @mapping: bytes that can be mapped at once
+ * @gaps: between the segments of a region
+ */
+struct wss_device_limits {
+	u32 segments;
+	u32 mapping;
+	bool gaps;
+};
+
 /*
  * struct wss_session - one target
  */
@@ -629,10 +641,8 @@ struct wss_session {
 	u32 up_default;			/* channels that this connection got */
 	u32 up_polled;
 	u32 tag_depth;			/* requests of a queue; fixed by the first connection */
-	u32 max_segments;
-	u32 max_mapping;		/* bytes that can be mapped for the device at once */
+	struct wss_device_limits device_limits; /* of the first device; others must take as much */
 	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
-	bool sg_gaps;
 	u32 boot_id;			/* of the target's machine at the last login; 0: not told */
 	bool cache_lost;		/* it changed, and the volumes do not know yet */
 	bool up;			/* channels exist; recovery work and creator only */

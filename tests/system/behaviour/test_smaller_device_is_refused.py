@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a loss the way to the target may lead over another RDMA device. One that takes smaller requests than the disks were made for is
+not used: the log says why, requests wait, and the session goes on over a device that takes them."""
+
+from tests.lab.guest import wait_until
+from tests.lab.rdma import DEVICE
+from tests.system.behaviour.rig import Rig
+
+
+def test_driver_refuses_a_device_that_takes_less_than_its_disks_need(rig: Rig) -> None:
+    device = rig.map("a", "reconnect_delay=1 fast_io_fail_tmo=off")
+    load = rig.start_verifying(device, 20, "--bs=256k --bssplit=256k/100")
+    mark = rig.vm.klog.mark()
+    rig.set("force_segments", 15)
+    rig.reset()
+    wait_until(lambda: "registers 15 segments at once, the session's disks need 256" in rig.last_error(), "the device is refused", 30)
+    assert rig.driver.state() == "recovering" and load.running
+    assert f"cannot reconnect: RDMA device {DEVICE} registers 15 segments" in rig.said(mark)
+    rig.set("force_segments", 0)
+    rig.wait_live()
+    rig.end_verified(load)
+    rig.assert_no_error()
+
+
+def test_driver_maps_disks_with_the_limits_of_the_device(rig: Rig) -> None:
+    rig.set("force_segments", 15)
+    device = rig.map("a")
+    assert rig.vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/queue/max_segments").stdout.strip() == "15"
+    rig.verify(device, "--bs=256k --iodepth=4")
+    rig.set("force_segments", 0)
+    rig.reset()
+    rig.wait_live()
+    rig.verify(device, "--bs=256k --iodepth=4")
+    rig.assert_no_error()
