@@ -8,6 +8,7 @@
  */
 #include <linux/delay.h>
 
+#include "fault.h"
 #include "log.h"
 #include "wss.h"
 
@@ -107,6 +108,16 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
 	return wss_admin_wait(sess, err);
 }
 
+static void wss_fault_refusal(struct wss_session *sess, const u8 lun[8])
+{
+	static const u8 lun0[8];
+
+	if (!memcmp(lun, lun0, sizeof(lun0)) || !wss_fault(refuse))
+		return;
+	wss_stat_inc(sess, faults);
+	sess->admin.sense = wss_forced_sense();
+}
+
 /**
  * wss_admin_command - one command, answered into sess->admin.buffer
  * @sess: its channel 0 is up
@@ -135,6 +146,7 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, WSS_ADMIN_TIMEOUT_MS, err);
 		if (ret)
 			return ret;
+		wss_fault_refusal(sess, lun);
 		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &rescan);
 		if (verdict == WSS_END && status == BLK_STS_OK)
 			return bytes - min(sess->admin.residual, bytes);

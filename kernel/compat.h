@@ -159,4 +159,7 @@ static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 }
 #endif
 
+struct wss_volume;
+blk_features_t wss_features(const struct wss_volume *vol); /* volume.c */
+
 #endif

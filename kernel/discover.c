@@ -38,6 +38,9 @@ static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page,
 	/* LOGICAL UNIT NOT SUPPORTED; other refusals are about the page. */
 	if (ret == -EREMOTEIO && sess->admin.sense.asc == 0x25)
 		return wss_fail(err, -ENODEV, "the target has no logical unit %u", wss_lun_number(lun));
+	/* A page that does not exist is refused as an illegal request; other refusals may pass. */
+	if (ret == -EREMOTEIO && sess->admin.sense.key != WSS_KEY_ILLEGAL)
+		return -EBUSY;
 	if (ret < 0)
 		return ret;
 	if (ret < 4 || data[1] != page)

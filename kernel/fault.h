@@ -19,6 +19,7 @@
 	X(unmappable, "a scatterlist can never be mapped: the request fails")               \
 	X(post, "the send queue is full: the request waits")                                \
 	X(error, "a command ends as force_sense says, ABORTED COMMAND if it is not set")    \
+	X(refuse, "an administrative command to a LUN other than 0 ends as force_sense says") \
 	X(drop, "an answer is lost: the command times out")                                 \
 	X(delay, "an answer comes late, by force_delay_ms")                                 \
 	X(reject, "the target refuses a channel")                                           \
@@ -39,6 +40,11 @@ extern unsigned int wss_force_mapping;
 extern unsigned int wss_force_segments;
 
 bool wss_fault_fires(enum wss_fault fault);
+
+/* The ending that force_sense orders. */
+#define wss_forced_sense()                                                                       \
+	((struct wss_sense){ .status = wss_force_sense >> 24, .key = wss_force_sense >> 16,      \
+			     .asc = wss_force_sense >> 8, .ascq = wss_force_sense })
 
 #define wss_fault(name) \
 	(static_branch_unlikely(&wss_faults_on) && wss_fault_fires(WSS_FAULT_##name))

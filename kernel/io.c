@@ -104,8 +104,8 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	else
 		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &rescan);
 	if (rescan)
-		queue_work(wss_wq(admin), &vol->sess->rescan_work);
-	if (!READ_ONCE(vol->dead) && wss_retry(rq, verdict, &delay_ms)) {
+		wss_session_changed(vol->sess);
+	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, verdict, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
 		blk_mq_requeue_request(rq, false);
 		blk_mq_delay_kick_requeue_list(rq->q, delay_ms);
@@ -433,7 +433,7 @@ static blk_status_t wss_admit(struct wss_session *sess, struct wss_volume *vol)
 {
 	enum wss_state state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
 
-	if (unlikely(READ_ONCE(vol->dead)))
+	if (unlikely(READ_ONCE(vol->state) != WSS_VOLUME_PRESENT))
 		return BLK_STS_IOERR;
 	if (likely(state == WSS_LIVE))
 		return BLK_STS_OK;

@@ -116,18 +116,14 @@ void wss_session_quiesce(struct wss_session *sess)
 	struct wss_volume *vol;
 
 	mutex_lock(&sess->mutex);
-	list_for_each_entry(vol, &sess->volumes, node) {
-		if (vol->quiesced)
-			continue;
-		vol->quiesced = true;
-		blk_mq_quiesce_queue(vol->disk->queue);
-	}
+	list_for_each_entry(vol, &sess->volumes, node)
+		wss_volume_quiesce(vol);
 	mutex_unlock(&sess->mutex);
 }
 
 /**
  * wss_session_unquiesce - mirror of wss_session_quiesce()
- * @sess: the session; its state and flags decide what happens to the requests that now run
+ * @sess: the session; its state and flags, and the states of its volumes, decide what happens to the requests that now run
  */
 void wss_session_unquiesce(struct wss_session *sess)
 {
@@ -135,11 +131,8 @@ void wss_session_unquiesce(struct wss_session *sess)
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!vol->quiesced)
-			continue;
-		vol->quiesced = false;
-		blk_mq_unquiesce_queue(vol->disk->queue);
-		blk_mq_run_hw_queues(vol->disk->queue, true);
+		if (!wss_volume_waits(vol))
+			wss_volume_unquiesce(vol);
 	}
 	mutex_unlock(&sess->mutex);
 }
@@ -260,6 +253,8 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
 	mod_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
+	/* Absent volumes are looked for. */
+	queue_delayed_work(wss_wq(admin), &sess->rescan_work, HZ);
 }
 
 static void wss_schedule_next(struct wss_session *sess)

@@ -67,10 +67,7 @@ static bool wss_fault_answer(struct wss_slot *slot)
 	}
 	if (wss_fault(error)) {
 		wss_stat_inc(chan->sess, faults);
-		slot->sense = (struct wss_sense){ .status = wss_force_sense >> 24,
-						  .key = wss_force_sense >> 16,
-						  .asc = wss_force_sense >> 8,
-						  .ascq = wss_force_sense };
+		slot->sense = wss_forced_sense();
 	}
 	return false;
 }
@@ -295,7 +292,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 		return;
 	case WSS_SRP_AER_REQ:
 		/* An asynchronous event: look again at everything, as after a NOTIFY. */
-		queue_work(wss_wq(admin), &chan->sess->rescan_work);
+		wss_session_changed(chan->sess);
 		if (bytes >= sizeof(struct wss_srp_cred_req))
 			wss_reply(chan, WSS_SRP_AER_RSP,
 				  ((const struct wss_srp_cred_req *)data)->tag);
@@ -305,7 +302,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			wss_chan_protocol_error(chan, "NOTIFY was not agreed on");
 			return;
 		}
-		queue_work(wss_wq(admin), &chan->sess->rescan_work);
+		wss_session_changed(chan->sess);
 		return;
 	case WSS_SRP_CACHE_ENGINE:
 		wss_recv_cache_engine(chan, data, bytes);

@@ -17,19 +17,6 @@ enum {
 	WSS_SAM_TASK_ABORTED = 0x40
 };
 
-enum {
-	WSS_KEY_RECOVERED = 1,
-	WSS_KEY_NOT_READY = 2,
-	WSS_KEY_MEDIUM = 3,
-	WSS_KEY_HARDWARE = 4,
-	WSS_KEY_ILLEGAL = 5,
-	WSS_KEY_ATTENTION = 6,
-	WSS_KEY_PROTECT = 7,
-	WSS_KEY_ABORTED = 0xb,
-	WSS_KEY_OVERFLOW = 0xd,
-	WSS_KEY_MISCOMPARE = 0xe
-};
-
 static u64 wss_lba(const struct wss_volume *vol, sector_t sector)
 {
 	return sector >> (vol->block_shift - SECTOR_SHIFT);

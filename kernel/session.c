@@ -62,7 +62,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	INIT_DELAYED_WORK(&sess->recover_work, wss_recover_work);
 	INIT_DELAYED_WORK(&sess->fail_work, wss_fail_work);
 	INIT_DELAYED_WORK(&sess->keepalive_work, wss_keepalive_work);
-	INIT_WORK(&sess->rescan_work, wss_rescan_work);
+	INIT_DELAYED_WORK(&sess->rescan_work, wss_rescan_work);
 	INIT_WORK(&sess->abort_work, wss_abort_work);
 	for (i = 0; i < sess->nr_queues; i++) {
 		struct wss_chan *chan = &sess->chans[i];
@@ -180,7 +180,7 @@ void wss_session_stop(struct wss_session *sess)
 		wss_log_out(sess);
 	wss_chans_stop(sess);
 	wss_session_unquiesce(sess);
-	cancel_work_sync(&sess->rescan_work);
+	cancel_delayed_work_sync(&sess->rescan_work);
 	cancel_work_sync(&sess->abort_work);
 }
 

@@ -206,12 +206,26 @@ const struct attribute_group *wss_session_groups[] = {
 	static struct device_attribute disk_attr_##name =                                 \
 		__ATTR(name, 0444, disk_##name##_show, NULL)
 
+/* A session that is not live says more than what was last known of its volumes. */
+static const char *wss_disk_state(const struct wss_volume *vol)
+{
+	enum wss_state state = READ_ONCE(vol->sess->state);
+
+	switch (READ_ONCE(vol->state)) {
+	case WSS_VOLUME_DEAD:
+		return "dead";
+	case WSS_VOLUME_ABSENT:
+		return state == WSS_LIVE ? "absent" : wss_state_name(state);
+	default:
+		return wss_state_name(state);
+	}
+}
+
 WSS_DISK_SHOW(volume, "%s", vol->id.name);
 WSS_DISK_SHOW(lun, "%*phN", 8, vol->id.lun);
 WSS_DISK_SHOW(wwid, "%s", vol->id.wwid);
 WSS_DISK_SHOW(session, "%s", dev_name(&vol->sess->dev));
-WSS_DISK_SHOW(state, "%s",
-	      READ_ONCE(vol->dead) ? "dead" : wss_state_name(READ_ONCE(vol->sess->state)));
+WSS_DISK_SHOW(state, "%s", wss_disk_state(vol));
 
 static struct attribute *wss_disk_attrs[] = {
 	&disk_attr_volume.attr,	 &disk_attr_lun.attr,	&disk_attr_wwid.attr,

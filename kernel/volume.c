@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Volumes as disks: creation, limits, changes at run time, removal.
+ * Volumes as disks: creation, limits, removal. What changes while they are mapped is in revalidate.c.
  */
 #include <linux/idr.h>
 #include <linux/module.h>
@@ -55,7 +55,8 @@ static const struct block_device_operations wss_fops = {
 	.free_disk = wss_free_disk,
 };
 
-static sector_t wss_sectors(const struct wss_volume *vol)
+/** wss_sectors - size of a volume for the block layer */
+sector_t wss_sectors(const struct wss_volume *vol)
 {
 	return vol->limits.blocks << (vol->block_shift - SECTOR_SHIFT);
 }
@@ -120,7 +121,8 @@ static void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *q
 			wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff);
 }
 
-static blk_features_t wss_features(const struct wss_volume *vol)
+/** wss_features - kind of cache and medium for the block layer */
+blk_features_t wss_features(const struct wss_volume *vol)
 {
 	const struct wss_limits *limits = &vol->limits;
 	blk_features_t features = 0;
@@ -220,6 +222,51 @@ free:
 }
 
 /**
+ * wss_volume_set_state - the one place where a volume's state changes
+ * @vol: the volume
+ * @to: the new state; nothing follows WSS_VOLUME_DEAD
+ *
+ * Context: sess->mutex held.
+ */
+void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to)
+{
+	lockdep_assert_held(&vol->sess->mutex);
+	if (vol->state != WSS_VOLUME_DEAD)
+		WRITE_ONCE(vol->state, to);
+}
+
+/**
+ * wss_volume_quiesce - let no submitter run any more; wss_volume_unquiesce() is its mirror
+ * @vol: the volume
+ *
+ * Context: sleeps; sess->mutex held.
+ */
+void wss_volume_quiesce(struct wss_volume *vol)
+{
+	lockdep_assert_held(&vol->sess->mutex);
+	if (vol->quiesced)
+		return;
+	vol->quiesced = true;
+	blk_mq_quiesce_queue(vol->disk->queue);
+}
+
+/**
+ * wss_volume_unquiesce - let requests go out again, those that waited first
+ * @vol: the volume
+ *
+ * Context: sess->mutex held.
+ */
+void wss_volume_unquiesce(struct wss_volume *vol)
+{
+	lockdep_assert_held(&vol->sess->mutex);
+	if (!vol->quiesced)
+		return;
+	vol->quiesced = false;
+	blk_mq_unquiesce_queue(vol->disk->queue);
+	blk_mq_run_hw_queues(vol->disk->queue, true);
+}
+
+/**
  * wss_volume_kill - requests of a volume fail from now on, waiting ones too
  * @vol: the volume
  *
@@ -228,12 +275,8 @@ free:
 void wss_volume_kill(struct wss_volume *vol)
 {
 	lockdep_assert_held(&vol->sess->mutex);
-	WRITE_ONCE(vol->dead, true);
-	if (!vol->quiesced)
-		return;
-	vol->quiesced = false;
-	blk_mq_unquiesce_queue(vol->disk->queue);
-	blk_mq_run_hw_queues(vol->disk->queue, true);
+	wss_volume_set_state(vol, WSS_VOLUME_DEAD);
+	wss_volume_unquiesce(vol);
 }
 
 static int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
@@ -273,7 +316,7 @@ int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err)
 	mutex_lock(&sess->mutex);
 	last = list_is_singular(&sess->volumes);
 	/* From here recovery lets go of this volume's requests by itself (wss_release_removed). */
-	if (force || READ_ONCE(sess->state) != WSS_LIVE)
+	if (force || READ_ONCE(sess->state) != WSS_LIVE || vol->state != WSS_VOLUME_PRESENT)
 		wss_volume_kill(vol);
 	mutex_unlock(&sess->mutex);
 	/* Do not wait for a target that may be hung when nobody else needs the connection. */
@@ -305,99 +348,4 @@ void wss_volumes_lose_cache(struct wss_session *sess)
 		WRITE_ONCE(vol->lost, true);
 	}
 	mutex_unlock(&sess->mutex);
-}
-
-static void wss_volume_lost(struct wss_volume *vol, const char *why)
-{
-	if (!READ_ONCE(vol->dead))
-		wss_warn(vol->sess, "/dev/%s: volume '%s' %s; its I/O fails", vol->disk->disk_name,
-			 vol->id.name, why);
-	wss_volume_kill(vol);
-}
-
-/* The logical unit may have another number now; another volume may have its number. -ENXIO: it is gone. */
-static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
-{
-	struct wss_lun_id id;
-	int ret;
-
-	ret = wss_identify(vol->sess, vol->id.lun, &id, err);
-	if (!ret && wss_same_unit(&id, &vol->id))
-		return 0;
-	if (ret && ret != -ENODEV)
-		return ret;
-	/* Without an identifier nothing shows that a unit at another LUN is this one. */
-	ret = vol->id.wwid[0] ? wss_find_unit(vol->sess, &vol->id, &id, err) : -ENXIO;
-	if (ret == -ESTALE)
-		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
-	else if (ret == -ENXIO)
-		wss_volume_lost(vol, "is not on the target any more");
-	if (!ret)
-		memcpy(vol->id.lun, id.lun, sizeof(vol->id.lun));
-	return ret == -ESTALE ? -ENXIO : ret;
-}
-
-static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *limits)
-{
-	if (limits->block_bytes != vol->limits.block_bytes) {
-		wss_volume_lost(vol, "changed its block size");
-		return;
-	}
-	vol->limits.blocks = limits->blocks;
-	vol->limits.read_only = limits->read_only;
-	if (get_capacity(vol->disk) != wss_sectors(vol))
-		set_capacity_and_notify(vol->disk, wss_sectors(vol));
-	if (get_disk_ro(vol->disk) != limits->read_only)
-		set_disk_ro(vol->disk, limits->read_only);
-	if (limits->write_cache != vol->limits.write_cache) {
-		vol->limits.write_cache = limits->write_cache;
-		wss_change_cache(vol->disk->queue, wss_features(vol));
-	}
-}
-
-/**
- * wss_volume_revalidate - look again at what the target says of a volume
- * @vol: the volume; its size and read-only state follow the target
- * @err: says why not
- *
- * Context: sleeps, bounded; sess->mutex held.
- * Return: 0 when it is known what the volume's requests will meet: itself, or an error since it is
- * gone. Else -errno, and its number may be that of another volume: no request may go out.
- */
-int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
-{
-	struct wss_limits limits;
-	int ret = wss_volume_find_again(vol, err);
-
-	if (ret)
-		return ret == -ENXIO ? 0 : ret;
-	ret = wss_read_limits(vol->sess, vol->id.lun, &limits, err);
-	if (!ret)
-		wss_volume_follow(vol, &limits);
-	/* A unit that refuses to tell, as while it is formatted, is still the right one. */
-	return ret == -EREMOTEIO || ret == -EBUSY ? 0 : ret;
-}
-
-/**
- * wss_rescan_work - the target said that something changed
- * @work: sess->rescan_work
- */
-void wss_rescan_work(struct work_struct *work)
-{
-	struct wss_session *sess = container_of(work, struct wss_session, rescan_work);
-	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutex */
-	struct wss_volume *vol;
-	struct wss_error err;
-	int ret = 0;
-
-	mutex_lock(&sess->mutex);
-	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!ret && READ_ONCE(sess->state) == WSS_LIVE && !READ_ONCE(vol->removing))
-			ret = wss_volume_revalidate(vol, &err);
-	}
-	mutex_unlock(&sess->mutex);
-	memalloc_noio_restore(noio);
-	/* Recovery looks until it has seen them all. */
-	if (ret)
-		wss_session_error(sess, "what changed on the target could not be found out");
 }

@@ -269,6 +269,20 @@ struct wss_queue {
 	struct wss_slot *slots;
 };
 
+/* Sense keys. */
+enum {
+	WSS_KEY_RECOVERED = 1,
+	WSS_KEY_NOT_READY = 2,
+	WSS_KEY_MEDIUM = 3,
+	WSS_KEY_HARDWARE = 4,
+	WSS_KEY_ILLEGAL = 5,
+	WSS_KEY_ATTENTION = 6,
+	WSS_KEY_PROTECT = 7,
+	WSS_KEY_ABORTED = 0xb,
+	WSS_KEY_OVERFLOW = 0xd,
+	WSS_KEY_MISCOMPARE = 0xe
+};
+
 /**
  * struct wss_sense - how a command ended, as the target says
  * @status: SAM status; 0 is GOOD
@@ -647,13 +661,14 @@ struct wss_session {
 	bool cache_lost;		/* it changed, and the volumes do not know yet */
 	bool up;			/* channels exist; recovery work and creator only */
 	bool tags_ready;
+	bool rescan_all;		/* something changed: all volumes are looked at */
 	struct blk_mq_tag_set tags;
 	struct request_queue *keeper;	/* keeps @tags shared (session.c) */
 
 	struct delayed_work recover_work;
 	struct delayed_work fail_work;
 	struct delayed_work keepalive_work;
-	struct work_struct rescan_work;
+	struct delayed_work rescan_work;
 	struct work_struct abort_work;
 	struct wss_stats __percpu *stats;
 	struct wss_stage_table __percpu *stages;
@@ -714,6 +729,20 @@ struct wss_lun_id {
 	char wwid[WSS_WWID_MAX];
 };
 
+/**
+ * enum wss_volume_state - is a volume's unit there? (revalidate.c)
+ * @WSS_VOLUME_PRESENT: yes, or it is not known otherwise
+ * @WSS_VOLUME_ABSENT: not at present: requests wait or fail
+ * @WSS_VOLUME_DEAD: nor will it be, or the disk is being removed: requests fail; the last state
+ *
+ * Changes in wss_volume_set_state() only, under sess->mutex.
+ */
+enum wss_volume_state {
+	WSS_VOLUME_PRESENT,
+	WSS_VOLUME_ABSENT,
+	WSS_VOLUME_DEAD,
+};
+
 /*
  * struct wss_volume - a logical unit as a disk
  */
@@ -726,7 +755,8 @@ struct wss_volume {
 	struct wss_limits limits;	/* hot: block_shift below */
 	u8 block_shift;
 	bool added;			/* mapped: may be unmapped */
-	bool dead;			/* requests fail: removed, or no longer on the target */
+	enum wss_volume_state state;	/* also read without the mutex */
+	unsigned long absent_since;	/* jiffies; valid while absent */
 	bool unflushed;			/* a write ended that no flush has covered */
 	bool lost;			/* such a write may be lost: the next flush must say so */
 	bool quiesced;			/* under sess->mutex */
@@ -965,8 +995,16 @@ void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     struct wss_error *err);
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
-int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err);
+void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
+void wss_volume_quiesce(struct wss_volume *vol);
+void wss_volume_unquiesce(struct wss_volume *vol);
 void wss_volume_kill(struct wss_volume *vol);
+sector_t wss_sectors(const struct wss_volume *vol);
+
+/* revalidate.c */
+int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err);
+bool wss_volume_waits(const struct wss_volume *vol);
+void wss_session_changed(struct wss_session *sess);
 void wss_rescan_work(struct work_struct *work);
 
 /* sysfs.c */

@@ -84,5 +84,10 @@ class StockTarget:
         """The initiator's unit of this number is gone; its file stays."""
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; rm lun_{number}/port && rmdir lun_{number}")
 
+    def show(self, number: int) -> None:
+        """The reverse."""
+        self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; mkdir lun_{number} && "
+                       f"ln -s ../../lun/lun_{number} lun_{number}/port")
+
     def set(self, unit: str, attribute: str, value: int) -> None:
         self.guest.write(f"{LIO}/core/fileio_0/{unit}/attrib/{attribute}", str(value))

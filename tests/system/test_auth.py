@@ -101,9 +101,12 @@ def test_an_access_list_decides_what_the_driver_sees_and_may_write(vm: Vm) -> No
         wait_until(lambda: vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "0", "it may be written", 30)
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=1m --verify=crc32c").error == 0
         target.wssctl("volume access fixed bob=rw")
-        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "dead", "it is gone", 30)
+        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "absent", "it is gone", 30)
         assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error != 0, "an error, not a hang"
         assert run_fio(vm, "/dev/wss0", "--rw=randrw --bs=4k --size=1m --verify=crc32c").error == 0, "others go on"
+        target.wssctl("volume access fixed alice=rw")
+        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "live", "it is there again", 60)
+        assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error == 0
 
 
 def test_memory_that_the_target_made_anew_is_not_taken_for_the_old_volume(vm: Vm) -> None:

@@ -141,7 +141,7 @@ def test_a_volume_deleted_under_its_user_gives_errors_and_no_more(vm: Vm) -> Non
         ended = reader.wait(40)
         assert "Input/output error" in ended.stderr or "No such device" in ended.stderr or "No space" in ended.stderr, ended
         assert writer.wait(120).status == 0, writer.stderr
-        wait_until(lambda: disk_state(vm, goes) == "dead", "the disk says that its volume is gone", 20)
+        wait_until(lambda: disk_state(vm, goes) == "absent", "the disk says that its volume is gone", 20)
         assert disk_state(vm, stays) == "live"
         vm.run(f"dd if={goes} of=/dev/null bs=4k count=1 iflag=direct && exit 1 || exit 0", 20)
         # Another volume in its place is not taken for it.

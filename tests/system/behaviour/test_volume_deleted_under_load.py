@@ -10,7 +10,7 @@ def test_volume_deleted_under_load(rig: Rig) -> None:
     load = rig.start_verifying(gone, 60)
     rig.target.wssctl("volume delete gone")
     assert load.wait(60).status != 0
-    wait_until(lambda: rig.vm.run("cat /sys/block/wss0/wss/state").stdout.strip() == "dead", "the disk is dead", 20)
+    wait_until(lambda: rig.vm.run("cat /sys/block/wss0/wss/state").stdout.strip() == "absent", "the volume is missed", 20)
     assert "Input/output error" in rig.dd(f"if={gone} of=/dev/null bs=4k count=1 iflag=direct", check=False).stderr
     rig.verify(stays)
     rig.driver.assert_nothing_leaks()

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Volumes are looked at again after each login, and when the target reports a change.
+ *
+ *   present   the unit was found, by its identity: size, limits, caches and read-only state follow it
+ *   absent    it was not found, or could not be identified: a target that starts, a unit that is formatted, an
+ *             access list. It is looked for again, at growing intervals, until it is there
+ *   dead      it will not come back: another volume has its name, or it has another block size
+ *
+ * Each volume has a state of its own: one that is absent does not keep the others of its session from working. While a
+ * volume is absent none of its requests goes out, because its LUN may be that of another volume. After a login, and where
+ * the unit could not be identified, the requests wait, for fast_io_fail_tmo. If the target reports in a live
+ * session that it has no such unit, they fail at once.
+ */
+#include <linux/sched/mm.h>
+
+#include "compat.h"
+#include "log.h"
+#include "wss.h"
+
+/* An absent unit is looked for again after a quarter of the time that it has been absent, at the latest after this. */
+#define WSS_ABSENT_DELAY_MAX (60 * HZ)
+
+/* Is this about one unit? Other errors concern the connection, or this machine, and thus all volumes. */
+static bool wss_concerns_unit(int error)
+{
+	switch (error) {
+	case -EREMOTEIO:
+	case -EBUSY:
+	case -EPROTO:
+	case -EINVAL:
+	case -ENODEV:
+	case -ENXIO:
+	case -ESTALE:
+	case -EAGAIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void wss_volume_lost(struct wss_volume *vol, const char *why)
+{
+	if (vol->state != WSS_VOLUME_DEAD)
+		wss_warn(vol->sess, "/dev/%s: volume '%s' %s; its I/O fails", vol->disk->disk_name,
+			 vol->id.name, why);
+	wss_volume_kill(vol);
+}
+
+/**
+ * wss_volume_waits - do the requests of a volume wait although its session is live?
+ * @vol: the volume
+ *
+ * Context: sess->mutex held.
+ * Return: whether they do.
+ */
+bool wss_volume_waits(const struct wss_volume *vol)
+{
+	const struct wss_session *sess = vol->sess;
+	int tmo = sess->opts.fast_io_fail_tmo;
+
+	if (vol->state != WSS_VOLUME_ABSENT || READ_ONCE(sess->state) != WSS_LIVE)
+		return false;
+	return tmo < 0 || time_before(jiffies, vol->absent_since + tmo * HZ);
+}
+
+/* @known: the target has no such unit; else that is not known. */
+static void wss_volume_is_absent(struct wss_volume *vol, bool known, const struct wss_error *why)
+{
+	struct wss_session *sess = vol->sess;
+	bool wait = vol->quiesced || (!known && !READ_ONCE(sess->fail_fast));
+
+	if (vol->state != WSS_VOLUME_PRESENT)
+		return;
+	vol->absent_since = jiffies;
+	wss_volume_set_state(vol, WSS_VOLUME_ABSENT);
+	if (wait)
+		wss_volume_quiesce(vol);
+	wss_warn_rl(sess, "/dev/%s: volume '%s' is absent (%s); its I/O %s until it is there again", vol->disk->disk_name,
+		    vol->id.name, why->text, wait ? "waits" : "fails");
+}
+
+static void wss_volume_is_present(struct wss_volume *vol)
+{
+	if (vol->state != WSS_VOLUME_ABSENT)
+		return;
+	wss_volume_set_state(vol, WSS_VOLUME_PRESENT);
+	wss_info(vol->sess, "/dev/%s: volume '%s' is there again", vol->disk->disk_name, vol->id.name);
+	/* Otherwise recovery does so, when the session is live. */
+	if (READ_ONCE(vol->sess->state) == WSS_LIVE)
+		wss_volume_unquiesce(vol);
+}
+
+/* Submitters read the LUN. */
+static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
+{
+	bool stop = !vol->quiesced;
+
+	if (!memcmp(vol->id.lun, lun, sizeof(vol->id.lun)))
+		return;
+	if (stop)
+		wss_volume_quiesce(vol);
+	memcpy(vol->id.lun, lun, sizeof(vol->id.lun));
+	if (stop)
+		wss_volume_unquiesce(vol);
+}
+
+/* The logical unit may have another number now; another volume may have its number. */
+static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
+{
+	struct wss_lun_id id;
+	int ret;
+
+	ret = wss_identify(vol->sess, vol->id.lun, &id, err);
+	if (!ret && wss_same_unit(&id, &vol->id))
+		return 0;
+	if (ret && ret != -ENODEV)
+		return ret;
+	/* Without an identifier nothing shows that a unit at another LUN is this one. */
+	if (!vol->id.wwid[0])
+		return wss_fail(err, -ENXIO, "the target has another unit, or none, at its LUN");
+	ret = wss_find_unit(vol->sess, &vol->id, &id, err);
+	if (!ret)
+		wss_volume_renumber(vol, id.lun);
+	return ret;
+}
+
+static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *limits)
+{
+	if (limits->block_bytes != vol->limits.block_bytes) {
+		wss_volume_lost(vol, "changed its block size");
+		return;
+	}
+	vol->limits.blocks = limits->blocks;
+	vol->limits.read_only = limits->read_only;
+	if (get_capacity(vol->disk) != wss_sectors(vol))
+		set_capacity_and_notify(vol->disk, wss_sectors(vol));
+	if (get_disk_ro(vol->disk) != limits->read_only)
+		set_disk_ro(vol->disk, limits->read_only);
+	if (limits->write_cache != vol->limits.write_cache) {
+		vol->limits.write_cache = limits->write_cache;
+		wss_change_cache(vol->disk->queue, wss_features(vol));
+	}
+}
+
+static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
+{
+	struct wss_limits limits;
+	int ret = wss_volume_find_again(vol, err);
+
+	if (ret)
+		return ret;
+	ret = wss_read_limits(vol->sess, vol->id.lun, &limits, err);
+	if (!ret)
+		wss_volume_follow(vol, &limits);
+	/* A unit that refuses to tell, as while it is formatted, is still the right one. */
+	return ret == -EREMOTEIO || ret == -EBUSY ? 0 : ret;
+}
+
+/**
+ * wss_volume_revalidate - look again at what the target reports of a volume
+ * @vol: the volume; its state, size and limits follow the target
+ * @err: says why not
+ *
+ * Context: sleeps, bounded; sess->mutex held.
+ * Return: 0 when it is known what the volume's requests will meet. Else -errno, for a reason that concerns all volumes: no
+ * request may go out.
+ */
+int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
+{
+	int ret = wss_volume_look(vol, err);
+
+	if (ret && !wss_concerns_unit(ret))
+		return ret;
+	if (!ret)
+		wss_volume_is_present(vol);
+	else if (ret == -ESTALE)
+		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
+	else
+		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, err);
+	return 0;
+}
+
+/* When to look for an absent volume again, and whether its requests may wait any longer. */
+static unsigned long wss_volume_expire(struct wss_volume *vol)
+{
+	struct wss_session *sess = vol->sess;
+	unsigned long absent = jiffies - vol->absent_since;
+	unsigned long delay = max(sess->opts.reconnect_delay, 1) * HZ;
+	unsigned long tmo = sess->opts.fast_io_fail_tmo * HZ;
+
+	delay = max(delay, min_t(unsigned long, absent / 4, WSS_ABSENT_DELAY_MAX));
+	if (!vol->quiesced || sess->opts.fast_io_fail_tmo < 0)
+		return delay;
+	if (wss_volume_waits(vol))
+		return min(delay, absent < tmo ? tmo - absent : 1);
+	wss_warn_rl(sess, "/dev/%s: volume '%s' has been absent for %d s; its I/O fails until it is there again",
+		    vol->disk->disk_name, vol->id.name, sess->opts.fast_io_fail_tmo);
+	wss_volume_unquiesce(vol);
+	return delay;
+}
+
+/* Looks at all volumes, or at the absent ones. @again: when to do so again, if any is absent. */
+static int wss_rescan(struct wss_session *sess, bool all, unsigned long *again)
+{
+	struct wss_volume *vol;
+	struct wss_error err;
+	int ret = 0;
+
+	lockdep_assert_held(&sess->mutex);
+	*again = ULONG_MAX;
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (ret || READ_ONCE(sess->state) != WSS_LIVE)
+			break;
+		if (READ_ONCE(vol->removing) || vol->state == WSS_VOLUME_DEAD)
+			continue;
+		if (all || vol->state == WSS_VOLUME_ABSENT)
+			ret = wss_volume_revalidate(vol, &err);
+		if (vol->state == WSS_VOLUME_ABSENT)
+			*again = min(*again, wss_volume_expire(vol));
+	}
+	return ret;
+}
+
+/**
+ * wss_rescan_work - look at volumes again: all of them when something changed, absent ones from time to time
+ * @work: sess->rescan_work
+ */
+void wss_rescan_work(struct work_struct *work)
+{
+	struct wss_session *sess = container_of(to_delayed_work(work), struct wss_session, rescan_work);
+	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutex */
+	unsigned long again;
+	int ret;
+
+	mutex_lock(&sess->mutex);
+	ret = wss_rescan(sess, xchg(&sess->rescan_all, false), &again);
+	mutex_unlock(&sess->mutex);
+	memalloc_noio_restore(noio);
+	/* Recovery looks until it has seen them all. */
+	if (ret)
+		wss_session_error(sess, "what changed on the target could not be found out");
+	else if (again != ULONG_MAX && READ_ONCE(sess->state) == WSS_LIVE)
+		queue_delayed_work(wss_wq(admin), &sess->rescan_work, again);
+}
+
+/**
+ * wss_session_changed - the target reports that something changed
+ * @sess: its volumes are looked at
+ *
+ * Context: any.
+ */
+void wss_session_changed(struct wss_session *sess)
+{
+	WRITE_ONCE(sess->rescan_all, true);
+	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
+}
