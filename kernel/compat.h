@@ -96,6 +96,28 @@ static inline void wss_change_cache(struct request_queue *q, blk_features_t feat
 	WARN_ON_ONCE(queue_limits_commit_update(q, &limits));
 }
 
+/**
+ * wss_change_limits - the target's limits are others now; those of the device stay
+ *
+ * Requests go on: some that were cut for the old limits may still come. The queue is not frozen, because it could not be
+ * while requests wait for the target.
+ */
+static inline int wss_change_limits(struct request_queue *q, const struct queue_limits *to)
+{
+	struct queue_limits limits = queue_limits_start_update(q);
+
+	limits.physical_block_size = to->physical_block_size;
+	limits.io_min = to->io_min;
+	limits.io_opt = to->io_opt;
+	limits.max_hw_sectors = to->max_hw_sectors;
+	limits.max_hw_discard_sectors = to->max_hw_discard_sectors;
+	limits.max_discard_segments = to->max_discard_segments;
+	limits.discard_granularity = to->discard_granularity;
+	limits.discard_alignment = to->discard_alignment;
+	limits.max_write_zeroes_sectors = to->max_write_zeroes_sectors;
+	return queue_limits_commit_update(q, &limits);
+}
+
 /** wss_alloc_queue - a queue without a disk, or an error pointer */
 static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 {
@@ -119,7 +141,9 @@ static inline void wss_set_limits(struct request_queue *q, const struct queue_li
 	blk_queue_physical_block_size(q, limits->physical_block_size);
 	blk_queue_io_min(q, limits->io_min);
 	blk_queue_io_opt(q, limits->io_opt);
-	blk_queue_max_hw_sectors(q, limits->max_hw_sectors);
+	/* This one, and the limit of discards, take back what a user has set below. */
+	if (queue_max_hw_sectors(q) != limits->max_hw_sectors)
+		blk_queue_max_hw_sectors(q, limits->max_hw_sectors);
 	blk_queue_max_segments(q, limits->max_segments);
 	if (limits->max_segment_size)
 		blk_queue_max_segment_size(q, limits->max_segment_size);
@@ -127,12 +151,18 @@ static inline void wss_set_limits(struct request_queue *q, const struct queue_li
 		blk_queue_virt_boundary(q, limits->virt_boundary_mask);
 	blk_queue_dma_alignment(q, limits->dma_alignment);
 	blk_queue_max_write_zeroes_sectors(q, limits->max_write_zeroes_sectors);
-	if (!limits->max_hw_discard_sectors)
-		return;
 	q->limits.discard_granularity = limits->discard_granularity;
 	q->limits.discard_alignment = limits->discard_alignment;
-	blk_queue_max_discard_sectors(q, limits->max_hw_discard_sectors);
-	blk_queue_max_discard_segments(q, limits->max_discard_segments);
+	if (q->limits.max_hw_discard_sectors != limits->max_hw_discard_sectors)
+		blk_queue_max_discard_sectors(q, limits->max_hw_discard_sectors);
+	if (limits->max_discard_segments)
+		blk_queue_max_discard_segments(q, limits->max_discard_segments);
+}
+
+static inline int wss_change_limits(struct request_queue *q, const struct queue_limits *to)
+{
+	wss_set_limits(q, to);
+	return 0;
 }
 
 static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
@@ -158,6 +188,19 @@ static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 	return blk_mq_init_queue(set);
 }
 #endif
+
+/**
+ * wss_forbid - the target refuses an operation: the block layer is not to send it any more
+ *
+ * Context: any.
+ */
+static inline void wss_forbid(struct request_queue *q, enum req_op op)
+{
+	if (op == REQ_OP_WRITE_ZEROES)
+		WRITE_ONCE(q->limits.max_write_zeroes_sectors, 0);
+	else if (op == REQ_OP_DISCARD)
+		WRITE_ONCE(q->limits.max_discard_sectors, 0);
+}
 
 struct wss_volume;
 blk_features_t wss_features(const struct wss_volume *vol); /* volume.c */

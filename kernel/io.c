@@ -81,6 +81,26 @@ static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int
 	return wss_retry_busy(rq);
 }
 
+/*
+ * A target that does not know an operation, or not in this form, is not asked for it again. If its limits
+ * have changed, the look at the volume shows that and allows the operation again.
+ */
+static void wss_note_refused(struct wss_volume *vol, struct request *rq)
+{
+	const struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	bool zeroes = req_op(rq) == REQ_OP_WRITE_ZEROES;
+
+	if (!wss_sense_refuses_operation(&pdu->sense))
+		return;
+	rq->rq_flags |= RQF_QUIET;
+	if (xchg(zeroes ? &vol->no_write_same : &vol->no_unmap, true))
+		return;
+	wss_forbid(rq->q, req_op(rq));
+	wss_info(vol->sess, "/dev/%s: the target refuses %s: it is not used any more", vol->disk->disk_name,
+		 zeroes ? "WRITE SAME" : "UNMAP");
+	wss_session_changed(vol->sess);
+}
+
 /* Ends a request whose outcome is in its pdu. */
 static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 {
@@ -111,6 +131,8 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 		blk_mq_delay_kick_requeue_list(rq->q, delay_ms);
 		return;
 	}
+	if (status == BLK_STS_NOTSUPP)
+		wss_note_refused(vol, rq);
 	if (status)
 		wss_stat_inc(vol->sess, errors);
 	blk_mq_end_request(rq, status);

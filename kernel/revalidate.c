@@ -125,22 +125,49 @@ static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
 	return ret;
 }
 
+/* What the target has refused it may take under other limits. */
+static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *limits)
+{
+	if (limits->max_same_blocks != vol->limits.max_same_blocks)
+		WRITE_ONCE(vol->no_write_same, false);
+	if (limits->max_unmap_blocks != vol->limits.max_unmap_blocks ||
+	    limits->max_unmap_ranges != vol->limits.max_unmap_ranges)
+		WRITE_ONCE(vol->no_unmap, false);
+}
+
+static void wss_volume_follow_limits(struct wss_volume *vol, const struct wss_limits *limits)
+{
+	blk_features_t features = wss_features(vol);
+	struct queue_limits before;
+	struct queue_limits after;
+	int ret = 0;
+
+	memset(&before, 0, sizeof(before));
+	memset(&after, 0, sizeof(after));
+	wss_limit_queue(vol, &before);
+	wss_volume_allow(vol, limits);
+	vol->limits = *limits;
+	wss_limit_queue(vol, &after);
+	if (memcmp(&before, &after, sizeof(before)))
+		ret = wss_change_limits(vol->disk->queue, &after);
+	if (ret)
+		wss_warn_rl(vol->sess, "/dev/%s: the target's new limits make no sense (error %d): the old ones stay",
+			    vol->disk->disk_name, ret);
+	if (wss_features(vol) != features)
+		wss_change_cache(vol->disk->queue, wss_features(vol));
+}
+
 static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *limits)
 {
 	if (limits->block_bytes != vol->limits.block_bytes) {
 		wss_volume_lost(vol, "changed its block size");
 		return;
 	}
-	vol->limits.blocks = limits->blocks;
-	vol->limits.read_only = limits->read_only;
+	wss_volume_follow_limits(vol, limits);
 	if (get_capacity(vol->disk) != wss_sectors(vol))
 		set_capacity_and_notify(vol->disk, wss_sectors(vol));
 	if (get_disk_ro(vol->disk) != limits->read_only)
 		set_disk_ro(vol->disk, limits->read_only);
-	if (limits->write_cache != vol->limits.write_cache) {
-		vol->limits.write_cache = limits->write_cache;
-		wss_change_cache(vol->disk->queue, wss_features(vol));
-	}
 }
 
 static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)

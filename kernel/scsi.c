@@ -57,12 +57,13 @@ static void wss_build_write_same(struct wss_volume *vol, struct request *rq, str
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
 	bool unmap = vol->limits.write_same_unmap && !(rq->cmd_flags & REQ_NOUNMAP);
+	bool ndob = READ_ONCE(vol->limits.ndob); /* may change with a login */
 
 	cmd->cdb[0] = WSS_WRITE_SAME_16;
-	cmd->cdb[1] = (unmap ? 0x08 : 0) | (vol->limits.ndob ? 0x01 : 0);
+	cmd->cdb[1] = (unmap ? 0x08 : 0) | (ndob ? 0x01 : 0);
 	put_unaligned_be64(wss_lba(vol, blk_rq_pos(rq)), &cmd->cdb[2]);
 	put_unaligned_be32(blk_rq_bytes(rq) >> vol->block_shift, &cmd->cdb[10]);
-	if (vol->limits.ndob)
+	if (ndob)
 		return;
 	/* One block of zeroes is the data. */
 	sg_set_page(slot->sgl, ZERO_PAGE(0), vol->limits.block_bytes, 0);

@@ -72,7 +72,7 @@ static void wss_limit_discard(const struct wss_volume *vol, struct queue_limits 
 {
 	const struct wss_limits *limits = &vol->limits;
 
-	if (!limits->unmap || !limits->max_unmap_blocks)
+	if (!limits->unmap || !limits->max_unmap_blocks || READ_ONCE(vol->no_unmap))
 		return;
 	queue->discard_granularity =
 		min_t(u64, (u64)max(limits->unmap_granularity, 1U) << vol->block_shift, SZ_1G);
@@ -105,7 +105,12 @@ static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits
 	queue->dma_alignment = 3;
 }
 
-static void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue)
+/**
+ * wss_limit_queue - limits of a volume, and of its session's RDMA device, for the block layer
+ * @vol: the volume
+ * @queue: filled; zeroed by the caller
+ */
+void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue)
 {
 	const struct wss_limits *limits = &vol->limits;
 
@@ -116,7 +121,7 @@ static void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *q
 	wss_limit_transfer(vol, queue);
 	wss_limit_discard(vol, queue);
 	/* Without a stated limit, as much as the oldest WRITE SAME takes. */
-	if (limits->write_same)
+	if (limits->write_same && !READ_ONCE(vol->no_write_same))
 		queue->max_write_zeroes_sectors =
 			wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff);
 }

@@ -754,6 +754,8 @@ struct wss_volume {
 	struct wss_lun_id id;		/* id.lun may change over a reconnect, under quiesce */
 	struct wss_limits limits;	/* hot: block_shift below */
 	u8 block_shift;
+	bool no_write_same;		/* the target refused one; until it reports another limit */
+	bool no_unmap;			/* likewise */
 	bool added;			/* mapped: may be unmapped */
 	enum wss_volume_state state;	/* also read without the mutex */
 	unsigned long absent_since;	/* jiffies; valid while absent */
@@ -925,6 +927,12 @@ void wss_late_work(struct work_struct *work);
 enum blk_eh_timer_return wss_mq_timeout(struct request *rq);
 void wss_abort_work(struct work_struct *work);
 
+/* INVALID COMMAND OPERATION CODE, INVALID FIELD IN CDB. */
+static inline bool wss_sense_refuses_operation(const struct wss_sense *sense)
+{
+	return sense->key == WSS_KEY_ILLEGAL && (sense->asc == 0x20 || sense->asc == 0x24);
+}
+
 /* scsi.c */
 blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
 			       u32 *inline_bytes);
@@ -1000,6 +1008,7 @@ void wss_volume_quiesce(struct wss_volume *vol);
 void wss_volume_unquiesce(struct wss_volume *vol);
 void wss_volume_kill(struct wss_volume *vol);
 sector_t wss_sectors(const struct wss_volume *vol);
+void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue);
 
 /* revalidate.c */
 int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err);

@@ -85,6 +85,43 @@ def test_discards_and_zeroes_free_the_stock_targets_blocks(vm: Vm, target: Stock
         assert driver.counters()["errors"] == 0
 
 
+def test_driver_follows_the_limits_of_a_stock_unit(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        device = mapped(driver, target, 1)
+        assert int(queue(vm, device, "discard_max_bytes")) > 64 << 10
+        target.set("b", "max_unmap_lba_count", 128)
+        target.set("b", "max_write_same_len", 256)
+        vm.run(f"echo 1 > {SESSION}/reset")
+        wait_until(lambda: queue(vm, device, "discard_max_bytes") == str(64 << 10), "the limit of UNMAP is followed", 30)
+        assert queue(vm, device, "write_zeroes_max_bytes") == str(128 << 10)
+        vm.run(f"dd if=/dev/urandom of={device} bs=1M count=1 oflag=direct status=none; blkdiscard -l 512k {device}; blkdiscard -z -o 512k -l 512k {device}")
+        vm.run(f"head -c 1M {device} | cmp -n 1048576 - /dev/zero")
+        target.set("b", "max_unmap_lba_count", 8192)
+        vm.run(f"echo 1 > {SESSION}/reset")
+        wait_until(lambda: queue(vm, device, "discard_max_bytes") == str(4 << 20), "it grows as well", 30)
+        assert driver.counters()["errors"] == 0
+
+
+def test_driver_sends_no_second_write_same_to_a_stock_unit_that_refuses_it(vm: Vm, target: StockTarget) -> None:
+    target.set("b", "max_write_same_len", 0)  # no limit is reported, and none is taken
+    with loaded(vm) as driver:
+        device = mapped(driver, target, 1)
+        mark = vm.klog.mark()
+        for _ in range(3):
+            vm.run(f"dd if=/dev/urandom of={device} bs=64k count=1 oflag=direct status=none; blkdiscard -z -l 64k {device}")
+            vm.run(f"cmp -n 65536 {device} /dev/zero")
+        assert queue(vm, device, "write_zeroes_max_bytes") == "0"
+        assert driver.counters()["errors"] == 1
+        vm.sync_klog()
+        said = vm.klog.text(mark)
+        assert said.count("the target refuses WRITE SAME") == 1 and "error, dev wss" not in said, said
+        target.set("b", "max_write_same_len", 256)
+        vm.run(f"echo 1 > {SESSION}/reset")
+        wait_until(lambda: queue(vm, device, "write_zeroes_max_bytes") == str(128 << 10), "it is used again", 30)
+        vm.run(f"blkdiscard -z -l 64k {device}")
+        assert driver.counters()["errors"] == 1
+
+
 @pytest.mark.parametrize("kind", MKFS)
 def test_file_systems_live_on_a_stock_target(vm: Vm, target: StockTarget, kind: str) -> None:
     with loaded(vm) as driver:
