@@ -11,6 +11,9 @@
  * target will neither answer the command nor touch its memory any more (T10 SRP 6.7, and the target's
  * Q3), so that the driver ends it and sends it again, WSS_MAX_ABORTS times at most.
  *
+ * A request that was answered may still wait for the machine's own device, for an invalidation or an immediate SEND. If
+ * that is not completed either, the connection is given up at once.
+ *
  * Order. An answer that was under way when the abort was asked for must be seen before the command is
  * reclaimed: else it would arrive as an answer to nothing. On one channel, messages and their
  * completions stay in order; that is why each channel is asked by itself.
@@ -33,10 +36,12 @@ struct wss_victim {
 	u64 tag;
 };
 
+/* @incomplete: of those that were answered and wait for their own device, the last one; its slot is NULL if there is none */
 struct wss_victims {
 	struct wss_victim of[WSS_VICTIMS_MAX];
 	unsigned int count;
 	unsigned int all;
+	struct wss_victim incomplete;
 };
 
 /**
@@ -121,8 +126,13 @@ static bool wss_find_victim(struct request *rq, void *data)
 	struct wss_slot *slot = queue->slots + rq->tag;
 	u64 tag = smp_load_acquire(&slot->live); /* pairs with wss_slot_start() */
 
-	if (!READ_ONCE(pdu->timed_out) || !tag)
+	if (!READ_ONCE(pdu->timed_out))
 		return true;
+	if (!tag) {
+		victims->incomplete = (struct wss_victim){ .vol = rq->q->queuedata, .slot = slot,
+							   .tag = READ_ONCE(slot->tag) };
+		return true;
+	}
 	if (victims->count < WSS_VICTIMS_MAX)
 		victims->of[victims->count++] =
 			(struct wss_victim){ .vol = rq->q->queuedata, .slot = slot, .tag = tag };
@@ -211,15 +221,45 @@ static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *
 	return true;
 }
 
-static bool wss_abort_locked(struct wss_session *sess)
+static bool wss_is_incomplete(const struct wss_victim *victim)
+{
+	const struct wss_slot *slot = victim->slot;
+
+	return READ_ONCE(slot->rq) && READ_ONCE(slot->tag) == victim->tag && !READ_ONCE(slot->live);
+}
+
+/*
+ * The target has answered, but the device has not completed the invalidation, or the immediate SEND. Perhaps it is
+ * just about to; no abort could hurry it. True: it did.
+ */
+static bool wss_await_completion(struct wss_session *sess, const struct wss_victim *victim)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(WSS_COMPLETION_TIMEOUT_MS);
+
+	while (victim->slot && wss_is_incomplete(victim) && !READ_ONCE(sess->broken)) {
+		if (time_after(jiffies, deadline))
+			return false;
+		if (victim->slot->chan->polled)
+			wss_chan_poll_now(victim->slot->chan);
+		msleep(10);
+	}
+	return true;
+}
+
+/* Return: NULL, or why the connection is of no use any more. */
+static const char *wss_abort_locked(struct wss_session *sess)
 {
 	struct wss_victims victims = {};
 
 	/* Channels are not taken down while admin_mutex is held (wss_chans_stop()). */
 	if (READ_ONCE(sess->state) != WSS_LIVE || READ_ONCE(sess->broken))
-		return true;
+		return NULL;
 	blk_mq_tagset_busy_iter(&sess->tags, wss_find_victim, &victims);
-	return wss_end_victims(sess, &victims);
+	if (!wss_await_completion(sess, &victims.incomplete))
+		return "the RDMA device has not completed a work request in time";
+	if (!wss_end_victims(sess, &victims))
+		return "the target neither answers commands nor ends them";
+	return NULL;
 }
 
 /**
@@ -229,13 +269,13 @@ static bool wss_abort_locked(struct wss_session *sess)
 void wss_abort_work(struct work_struct *work)
 {
 	struct wss_session *sess = container_of(work, struct wss_session, abort_work);
-	bool ok;
+	const char *why;
 
 	mutex_lock(&sess->mutex);
 	mutex_lock(&sess->admin_mutex);
-	ok = wss_abort_locked(sess);
+	why = wss_abort_locked(sess);
 	mutex_unlock(&sess->admin_mutex);
 	mutex_unlock(&sess->mutex);
-	if (!ok)
-		wss_session_error(sess, "the target neither answers commands nor ends them");
+	if (why)
+		wss_session_error(sess, why);
 }

@@ -21,6 +21,7 @@
 	X(error, "a command ends as force_sense says, ABORTED COMMAND if it is not set")    \
 	X(refuse, "an administrative command to a LUN other than 0 ends as force_sense says") \
 	X(drop, "an answer is lost: the command times out")                                 \
+	X(incomplete, "a LOCAL_INV or an immediate SEND never completes")                   \
 	X(delay, "an answer comes late, by force_delay_ms")                                 \
 	X(reject, "the target refuses a channel")                                           \
 	X(tamper, "a command is damaged on its way: the target refuses it and us")          \

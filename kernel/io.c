@@ -715,6 +715,14 @@ void wss_chan_protocol_error(struct wss_chan *chan, const char *what)
 	wss_chan_break(chan, what);
 }
 
+static bool wss_fault_incomplete(struct wss_chan *chan)
+{
+	if (!wss_fault(incomplete))
+		return false;
+	wss_stat_inc(chan->sess, faults);
+	return true;
+}
+
 static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 			       struct io_comp_batch *iob)
 {
@@ -737,11 +745,13 @@ static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 		return;
 	case WSS_WR_SEND_DATA:
 		slot = &chan->slots[(u32)wc->wr_id];
-		wss_slot_put(slot, iob);
+		if (!wss_fault_incomplete(chan))
+			wss_slot_put(slot, iob);
 		return;
 	case WSS_WR_INV:
 		slot = &chan->slots[(u32)wc->wr_id];
-		wss_invalidated(chan, slot, iob);
+		if (!wss_fault_incomplete(chan))
+			wss_invalidated(chan, slot, iob);
 		return;
 	case WSS_WR_REPLY:
 		chan->reply_busy = false;

@@ -120,6 +120,8 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_LOGOUT_TIMEOUT_MS 500
 /* ... and for the answer to a task management request. */
 #define WSS_TMF_TIMEOUT_MS 5000
+/* A device may take so long to complete a work request of a command that is answered and has timed out. */
+#define WSS_COMPLETION_TIMEOUT_MS 1000
 /* A command is aborted and sent again at most so often. */
 #define WSS_MAX_ABORTS 2
 #define WSS_IO_TIMEOUT_MS 30000
