@@ -2,10 +2,13 @@
 /*
  * Mapping and unmapping: what /sys/class/wss/map and unmap ask for.
  *
- * A map may take long - it connects, asks, reads a partition table - and an unmap may not wait for
- * it. So maps exclude each other by one mutex, and the lists are guarded by another that nobody
- * holds while he waits for a target. A map in progress counts in sess->mappers: whoever takes the
- * last volume or the last mapper away destroys the session.
+ * A map may take long - it connects, asks, reads a partition table - and neither an unmap nor the map of another
+ * target's volume may wait for it. So maps of one session exclude each other by a mutex of the session, and the
+ * lists are guarded by another that nobody holds while waiting for a target. A map in progress counts in
+ * sess->mappers: whoever takes the last volume or the last mapper away destroys the session.
+ *
+ * The first map of a session connects it. If that fails the session leaves the list; maps that waited for it
+ * begin anew, with a session of their own.
  *
  * With `retry=on` a map whose target is not there is kept in mind: a *pending* map, tried again
  * every reconnect_delay seconds until it works or is taken away.
@@ -36,8 +39,8 @@ struct wss_pending {
 	struct wss_error err;
 };
 
-/* Maps, one at a time. */
-static DEFINE_MUTEX(wss_create_mutex);
+/* Held for reading by maps in progress: unloading waits for their end. */
+static DECLARE_RWSEM(wss_maps_sem);
 /* Protects what follows. Held for a bounded time only, whatever targets do. */
 static DEFINE_MUTEX(wss_map_mutex);
 static LIST_HEAD(wss_sessions);
@@ -104,23 +107,21 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 }
 
 /* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. */
-static struct wss_session *wss_session_join(struct wss_options *opts, bool *made,
-					    struct wss_error *err)
+static struct wss_session *wss_session_join(struct wss_options *opts, struct wss_error *err)
 {
 	struct wss_session *sess;
+	enum wss_state state;
 	int ret = 0;
 
-	*made = false;
 	mutex_lock(&wss_map_mutex);
 	sess = wss_session_find(opts);
+	state = sess ? READ_ONCE(sess->state) : WSS_CONNECTING;
 	if (wss_closing) {
 		ret = wss_fail(err, -ESHUTDOWN, "the module is being unloaded");
-	} else if (sess && READ_ONCE(sess->state) != WSS_LIVE) {
-		ret = wss_fail(err, -EAGAIN, "the connection to it is %s: try again later",
-			       wss_state_name(READ_ONCE(sess->state)));
+	} else if (state != WSS_LIVE && state != WSS_CONNECTING) {
+		ret = wss_fail(err, -EAGAIN, "the connection to it is %s: try again later", wss_state_name(state));
 	} else if (!sess) {
 		sess = wss_session_alloc(opts);
-		*made = sess;
 		if (sess)
 			list_add_tail(&sess->node, &wss_sessions);
 		else
@@ -150,26 +151,64 @@ static void wss_session_leave(struct wss_session *sess)
 	mutex_unlock(&wss_map_mutex);
 }
 
+/* Nobody else joins a session that could not be connected. */
+static void wss_session_retire(struct wss_session *sess)
+{
+	mutex_lock(&wss_map_mutex);
+	list_del_init(&sess->node);
+	mutex_unlock(&wss_map_mutex);
+}
+
+/* Context: sess->map_mutex held. */
+static int wss_session_first_connect(struct wss_session *sess, struct wss_error *err)
+{
+	int ret;
+
+	if (sess->connected)
+		return 0;
+	sess->tried = true;
+	ret = wss_session_connect(sess, err);
+	sess->connected = !ret;
+	if (ret)
+		wss_session_retire(sess);
+	return ret;
+}
+
+/* @again: not tried, because another map could not connect the session that both took part in. */
+static int wss_map_try(struct wss_options *opts, bool *again, struct wss_error *err)
+{
+	struct wss_session *sess = wss_session_join(opts, err);
+	int ret;
+
+	*again = false;
+	if (IS_ERR(sess))
+		return PTR_ERR(sess);
+	ret = mutex_lock_interruptible(&sess->map_mutex);
+	if (ret) {
+		wss_session_leave(sess);
+		return wss_fail(err, ret, "interrupted");
+	}
+	*again = sess->tried && !sess->connected;
+	if (!*again)
+		ret = wss_session_first_connect(sess, err);
+	if (!ret && !*again)
+		ret = wss_map_volume(sess, opts->volume, err);
+	mutex_unlock(&sess->map_mutex);
+	wss_session_leave(sess);
+	return ret;
+}
+
 static int wss_map_once(struct wss_options *opts, struct wss_error *err)
 {
-	struct wss_session *sess;
-	bool made;
-	int ret = mutex_lock_interruptible(&wss_create_mutex);
+	int ret = down_read_interruptible(&wss_maps_sem);
+	bool again;
 
 	if (ret)
 		return wss_fail(err, ret, "interrupted");
-	sess = wss_session_join(opts, &made, err);
-	if (IS_ERR(sess)) {
-		ret = PTR_ERR(sess);
-		goto unlock;
-	}
-	if (made)
-		ret = wss_session_connect(sess, err);
-	if (!ret)
-		ret = wss_map_volume(sess, opts->volume, err);
-	wss_session_leave(sess);
-unlock:
-	mutex_unlock(&wss_create_mutex);
+	do {
+		ret = wss_map_try(opts, &again, err);
+	} while (again);
+	up_read(&wss_maps_sem);
 	return ret;
 }
 
@@ -429,8 +468,8 @@ static void wss_end_maps(void)
 	mutex_unlock(&wss_map_mutex);
 	while ((pending = wss_pending_take(-1)))
 		wss_pending_remove(pending);
-	mutex_lock(&wss_create_mutex);
-	mutex_unlock(&wss_create_mutex);
+	down_write(&wss_maps_sem);
+	up_write(&wss_maps_sem);
 }
 
 /** wss_unmap_all - module exit: no disk is open */

@@ -54,6 +54,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	get_random_bytes(sess->initiator_port_id, sizeof(sess->initiator_port_id));
 	spin_lock_init(&sess->lock);
 	init_waitqueue_head(&sess->wait);
+	mutex_init(&sess->map_mutex);
 	mutex_init(&sess->mutex);
 	mutex_init(&sess->admin_mutex);
 	INIT_LIST_HEAD(&sess->volumes);

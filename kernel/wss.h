@@ -24,7 +24,8 @@
  *   I6  Nothing that the target sends is used before it is checked; a lie costs it the connection.
  *
  * Lock order (outer first)
- *   wss_create_mutex       attach.c    one map at a time
+ *   wss_maps_sem           attach.c    maps in progress; unloading waits for them
+ *   sess->map_mutex        attach.c    one map of a session at a time
  *   wss_map_mutex          attach.c    lists of sessions and pending maps; unmaps exclude each other
  *   sess->mutex            wss.h       list of volumes, and what is quiesced
  *   sess->admin_mutex      wss.h       the one administrative command in flight; channels are not
@@ -640,6 +641,10 @@ struct wss_session {
 
 	bool fail_fast;			/* fast_io_fail_tmo passed: requests fail at once */
 	wait_queue_head_t wait;		/* channel connected, admin done, broken, removing */
+
+	struct mutex map_mutex;		/* one map at a time; protects the next two */
+	bool tried;			/* the first connection was */
+	bool connected;			/* and succeeded */
 
 	struct mutex mutex;		/* protects volumes and their quiesced flags */
 	struct list_head volumes;
