@@ -31,8 +31,7 @@ void Service::snapshot(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
     if (!wire::parse(message, wanted) || wanted.timestamp == 0)
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed snapshot");
     // The store refuses writes at or below a snapshot's time: one far ahead would refuse them for years.
-    if (Timestamp{wanted.timestamp}.ticks() >
-        clock_.now_ticks() + static_cast<uint64_t>(options_.ahead_max.count / 1000))
+    if (is_too_far_ahead({wanted.timestamp}))
         return refuse(peer, header, wire::KvStatus::kTooFarAhead, "the snapshot's time is too far ahead");
     if (options_.snapshots.empty())
         return refuse(peer, header, wire::KvStatus::kUnsupported,

@@ -14,18 +14,21 @@ wire::KvStatus Service::check_key(std::string_view key) const {
                                                                        : wire::KvStatus::kWrongPartition;
 }
 
-wire::KvStatus Service::check_timestamp(const Peer& peer, uint64_t timestamp) {
-    Timestamp stamp{timestamp};
-    if (stamp.client() != peer.client_id && !mutated(Mutation::kCollidingTimestamps))
+// The one bound of what peers name: a later timestamp leaves no trace. What is known here was within it once.
+bool Service::is_too_far_ahead(Timestamp timestamp) {
+    const uint64_t now = clock_.now_ticks();
+    if (timestamp.ticks() <= now) return false;
+    const uint64_t ahead = timestamp.ticks() - now;
+    counters_.ahead_max_us = std::max(counters_.ahead_max_us, ahead);
+    return ahead > static_cast<uint64_t>(options_.ahead_max.count / 1000) && !store_->knows(timestamp);
+}
+
+wire::KvStatus Service::check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp) {
+    // Other partitions inquire; who writes and decides is the owner of the client id.
+    if (kind != wire::KvKind::kCheck && timestamp.client() != peer.client_id &&
+        !mutated(Mutation::kCollidingTimestamps))
         return wire::KvStatus::kNotLeased;
-    uint64_t now = clock_.now_ticks();
-    if (stamp.ticks() > now) {
-        uint64_t ahead = stamp.ticks() - now;
-        counters_.ahead_max_us = std::max(counters_.ahead_max_us, ahead);
-        if (ahead > static_cast<uint64_t>(options_.ahead_max.count / 1000))
-            return wire::KvStatus::kTooFarAhead;
-    }
-    return wire::KvStatus::kOk;
+    return is_too_far_ahead(timestamp) ? wire::KvStatus::kTooFarAhead : wire::KvStatus::kOk;
 }
 
 wire::KvStatus Service::status_of(wire::KvKind kind, bool committing, store::Answer answer) const {
@@ -87,7 +90,7 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     writes_.clear();
     // What was done once is only to be told again: its locks went with it.
     const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0 && !store_->knows({prepare_.timestamp});
-    wire::KvStatus leased = check_timestamp(peer, prepare_.timestamp);
+    wire::KvStatus leased = check_timestamp(peer, header.kind, {prepare_.timestamp});
     // Nobody ends the locks of others.
     if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) leased = wire::KvStatus::kNotLeased;
     for (const wire::KvPrepare::Item& item : prepare_.items) {
@@ -128,7 +131,7 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed conditional put");
     ++counters_.conditional;
     wire::KvStatus status = check_key(put.item.key);
-    if (status == wire::KvStatus::kOk) status = check_timestamp(peer, put.timestamp);
+    if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
     if (status != wire::KvStatus::kOk) return answer(peer, header, status);
     // What is in the way is told; what is newer than the writer's clock, too: his next timestamp is later.
     store::Found latest = store_->get(put.item.key, false);
@@ -164,9 +167,8 @@ void Service::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed decision");
     Timestamp timestamp{decision.timestamp};
     const bool is_check = header.kind == wire::KvKind::kCheck;
-    // Other partitions inquire; who decides is the writer.
-    if (!is_check && timestamp.client() != peer.client_id && !mutated(Mutation::kCollidingTimestamps))
-        return answer(peer, header, wire::KvStatus::kNotLeased);
+    if (wire::KvStatus status = check_timestamp(peer, header.kind, timestamp); status != wire::KvStatus::kOk)
+        return answer(peer, header, status);
     if (is_check && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
         return answer(peer, header, wire::KvStatus::kAborted, timestamp.value);
     Pending& pending = expect(peer, header, timestamp);

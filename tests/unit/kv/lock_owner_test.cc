@@ -3,10 +3,8 @@
 // Our clients never say it; whoever speaks the protocol can.
 #include <gtest/gtest.h>
 
-#include "lib/fabric/open.h"
-#include "lib/kv/link.h"
-#include "lib/kv/placement.h"
 #include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
 
 namespace wss::kv::test {
 
@@ -20,75 +18,18 @@ wire::KvLock exclusive(uint64_t owner) {
     return lock;
 }
 
+wire::KvStatus lock(RawClient& client, uint64_t owner) {
+    return client.ask(wire::KvKind::kLock, 0, exclusive(owner));
+}
+
 }  // namespace
-
-// A client that says what it is told to.
-class RawClient final : public LinkHandler {
-  public:
-    explicit RawClient(const std::string& address) {
-        auto where = fabric::Address::parse(address, kDefaultPort);
-        fabric_ = std::move(*fabric::open(*where));
-        lane_ = std::move(*Lane::create(reactor_, *fabric_, 1));
-        Link::Options options;
-        options.address = *where;
-        options.partition = 0;
-        options.nonce = Random::entropy() | 1;
-        link_ = std::make_unique<Link>(*lane_, options, *this);
-        link_->start();
-        turn_until([this] { return link_->ready(); });
-        link_->options().epoch = map_epoch(1);
-    }
-    ~RawClient() override {
-        link_->close();
-        turn_until([this] { return link_->channel() == nullptr && lane_->empty(); });
-    }
-    uint64_t transaction(uint64_t ticks) const {
-        return Timestamp::make(link_->facts().ticks + ticks, link_->facts().client_id).value;
-    }
-    template <typename Body>
-    wire::KvStatus ask(wire::KvKind kind, uint8_t flags, const Body& body) {
-        struct Answer : Call {
-            wire::KvStatus status = wire::KvStatus::kUnknown;
-            bool here = false;
-        } answer;
-        answer.done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
-            auto& mine = static_cast<Answer&>(call);
-            mine.here = true;
-            if (header != nullptr) mine.status = header->status;
-        };
-        EXPECT_TRUE(link_->call(answer, kind, flags, body));
-        turn_until([&] { return answer.here; });
-        return answer.status;
-    }
-    template <typename Body>
-    void tell(wire::KvKind kind, const Body& body) {
-        link_->tell(kind, 0, body);
-    }
-    wire::KvStatus lock(uint64_t owner) { return ask(wire::KvKind::kLock, 0, exclusive(owner)); }
-
-  private:
-    void on_ready(Link&) noexcept override {}
-    void on_lost(Link&, const Status&) noexcept override {}
-    template <typename Condition>
-    void turn_until(Condition holds) {
-        const Nanoseconds limit = clock_.now() + from_s(60);
-        while (!holds() && clock_.now() < limit) reactor_.turn();
-        ASSERT_TRUE(holds());
-    }
-
-    SystemClock clock_;
-    reactor::Reactor reactor_{clock_};
-    std::unique_ptr<fabric::Fabric> fabric_;
-    std::unique_ptr<Lane> lane_;
-    std::unique_ptr<Link> link_;
-};
 
 struct LockOwner : testing::Test {
     Cluster cluster{{.partitions = 1}};
     RawClient owner{cluster.addresses()[0]}, other{cluster.addresses()[0]};
     uint64_t mine = owner.transaction(1);
 
-    void SetUp() override { ASSERT_EQ(owner.lock(mine), wire::KvStatus::kOk); }
+    void SetUp() override { ASSERT_EQ(lock(owner, mine), wire::KvStatus::kOk); }
     // A write that commits at once and ends the locks of `mine`.
     wire::KvStatus write(RawClient& by, uint64_t timestamp, std::string key) {
         wire::KvPrepare prepare;
@@ -98,7 +39,7 @@ struct LockOwner : testing::Test {
         prepare.items.emplace_back().key = std::move(key);
         return by.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit | wire::kKvPrepareUnlock, prepare);
     }
-    bool is_locked() { return other.lock(other.transaction(100)) == wire::KvStatus::kLockConflict; }
+    bool is_locked() { return lock(other, other.transaction(100)) == wire::KvStatus::kLockConflict; }
 };
 
 TEST_F(LockOwner, a_prepare_does_not_release_the_locks_of_another_client) {

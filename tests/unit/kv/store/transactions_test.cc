@@ -60,6 +60,21 @@ TEST(KvTransactions, WhatWasPreparedOrPutIsKnownAndWhatOnlySomebodySpokeOfIsNot)
     EXPECT_FALSE(bench.store->knows({40}));
 }
 
+// Else every write of a client whose clock is right would be refused until that time has come.
+TEST(KvTransactions, TheFloorDoesNotPassTheClockOfThePartition) {
+    Bench bench;
+    const uint64_t ahead = Timestamp::make(5'000'000, 1).value, now = Timestamp::make(2'000'000, 1).value;
+    EXPECT_EQ(bench.put(ahead, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(now, {{"y", "1"}}), Answer::kOk);
+    bench.clock.pass(bench.options.decision_window + from_s(1));
+    bench.store->maintain(Timestamp::make(2'000'001, 0));
+    EXPECT_EQ(bench.store->floor(), Timestamp{now});
+    EXPECT_EQ(bench.store->inquire({ahead}, {}), Answer::kCommitted) << "it is remembered until then";
+    bench.clock.pass(bench.options.decision_window + from_s(1));
+    bench.store->maintain(Timestamp::make(5'000'001, 0));
+    EXPECT_EQ(bench.store->floor(), Timestamp{ahead});
+}
+
 TEST(KvTransactions, CommitOfUnknownTransactionIsNotCalledOkAndIsRemembered) {
     Bench bench;
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partition and a client whose clock is far ahead: none of its messages may leave a timestamp behind that
+// the floor, and with it every other writer, would have to follow.
+#include <gtest/gtest.h>
+
+#include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
+
+namespace wss::kv::test {
+
+struct ClockBound : testing::Test {
+    static constexpr uint64_t kHour_us = 3'600'000'000;
+
+    Cluster cluster{{.partitions = 1}};
+    RawClient client{cluster.addresses()[0]};
+    uint64_t far = client.transaction(kHour_us);
+
+    store::Statistics statistics() {
+        store::Statistics all;
+        cluster.on(0, [&](Service& service) { all = service.store().statistics(); });
+        return all;
+    }
+    wire::KvStatus decide(wire::KvKind kind) {
+        return client.ask(kind, 0, wire::KvDecision{.timestamp = far});
+    }
+};
+
+TEST_F(ClockBound, a_write_beyond_it_is_refused) {
+    wire::KvPrepare prepare;
+    prepare.timestamp = far;
+    prepare.participants = {0};
+    prepare.items.emplace_back().key = "key";
+    EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kTooFarAhead);
+    wire::KvPutIf put{.timestamp = far};
+    put.item.key = "key";
+    EXPECT_EQ(client.ask(wire::KvKind::kPutIf, 0, put), wire::KvStatus::kTooFarAhead);
+}
+
+TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
+    for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit, wire::KvKind::kCheck})
+        EXPECT_EQ(decide(kind), wire::KvStatus::kTooFarAhead) << static_cast<int>(kind);
+    EXPECT_EQ(statistics().decisions, 0u);
+    EXPECT_EQ(statistics().prepared, 0u);
+}
+
+// What was accepted under another time of day must still find its end.
+TEST_F(ClockBound, a_transaction_that_is_known_is_decided_wherever_the_clock_is) {
+    cluster.on(0, [&](Service& service) {
+        const store::Write write{.key = "key"};
+        const store::Transaction accepted{.timestamp = {far}, .writes = {&write, 1}};
+        ASSERT_EQ(service.store().prepare(accepted, {}), store::Answer::kOk);
+    });
+    EXPECT_EQ(decide(wire::KvKind::kCommit), wire::KvStatus::kCommitted);
+}
+
+}  // namespace wss::kv::test

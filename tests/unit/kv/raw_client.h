@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client that sends single messages of the protocol, also those that our own clients never send.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "lib/fabric/open.h"
+#include "lib/kv/link.h"
+#include "lib/kv/placement.h"
+
+namespace wss::kv::test {
+
+class RawClient final : public LinkHandler {
+  public:
+    explicit RawClient(const std::string& address) {
+        auto where = fabric::Address::parse(address, kDefaultPort);
+        fabric_ = std::move(*fabric::open(*where));
+        lane_ = std::move(*Lane::create(reactor_, *fabric_, 1));
+        Link::Options options;
+        options.address = *where;
+        options.partition = 0;
+        options.nonce = Random::entropy() | 1;
+        link_ = std::make_unique<Link>(*lane_, options, *this);
+        link_->start();
+        turn_until([this] { return link_->ready(); });
+        link_->options().epoch = map_epoch(1);
+    }
+    ~RawClient() override {
+        link_->close();
+        turn_until([this] { return link_->channel() == nullptr && lane_->empty(); });
+    }
+    uint64_t transaction(uint64_t ticks) const {
+        return Timestamp::make(link_->facts().ticks + ticks, link_->facts().client_id).value;
+    }
+    template <typename Body>
+    wire::KvStatus ask(wire::KvKind kind, uint8_t flags, const Body& body) {
+        struct Answer : Call {
+            wire::KvStatus status = wire::KvStatus::kUnknown;
+            bool here = false;
+        } answer;
+        answer.done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
+            auto& mine = static_cast<Answer&>(call);
+            mine.here = true;
+            if (header != nullptr) mine.status = header->status;
+        };
+        EXPECT_TRUE(link_->call(answer, kind, flags, body));
+        turn_until([&] { return answer.here; });
+        return answer.status;
+    }
+    template <typename Body>
+    void tell(wire::KvKind kind, const Body& body) {
+        link_->tell(kind, 0, body);
+    }
+
+  private:
+    void on_ready(Link&) noexcept override {}
+    void on_lost(Link&, const Status&) noexcept override {}
+    template <typename Condition>
+    void turn_until(Condition holds) {
+        const Nanoseconds limit = clock_.now() + from_s(60);
+        while (!holds() && clock_.now() < limit) reactor_.turn();
+        ASSERT_TRUE(holds());
+    }
+
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<Lane> lane_;
+    std::unique_ptr<Link> link_;
+};
+
+}  // namespace wss::kv::test
