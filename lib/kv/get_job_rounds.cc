@@ -137,11 +137,13 @@ void GetJob::note_seen(const Slot& slot) noexcept {
 void GetJob::deliver() noexcept {
     if (locked_) locks_.release(owner_);
     locked_ = false;
-    uint64_t now = session_.clock().now_ticks();
+    // One time for all keys, and not before any version: where one sibling is a tombstone of expiry already,
+    // the others have expired as well, whatever the time of day is here.
+    for (size_t i = 0; i < request_->items.size(); ++i) session_.clock().observe(slots_[i].timestamp);
+    const uint64_t now = session_.clock().now_ticks();
     for (size_t i = 0; i < request_->items.size(); ++i) {
         Slot& slot = slots_[i];
         GetAll::Item& item = request_->items[i];
-        session_.clock().observe(slot.timestamp);
         item.timestamp = slot.timestamp;
         // All siblings carry the same expiry, so that they vanish together.
         bool expired = slot.expires != 0 && slot.expires >> Timestamp::kClientBits <= now;
