@@ -183,7 +183,7 @@ void Service::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
         given = store_->inquire(timestamp, done);
     } else {
         ++counters_.aborts;
-        given = store_->abort(timestamp, done);
+        given = store_->withdraw(timestamp, done);
     }
     if (given != store::Answer::kPending) finish_write(pending, given);
 }

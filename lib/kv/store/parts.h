@@ -20,9 +20,10 @@ struct Decision : ListNode<> {
     Decision* hash_next = nullptr;
     Timestamp timestamp;
     DecisionState state = DecisionState::kPreparing;
-    bool put = false;      // commits as soon as it is durable; its row says committed
-    bool early = false;    // its commit came before its prepare
-    bool logging = false;  // the batch `ticket` is under way; who asks waits
+    bool put = false;       // commits as soon as it is durable; its row says committed
+    bool early = false;     // its commit came before its prepare
+    bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it any more
+    bool logging = false;   // the batch `ticket` is under way; who asks waits
     uint64_t ticket = 0;
     Version* versions = nullptr;  // while undecided
     std::string participants;
@@ -48,6 +49,7 @@ struct Store::Parts {
     Answer prepare(const Transaction& transaction, bool put, Continuation done);
     Answer commit(Timestamp timestamp);
     Answer abort(Timestamp timestamp, Continuation done);
+    Answer withdraw(Timestamp timestamp, Continuation done);
     Answer inquire(Timestamp timestamp, Continuation done);
     Answer repeat(Decision& decision, bool put, Continuation done);
     bool is_committed_already(const Transaction& transaction) const;

@@ -23,6 +23,7 @@ class Recovery final : public LogVisitor {
                 Decision& decision = parts_.create(row.timestamp, DecisionState::kPrepared);
                 decision.participants = row.participants;
                 decision.since = kLongAgo;
+                decision.promised = true;  // perhaps: promises are not logged
                 return Status::ok();
             }
             case LoggedState::kCommitted:

@@ -83,6 +83,10 @@ Answer Store::abort(Timestamp timestamp, Continuation done) {
     return parts_->abort(timestamp, done);
 }
 
+Answer Store::withdraw(Timestamp timestamp, Continuation done) {
+    return parts_->withdraw(timestamp, done);
+}
+
 bool Store::knows(Timestamp timestamp) const {
     const Decision* decision = parts_->find(timestamp);
     return decision != nullptr && !decision->early;

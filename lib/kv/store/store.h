@@ -41,6 +41,10 @@
 //  S9  After recover(), prepared transactions are back: overdue() lists them at once. The epoch is new, so
 //  that every
 //      address given out before is dead.
+//  S10 An inquiry that is answered kPrepared is a promise, which a restart keeps: the other participant may
+//  commit
+//      because of it, so that the writer's own abort comes too late here. The transaction is decided by
+//      termination.
 //
 // Life of a write:  prepare → (log) → continuation kOk → commit.   put = both in one, for a transaction that
 // lives on this partition alone. Whoever finds a transaction in overdue() asks its participants (inquire) and
@@ -175,8 +179,11 @@ class Store final : public reactor::Source {
     Answer prepare(const Transaction& transaction, Continuation done);
     Answer put(const Transaction& transaction, Continuation done);  // prepare and commit in one
     Answer commit(Timestamp timestamp);
-    // kAborted is its success.
+    // As the participants have decided together; kAborted is its success.
     Answer abort(Timestamp timestamp, Continuation done);
+    // As its writer wishes. kPrepared: an inquiry was answered so, and only termination can abort it now
+    // (S10).
+    Answer withdraw(Timestamp timestamp, Continuation done);
     bool knows(Timestamp timestamp) const;  // it was prepared or put here: to be told again what became of it
     Answer inquire(Timestamp timestamp, Continuation done);
     // Drops the continuations and lock waits with this context: their owner is gone. What they wait for goes

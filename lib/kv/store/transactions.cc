@@ -43,7 +43,7 @@ Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     Decision& decision = *pool.take();
     decision.hash = hash_of(timestamp);
     decision.timestamp = timestamp;
-    decision.put = decision.early = decision.logging = false;
+    decision.put = decision.early = decision.logging = decision.promised = false;
     decision.ticket = 0;
     decision.versions = nullptr;
     decision.participants.clear();
@@ -333,6 +333,14 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     return Answer::kInvalid;
 }
 
+// Whoever was told "prepared" may have committed since.
+Answer Store::Parts::withdraw(Timestamp timestamp, Continuation done) {
+    const Decision* decision = find(timestamp);
+    if (decision != nullptr && decision->state == DecisionState::kPrepared && decision->promised)
+        return Answer::kPrepared;
+    return abort(timestamp, done);
+}
+
 bool Store::Parts::is_recent(Timestamp timestamp) const {
     return timestamp.ticks() + kRowsSurely_ticks > latest_now.ticks() && !latest_now.is_none();
 }
@@ -344,6 +352,7 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
             case DecisionState::kPreparing:
                 return Answer::kBusy;
             case DecisionState::kPrepared:
+                decision->promised = true;
                 return Answer::kPrepared;
             case DecisionState::kCommitted:
                 return Answer::kCommitted;

@@ -60,6 +60,22 @@ TEST(KvTransactions, WhatWasPreparedOrPutIsKnownAndWhatOnlySomebodySpokeOfIsNot)
     EXPECT_FALSE(bench.store->knows({40}));
 }
 
+// The other participant may have committed by now, because of that answer.
+TEST(KvTransactions, WhatAnInquiryWasToldIsPreparedItsWriterCannotWithdraw) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kPrepared);
+    EXPECT_EQ(bench.store->withdraw({20}, {}), Answer::kPrepared);
+    EXPECT_EQ(bench.store->withdraw({30}, {}), Answer::kAborted) << "nobody has asked for this one";
+    EXPECT_EQ(bench.store->abort({20}, {}), Answer::kAborted) << "the participants may, together";
+    EXPECT_EQ(bench.store->withdraw({20}, {}), Answer::kAborted);
+    EXPECT_EQ(bench.prepare(40, {{"x", "2"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->inquire({40}, {}), Answer::kPrepared);
+    EXPECT_EQ(bench.store->commit({40}), Answer::kOk);
+    EXPECT_EQ(bench.store->withdraw({40}, {}), Answer::kCommitted);
+}
+
 // Else every write of a client whose clock is right would be refused until that time has come.
 TEST(KvTransactions, TheFloorDoesNotPassTheClockOfThePartition) {
     Bench bench;
