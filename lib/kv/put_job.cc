@@ -42,6 +42,7 @@ Status status_of(wire::KvStatus status) {
 
 }  // namespace
 
+// Several partitions write at once, each for itself: nothing is taken back.
 bool PutJob::one_message() const {
     return part_count_ == 1 || session_.options().algorithm == Algorithm::kNone ||
            is_locking(session_.options().algorithm);
@@ -120,7 +121,7 @@ Status PutJob::prepare_items() {
 void PutJob::start_transaction() noexcept {
     request_->timestamp = session_.clock().next();
     failure_ = Status();
-    again_ = uncertain_ = false;
+    again_ = committed_ = sent_ = false;
     waits_for_lock_ = false;
     for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = false;
     if (!is_locking(session_.options().algorithm)) return enter(Phase::kPreparing);
@@ -147,7 +148,8 @@ void PutJob::start_transaction() noexcept {
 
 void PutJob::enter(Phase phase) noexcept {
     phase_ = phase;
-    for (size_t p = 0; p < part_count_; ++p) parts_[p]->done = false;
+    for (size_t p = 0; p < part_count_; ++p)
+        parts_[p]->done = phase == Phase::kAborting && parts_[p]->refused;
     ++base_->rounds;
     send_all();
 }
@@ -234,9 +236,7 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
         case Phase::kCommitting:
             return commit_answered(part, header->status);
         default:
-            part.done = true;
-            // The others may have ended it, either way, and this one forgotten it.
-            if (header->status != wire::KvStatus::kAborted && !part.refused) uncertain_ = true;
+            return abort_answered(part, header->status);
     }
 }
 
@@ -247,8 +247,14 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp their
         case wire::KvStatus::kOk:
             part.done = true;
             return;
-        case wire::KvStatus::kTooOld:
         case wire::KvStatus::kLockConflict:
+            // The other partitions may have written already: the same again.
+            if (session_.options().algorithm == Algorithm::kNone && part_count_ > 1) {
+                lost_ = true;
+                return;
+            }
+            [[fallthrough]];
+        case wire::KvStatus::kTooOld:
         case wire::KvStatus::kAborted:
             // A clock that lags behind the partition's floor, a lock whose lease has ended, partitions that
             // have waited too long for us: anew, later.
@@ -259,22 +265,37 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp their
             break;
     }
     part.done = true;
-    part.refused = !part.lost || status == wire::KvStatus::kAborted;
-    if (one_message() && !part.refused) uncertain_ = true;
+    part.refused = status == wire::KvStatus::kAborted || (!part.lost && status != wire::KvStatus::kIo);
     if (failure_) failure_ = status_of(status);
 }
 
 void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {
     part.done = true;
-    if (status == wire::KvStatus::kCommitted || status == wire::KvStatus::kOk) return;
-    if (status == wire::KvStatus::kUnknown) {
-        request_->outcome_unknown = true;
+    if (status == wire::KvStatus::kCommitted || status == wire::KvStatus::kOk) {
+        committed_ = true;
+    } else if (status == wire::KvStatus::kUnknown) {
         failure_ = Status(Code::kUnavailable, "a partition has forgotten what it prepared: it has lost data");
+    } else {
+        part.refused = again_ = status == wire::KvStatus::kAborted;
+        failure_ = status_of(status);
+    }
+}
+
+void PutJob::abort_answered(Part& part, wire::KvStatus status) noexcept {
+    // Not ours to abort any more: the partitions are deciding.
+    if (status == wire::KvStatus::kPrepared) {
+        lost_ = true;
         return;
     }
-    // Aborted on one partition, committed on none: as if it had never been, so another try is safe.
-    again_ = status == wire::KvStatus::kAborted;
-    failure_ = status_of(status);
+    part.done = true;
+    part.refused = status == wire::KvStatus::kAborted;
+    committed_ = committed_ || status == wire::KvStatus::kCommitted;
+}
+
+size_t PutJob::refused_parts() const {
+    return static_cast<size_t>(std::count_if(parts_.begin(),
+                                             parts_.begin() + static_cast<ptrdiff_t>(part_count_),
+                                             [](const auto& part) { return part->refused; }));
 }
 
 void PutJob::phase_over() noexcept {
@@ -286,22 +307,44 @@ void PutJob::phase_over() noexcept {
         case Phase::kPreparing:
             if (request_->fault.die_after_prepare)
                 return request_->outcome_unknown = true, end(Status(Code::kClosed, "the client dies here"));
-            if (!failure_) {
-                // What is written under locks, or without control, cannot be taken back.
-                request_->outcome_unknown = one_message() && (part_count_ > 1 || uncertain_);
-                if (one_message())
-                    return again_ && !uncertain_ && !is_locking(session_.options().algorithm) ? restart()
-                                                                                              : end(failure_);
-                return enter(Phase::kAborting);
-            }
+            if (!failure_) return prepare_failed();
             if (one_message()) return end(Status::ok());
             return enter(Phase::kCommitting);
         case Phase::kCommitting:
+            if (failure_) return end(Status::ok());
+            // Aborted by one partition, committed by none: as if it had never been, once all say so.
+            if (again_ && !committed_) return enter(Phase::kAborting);
+            return end_unknown();
         case Phase::kAborting:
-            if (uncertain_) return request_->outcome_unknown = true, end(failure_);
-            if (again_) return restart();
-            return end(failure_);
+            return abort_over();
     }
+}
+
+void PutJob::prepare_failed() noexcept {
+    if (refused_parts() == part_count_) return abort_over();
+    if (!one_message() || part_count_ == 1) return enter(Phase::kAborting);
+    // What is written under locks, or without control, cannot be taken back.
+    request_->outcome_unknown = true;
+    end(failure_);
+}
+
+void PutJob::abort_over() noexcept {
+    const size_t refused = refused_parts();
+    if (committed_ && refused == 0) {
+        failure_ = Status();
+        return one_message() ? end(Status::ok()) : enter(Phase::kCommitting);
+    }
+    if (committed_ || refused == 0) return end_unknown();
+    if (again_ && refused == part_count_) return restart();
+    if (is_locking(session_.options().algorithm)) locks_.release(request_->timestamp.value);
+    end(failure_);
+}
+
+void PutJob::end_unknown() noexcept {
+    request_->outcome_unknown = true;
+    if (committed_ && refused_parts() > 0)
+        failure_ = Status(Code::kInternal, "one partition has committed what another one has aborted");
+    end(failure_);
 }
 
 void PutJob::restart() noexcept {
@@ -326,8 +369,8 @@ void PutJob::give_up(const Status& why) noexcept {
     if (is_locking(session_.options().algorithm) && phase_ == Phase::kLocking)
         locks_.release(request_->timestamp.value);
     outstanding_ = 0;
-    // Known only when nothing was sent, or everybody was told to abort and nobody to commit.
-    request_->outcome_unknown = sent_ && !(waits_for_lock_ && !failure_);
+    const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
+    request_->outcome_unknown = sent_ && !is_known;
     end(why);
 }
 

@@ -2,15 +2,23 @@
 // PutJob: a put_all.
 //
 //   RAMP, several partitions   prepare on all ─▶ commit on all ─▶ done
-//                                    └─ one refuses ─▶ abort on all ─▶ failed, or anew with a later timestamp
+//                                    └─ one refuses ─▶ abort on the others ─▶ failed, or anew, later
 //   RAMP, one partition        prepare and commit in one message
 //   2PL                        locks ─▶ write and release on each
 //   none                       write on each
 //
 // prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
-// the deadline. A partition that refuses what was sent again may have done, and forgotten, the first: the
-// outcome is then not known. A client that gives up after its prepares were sent does not know the outcome:
-// the partitions find it (cooperative termination), and it is the same on all of them.
+// the deadline.
+//
+// Outcomes. A part is *refused* when its partition has no trace of the transaction and never will: it refused
+// what was sent once, or has recorded an abort. Neither holds of one that refuses what was sent again (it may
+// have done, and forgotten, the first), nor of one whose log failed (its restart may find the transaction).
+//   one part refused   the transaction can never commit: it has failed
+//   all parts refused  a new timestamp may be taken
+//   none               the outcome is unknown; the partitions find it (cooperative termination), the same on
+//   all
+// An abort that is answered "committed" is too late: the partitions have decided, and the client goes along.
+// So does a client that gives up: it does not know the outcome.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once
@@ -42,7 +50,7 @@ class PutJob final : public Job {
         uint32_t partition = 0;
         bool done = false;     // with this phase
         bool lost = false;     // a prepare was sent and its answer never came: it may have been carried out
-        bool refused = false;  // it never was
+        bool refused = false;  // it never was, and never will be
         std::vector<uint32_t> items;
     };
 
@@ -58,7 +66,12 @@ class PutJob final : public Job {
     void answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void prepare_answered(Part& part, wire::KvStatus status, Timestamp theirs) noexcept;
     void commit_answered(Part& part, wire::KvStatus status) noexcept;
+    void abort_answered(Part& part, wire::KvStatus status) noexcept;
     void phase_over() noexcept;
+    void prepare_failed() noexcept;
+    void abort_over() noexcept;
+    void end_unknown() noexcept;
+    size_t refused_parts() const;
     void restart() noexcept;
     void end(Status status) noexcept;
     bool skips(uint64_t mask, const Part& part) const;
@@ -79,7 +92,7 @@ class PutJob final : public Job {
     bool lost_ = false;       // a part must be sent again
     bool sent_ = false;       // a prepare has left: the outcome may be decided without us
     bool again_ = false;      // a later timestamp may succeed
-    bool uncertain_ = false;  // it failed, and yet may have been done by what was sent first
+    bool committed_ = false;  // a partition that was to abort, or to commit, has committed
     bool waits_for_lock_ = false;
     Status failure_;
 };

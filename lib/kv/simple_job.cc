@@ -159,6 +159,10 @@ void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes messag
             return wake_in(kRetryAfterLoss);
         case wire::KvStatus::kNoMemory:
             return end(Status(Code::kExhausted, "the partition's memory is full: writes are refused"));
+        case wire::KvStatus::kIo:
+            // The partition may find it in its log when it starts again.
+            put.outcome_unknown = true;
+            return end(Status(Code::kIo, "the partition's log cannot be written"));
         default:
             return end(
                 failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(header.status)));

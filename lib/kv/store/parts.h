@@ -24,6 +24,7 @@ struct Decision : ListNode<> {
     bool early = false;     // its commit came before its prepare
     bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it any more
     bool logging = false;   // the batch `ticket` is under way; who asks waits
+    bool failed = false;    // the abort could not be logged: a restart may find the transaction prepared
     uint64_t ticket = 0;
     Version* versions = nullptr;  // while undecided
     std::string participants;
@@ -62,6 +63,7 @@ struct Store::Parts {
     void durable(Decision& decision);
     void commit_now(Decision& decision);
     Answer abort_now(Decision& decision, Continuation done);
+    Answer aborted(Decision& decision, Continuation done);
     Decision* find(Timestamp timestamp) const;
     Item* find_shown(std::string_view key, bool addressed);  // reads.cc
     bool is_recent(Timestamp timestamp) const;               // the log still has the row of its decision

@@ -43,7 +43,7 @@ Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     Decision& decision = *pool.take();
     decision.hash = hash_of(timestamp);
     decision.timestamp = timestamp;
-    decision.put = decision.early = decision.logging = decision.promised = false;
+    decision.put = decision.early = decision.logging = decision.promised = decision.failed = false;
     decision.ticket = 0;
     decision.versions = nullptr;
     decision.participants.clear();
@@ -129,7 +129,7 @@ Answer Store::Parts::repeat(Decision& decision, bool put, Continuation done) {
         case DecisionState::kCommitted:
             return Answer::kOk;
         case DecisionState::kAborted:
-            return decision.logging ? wait(decision, done) : Answer::kAborted;
+            return aborted(decision, done);
     }
     return Answer::kInvalid;
 }
@@ -310,6 +310,12 @@ Answer Store::Parts::abort_now(Decision& decision, Continuation done) {
     return wait(decision, done);
 }
 
+// Said of an abort that is on record only: others rely on it.
+Answer Store::Parts::aborted(Decision& decision, Continuation done) {
+    if (decision.logging) return wait(decision, done);
+    return decision.failed ? Answer::kIo : Answer::kAborted;
+}
+
 Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     if (timestamp.is_none()) return Answer::kInvalid;
     Decision* decision = find(timestamp);
@@ -328,7 +334,7 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
         case DecisionState::kCommitted:
             return Answer::kCommitted;
         case DecisionState::kAborted:
-            return decision->logging ? wait(*decision, done) : Answer::kAborted;
+            return aborted(*decision, done);
     }
     return Answer::kInvalid;
 }
@@ -357,12 +363,13 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
             case DecisionState::kCommitted:
                 return Answer::kCommitted;
             case DecisionState::kAborted:
-                return decision->logging ? wait(*decision, done) : Answer::kAborted;
+                return aborted(*decision, done);
         }
     }
     if (mutated(Mutation::kTerminationRace)) return Answer::kAborted;  // and a prepare that comes now passes
     if (timestamp > floor) return abort(timestamp, done);
     LoggedTransaction row;
+    if (log_failed) return Answer::kIo;  // and the floor cannot be written either
     if (log == nullptr || options.durability == Durability::kMemory) return Answer::kTooOld;
     Result<bool> found = log->find_transaction(timestamp, row);
     if (!found) return Answer::kIo;  // asked again later

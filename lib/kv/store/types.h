@@ -56,7 +56,7 @@ enum class Answer : uint8_t {
     kBusy,       // a conditional put of that key is undecided, or the prepare is not durable yet: try again
     kNoMemory,   // writes are refused, reads go on
     kInvalid,    // limits above, no writes, no timestamp, one key twice
-    kIo,         // the log failed; nothing was done
+    kIo,         // the log failed: nothing is visible now, and a restart may find it done
     kClosed,
 };
 std::string_view to_string(Answer answer);

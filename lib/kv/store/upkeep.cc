@@ -65,6 +65,7 @@ void Store::Parts::on_appended(const LogCompletion& completion) {
     if (decision == nullptr || !decision->logging || decision->ticket != completion.ticket) return;
     if (decision->state == DecisionState::kPreparing) return on_prepare_appended(*decision, completion.code);
     decision->logging = false;
+    decision->failed = completion.code != Code::kOk;
     answer_waiting(*decision, completion.code == Code::kOk ? Answer::kAborted : Answer::kIo);
 }
 

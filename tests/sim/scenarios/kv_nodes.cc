@@ -220,6 +220,7 @@ void KvClient::put_over(Work& work) {
     if (halved) outcome = Outcome::kUnknown;
     work.judge->end_write(work.writer, outcome, work.put.timestamp, work.prints);
     node_.world().note(work.put.timestamp.value);
+    if (work.put.status.code() == Code::kInternal) shared_.fail(work.put.status.to_string());
     shared_.failed += outcome == Outcome::kFailed;
     shared_.unknown += outcome == Outcome::kUnknown;
     ++shared_.writes;

@@ -78,7 +78,9 @@ void Cluster::start(uint32_t partition) {
     options.store.decision_window = options_.decision_window;
     options.terminate_after = options_.terminate_after;
     options.seed = Random::entropy();
-    auto service = Service::create(node.reactor, {node.fabric.get()}, node.wall, nullptr, options);
+    store::Log* log = partition < options_.logs.size() ? options_.logs[partition] : nullptr;
+    if (log != nullptr) options.store.durability = store::Durability::kSync;
+    auto service = Service::create(node.reactor, {node.fabric.get()}, node.wall, log, options);
     ASSERT_TRUE(service) << service.status().to_string();
     node.service = std::move(*service);
     auto bound = node.service->listen(0, *address);

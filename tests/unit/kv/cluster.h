@@ -21,6 +21,7 @@ class Cluster {
         Nanoseconds window = from_s(5);
         Nanoseconds terminate_after = from_ms(200);
         Nanoseconds decision_window = from_s(60);
+        std::vector<store::Log*> logs = {};  // one for each partition, which then writes synchronously
     };
     explicit Cluster(Options options);
     Cluster() : Cluster(Options()) {}

@@ -133,6 +133,23 @@ TEST(KvDurability, FailedLogRefusesWritesAndKeepsReads) {
     EXPECT_EQ(bench.store->statistics().versions, 1u);
 }
 
+// Its row in the log still says "prepared", and a restart believes it.
+TEST(KvDurability, AnAbortThatCouldNotBeLoggedIsNobodysAnswer) {
+    Bench bench(kSync);
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
+    bench.persist();
+    bench.log.fail();
+    Heard heard;
+    EXPECT_EQ(bench.store->abort({10}, heard.continuation()), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(heard.answer, Answer::kIo);
+    EXPECT_EQ(bench.store->abort({10}, {}), Answer::kIo) << "sent again";
+    EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kIo) << "another participant";
+    EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kIo);
+    bench.restart(0);
+    EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
+}
+
 TEST(KvDurability, CollectedAndDeletedVersionsLeaveTheDiskToo) {
     Bench bench(kSync);
     for (uint64_t ts = 1; ts <= 50; ts++) {
