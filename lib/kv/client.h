@@ -129,7 +129,7 @@ struct PutIf final : Request {
     Condition condition = Condition::kAbsent;
     Timestamp expected;  // kTimestamp: the version that must be the latest
     // Out.
-    Timestamp timestamp;  // of what was written, or of what stands in the way
+    Timestamp timestamp;  // of what was written, or may have been, or of what stands in the way
     bool outcome_unknown = false;
 };
 

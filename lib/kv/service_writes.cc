@@ -74,7 +74,7 @@ void Service::finish_write(Pending& pending, store::Answer given) {
     if (pending.unlock != 0) store_->locks().unlock_all(pending.unlock);
     if (pending.peer != nullptr) {
         uint64_t timestamp = pending.timestamp.value;
-        if (status == wire::KvStatus::kTooOld) timestamp = store_->floor().value;
+        if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, store_->floor().value);
         answer(*pending.peer, pending.header, status, timestamp);
         note_time(pending.header.kind, *pending.peer, pending.keys, pending.since);
     }
@@ -133,10 +133,10 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     wire::KvStatus status = check_key(put.item.key);
     if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
     if (status != wire::KvStatus::kOk) return answer(peer, header, status);
-    // What is in the way is told; what is newer than the writer's clock, too: his next timestamp is later.
-    store::Found latest = store_->get(put.item.key, false);
-    const uint64_t theirs = latest.presence == store::Presence::kExact ? latest.version.timestamp.value : 0;
-    if (theirs >= put.timestamp) return answer(peer, header, wire::KvStatus::kTooOld, theirs);
+    // What is in the way; with what is newer than the writer's clock its next timestamp is later.
+    const store::Found latest = store_->get(put.item.key, false);
+    const Timestamp theirs =
+        latest.presence == store::Presence::kExact ? latest.version.timestamp : Timestamp{};
     store::Write write{
         .key = put.item.key,
         .value = put.item.value,
@@ -149,7 +149,8 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     pending.committing = true;
     pending.keys = 1;
     store::Answer given = store_->put(transaction, {.run = &Service::write_answered, .context = &pending});
-    if (given == store::Answer::kConflict) pending.timestamp = {theirs};
+    if (given == store::Answer::kConflict) pending.timestamp = theirs;
+    if (given == store::Answer::kTooOld) pending.timestamp = std::max(theirs, store_->floor());
     if (given != store::Answer::kPending) finish_write(pending, given);
 }
 

@@ -44,7 +44,7 @@ Status SimpleJob::check() noexcept {
                 return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
                                put.value.size(), kValueMax);
             put.outcome_unknown = false;
-            put.timestamp = session_.clock().next();
+            new_attempt();
             partition_ = partition_of(fingerprint(put.key), session_.partitions());
             return Status::ok();
         }
@@ -67,6 +67,11 @@ Status SimpleJob::check() noexcept {
         default:
             return Status(Code::kInternal, "not a simple request");
     }
+}
+
+void SimpleJob::new_attempt() noexcept {
+    static_cast<PutIf&>(*request_).timestamp = session_.clock().next();
+    sent_ = lost_ = aborting_ = false;
 }
 
 void SimpleJob::send() noexcept {
@@ -98,6 +103,8 @@ void SimpleJob::send() noexcept {
 
 bool SimpleJob::send_put_if(Link& link) noexcept {
     auto& put = static_cast<PutIf&>(*request_);
+    if (aborting_)
+        return link.call(call_, wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = put.timestamp.value});
     wire::KvPutIf body{.timestamp = put.timestamp.value};
     if (put.condition == PutIf::Condition::kTimestamp) body.expected = put.expected.value;
     body.item.key = put.key;
@@ -125,6 +132,7 @@ void SimpleJob::on_wake() noexcept {
 void SimpleJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
     SimpleJob& job = *static_cast<SimpleJob*>(call.context);
     // All of these may be repeated: a conditional put by its timestamp, which the partition remembers.
+    job.lost_ = job.lost_ || header == nullptr;
     if (header == nullptr || header->status == wire::KvStatus::kNotReady) return job.wake_in(kRetryAfterLoss);
     job.answered(*header, message);
 }
@@ -141,21 +149,37 @@ void SimpleJob::answered(const wire::KvHeader& header, wire::Bytes message) noex
 }
 
 void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
-    auto& put = static_cast<PutIf&>(*request_);
     wire::KvDecision decision;
     if (wire::parse(message, decision)) session_.clock().observe({decision.timestamp});
-    switch (header.status) {
-        case wire::KvStatus::kCommitted:
-        case wire::KvStatus::kOk:
-            return end(Status::ok());
+    if (header.status == wire::KvStatus::kCommitted || header.status == wire::KvStatus::kOk)
+        return end(Status::ok());
+    if (aborting_) return abort_answered(header.status);
+    refusal_ = header.status;
+    in_the_way_ = {decision.timestamp};
+    if (!lost_ || refusal_ == wire::KvStatus::kAborted) return put_if_refused();
+    aborting_ = true;
+    send();
+}
+
+void SimpleJob::abort_answered(wire::KvStatus status) noexcept {
+    if (status == wire::KvStatus::kAborted) return put_if_refused();
+    static_cast<PutIf&>(*request_).outcome_unknown = true;
+    end(Status(Code::kUnavailable, "the partition has forgotten whether it carried out the conditional put"));
+}
+
+// Nothing of this attempt is in the partition, or ever will be; but for kIo.
+void SimpleJob::put_if_refused() noexcept {
+    auto& put = static_cast<PutIf&>(*request_);
+    switch (refusal_) {
         case wire::KvStatus::kConditionFailed:
-            put.timestamp = {decision.timestamp};
+            put.timestamp = in_the_way_;
             return end(Status(Code::kRefused, "the condition does not hold"));
         case wire::KvStatus::kLockConflict:  // an undecided write stands in the way
         case wire::KvStatus::kTooOld:
+        case wire::KvStatus::kAborted:
             if (++put.retries > 200)
                 return end(Status(Code::kUnavailable, "an undecided write stands in the way"));
-            put.timestamp = session_.clock().next();
+            new_attempt();
             return wake_in(kRetryAfterLoss);
         case wire::KvStatus::kNoMemory:
             return end(Status(Code::kExhausted, "the partition's memory is full: writes are refused"));
@@ -164,8 +188,7 @@ void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes messag
             put.outcome_unknown = true;
             return end(Status(Code::kIo, "the partition's log cannot be written"));
         default:
-            return end(
-                failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(header.status)));
+            return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(refusal_)));
     }
 }
 

@@ -2,6 +2,11 @@
 // SimpleJob: requests of one message at a time: conditional puts, scans (partition after partition), info,
 // snapshots.
 //
+// A conditional put whose reply was lost is sent again with its timestamp, by which the partition recognises
+// it. When it is refused then, the first message may still have been carried out, or be under way: it is
+// aborted before it fails, or is tried anew with a later timestamp. Only an abort that is on record allows
+// either.
+//
 // Thread-safety: none; belongs to its session.
 #pragma once
 
@@ -21,10 +26,13 @@ class SimpleJob final : public Job {
     Status check() noexcept;
     void send() noexcept;
     bool send_put_if(Link& link) noexcept;
+    void new_attempt() noexcept;
     bool send_scan(Link& link) noexcept;
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
+    void abort_answered(wire::KvStatus status) noexcept;
+    void put_if_refused() noexcept;
     void scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void text_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void end(Status status) noexcept;
@@ -33,6 +41,11 @@ class SimpleJob final : public Job {
     Call call_;
     uint32_t partition_ = 0;
     bool sent_ = false;
+    // Of a conditional put's attempt.
+    bool lost_ = false;      // a reply was lost: it may have been carried out
+    bool aborting_ = false;  // it was refused after that
+    wire::KvStatus refusal_{};
+    Timestamp in_the_way_;
     std::string after_;  // scan: the cursor within the partition
     wire::KvScanReply rows_;
 };
