@@ -41,10 +41,11 @@ class HybridClock {
     uint32_t client() const { return client_; }
 
     // Later than every timestamp issued or seen.
-    Timestamp next() noexcept {
+    // `lead`: as if the time of day were so many ticks later.
+    Timestamp next(uint64_t lead = 0) noexcept {
         uint64_t now = wall_.ticks();
         if (mutated(Mutation::kNoHybridClock)) return Timestamp::make(now, client_);
-        last_ = std::max(now, last_ + 1);
+        last_ = std::max(now + lead, last_ + 1);
         return Timestamp::make(last_, mutated(Mutation::kCollidingTimestamps) ? 1 : client_);
     }
     void observe(Timestamp seen) noexcept { last_ = std::max(last_, std::min(seen.ticks(), kTicksMax / 2)); }

@@ -58,8 +58,11 @@ void LockPhase::send(uint32_t partition, std::vector<std::string_view> keys, boo
     }
 }
 
-void LockPhase::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
+void LockPhase::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
     Ask& ask = *static_cast<Ask*>(call.context);
+    // Who writes under the locks does so later than all who held them.
+    wire::KvDecision reply;
+    if (wire::parse(message, reply)) ask.phase->session_.clock().observe({reply.timestamp});
     LockResult result = LockResult::kGranted;
     if (header == nullptr)
         result = LockResult::kLost;

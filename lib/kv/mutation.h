@@ -20,6 +20,7 @@ enum class Mutation : uint32_t {
     kLostWakeUp = 256,         // who falls asleep is not told of what came while he did
     kToldOnce = 512,           // who could not take back that he sleeps does not say it anew
     kLooksOnce = 1024,         // who has written looks for sleepers then, and not when it has arrived
+    kBlindOrder = 2048,        // a write is accepted behind what is committed already
 };
 
 #ifdef WSS_KV_MUTATIONS

@@ -11,6 +11,8 @@ namespace {
 
 constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
 constexpr uint32_t kLockBackoff_us = 50;
+// Ticks. The last ones are more than any message takes, and little beside what a partition allows.
+constexpr uint32_t kLeadFirst = 64, kLeadShiftMax = 14;
 
 wire::Bytes bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
@@ -119,7 +121,12 @@ Status PutJob::prepare_items() {
 }
 
 void PutJob::start_transaction() noexcept {
-    request_->timestamp = session_.clock().next();
+    // The further ahead of the others the more often they were in the way: among many writers of a key all
+    // come to an end.
+    const uint64_t lead =
+        base_->retries == 0 ? 0 : uint64_t{kLeadFirst} << std::min(base_->retries, kLeadShiftMax);
+    request_->timestamp = session_.clock().next(lead);
+    owner_ = request_->timestamp.value;
     failure_ = Status();
     again_ = committed_ = sent_ = false;
     waits_for_lock_ = false;
@@ -132,11 +139,12 @@ void PutJob::start_transaction() noexcept {
         for (uint32_t item : parts_[p]->items)
             wanted.push_back({parts_[p]->partition, request_->items[item].key});
     locks_.acquire(
-        request_->timestamp.value, true, session_.options().algorithm == Algorithm::kLockSequential,
+        owner_, true, session_.options().algorithm == Algorithm::kLockSequential,
         [](void* self, LockResult result) noexcept {
             PutJob& job = *static_cast<PutJob*>(self);
             if (result == LockResult::kGranted) {
-                // Later than every version that the locks protect: their writers had an earlier owner's.
+                // Later than every version that the locks protect: the replies told of them.
+                job.request_->timestamp = job.session_.clock().next();
                 job.enter(Phase::kPreparing);
                 return;
             }
@@ -190,7 +198,7 @@ void PutJob::send(Part& part) noexcept {
 
 bool PutJob::send_prepare(Part& part) noexcept {
     prepare_.timestamp = request_->timestamp.value;
-    prepare_.owner = request_->timestamp.value;
+    prepare_.owner = owner_;
     prepare_.participants = participants_;
     prepare_.metadata = metadata_;
     prepare_.items.clear();
@@ -227,12 +235,11 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
         part.lost = part.lost || header == nullptr;
         return;
     }
-    wire::KvDecision decision;
-    Timestamp theirs;
-    if (wire::parse(message, decision)) theirs = {decision.timestamp};
+    // The partition's clock, or what is in the way.
+    if (wire::KvDecision reply; wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
     switch (phase_) {
         case Phase::kPreparing:
-            return prepare_answered(part, header->status, theirs);
+            return prepare_answered(part, header->status);
         case Phase::kCommitting:
             return commit_answered(part, header->status);
         default:
@@ -240,7 +247,7 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
     }
 }
 
-void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp theirs) noexcept {
+void PutJob::prepare_answered(Part& part, wire::KvStatus status) noexcept {
     switch (status) {
         case wire::KvStatus::kPrepared:
         case wire::KvStatus::kCommitted:
@@ -256,9 +263,8 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp their
             [[fallthrough]];
         case wire::KvStatus::kTooOld:
         case wire::KvStatus::kAborted:
-            // A clock that lags behind the partition's floor, a lock whose lease has ended, partitions that
-            // have waited too long for us: anew, later.
-            session_.clock().observe(theirs);
+            // A clock that lags behind the partition's floor or a version of the key, a lock whose lease has
+            // ended, partitions that have waited too long for us: anew, later.
             again_ = true;
             break;
         default:
@@ -336,7 +342,7 @@ void PutJob::abort_over() noexcept {
     }
     if (committed_ || refused == 0) return end_unknown();
     if (again_ && refused == part_count_) return restart();
-    if (is_locking(session_.options().algorithm)) locks_.release(request_->timestamp.value);
+    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
     end(failure_);
 }
 
@@ -349,7 +355,7 @@ void PutJob::end_unknown() noexcept {
 
 void PutJob::restart() noexcept {
     bool locking = is_locking(session_.options().algorithm);
-    if (locking) locks_.release(request_->timestamp.value);
+    if (locking) locks_.release(owner_);
     uint32_t limit = locking ? session_.options().lock_retries : kRestartsMax;
     if (++base_->retries > limit)
         return end(Status(Code::kRefused, locking ? "the locks were not to be had" : failure_.text()));
@@ -366,8 +372,7 @@ void PutJob::give_up(const Status& why) noexcept {
     for (size_t p = 0; p < part_count_; ++p)
         if (parts_[p]->call.id != 0) session_.link(parts_[p]->partition).forget(parts_[p]->call);
     locks_.forget();
-    if (is_locking(session_.options().algorithm) && phase_ == Phase::kLocking)
-        locks_.release(request_->timestamp.value);
+    if (is_locking(session_.options().algorithm) && phase_ == Phase::kLocking) locks_.release(owner_);
     outstanding_ = 0;
     const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
     request_->outcome_unknown = sent_ && !is_known;

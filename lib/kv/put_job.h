@@ -41,7 +41,7 @@ class PutJob final : public Job {
     void give_up(const Status& why) noexcept override;
 
   private:
-    static constexpr uint32_t kRestartsMax = 20;
+    static constexpr uint32_t kRestartsMax = 100;
 
     enum class Phase : uint8_t { kLocking, kPreparing, kCommitting, kAborting };
     // One partition's part.
@@ -64,7 +64,7 @@ class PutJob final : public Job {
     bool send_prepare(Part& part) noexcept;
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept;
-    void prepare_answered(Part& part, wire::KvStatus status, Timestamp theirs) noexcept;
+    void prepare_answered(Part& part, wire::KvStatus status) noexcept;
     void commit_answered(Part& part, wire::KvStatus status) noexcept;
     void abort_answered(Part& part, wire::KvStatus status) noexcept;
     void phase_over() noexcept;
@@ -80,6 +80,7 @@ class PutJob final : public Job {
     Request* base_ = nullptr;
     PutAll* request_ = nullptr;
     LockPhase locks_;
+    uint64_t owner_ = 0;  // of the locks
     Phase phase_ = Phase::kPreparing;
     std::vector<std::unique_ptr<Part>> parts_;
     size_t part_count_ = 0;

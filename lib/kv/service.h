@@ -127,6 +127,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     wire::KvStatus check_key(std::string_view key) const;
+    Timestamp clock_stamp();
     bool is_too_far_ahead(Timestamp timestamp);
     wire::KvStatus check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp);
     void put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message);

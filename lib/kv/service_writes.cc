@@ -14,6 +14,10 @@ wire::KvStatus Service::check_key(std::string_view key) const {
                                                                        : wire::KvStatus::kWrongPartition;
 }
 
+Timestamp Service::clock_stamp() {
+    return Timestamp::make(clock_.now_ticks(), 0);
+}
+
 // The one bound of what peers name: a later timestamp leaves no trace. What is known here was within it once.
 bool Service::is_too_far_ahead(Timestamp timestamp) {
     const uint64_t now = clock_.now_ticks();
@@ -70,12 +74,14 @@ void Service::write_answered(void* context, store::Answer answer) noexcept {
 }
 
 void Service::finish_write(Pending& pending, store::Answer given) {
-    wire::KvStatus status = status_of(pending.header.kind, pending.committing, given);
+    const wire::KvStatus status = status_of(pending.header.kind, pending.committing, given);
     if (pending.unlock != 0) store_->locks().unlock_all(pending.unlock);
     if (pending.peer != nullptr) {
-        uint64_t timestamp = pending.timestamp.value;
-        if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, store_->floor().value);
-        answer(*pending.peer, pending.header, status, timestamp);
+        Timestamp timestamp = pending.timestamp;
+        if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, store_->floor());
+        // What is in the way is named exactly.
+        if (status != wire::KvStatus::kConditionFailed) timestamp = std::max(timestamp, clock_stamp());
+        answer(*pending.peer, pending.header, status, timestamp.value);
         note_time(pending.header.kind, *pending.peer, pending.keys, pending.since);
     }
     drop(pending);
@@ -114,7 +120,8 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
                                    .writes = writes_,
                                    .metadata = prepare_.metadata,
                                    .participants = participants,
-                                   .alone = committing && prepare_.participants.size() <= 1};
+                                   .alone = committing && prepare_.participants.size() <= 1,
+                                   .in_order = !committing || locked || prepare_.participants.size() <= 1};
     Pending& pending = expect(peer, header, {prepare_.timestamp});
     pending.committing = committing;
     pending.unlock = locked ? prepare_.owner : 0;
@@ -122,6 +129,7 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     store::Continuation done{.run = &Service::write_answered, .context = &pending};
     store::Answer given =
         pending.committing ? store_->put(transaction, done) : store_->prepare(transaction, done);
+    if (given == store::Answer::kTooOld) pending.timestamp = store_->newest(writes_);
     if (given != store::Answer::kPending) finish_write(pending, given);
 }
 
@@ -197,7 +205,8 @@ void Service::lock_answered(void* context, store::LockAnswer answer) noexcept {
     bool granted = answer == store::LockAnswer::kGranted;
     if (pending.peer != nullptr)
         service.answer(*pending.peer, pending.header,
-                       granted ? wire::KvStatus::kOk : wire::KvStatus::kLockConflict);
+                       granted ? wire::KvStatus::kOk : wire::KvStatus::kLockConflict,
+                       std::max(service.store_->newest(), service.clock_stamp()).value);
     else if (granted)
         service.store_->locks().unlock_all(pending.timestamp.value);  // its client is gone
     service.drop(pending);
@@ -225,7 +234,8 @@ void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         store_->locks().unlock_all(lock_.owner);
         return answer(peer, header, wire::KvStatus::kLockConflict);
     }
-    answer(peer, header, wire::KvStatus::kOk);
+    // Who writes under the locks must be later than whoever wrote before it.
+    answer(peer, header, wire::KvStatus::kOk, std::max(store_->newest(), clock_stamp()).value);
 }
 
 void Service::unlock(Peer& peer, wire::Bytes message) {

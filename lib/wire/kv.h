@@ -168,7 +168,9 @@ struct KvPutIf {
 };
 // Of prepare, commit, abort, check, put-if: the state is the header's status.
 struct KvDecision {
-    uint64_t timestamp = 0;  // commit, …: the transaction. Replies: the version written or in the way
+    // commit, …: the transaction. Replies: what the client's clock must pass: the partition's time, or the
+    // version in the way; of a conditional put whose condition fails exactly that version.
+    uint64_t timestamp = 0;
 };
 
 struct KvScan {

@@ -41,6 +41,18 @@ KvOptions with_skew(uint64_t seed) {
     return options;
 }
 
+// Clients in the same store that replace what they have read, while replies and logs fail.
+KvOptions with_conditions(uint64_t seed) {
+    KvOptions options = with_skew(seed);
+    options.conditional_percent = 50;
+    options.fail_log_one_in = 60;
+    options.crash_one_in = 60;
+    options.cut_one_in = 40;
+    options.network.break_one_in = 300;
+    options.network.slow_one_in = 100;
+    return options;
+}
+
 KvOptions with_deaths(uint64_t seed) {
     KvOptions options = contended(seed);
     options.half_one_in = 3;
@@ -99,9 +111,9 @@ KvOptions with_a_quiet_client(uint64_t seed) {
 }
 
 TEST_F(KvSimMutation, the_store_as_it_is_passes) {
-    for (auto* options :
-         {contended, with_skew, with_deaths, with_slow_reads, with_sleepers, with_sleepers_told_by_immediates,
-          with_sleepers_in_reach, with_sleepers_in_reach_at_times, with_everything, with_a_quiet_client})
+    for (auto* options : {contended, with_skew, with_conditions, with_deaths, with_slow_reads, with_sleepers,
+                          with_sleepers_told_by_immediates, with_sleepers_in_reach,
+                          with_sleepers_in_reach_at_times, with_everything, with_a_quiet_client})
         for (uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(run_kv(options(seed)).failure, "") << seed;
 }
 
@@ -115,6 +127,10 @@ TEST_F(KvSimMutation, colliding_timestamps_are_caught) {
 
 TEST_F(KvSimMutation, clocks_that_do_not_look_at_what_was_read_are_caught) {
     EXPECT_NE(caught(kv::Mutation::kNoHybridClock, with_skew), "");
+}
+
+TEST_F(KvSimMutation, a_write_that_is_accepted_behind_an_acknowledged_one_is_caught) {
+    EXPECT_NE(caught(kv::Mutation::kBlindOrder, with_skew).find("lost write"), std::string::npos);
 }
 
 TEST_F(KvSimMutation, a_termination_that_promises_nothing_is_caught) {

@@ -54,6 +54,7 @@ class StoreDatabase final : public kv::ycsb::Database {
     void fill_items(std::span<const std::string> keys, std::span<const std::string> values,
                     const Writer& writer);
     void draw_fault();
+    void note_floors();
     void end_write(std::span<const uint64_t> records, const Writer& writer);
     void note_write(std::span<const uint64_t> records, Outcome outcome, kv::Timestamp timestamp,
                     const Writer& writer);
@@ -184,13 +185,20 @@ void StoreDatabase::note_write(std::span<const uint64_t> records, Outcome outcom
         checked_->history->write(noted_, outcome == Outcome::kFailed);
 }
 
+// What the write must be later than; without control nothing is promised about that.
+void StoreDatabase::note_floors() {
+    floors_.clear();
+    if (checked_ == nullptr || shared_.options.algorithm == kv::Algorithm::kNone) return;
+    for (uint64_t print : prints_) floors_.push_back(checked_->session->floor_of(print));
+}
+
 void StoreDatabase::end_write(std::span<const uint64_t> records, const Writer& writer) {
     bool half_done =
         put_.fault.die_after_prepare || put_.fault.skip_commit != 0 || put_.fault.skip_prepare != 0;
     Outcome outcome = put_.outcome_unknown || half_done ? Outcome::kUnknown
                       : put_.status                     ? Outcome::kCommitted
                                                         : Outcome::kFailed;
-    if (checked_ != nullptr) checked_->session->end_write(writer, outcome, put_.timestamp, prints_);
+    if (checked_ != nullptr) checked_->session->end_write(writer, outcome, put_.timestamp, prints_, floors_);
     note_write(records, outcome, put_.timestamp, writer);
     if (half_done) put_.status = Status::ok();  // as intended
 }
@@ -202,6 +210,7 @@ Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const s
         return replace(records[0], keys[0], values[0]);
     Writer writer = checked_ == nullptr ? Writer{} : checked_->session->begin_write();
     fill_items(keys, values, writer);
+    note_floors();
     draw_fault();
     client_->run(put_);
     end_write(records, writer);

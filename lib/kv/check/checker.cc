@@ -19,7 +19,7 @@ constexpr uint32_t kProbesMax = 16;
 std::string_view to_string(Violation violation) {
     static constexpr std::string_view kNames[kViolations] = {
         "fractured read", "torn value", "wrong key", "thin air", "dirty read", "identity",
-        "stale read",     "own write",  "collision", "clock",    "condition"};
+        "stale read",     "own write",  "collision", "clock",    "condition",  "lost write"};
     return kNames[static_cast<size_t>(violation)];
 }
 
@@ -271,7 +271,7 @@ Writer Session::begin_write() {
 }
 
 void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timestamp,
-                        std::span<const uint64_t> keys) {
+                        std::span<const uint64_t> keys, std::span<const Timestamp> floors) {
     checker_.writes_.fetch_add(1, std::memory_order_relaxed);
     Checker::Write* write = checker_.find(writer);
     WSS_ASSERT(write != nullptr, "a session has one write at a time");
@@ -293,6 +293,7 @@ void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timesta
                                                         name_of(writer), timestamp.value, seen_.value));
     seen_ = std::max(seen_, timestamp);
     if (outcome != Outcome::kCommitted) return;
+    judge_place(writer, timestamp, keys, floors);
     for (uint64_t fingerprint : keys) {
         if (own_.size() < kOwnKeysMax || own_.contains(fingerprint)) own_[fingerprint] = timestamp;
         Checker::Key* key = checker_.key(fingerprint, true);
@@ -304,8 +305,19 @@ void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timesta
     }
 }
 
-void Session::end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected) {
-    end_write(writer, Outcome::kCommitted, timestamp, {&key, 1});
+void Session::judge_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                          std::span<const Timestamp> floors) {
+    for (size_t i = 0; i < floors.size(); ++i)
+        if (timestamp < floors[i])
+            checker_.violate(Violation::kLost,
+                             fmt::format("{} was acknowledged at {}, below {} of key {:016x}, which was "
+                                         "acknowledged before it began",
+                                         name_of(writer), timestamp.value, floors[i].value, keys[i]));
+}
+
+void Session::end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected,
+                              std::span<const Timestamp> floors) {
+    end_write(writer, Outcome::kCommitted, timestamp, {&key, 1}, floors);
     if (timestamp <= expected)
         checker_.violate(Violation::kCondition,
                          fmt::format("{} at {} is not above {}, which it replaced", name_of(writer),

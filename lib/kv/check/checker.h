@@ -17,6 +17,9 @@
 //               writer had read the version it replaces; checkers with session order call that a violation of
 //               Read Atomic)
 //   condition   two conditional writes won against the same version
+//   lost        an acknowledged write has a timestamp below one of the same key that was acknowledged before
+//   it
+//               began: it is never read, although nobody has written the key since
 //
 // What is remembered is bounded: the last Options::remember writes of a session, and a table of Options::keys
 // keys. What is forgotten is not judged, and counted (Report::unjudged).
@@ -51,8 +54,9 @@ enum class Violation : uint8_t {
     kCollision,
     kClock,
     kCondition,
+    kLost,
 };
-constexpr size_t kViolations = 11;
+constexpr size_t kViolations = 12;
 std::string_view to_string(Violation violation);
 
 enum class Outcome : uint8_t {
@@ -135,21 +139,25 @@ class Session {
     ~Session();
     uint32_t number() const { return number_; }
 
-    // Before a read is sent: what it must return at least.
+    // Before a read is sent: what it must return at least. Before a write is: what it must be later than.
     Timestamp floor_of(uint64_t key) const;
     void read(std::span<const ReadItem> items);
 
     // Before a write is sent; stamp its values with the answer.
     Writer begin_write();
-    void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp,
-                   std::span<const uint64_t> keys);
+    // `floors`: of each key, from floor_of() before the write was sent; empty: its place is not checked.
+    void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp, std::span<const uint64_t> keys,
+                   std::span<const Timestamp> floors = {});
     // As end_write of a conditional write of one key that took the place of version `expected` (none: there
     // was no version).
-    void end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected);
+    void end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected,
+                         std::span<const Timestamp> floors = {});
 
   private:
     friend class Checker;
     Session(Checker& checker, uint32_t number);
+    void judge_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                     std::span<const Timestamp> floors);
     bool judge_value(const ReadItem& item, Stamp& stamp);
     void judge_writer(const ReadItem& item, const Stamp& stamp);
     void judge_atomicity(std::span<const ReadItem> items);

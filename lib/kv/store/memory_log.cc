@@ -30,7 +30,8 @@ void MemoryLog::apply(const LogBatch& batch) {
 
 void MemoryLog::persist(size_t batches) {
     for (; batches > 0 && !queue_.empty(); batches--) {
-        if (!failed_) apply(queue_.front().batch);
+        if (!failed_ || written_anyway_ > 0) apply(queue_.front().batch);
+        if (failed_ && written_anyway_ > 0) written_anyway_--;
         if (queue_.front().ticket != 0)
             done_.push_back({.ticket = queue_.front().ticket, .code = failed_ ? Code::kIo : Code::kOk});
         queue_.pop_front();
@@ -41,6 +42,7 @@ void MemoryLog::crash(size_t kept) {
     persist(kept);
     queue_.clear();
     done_.clear();
+    failed_ = false;
 }
 
 void MemoryLog::fetch(std::string_view key, Timestamp timestamp, uint64_t ticket) {

@@ -26,10 +26,14 @@ class MemoryLog final : public Log {
     explicit MemoryLog(Persist persist = Persist::kAtPoll) : persist_(persist) {}
 
     void persist(size_t batches);
-    // Power is lost: of the batches not persisted yet the first `kept` survive. Completions are lost.
+    // Power is lost: of the batches not persisted yet the first `kept` survive. Completions are lost; a
+    // medium that failed works again.
     void crash(size_t kept);
-    // Every batch from now on fails.
-    void fail() { failed_ = true; }
+    // Every batch from now on fails. The first `written` of them have reached the medium all the same.
+    void fail(size_t written = 0) {
+        failed_ = true;
+        written_anyway_ = written;
+    }
     size_t unpersisted() const { return queue_.size(); }
     size_t stored_versions() const { return versions_.size(); }
 
@@ -50,6 +54,7 @@ class MemoryLog final : public Log {
 
     const Persist persist_;
     bool failed_ = false;
+    size_t written_anyway_ = 0;
     std::deque<Queued> queue_;
     std::vector<LogCompletion> done_;
     std::map<VersionKey, std::string> versions_;

@@ -53,8 +53,9 @@ struct Store::Parts {
     Answer withdraw(Timestamp timestamp, Continuation done);
     Answer inquire(Timestamp timestamp, Continuation done);
     Answer repeat(Decision& decision, bool put, Continuation done);
+    Timestamp newest_of(std::span<const Write> writes) const;
     bool is_committed_already(const Transaction& transaction) const;
-    Answer check_conditions(const Transaction& transaction) const;
+    Answer check_conditions(const Transaction& transaction, bool in_order) const;
     Answer check_condition(const Write& write, Timestamp timestamp, const Item* item) const;
     Answer insert(const Transaction& transaction, Decision& decision);
     Version* add_version(Item& item, const RecordView& record);
@@ -121,6 +122,7 @@ struct Store::Parts {
     List<Decision> decided;
     size_t undecided_count = 0;
     Timestamp floor;
+    Timestamp newest;             // that was committed
     std::deque<Waiting> waiting;  // appended batches, in order
     std::unordered_map<uint64_t, Fetching> fetching;
     std::vector<Timestamp> pins;

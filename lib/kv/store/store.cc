@@ -128,6 +128,14 @@ Timestamp Store::floor() const {
     return parts_->floor;
 }
 
+Timestamp Store::newest(std::span<const Write> writes) const {
+    return parts_->newest_of(writes);
+}
+
+Timestamp Store::newest() const {
+    return parts_->newest;
+}
+
 void Store::raise_floor(Timestamp floor) {
     if (floor <= parts_->floor) return;
     parts_->floor = floor;

@@ -39,12 +39,11 @@
 //      Reads go on.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() brings it back.
 //  S9  After recover(), prepared transactions are back: overdue() lists them at once. The epoch is new, so
-//  that every
-//      address given out before is dead.
-//  S10 An inquiry that is answered kPrepared is a promise, which a restart keeps: the other participant may
-//  commit
-//      because of it, so that the writer's own abort comes too late here. The transaction is decided by
-//      termination.
+//  that every address given out before is dead.
+//  S10 An inquiry answered kPrepared is a promise, kept across restarts: another participant may commit
+//  because of it. From then on only termination aborts the transaction, not its writer. S11 A write prepared
+//  `in_order` has a later timestamp than all committed versions of its keys, or is refused without a trace:
+//  acknowledged behind one of them it would never be read.
 //
 // Life of a write:  prepare → (log) → continuation kOk → commit.   put = both in one, for a transaction that
 // lives on this partition alone. Whoever finds a transaction in overdue() asks its participants (inquire) and
@@ -193,6 +192,10 @@ class Store final : public reactor::Source {
     // Transactions prepared for longer than `age`, oldest first, at most `limit`.
     std::vector<Overdue> overdue(Nanoseconds age, size_t limit) const;
     Timestamp floor() const;
+    // The latest committed version of any of the keys.
+    Timestamp newest(std::span<const Write> writes) const;
+    // … of any key: what was committed here and is forgotten was not later.
+    Timestamp newest() const;
     // No prepare at or below is accepted from now on (what is prepared already stays).
     void raise_floor(Timestamp floor);
 

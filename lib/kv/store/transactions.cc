@@ -101,8 +101,11 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
         if (undecided_count >= options.prepared_max || (log != nullptr && log->is_congested()))
             return Answer::kBusy;
     }
-    if (Answer answer = check_conditions(transaction); answer != Answer::kOk) {
+    // What is committed elsewhere already is not refused any more.
+    const bool in_order = transaction.in_order && !early && !mutated(Mutation::kBlindOrder);
+    if (Answer answer = check_conditions(transaction, in_order); answer != Answer::kOk) {
         if (answer == Answer::kConflict) counts.conflicts++;
+        if (answer == Answer::kTooOld) counts.refused_old++;
         return answer;
     }
     if (early) drop(*decision);
@@ -142,11 +145,22 @@ bool Store::Parts::is_committed_already(const Transaction& transaction) const {
     return version != nullptr && version->state == VersionState::kCommitted;
 }
 
-Answer Store::Parts::check_conditions(const Transaction& transaction) const {
+Timestamp Store::Parts::newest_of(std::span<const Write> writes) const {
+    Timestamp latest;
+    for (const Write& write : writes)
+        if (const Item* item = table.find(write.key); item != nullptr && item->latest != nullptr)
+            latest = std::max(latest, item->latest->timestamp);
+    return latest;
+}
+
+Answer Store::Parts::check_conditions(const Transaction& transaction, bool in_order) const {
     for (const Write& write : transaction.writes) {
         const Item* item = table.find(write.key);
         if (Answer answer = check_condition(write, transaction.timestamp, item); answer != Answer::kOk)
             return answer;
+        if (in_order && item != nullptr && item->latest != nullptr &&
+            item->latest->timestamp > transaction.timestamp)
+            return Answer::kTooOld;
     }
     return Answer::kOk;
 }
@@ -258,6 +272,7 @@ void Store::Parts::commit_now(Decision& decision) {
         version = next;
     }
     decision.versions = nullptr;
+    newest = std::max(newest, decision.timestamp);
     counts.commits++;
     decide(decision, DecisionState::kCommitted);
     decision.early = false;

@@ -39,9 +39,10 @@ struct Write {
 struct Transaction {
     Timestamp timestamp;
     std::span<const Write> writes;  // distinct keys
-    Bytes metadata;      // opaque; handed to readers with each version (sibling keys, Bloom filter)
-    Bytes participants;  // opaque; handed back by Store::overdue()
-    bool alone = false;  // no other partition has a part of it: no reader elsewhere is told of it (S4)
+    Bytes metadata;         // opaque; handed to readers with each version (sibling keys, Bloom filter)
+    Bytes participants;     // opaque; handed back by Store::overdue()
+    bool alone = false;     // no other partition has a part of it: no reader elsewhere is told of it (S4)
+    bool in_order = false;  // refused as kTooOld where a later version of one of its keys is committed (S11)
 };
 
 enum class Answer : uint8_t {
@@ -51,7 +52,7 @@ enum class Answer : uint8_t {
     kPrepared,   // inquire: prepared here, and durable
     kAborted,    // it was aborted here, and never can be anything else
     kUnknown,    // no such transaction. commit: remembered; should its prepare come, it commits
-    kTooOld,     // at or below the floor: its decision, if there was one, is forgotten
+    kTooOld,     // at or below the floor: its decision, if there was one, is forgotten; or S11
     kConflict,   // the condition does not hold
     kBusy,       // a conditional put of that key is undecided, or the prepare is not durable yet: try again
     kNoMemory,   // writes are refused, reads go on

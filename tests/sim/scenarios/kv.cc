@@ -60,6 +60,8 @@ KvOptions KvOptions::draw(uint64_t seed) {
     options.sleep = random.chance(2);
     if (options.transport == kv::Transport::kRing && random.chance(3))
         options.transport = kv::Transport::kRingAnnounced;
+    options.fail_log_one_in = random.chance(3) ? 100 + static_cast<uint32_t>(random.below(200)) : 0;
+    options.conditional_percent = random.chance(2) ? 10 + static_cast<uint32_t>(random.below(40)) : 0;
     return options;
 }
 
@@ -67,20 +69,23 @@ std::string KvOptions::to_string() const {
     return fmt::format(
         "kv seed {}: {} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
         "each, {} % "
-        "writes of {} bytes, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, kill 1/{}, half 1/{}{}{}",
+        "writes of {} bytes, {} % of them conditional, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, log "
+        "fails "
+        "1/{}, kill 1/{}, half 1/{}{}{}",
         seed, kv::to_string(algorithm), kv::to_string(transport), kv::to_string(one_sided), partitions,
-        clients, depth, keys, keys_per_transaction, write_percent, value_bytes, arena_bytes / 1024, skew_ms,
-        cut_one_in, crash_one_in, kill_one_in, half_one_in, network.direct ? "; memory in reach" : "",
-        sleep ? "; who is idle sleeps" : "");
+        clients, depth, keys, keys_per_transaction, write_percent, value_bytes, conditional_percent,
+        arena_bytes / 1024, skew_ms, cut_one_in, crash_one_in, fail_log_one_in, kill_one_in, half_one_in,
+        network.direct ? "; memory in reach" : "", sleep ? "; who is idle sleeps" : "");
 }
 
 std::string KvResult::to_string() const {
     return fmt::format(
-        "{}: {} reads ({} in two rounds, {} keys one-sided), {} writes, {} failed, {} unknown; {} crashes, "
-        "{} clients "
-        "killed, {} cuts, {} terminated; trace {:016x}",
-        failure.empty() ? "held" : "FAILED: " + failure, reads, second_rounds, one_sided, writes, failed,
-        unknown, crashes, kills, cuts, terminated, trace);
+        "{}: {} reads ({} in two rounds, {} keys one-sided), {} writes ({} conditions held, {} did not), {} "
+        "failed, {} unknown; {} crashes, {} failed logs, {} clients killed, {} cuts, {} terminated; trace "
+        "{:016x}",
+        failure.empty() ? "held" : "FAILED: " + failure, reads, second_rounds, one_sided, writes,
+        conditions_won, conditions_lost, failed, unknown, crashes, log_failures, kills, cuts, terminated,
+        trace);
 }
 
 namespace {
@@ -96,6 +101,7 @@ class KvRun {
         for (uint32_t i = 0; i < options.clients; ++i)
             client_nodes_.push_back(&add_node(fmt::format("client{}", i)));
         partitions_.resize(options.partitions);
+        log_failed_.resize(options.partitions);
         clients_.resize(options.clients);
     }
 
@@ -116,6 +122,8 @@ class KvRun {
         result_.unknown = shared_.unknown;
         result_.second_rounds = shared_.second_rounds;
         result_.one_sided = shared_.one_sided;
+        result_.conditions_won = shared_.conditions_won;
+        result_.conditions_lost = shared_.conditions_lost;
         return result_;
     }
 
@@ -139,7 +147,15 @@ class KvRun {
         count_terminations(i);
         partition_nodes_[i]->crash();
         logs_[i]->crash(world_.random().below(logs_[i]->unpersisted() + 1));
+        log_failed_[i] = false;
         bury(std::move(partitions_[i]));
+    }
+    // What is on its way to the medium may arrive, though its writer is told that it did not.
+    void fail_log(uint32_t i) {
+        if (log_failed_[i]) return;
+        ++result_.log_failures;
+        log_failed_[i] = true;
+        logs_[i]->fail(world_.random().below(3));
     }
     void count_terminations(uint32_t i) {
         if (!partitions_[i] || partitions_[i]->service() == nullptr) return;
@@ -167,8 +183,10 @@ class KvRun {
                     partition_nodes_[i]->restart();
                     start_partition(i);
                 }
-            } else if (random.chance(options_.crash_one_in)) {
+            } else if (random.chance(options_.crash_one_in) || (log_failed_[i] && random.chance(30))) {
                 crash_partition(i);
+            } else if (random.chance(options_.fail_log_one_in)) {
+                fail_log(i);
             }
             for (Node* client : client_nodes_) inject_cut(*partition_nodes_[i], *client);
             for (uint32_t other = 0; other < i; ++other)
@@ -208,11 +226,12 @@ class KvRun {
         world_.disarm_faults();
         world_.heal_all();
         shared_.healed = true;
-        for (uint32_t i = 0; i < options_.partitions; ++i)
-            if (!partition_nodes_[i]->alive()) {
-                partition_nodes_[i]->restart();
-                start_partition(i);
-            }
+        for (uint32_t i = 0; i < options_.partitions; ++i) {
+            if (log_failed_[i]) crash_partition(i);
+            if (partition_nodes_[i]->alive()) continue;
+            partition_nodes_[i]->restart();
+            start_partition(i);
+        }
     }
 
     bool all_calm() { return who_is_not_calm().empty(); }
@@ -303,6 +322,7 @@ class KvRun {
     std::vector<Node*> partition_nodes_, client_nodes_;
     std::vector<std::string> map_;
     std::vector<std::unique_ptr<kv::store::MemoryLog>> logs_;
+    std::vector<bool> log_failed_;  // until the partition is started again
     std::vector<std::unique_ptr<KvPartition>> partitions_;
     std::vector<std::unique_ptr<KvClient>> clients_;
     std::vector<uint32_t> sleeps_;  // looks in a row, of partitions and clients

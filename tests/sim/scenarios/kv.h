@@ -3,9 +3,9 @@
 //
 // Product code: lib/kv (service, store, session, termination), lib/reactor. Simulated: time, chance, network,
 // the log's disk. First the faults (messages late, connections broken, links cut, partitions that lose power,
-// clients that die half-way through a commit, clocks that are seconds apart), then everything is healed:
-// prepared transactions must be terminated and all must make progress. The checker (lib/kv/check) judges
-// every read.
+// logs that cannot be written, clients that die half-way through a commit, clocks that are seconds apart),
+// then everything is healed: prepared transactions must be terminated and all must make progress. The checker
+// (lib/kv/check) judges every read.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,13 @@ struct KvOptions {
     kv::Algorithm algorithm = kv::Algorithm::kRampFast;
     kv::Transport transport = kv::Transport::kMessage;
     kv::OneSided one_sided = kv::OneSided::kOff;
-    uint32_t skew_ms = 0;       // clocks are up to this far apart, both ways
-    uint32_t cut_one_in = 0;    // per turn of the fault injector (10 ms)
-    uint32_t crash_one_in = 0;  // of a partition
-    uint32_t kill_one_in = 0;   // of a client
-    uint32_t half_one_in = 0;   // of writes: the client stops after some prepares or commits
+    uint32_t skew_ms = 0;              // clocks are up to this far apart, both ways
+    uint32_t cut_one_in = 0;           // per turn of the fault injector (10 ms)
+    uint32_t crash_one_in = 0;         // of a partition
+    uint32_t kill_one_in = 0;          // of a client
+    uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is started again
+    uint32_t conditional_percent = 0;  // of writes: one key, if nobody has written it since it was read
+    uint32_t half_one_in = 0;          // of writes: the client stops after some prepares or commits
     uint64_t arena_bytes = 4u << 20;
     uint32_t value_bytes = 200;
     uint32_t window_ms = 2000;
@@ -47,6 +49,7 @@ struct KvResult {
     std::string failure;  // empty: everything held
     uint64_t trace = 0;
     uint64_t reads = 0, writes = 0, failed = 0, unknown = 0, crashes = 0, kills = 0, cuts = 0;
+    uint64_t log_failures = 0, conditions_won = 0, conditions_lost = 0;
     uint64_t terminated = 0, second_rounds = 0, one_sided = 0, violations = 0, fractured = 0;
     std::string to_string() const;
 };

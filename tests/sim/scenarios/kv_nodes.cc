@@ -101,7 +101,7 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
         auto work = std::make_unique<Work>();
         work->client = this;
         work->judge = shared.checker.open_session();
-        work->get.context = work->put.context = work.get();
+        work->get.context = work->put.context = work->put_if.context = work.get();
         work->get.done = [](kv::Request& request) noexcept {
             auto& over = *static_cast<Work*>(request.context);
             over.client->get_over(over);
@@ -109,6 +109,10 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
         work->put.done = [](kv::Request& request) noexcept {
             auto& over = *static_cast<Work*>(request.context);
             over.client->put_over(over);
+        };
+        work->put_if.done = [](kv::Request& request) noexcept {
+            auto& over = *static_cast<Work*>(request.context);
+            over.client->put_if_over(over);
         };
         works_.push_back(std::move(work));
     }
@@ -140,7 +144,8 @@ void KvClient::start() {
 void KvClient::died() {
     for (auto& work : works_)
         if (work->used && work->writing)
-            work->judge->end_write(work->writer, kv::check::Outcome::kUnknown, work->put.timestamp,
+            work->judge->end_write(work->writer, kv::check::Outcome::kUnknown,
+                                   work->conditional ? work->put_if.timestamp : work->put.timestamp,
                                    work->prints);
 }
 
@@ -174,7 +179,11 @@ bool KvClient::begin_one() {
     work.writing = random_.below(100) < shared_.options.write_percent;
     ++under_way_;
     ++shared_.begun;
-    work.writing ? begin_put(work) : begin_get(work);
+    work.conditional = work.writing && random_.below(100) < shared_.options.conditional_percent;
+    if (work.conditional)
+        begin_put_if(work);
+    else
+        work.writing ? begin_put(work) : begin_get(work);
     node_.wake();  // the thread that asks is the one that sleeps
     return true;
 }
@@ -184,6 +193,7 @@ void KvClient::begin_put(Work& work) {
     work.put.items.clear();
     work.put.fault = {};
     work.put.timestamp = {};
+    note_floors(work);
     if (!shared_.healed && random_.chance(shared_.options.half_one_in)) {
         work.put.fault.skip_prepare = random_.chance(2) ? random_.next() : 0;
         work.put.fault.skip_commit = random_.next();
@@ -199,14 +209,32 @@ void KvClient::begin_put(Work& work) {
     session_->submit(work.put);
 }
 
+// Replaces the version that was read last, or makes the first one.
+void KvClient::begin_put_if(Work& work) {
+    keys_.resize(1);
+    work.prints.resize(1);
+    note_floors(work);
+    work.writer = work.judge->begin_write();
+    kv::PutIf& put = work.put_if;
+    put.key = keys_[0];
+    put.expected = versions_[put.key];
+    put.condition = put.expected.is_none() ? kv::PutIf::Condition::kAbsent : kv::PutIf::Condition::kTimestamp;
+    put.timestamp = {};
+    size_t length = std::max<size_t>(shared_.options.value_bytes, kv::check::stamp_bytes(1));
+    kv::check::write_stamp(put.value, length, work.writer, work.prints[0], work.prints);
+    session_->submit(put);
+}
+
 void KvClient::begin_get(Work& work) {
     work.get.items.resize(keys_.size());
-    work.floors.clear();
-    for (size_t i = 0; i < keys_.size(); ++i) {
-        work.get.items[i].key = keys_[i];
-        work.floors.push_back(work.judge->floor_of(work.prints[i]));
-    }
+    for (size_t i = 0; i < keys_.size(); ++i) work.get.items[i].key = keys_[i];
+    note_floors(work);
     session_->submit(work.get);
+}
+
+void KvClient::note_floors(Work& work) {
+    work.floors.clear();
+    for (uint64_t print : work.prints) work.floors.push_back(work.judge->floor_of(print));
 }
 
 void KvClient::put_over(Work& work) {
@@ -218,9 +246,37 @@ void KvClient::put_over(Work& work) {
                                                  : Outcome::kFailed;
     // What a client does that lies about its commits is nobody's promise.
     if (halved) outcome = Outcome::kUnknown;
-    work.judge->end_write(work.writer, outcome, work.put.timestamp, work.prints);
+    // Without control, partition after partition, nothing is promised about the order of writes.
+    const bool in_order = shared_.options.algorithm != kv::Algorithm::kNone;
+    work.judge->end_write(
+        work.writer, outcome, work.put.timestamp, work.prints,
+        in_order ? std::span<const kv::Timestamp>(work.floors) : std::span<const kv::Timestamp>());
     node_.world().note(work.put.timestamp.value);
-    if (work.put.status.code() == Code::kInternal) shared_.fail(work.put.status.to_string());
+    write_over(work, outcome, !halved, work.put.status);
+}
+
+void KvClient::put_if_over(Work& work) {
+    using kv::check::Outcome;
+    const kv::PutIf& put = work.put_if;
+    const bool lost = put.status.code() == Code::kRefused;
+    Outcome outcome = put.status            ? Outcome::kCommitted
+                      : put.outcome_unknown ? Outcome::kUnknown
+                                            : Outcome::kFailed;
+    shared_.conditions_won += outcome == Outcome::kCommitted;
+    shared_.conditions_lost += lost;
+    if (outcome == Outcome::kCommitted)
+        work.judge->end_conditional(work.writer, put.timestamp, work.prints[0], put.expected, work.floors);
+    else
+        work.judge->end_write(work.writer, outcome,
+                              outcome == Outcome::kUnknown ? put.timestamp : kv::Timestamp{}, work.prints);
+    node_.world().note(put.timestamp.value);
+    versions_[put.key] = lost || outcome == Outcome::kCommitted ? put.timestamp : kv::Timestamp{};
+    write_over(work, outcome, !lost, put.status);
+}
+
+void KvClient::write_over(Work& work, kv::check::Outcome outcome, bool promised, const Status& status) {
+    using kv::check::Outcome;
+    if (status.code() == Code::kInternal) shared_.fail(status.to_string());
     shared_.failed += outcome == Outcome::kFailed;
     shared_.unknown += outcome == Outcome::kUnknown;
     ++shared_.writes;
@@ -229,8 +285,8 @@ void KvClient::put_over(Work& work) {
     work.used = false;
     if (node_.world().now() - work.begun > kRequestTimeout + kGrace)
         shared_.fail("a write outlived its limit");
-    if (shared_.healed && !halved && outcome != Outcome::kCommitted && work.begun >= shared_.healed_at)
-        shared_.fail("a write failed after everything was healed: " + work.put.status.to_string());
+    if (shared_.healed && promised && outcome != Outcome::kCommitted && work.begun >= shared_.healed_at)
+        shared_.fail("a write failed after everything was healed: " + status.to_string());
 }
 
 void KvClient::get_over(Work& work) {
@@ -256,6 +312,7 @@ void KvClient::get_over(Work& work) {
                          .siblings = item.siblings,
                          .floor = work.floors[i]});
         node_.world().note(item.timestamp.value);
+        versions_[item.key] = item.timestamp;
     }
     work.judge->read(items);
     shared_.second_rounds += work.get.rounds > 1;

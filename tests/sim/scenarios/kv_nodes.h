@@ -3,6 +3,7 @@
 // judged.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ struct KvShared {
     const KvOptions& options;
     kv::check::Checker checker;
     uint64_t begun = 0, ended = 0, failed = 0, unknown = 0, reads = 0, writes = 0;
-    uint64_t second_rounds = 0, one_sided = 0;
+    uint64_t second_rounds = 0, one_sided = 0, conditions_won = 0, conditions_lost = 0;
     bool healed = false;
     Nanoseconds healed_at = kNever;  // and everything has settled
     std::string failure;
@@ -92,6 +93,8 @@ class KvClient {
         Nanoseconds begun{};
         kv::GetAll get;
         kv::PutAll put;
+        kv::PutIf put_if;
+        bool conditional = false;
         kv::check::Writer writer;
         std::vector<uint64_t> prints;
         std::vector<kv::Timestamp> floors;
@@ -100,7 +103,11 @@ class KvClient {
     void choose(Work& work);
     void begin_put(Work& work);
     void begin_get(Work& work);
+    void note_floors(Work& work);
     void put_over(Work& work);
+    void begin_put_if(Work& work);
+    void put_if_over(Work& work);
+    void write_over(Work& work, kv::check::Outcome outcome, bool promised, const Status& status);
     void get_over(Work& work);
 
     Node& node_;
@@ -112,7 +119,8 @@ class KvClient {
     std::unique_ptr<kv::Session> session_;
     Random random_;
     std::vector<std::unique_ptr<Work>> works_;
-    std::vector<std::string> keys_;  // scratch
+    std::vector<std::string> keys_;                  // scratch
+    std::map<std::string, kv::Timestamp> versions_;  // the latest of each key that was read here
     uint32_t under_way_ = 0;
     bool ready_ = false, failed_ = false;
 };

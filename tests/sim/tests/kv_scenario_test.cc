@@ -42,6 +42,31 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
     }
 }
 
+// Clocks seconds apart, replies that are lost, logs that cannot be written: what is acknowledged is later
+// than all that was acknowledged before it began, and what is reported as failed is never seen.
+TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatever_fails) {
+    ASSERT_TRUE(log::set_level("off"));
+    uint64_t won = 0, lost = 0, unknown = 0, failed_logs = 0;
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+        KvOptions options = KvOptions::draw(seed);
+        options.algorithm = static_cast<kv::Algorithm>(seed % 3);
+        options.skew_ms = 10'000;
+        options.conditional_percent = 40;
+        options.fail_log_one_in = 60;
+        options.crash_one_in = 60;
+        options.cut_one_in = 40;
+        options.network.break_one_in = 300;
+        KvResult result = run_kv(options);
+        EXPECT_EQ(result.failure, "") << options.to_string();
+        won += result.conditions_won, lost += result.conditions_lost;
+        unknown += result.unknown, failed_logs += result.log_failures;
+    }
+    EXPECT_GT(won, 100u);
+    EXPECT_GT(lost, 100u);
+    EXPECT_GT(unknown, 10u);
+    EXPECT_GT(failed_logs, 10u);
+}
+
 // Reads and rings whose bytes the processor moves by itself, and who sleeps is told by a word in memory
 // (shm).
 TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {

@@ -239,6 +239,18 @@ TEST(Checker, two_winners_of_one_condition_are_caught) {
     h.expect_only(Violation::kCondition);
 }
 
+TEST(Checker, a_write_that_is_acknowledged_behind_an_earlier_one_is_caught) {
+    History h;
+    h.write(0, {kX}, 100);
+    const Timestamp floors[] = {h.sessions[1]->floor_of(kX)};
+    Writer late = h.sessions[1]->begin_write();
+    h.sessions[1]->end_write(late, Outcome::kUnknown, {50}, {{kX}}, floors);
+    EXPECT_EQ(h.checker.report().total(), 0u) << "nobody was told that it was done";
+    late = h.sessions[1]->begin_write();
+    h.sessions[1]->end_write(late, Outcome::kCommitted, {60}, {{kX}}, floors);
+    h.expect_only(Violation::kLost);
+}
+
 TEST(Checker, conditions_on_different_versions_and_keys_are_fine) {
     History h;
     for (auto [key, timestamp, expected] : {std::tuple{kX, 10, 0}, {kX, 11, 10}, {kY, 12, 0}, {kX, 13, 11}})
