@@ -26,6 +26,11 @@ static_assert(class_index(80) == 1 && class_index(81) == 2 && class_index(128) =
               size_of_class(4) == 128);
 static_assert(size_of_class(class_index(Arena::kCellMax)) == Arena::kCellMax);
 
+constexpr uint32_t kReserveShare = 16;       // one page of so many
+constexpr uint32_t kSlotShare_percent = 75;  // at most
+// A value takes at most twice of what it needs; a tombstone whatever there is.
+constexpr size_t kLargerClasses = 4;
+
 constexpr uint32_t pages_of(size_t bytes) {
     return static_cast<uint32_t>((bytes + Arena::kPageBytes - 1) / Arena::kPageBytes);
 }
@@ -36,25 +41,44 @@ size_t Arena::class_bytes(size_t bytes) {
     return size_of_class(class_index(bytes));
 }
 
-Arena::Arena(std::span<std::byte> memory) : memory_(memory), pages_(memory.size() / kPageBytes) {
+Arena::Arena(std::span<std::byte> memory)
+    : memory_(memory),
+      pages_(memory.size() / kPageBytes),
+      reserve_(static_cast<uint32_t>(pages_.size() / kReserveShare)),
+      free_pages_(static_cast<uint32_t>(pages_.size())) {
     for (size_t i = 0; i <= class_index(kCellMax); i++) {
         const auto bytes = static_cast<uint32_t>(size_of_class(i));
-        records_.push_back({.cell_bytes = bytes, .cells = static_cast<uint32_t>(kPageBytes / bytes)});
+        records_.push_back({.cell_bytes = bytes,
+                            .cells = static_cast<uint32_t>(kPageBytes / bytes),
+                            .record_class = static_cast<uint16_t>(i)});
     }
     if (!pages_.empty()) free_runs_.emplace(0, static_cast<uint32_t>(pages_.size()));
 }
 
-uint64_t Arena::allocate_record(size_t bytes) {
-    if (bytes <= kCellMax) return take_cell(records_[class_index(bytes)]);
+uint64_t Arena::allocate_record(size_t bytes, Use use) {
+    const uint32_t keep = use == Use::kTombstone ? 0 : reserve_;
+    if (bytes <= kCellMax) {
+        const size_t index = class_index(bytes);
+        const uint64_t offset = take_cell(records_[index], keep);
+        return offset != kNowhere ? offset : take_larger_cell(index + 1, use);
+    }
     const uint32_t count = pages_of(bytes);
-    const uint32_t first = take_pages(count);
+    const uint32_t first = take_pages(count, keep);
     if (first == kNoPage) return kNowhere;
     used_ += count * kPageBytes;
     return first * kPageBytes;
 }
 
+uint64_t Arena::take_larger_cell(size_t first_class, Use use) {
+    const size_t end =
+        use == Use::kTombstone ? records_.size() : std::min(records_.size(), first_class + kLargerClasses);
+    for (size_t index = first_class; index < end; index++)
+        if (records_[index].partial != kNoPage) return take_cell(records_[index], kNoPage);
+    return kNowhere;
+}
+
 void Arena::free_record(uint64_t offset, size_t bytes) {
-    if (bytes <= kCellMax) return give_cell(records_[class_index(bytes)], offset);
+    if (bytes <= kCellMax) return give_cell(records_[pages_[offset / kPageBytes].record_class], offset);
     used_ -= pages_of(bytes) * kPageBytes;
     give_pages(static_cast<uint32_t>(offset / kPageBytes), pages_of(bytes));
 }
@@ -66,18 +90,21 @@ uint64_t Arena::allocate_extent(size_t extent_bytes) {
         at->second = {
             .cell_bytes = bytes, .cells = static_cast<uint32_t>(kPageBytes / bytes), .permanent = true};
     }
-    return take_cell(at->second);
+    const bool is_share_used = uint64_t{slot_pages_} * 100 >= pages_.size() * kSlotShare_percent;
+    return take_cell(at->second, is_share_used ? kNoPage : reserve_);
 }
 
 void Arena::free_extent(uint64_t offset, size_t extent_bytes) {
     give_cell(extents_.at(extent_bytes), offset);
 }
 
-uint64_t Arena::take_cell(Slab& slab) {
+uint64_t Arena::take_cell(Slab& slab, uint32_t keep) {
     if (slab.partial == kNoPage) {
-        const uint32_t fresh = take_pages(1);
+        const uint32_t fresh = keep == kNoPage ? kNoPage : take_pages(1, keep);
         if (fresh == kNoPage) return kNowhere;
         Page& page = pages_[fresh];
+        page.record_class = slab.record_class;
+        slot_pages_ += slab.permanent;
         page.free.fill(0);
         for (uint32_t cell = 0; cell < slab.cells; cell++) page.free[cell / 64] |= uint64_t{1} << cell % 64;
         page.free_cells = slab.cells;
@@ -128,11 +155,13 @@ void Arena::unlink(Slab& slab, uint32_t index) {
     page.next = page.previous = kNoPage;
 }
 
-uint32_t Arena::take_pages(uint32_t count) {
+uint32_t Arena::take_pages(uint32_t count, uint32_t keep) {
+    if (free_pages_ < count + keep) return kNoPage;
     for (auto run = free_runs_.begin(); run != free_runs_.end(); ++run) {
         if (run->second < count) continue;
         const uint32_t first = run->first;
         const uint32_t rest = run->second - count;
+        free_pages_ -= count;
         free_runs_.erase(run);
         if (rest > 0) free_runs_.emplace(first + count, rest);
         return first;
@@ -141,6 +170,7 @@ uint32_t Arena::take_pages(uint32_t count) {
 }
 
 void Arena::give_pages(uint32_t first, uint32_t count) {
+    free_pages_ += count;
     auto next = free_runs_.lower_bound(first);
     if (next != free_runs_.end() && next->first == first + count) {
         count += next->second;

@@ -3,7 +3,12 @@
 //
 // The arena is cut into pages. A page serves one class of records until it is empty, then any other; records
 // above kCellMax get runs of whole pages. A page that has served slot extents of one class serves them for
-// ever (slot_format.h V1: a stale slot address must always find a slot header).
+// ever (slot_format.h V1: a stale slot address must always find a slot header). Two shares bound what may
+// become full: slots take at most three quarters of the pages, so that readers' addresses leave room for
+// values; and a sixteenth is for tombstones alone, because deleting and expiring is how a full store becomes
+// free again.
+//
+// A record whose own class has no cell and no page left gets a cell of a larger class.
 //
 // Thread-safety: none. Nothing of the book-keeping is in the arena itself, except that a free slot keeps its
 // incarnation there.
@@ -27,7 +32,8 @@ class Arena {
 
     explicit Arena(std::span<std::byte> memory);
 
-    uint64_t allocate_record(size_t bytes);
+    enum class Use : uint8_t { kValue, kTombstone };
+    uint64_t allocate_record(size_t bytes, Use use = Use::kValue);
     void free_record(uint64_t offset, size_t bytes);
     // A slot header with its cells; kCellMin ≤ extent_bytes ≤ kPageBytes.
     uint64_t allocate_extent(size_t extent_bytes);
@@ -47,21 +53,25 @@ class Arena {
     struct Page {
         std::array<uint64_t, kCellsMax / 64> free{};  // a bit per cell
         uint32_t free_cells = 0;
-        uint32_t next = kNoPage;  // pages of the class that have free cells
+        uint16_t record_class = 0;  // of a page of records
+        uint32_t next = kNoPage;    // pages of the class that have free cells
         uint32_t previous = kNoPage;
     };
     struct Slab {
         uint32_t cell_bytes = 0;
         uint32_t cells = 0;  // of a page
         bool permanent = false;
+        uint16_t record_class = 0;
         uint32_t partial = kNoPage;
     };
 
-    uint64_t take_cell(Slab& slab);
+    // `keep`: pages that must stay free; kNoPage: none may be taken.
+    uint64_t take_cell(Slab& slab, uint32_t keep);
+    uint64_t take_larger_cell(size_t first_class, Use use);
     void give_cell(Slab& slab, uint64_t offset);
     void link(Slab& slab, uint32_t page);
     void unlink(Slab& slab, uint32_t page);
-    uint32_t take_pages(uint32_t count);
+    uint32_t take_pages(uint32_t count, uint32_t keep);
     void give_pages(uint32_t first, uint32_t count);
 
     std::span<std::byte> memory_;
@@ -69,6 +79,8 @@ class Arena {
     std::vector<Slab> records_;
     std::map<size_t, Slab> extents_;          // by extent size
     std::map<uint32_t, uint32_t> free_runs_;  // first page → count; never adjacent
+    const uint32_t reserve_;                  // pages for tombstones
+    uint32_t free_pages_ = 0, slot_pages_ = 0;
     uint64_t used_ = 0;
 };
 

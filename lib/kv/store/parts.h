@@ -92,7 +92,7 @@ struct Store::Parts {
     size_t evict(size_t budget);
     void evict_item(Item& item);
     bool relieve();  // something may have become free
-    bool is_heap_full() const;
+    bool is_heap_full(bool for_tombstone = false) const;
     void flush_trash();
     void unpin(Timestamp timestamp);
 

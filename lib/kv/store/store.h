@@ -36,7 +36,7 @@
 //  S7  Memory is bounded: the arena, and Options::heap_limit for what is beside it. When full the window
 //  shrinks to
 //      Options::window_floor, cold values go to disk if there is one, and then writes are answered kNoMemory.
-//      Reads go on.
+//      Reads go on, and so do deletes and expiry, which make room: a share of either memory is theirs alone.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() brings it back.
 //  S9  After recover(), prepared transactions are back: overdue() lists them at once. The epoch is new, so
 //  that every address given out before is dead.

@@ -137,7 +137,8 @@ bool Table::place(Item& item, Version& version) {
         became_warm(item);
         return true;
     }
-    version.offset = arena_.allocate_record(whole_words(version.length));
+    version.offset = arena_.allocate_record(whole_words(version.length),
+                                            version.tombstone ? Arena::Use::kTombstone : Arena::Use::kValue);
     if (version.is_cold()) return false;
     became_warm(item);
     return true;

@@ -208,7 +208,7 @@ size_t Store::Parts::expire(Timestamp now, size_t budget) {
 }
 
 // The tombstone that the writer asked for, at the time it asked for. Readers compare `expires` themselves, so
-// that being late, or without the memory for it, is harmless.
+// that being late is harmless; what has expired is the memory of a full store, hence the reserve (S7).
 bool Store::Parts::expire_one(Version& version) {
     Item& item = *version.item;
     if (table.find(item, version.expires) != nullptr)
@@ -289,8 +289,11 @@ bool Store::Parts::relieve() {
     return evict(kReliefBudget) + evict(kReliefBudget) > 0 && !is_heap_full();
 }
 
-bool Store::Parts::is_heap_full() const {
-    return table.heap_used() + decisions.size() * sizeof(Decision) > options.heap_limit;
+bool Store::Parts::is_heap_full(bool for_tombstone) const {
+    const uint64_t used = table.heap_used() + decisions.size() * sizeof(Decision);
+    // As in the arena, what makes a full store free again has a reserve.
+    return used > options.heap_limit &&
+           (!for_tombstone || used - options.heap_limit > options.heap_limit / 16);
 }
 
 void Store::Parts::flush_trash() {

@@ -66,6 +66,34 @@ TEST(KvArena, PageOfSlotsServesSlotsForEver) {
     for (uint64_t at : records) EXPECT_NE(at / Arena::kPageBytes, slot / Arena::kPageBytes);
 }
 
+TEST(KvArena, ValuesAndSlotsLeaveAReserveToTombstones) {
+    std::vector<uint64_t> memory(kBytes / 8);
+    Arena arena(std::as_writable_bytes(std::span(memory)));
+    while (arena.allocate_extent(192) != Arena::kNowhere) {
+    }
+    uint64_t values = 0;
+    for (size_t bytes : {300'000, 3000, 100})
+        while (arena.allocate_record(bytes) != Arena::kNowhere) values += bytes;
+    EXPECT_GT(values, kBytes / 8) << "slots do not take all";
+    uint64_t tombstones = 0;
+    while (arena.allocate_record(100, Arena::Use::kTombstone) != Arena::kNowhere) tombstones++;
+    EXPECT_GT(tombstones, kBytes / 16 / 128);
+}
+
+TEST(KvArena, ARecordTakesALargerCellWhereItsOwnClassHasNoPage) {
+    std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
+    Arena arena(std::as_writable_bytes(std::span(memory)));
+    std::vector<uint64_t> cells;
+    for (uint64_t at = 0; (at = arena.allocate_record(1000)) != Arena::kNowhere;) cells.push_back(at);
+    const uint64_t used = arena.used();
+    arena.free_record(cells.back(), 1000);
+    const uint64_t other = arena.allocate_record(700);
+    EXPECT_EQ(other, cells.back());
+    arena.free_record(other, 700);
+    EXPECT_EQ(arena.allocate_record(1000), cells.back());
+    EXPECT_EQ(arena.used(), used);
+}
+
 TEST(KvArena, EmptyPageOfRecordsServesOtherSizes) {
     std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
