@@ -164,6 +164,8 @@ void Service::peer_gone(Peer& peer) {
     if (snapshot_peer_ == &peer) snapshot_peer_ = nullptr;
     for (auto& cold : cold_)
         if (cold->peer == &peer) cold->peer = nullptr;
+    for (auto& cold : cold_scans_)
+        if (cold->peer == &peer) cold->peer = nullptr;
     if (auto lease = leases_.find(peer.client_id); lease != leases_.end() && peer.client_id != 0) {
         --lease->second.connections;
         lease->second.until = reactor_.now() + options_.lease;
@@ -377,6 +379,7 @@ void Service::tick() {
     store_->maintain(Timestamp::make(clock_.now_ticks(), 0));
     store_->locks().expire();
     std::erase_if(cold_, [](const auto& cold) { return cold->is_over; });
+    std::erase_if(cold_scans_, [](const auto& cold) { return cold->is_over; });
     terminate_overdue();
     work_on_snapshot();
     reactor_.set(timer_, reactor_.now() + kTick);

@@ -95,6 +95,8 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     class Peer;
     struct Pending;
     struct ColdGet;
+    struct ColdScan;
+    struct ColdRow;
     struct Termination;
     struct Lease {
         uint64_t nonce = 0;
@@ -125,6 +127,10 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void count_one_sided(wire::Bytes message);
     static void cold_arrived(void* context, const store::Found& found) noexcept;
     void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void scan_cold(Peer& peer, const wire::KvHeader& header, std::span<const size_t> cold);
+    void fetch_row(ColdRow& row);
+    static void row_arrived(void* context, const store::Found& found) noexcept;
+    void send_cold_scan(ColdScan& job);
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     wire::KvStatus check_key(std::string_view key) const;
     Timestamp clock_stamp();
@@ -180,6 +186,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     uint32_t next_id_ = 0;
     std::vector<std::unique_ptr<Pending>> pending_, pending_free_;
     std::vector<std::unique_ptr<ColdGet>> cold_;
+    std::vector<std::unique_ptr<ColdScan>> cold_scans_;
     std::vector<std::unique_ptr<Link>> links_;  // to the other partitions, by index; made when needed
     std::unordered_map<uint64_t, std::unique_ptr<Termination>> terminations_;
     reactor::Timer timer_;

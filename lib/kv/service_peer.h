@@ -58,6 +58,25 @@ struct Service::ColdGet {
     Nanoseconds began{};
 };
 
+// A page of a scan of which values are on disk.
+struct Service::ColdRow {
+    ColdScan* scan = nullptr;
+    std::string key, value;
+    Timestamp timestamp;
+    uint32_t fetches = 0;
+    bool is_gone = false;  // deleted meanwhile
+};
+struct Service::ColdScan {
+    Service* service = nullptr;
+    Peer* peer = nullptr;
+    wire::KvHeader header;
+    std::vector<ColdRow> rows;  // does not grow once the first is fetched
+    std::string cursor;
+    uint32_t outstanding = 0;
+    bool failed = false;
+    bool is_over = false;
+};
+
 // A transaction whose client is late, and what the other participants say about it.
 struct Service::Termination {
     struct Ask {

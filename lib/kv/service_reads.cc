@@ -11,7 +11,6 @@ namespace {
 
 // Of one reply. Beyond it the transaction is to be read in parts.
 constexpr size_t kReplyBytesMax = 16u << 20;
-constexpr size_t kScanBytesMax = 4u << 20;
 
 wire::KvFound found_of(store::Presence presence) {
     switch (presence) {
@@ -187,37 +186,6 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
     }
     job.peer->channel()->send(job.service->reply_to(job.header, wire::KvStatus::kOk), reply);
     job.service->note_time(job.header.kind, *job.peer, static_cast<uint32_t>(job.items.size()), job.began);
-}
-
-// --- scans ---
-
-void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
-    wire::KvScan scan;
-    if (!wire::parse(message, scan))
-        return refuse(peer, header, wire::KvStatus::kMalformed, "malformed scan");
-    ++counters_.scans;
-    scan_reply_.rows.clear();
-    scan_reply_.cursor = {};
-    size_t bytes = 0;
-    const uint64_t now = clock_.now_ticks();
-    bool more = false;
-    store_->scan(scan.prefix, scan.cursor, store::kNoTimestamp, [&](const store::Found& found) {
-        if (scan_reply_.rows.size() >= scan.limit || bytes > kScanBytesMax) {
-            more = true;
-            return false;
-        }
-        const store::RecordView& version = found.version;
-        if (!version.expires.is_none() && version.expires.ticks() <= now) return true;
-        auto& row = scan_reply_.rows.emplace_back();
-        row.key = version.key;
-        row.timestamp = version.timestamp.value;
-        // A cold value is left out: whoever wants it asks for the key.
-        if (scan.with_values && !found.cold) row.value = version.value;
-        bytes += row.key.size() + row.value.size() + 16;
-        return true;
-    });
-    if (more && !scan_reply_.rows.empty()) scan_reply_.cursor = scan_reply_.rows.back().key;
-    peer.channel()->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
 }
 
 }  // namespace wss::kv

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scans with values of a table that is larger than memory: an export must have every value.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "lib/kv/store/memory_log.h"
+#include "tests/unit/kv/cluster.h"
+
+namespace wss::kv::test {
+
+struct ColdScan : testing::Test {
+    static constexpr int kKeys = 400;
+    store::MemoryLog log;
+    Cluster cluster{{.partitions = 1, .arena_bytes = 1u << 20, .logs = {&log}}};
+    std::unique_ptr<LocalClient> client = *LocalClient::connect(cluster.client_options());
+
+    static std::string value_of(int number) {
+        return "value " + std::to_string(number) + std::string(5000, 'v');
+    }
+    void SetUp() override {
+        for (int i = 0; i < kKeys; ++i) {
+            Status status = put(*client, {{"key" + std::to_string(i), value_of(i)}});
+            for (int tries = 0; status.code() == Code::kExhausted && tries < 1000; ++tries)
+                status = put(*client, {{"key" + std::to_string(i), value_of(i)}});
+            ASSERT_TRUE(status) << status.to_string();
+        }
+        uint64_t cold = 0;
+        cluster.on(0, [&](Service& service) { cold = service.store().statistics().cold_versions; });
+        ASSERT_GT(cold, 100u) << "this would show nothing";
+    }
+};
+
+TEST_F(ColdScan, has_the_values_that_are_on_disk) {
+    Scan scan;
+    scan.with_values = true;
+    scan.limit = 100;
+    std::map<std::string, std::string> found;
+    do {
+        client->run(scan);
+        ASSERT_TRUE(scan.status) << scan.status.to_string();
+        for (const Scan::Row& row : scan.rows) found[row.key] = row.value;
+    } while (!scan.cursor.empty());
+    ASSERT_EQ(found.size(), size_t{kKeys});
+    for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(found["key" + std::to_string(i)] == value_of(i)) << i;
+}
+
+TEST_F(ColdScan, of_keys_alone_reads_nothing_from_disk) {
+    Scan scan;
+    scan.limit = 1000;
+    client->run(scan);
+    ASSERT_TRUE(scan.status) << scan.status.to_string();
+    EXPECT_EQ(scan.rows.size(), size_t{kKeys});
+    cluster.on(0, [&](Service& service) { EXPECT_EQ(service.store().statistics().fetched, 0u); });
+}
+
+}  // namespace wss::kv::test
