@@ -145,6 +145,7 @@ struct Scan final : Request {
         std::string key;
         std::string value;
         Timestamp timestamp;
+        Timestamp expires;  // none: never
     };
     std::vector<Row> rows;
 };

@@ -62,7 +62,7 @@ struct Service::ColdGet {
 struct Service::ColdRow {
     ColdScan* scan = nullptr;
     std::string key, value;
-    Timestamp timestamp;
+    Timestamp timestamp, expires;
     uint32_t fetches = 0;
     bool is_gone = false;  // deleted meanwhile
 };

@@ -23,6 +23,7 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
     ++counters_.scans;
     scan_reply_.rows.clear();
     scan_reply_.cursor = {};
+    const bool with_expiry = (header.flags & wire::kKvScanExpires) != 0;
     std::vector<size_t> cold;
     size_t bytes = 0;
     const uint64_t now = clock_.now_ticks();
@@ -40,6 +41,7 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         auto& row = scan_reply_.rows.emplace_back();
         row.key = version.key;
         row.timestamp = version.timestamp.value;
+        if (with_expiry) row.expires = version.expires.value;
         if (scan.with_values && !found.cold) row.value = version.value;
         bytes += row.key.size() + row.value.size() + 16;
         return true;
@@ -62,6 +64,7 @@ void Service::scan_cold(Peer& peer, const wire::KvHeader& header, std::span<cons
         copy.scan = &job;
         copy.key = row.key;
         copy.timestamp = {row.timestamp};
+        copy.expires = {row.expires};
         copy.value.assign(reinterpret_cast<const char*>(row.value.data()), row.value.size());
     }
     cold_scans_.push_back(std::move(made));
@@ -90,6 +93,7 @@ void Service::row_arrived(void* context, const store::Found& found) noexcept {
     }
     row.is_gone = here.presence != store::Presence::kExact || here.version.tombstone;
     row.timestamp = here.version.timestamp;
+    if ((job.header.flags & wire::kKvScanExpires) != 0) row.expires = here.version.expires;
     if (!here.cold)
         row.value.assign(reinterpret_cast<const char*>(here.version.value.data()), here.version.value.size());
     if (--job.outstanding == 0) service.send_cold_scan(job);
@@ -105,6 +109,7 @@ void Service::send_cold_scan(ColdScan& job) {
         if (!row.is_gone)
             reply.rows.push_back({.key = row.key,
                                   .timestamp = row.timestamp.value,
+                                  .expires = row.expires.value,
                                   .value = std::as_bytes(std::span(row.value.data(), row.value.size()))});
     // An empty page would be the last one.
     if (reply.rows.empty() && !job.cursor.empty())

@@ -118,7 +118,7 @@ bool SimpleJob::send_put_if(Link& link) noexcept {
 bool SimpleJob::send_scan(Link& link) noexcept {
     auto& scan = static_cast<Scan&>(*request_);
     auto left = static_cast<uint32_t>(scan.limit - scan.rows.size());
-    return link.call(call_, wire::KvKind::kScan, 0,
+    return link.call(call_, wire::KvKind::kScan, wire::kKvScanExpires,
                      wire::KvScan{.prefix = scan.prefix,
                                   .cursor = after_,
                                   .limit = std::min(left, wire::kKvScanMax),
@@ -203,6 +203,7 @@ void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message)
         out.key = row.key;
         out.value.assign(reinterpret_cast<const char*>(row.value.data()), row.value.size());
         out.timestamp = {row.timestamp};
+        out.expires = {row.expires};
     }
     // A partition that says "more" and gives nothing would keep us here for ever.
     if (!rows_.cursor.empty() && !rows_.rows.empty()) {

@@ -136,6 +136,7 @@ std::string_view key_of(Reader& reader, size_t length) {
 constexpr size_t kGetItemLeast = 12 + 1;
 constexpr size_t kGetReplyItemLeast = 40;
 constexpr size_t kPrepareItemLeast = 16 + 1;
+constexpr uint16_t kRowExpires = 1;  // flag of a scan's row
 constexpr size_t kScanRowLeast = 16 + 1;
 
 void write_item(Writer& writer, const KvPrepare::Item& item) {
@@ -395,9 +396,10 @@ void encode(const KvHeader& header, const KvScanReply& body, KvBuffer& out) {
     writer.text(body.cursor);
     for (const KvScanReply::Row& row : body.rows) {
         writer.u16(row.key.size());
-        writer.u16(0);
+        writer.u16(row.expires != 0 ? kRowExpires : 0);
         writer.u32(row.value.size());
         writer.u64(row.timestamp);
+        if (row.expires != 0) writer.u64(row.expires);
         writer.text(row.key);
         writer.bytes(row.value);
     }
@@ -412,9 +414,15 @@ bool parse(Bytes message, KvScanReply& body) {
     for (size_t i = 0; i < rows && reader.good(); ++i) {
         KvScanReply::Row& row = body.rows.emplace_back();
         size_t key = reader.u16();
-        reader.require(reader.u16() == 0);
+        const uint16_t flags = reader.u16();
+        reader.require((flags & ~kRowExpires) == 0);
         size_t value = reader.u32();
         row.timestamp = reader.u64();
+        row.expires = 0;
+        if ((flags & kRowExpires) != 0) {
+            row.expires = reader.u64();
+            reader.require(row.expires != 0);
+        }
         row.key = key_of(reader, key);
         row.value = reader.bytes(value, kKvValueMax);
     }

@@ -173,6 +173,7 @@ struct KvDecision {
     uint64_t timestamp = 0;
 };
 
+constexpr uint8_t kKvScanExpires = 1;  // flag of a scan: say of each row when it expires
 struct KvScan {
     std::string_view prefix;
     std::string_view cursor;
@@ -183,6 +184,7 @@ struct KvScanReply {
     struct Row {
         std::string_view key;
         uint64_t timestamp = 0;
+        uint64_t expires = 0;  // 0: never, or not asked for
         Bytes value;
     };
     std::vector<Row> rows;

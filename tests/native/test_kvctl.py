@@ -126,6 +126,24 @@ def test_what_is_exported_is_imported(store, tmp_path):
     store.kvctl("import", "-", stdin=b'{"key": "ok", "value": "1"}\nnonsense\n', expect=FAILED)
 
 
+def test_an_imported_key_expires_when_the_exported_one_does(store, tmp_path):
+    store.kvctl("put", "exp:a", "1", "--ttl", "600000")
+    store.kvctl("put", "exp:b", "2")
+    store.kvctl("export", tmp_path / "dump", "--prefix", "exp:")
+    rows = {row["key"]: row for row in map(json.loads, (tmp_path / "dump").read_text().splitlines())}
+    left_ms = rows["exp:a"]["expires"] - time.time() * 1000
+    assert 300_000 < left_ms <= 600_000
+    assert "expires" not in rows["exp:b"]
+    store.kvctl("del", "exp:a", "exp:b")
+    old = json.dumps(rows["exp:b"] | {"key": "exp:old", "expires": int(time.time() * 1000) - 1000}) + "\n"
+    store.kvctl("import", "-", stdin=((tmp_path / "dump").read_text() + old).encode())
+    store.kvctl("export", tmp_path / "again", "--prefix", "exp:")
+    again = {row["key"]: row.get("expires", 0) for row in map(json.loads, (tmp_path / "again").read_text().splitlines())}
+    assert set(again) == {"exp:a", "exp:b"}, "what has expired since is left out"
+    assert again["exp:b"] == 0
+    assert abs(again["exp:a"] - rows["exp:a"]["expires"]) < 5000
+
+
 def test_explain_tells_the_path_of_each_key(store):
     store.kvctl("put-all", "e:a=1", "e:b=2", "e:c=3")
     cold, warm = map(json.loads, store.kvctl("--json", "--one-sided", "on", "explain", "get", "e:a", "e:b", "e:c", "--repeat", "2").splitlines())

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // kvctl scan: keys by prefix. kvctl export and import: all of them, as JSON lines that txn's "put"
-// understands, one key a line.
+// understands, one key a line; a key that expires has "expires", in milliseconds since 1970.
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iostream>
 
+#include "lib/kv/hlc.h"
 #include "tools/kvctl/context.h"
 
 namespace wss::kvctl {
@@ -36,6 +37,7 @@ Json row_json(const kv::Scan::Row& row, bool values) {
     Json json;
     put_bytes(json, "key", row.key);
     json["timestamp"] = row.timestamp.value;
+    if (!row.expires.is_none()) json["expires"] = (row.expires.ticks() + kv::kTicksEpoch_us) / 1000;
     if (values) put_bytes(json, "value", row.value);
     return json;
 }
@@ -75,43 +77,78 @@ void export_rows(Context& context, const ScanArguments& arguments) {
     if (done) std::fprintf(stderr, "kvctl: %llu keys exported\n", static_cast<unsigned long long>(rows));
 }
 
+struct ImportedRow {
+    kv::PutAll::Item item;
+    uint64_t expires_ms = 0;  // since 1970; 0: never
+};
+
 // One row of an export; false at what is none.
-Result<kv::PutAll::Item> parse_row(const std::string& line) {
+Result<ImportedRow> parse_row(const std::string& line) {
     Json row = Json::parse(line, nullptr, false);
     if (!row.is_object()) return Status(Code::kInvalid, "this is no JSON object");
     auto key = get_bytes(row, "key"), value = get_bytes(row, "value");
     if (!key) return key.status();
     if (!value) return value.status();
-    return kv::PutAll::Item{*key, *value, false};
+    ImportedRow imported{{*key, *value, false}};
+    if (auto expires = row.find("expires"); expires != row.end()) {
+        if (!expires->is_number_unsigned() || *expires == 0)
+            return Status(Code::kInvalid, "\"expires\" is milliseconds since 1970");
+        imported.expires_ms = *expires;
+    }
+    return imported;
 }
 
-bool flush(Context& context, kv::PutAll& request, uint64_t& written) {
-    if (request.items.empty()) return true;
-    if (!context.run(request)) return false;
-    written += request.items.size();
-    request.items.clear();
-    return true;
-}
+// Writes rows in transactions of `keys`; those of a transaction expire together.
+class Importer {
+  public:
+    Importer(Context& context, uint32_t keys) : context_(context), keys_(keys) {}
+    bool add(ImportedRow row) {
+        if (row.expires_ms != expires_ms_ && !flush()) return false;
+        expires_ms_ = row.expires_ms;
+        request_.items.push_back(std::move(row.item));
+        return request_.items.size() < keys_ || flush();
+    }
+    bool flush() {
+        const uint64_t now_ms = kv::SystemWallClock().unix_us() / 1000;
+        const bool expired = expires_ms_ != 0 && expires_ms_ <= now_ms;
+        request_.ttl_ms = expires_ms_ == 0 || expired ? 0 : expires_ms_ - now_ms;
+        if (!request_.items.empty() && !expired && !context_.run(request_)) return false;
+        (expired ? expired_ : written_) += request_.items.size();
+        request_.items.clear();
+        return true;
+    }
+    uint64_t written() const { return written_; }
+    uint64_t expired() const { return expired_; }
+
+  private:
+    Context& context_;
+    const uint32_t keys_;
+    kv::PutAll request_;
+    uint64_t expires_ms_ = 0;
+    uint64_t written_ = 0, expired_ = 0;
+};
 
 void import_rows(Context& context, const std::string& path, uint32_t keys) {
     std::ifstream opened;
     if (path != "-") opened.open(path);
     std::istream& input = path == "-" ? std::cin : opened;
     if (!input) return context.fail(Status::from_errno(errno, path));
-    kv::PutAll request;
+    Importer importer(context, keys);
     std::string line;
-    uint64_t written = 0;
     for (uint64_t number = 1; std::getline(input, line); ++number) {
         if (line.empty()) continue;
-        auto item = parse_row(line);
-        if (!item)
-            return context.fail_with(kFailed, fmt::format("{}:{}: {} ({} keys before it were written)", path,
-                                                          number, item.status().to_string(), written));
-        request.items.push_back(std::move(*item));
-        if (request.items.size() >= keys && !flush(context, request, written)) return;
+        auto row = parse_row(line);
+        if (!row)
+            return context.fail_with(kFailed,
+                                     fmt::format("{}:{}: {} ({} keys before it were written)", path, number,
+                                                 row.status().to_string(), importer.written()));
+        if (!importer.add(std::move(*row))) return;
     }
-    if (flush(context, request, written))
-        std::fprintf(stderr, "kvctl: %llu keys imported\n", static_cast<unsigned long long>(written));
+    if (!importer.flush()) return;
+    std::fprintf(stderr, "kvctl: %llu keys imported\n", static_cast<unsigned long long>(importer.written()));
+    if (importer.expired() > 0)
+        std::fprintf(stderr, "kvctl: %llu keys left out: they have expired since the export\n",
+                     static_cast<unsigned long long>(importer.expired()));
 }
 
 }  // namespace

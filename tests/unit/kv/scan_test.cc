@@ -45,6 +45,23 @@ TEST_F(ColdScan, has_the_values_that_are_on_disk) {
     for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(found["key" + std::to_string(i)] == value_of(i)) << i;
 }
 
+TEST(Scan, says_when_a_key_expires) {
+    Cluster cluster({.partitions = 1});
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    PutAll request;
+    request.items.push_back({.key = "a", .value = "value"});
+    request.ttl_ms = 20'000;
+    (*client)->run(request);
+    ASSERT_TRUE(request.status) << request.status.to_string();
+    ASSERT_TRUE(put(**client, {{"b", "value"}}));
+    Scan scan;
+    (*client)->run(scan);
+    ASSERT_EQ(scan.rows.size(), 2u);
+    EXPECT_EQ(scan.rows[0].expires.ticks(), request.timestamp.ticks() + 20'000'000);
+    EXPECT_TRUE(scan.rows[1].expires.is_none());
+}
+
 TEST_F(ColdScan, of_keys_alone_reads_nothing_from_disk) {
     Scan scan;
     scan.limit = 1000;
