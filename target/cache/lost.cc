@@ -114,7 +114,7 @@ Status Cache::give_up(const std::string& name) {
     }
     if (any) return Status::ok();
     if (waits) return failure(Code::kBusy, "dirty lines are being recovered; try again");
-    return failure(Code::kNotFound, "nothing of a volume {} is lost, or waits in engines for it to be opened",
+    return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
                    name);
 }
 

@@ -14,7 +14,9 @@
 // everything dirty home that was in one copy (exposed_). It may cut the target off from all of them at any
 // time, though (isolation): what they hold is then not there to be read, but it comes back with them.
 //
-// In a third of the other runs volumes come and go beside that one (cluster_removals.h).
+// In a third of the other runs volumes come and go beside that one (cluster_removals.h). In half of these
+// such a volume is missing for a while after a crash of the target. In a third of the runs that use
+// write-back that is the policy of volumes that nobody set one for.
 //
 // In a quarter of the runs real storage is on a node of its own, which crashes and is cut off as well, from
 // the target, clients and engines. The

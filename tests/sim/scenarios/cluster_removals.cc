@@ -77,7 +77,7 @@ void ClusterRemovals::care_for(ClusterTarget* target) {
         whole_.fail(one.name + " was not removed in its time");
     if (one.state != One::State::kRemoved) return;
     close_client();
-    if (one.client == nullptr) one_.reset();
+    if (one.client == nullptr) gone_.push_back(std::move(one_));
 }
 
 void ClusterRemovals::inject(ClusterTarget* target) {

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/sim/scenarios/block_client.h"
 #include "tests/sim/scenarios/cluster_parts.h"
@@ -73,6 +74,8 @@ class ClusterRemovals {
     Random random_, absences_;
     Node* client_node_ = nullptr;
     std::unique_ptr<One> one_;
+    // The world may still have events of their disks, from before a crash.
+    std::vector<std::unique_ptr<One>> gone_;
     uint64_t made_ = 0, removals_ = 0;
     bool finishing_ = false;
 };

@@ -41,6 +41,27 @@ TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
     EXPECT_EQ(bench.index.find(kKey), nullptr) << "an absent line without operations is forgotten";
 }
 
+TEST(CacheIndex, while_placement_is_held_no_line_gets_a_slot_nor_an_entry_that_slots_will_need) {
+    Bench bench(2, 8, 3);
+    bench.index.hold_placement(true);
+    EXPECT_EQ(bench.index.placeable_engines(), 0u);
+    EXPECT_FALSE(bench.fill(kKey));
+    std::vector<std::unique_ptr<Op>> operations;
+    uint64_t opened = 0;
+    for (uint64_t line = 0; line < 19; ++line)
+        if (Line* entry = bench.index.open({0, line})) {
+            operations.push_back(std::make_unique<Op>(Access::kExclusive, kAll));
+            EXPECT_TRUE(bench.index.enter(*entry, *operations.back()));
+            ++opened;
+        }
+    EXPECT_EQ(opened, 3u) << "16 are for lines with slots";
+    Granted granted;
+    for (auto& operation : operations) bench.index.leave(*operation, granted);
+    bench.index.hold_placement(false);
+    EXPECT_TRUE(bench.fill(kKey));
+    EXPECT_TRUE(bench.index.consistent());
+}
+
 TEST(CacheIndex, a_line_serves_readers_at_once_only_while_nobody_changes_it_or_waits_to) {
     Bench bench;
     ASSERT_TRUE(bench.fill(kKey, piece(0) | piece(1)));

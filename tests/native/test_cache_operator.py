@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator does to a target whose engines hold dirty lines costs no acknowledged write, unless a command says so."""
+
+import subprocess
+
+from .cache_cluster import Cluster, ask, until
+from .programs import BUILD, run
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+
+KIB = 1024
+
+
+def written_by_default(cluster: Cluster, nbd) -> None:
+    """A dirty line, under write-back that no command set; then the target is killed."""
+    with RawNbd(nbd(cluster.target, "disk").socket) as client:
+        assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+        assert cluster.dirty() == 1
+        cluster.target.kill()
+
+
+def test_a_volume_whose_option_is_missing_keeps_its_dirty_lines_in_the_engines(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        command = list(cluster.target.command)
+        at = command.index("--volume")
+        cluster.target.command = command[:at] + command[at + 2:]
+        cluster.target.start()
+        absent = until(lambda: not cluster.status()["recovering"] and cluster.status()["absent"], 30, "the lines are found")
+        assert [(volume["name"], volume["dirty_lines"]) for volume in absent] == [("disk", 1)]
+        shown = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
+        assert "volume disk" in shown and "is not open" in shown and "cache give-up disk" in shown
+        assert cluster.target.stop() == 0
+        cluster.target.command = command
+        cluster.target.start()
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
+            assert client.command(FLUSH, 0, 0)[0] == 0
+
+
+def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+            assert cluster.dirty() == 1
+        ask(cluster.control, "volume.resize", name="disk", size=20 * KIB + 512)
+        ask(cluster.control, "volume.resize", name="disk", size=64 * KIB)
+        wanted = b"\xe1" * (20 * KIB + 512) + bytes(64 * KIB - 20 * KIB - 512)
+        # nbdkit tells its clients the size that the volume had when they came.
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, 64 * KIB) == (0, wanted)
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            assert client.command(READ, 0, 64 * KIB) == (0, wanted)
+
+
+def test_write_back_by_default_needs_a_state_file():
+    ended = subprocess.run([BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--cache-listen",
+                            "tcp://127.0.0.1:0", "--cache-policy", "write-back", "--volume", "disk=delay:us=1:ram:8M"],
+                           capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1 and "--state" in ended.stderr, ended.stderr
