@@ -54,11 +54,12 @@
 #include "lib/cache/recovery.h"
 #include "lib/fabric/fabric.h"
 #include "lib/reactor/reactor.h"
+#include "target/cache/cached_volume.h"
+#include "target/cache/info.h"
 #include "target/cache/limits.h"
 #include "target/cache/membership.h"
 #include "target/cache/prefetch.h"
 #include "target/cache/remote.h"
-#include "target/cache/volume_gate.h"
 #include "target/cache/work.h"
 #include "target/volume/volume.h"
 
@@ -79,57 +80,6 @@ struct CacheOptions {
     std::shared_ptr<const block::SecretBook> engine_secrets;
     // Where tokens come from; the reactor's Random if empty, which an eavesdropper could predict.
     std::function<uint64_t()> secrets;
-};
-
-struct CacheCounters {
-    uint64_t reads = 0, read_hits = 0, read_bytes = 0;
-    uint64_t short_hits = 0;  // of read_hits: those of hit.cc
-    uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
-    uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
-    uint64_t through_us_bytes = 0;  // data of commands that crossed our buffers
-    uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
-    uint64_t read_ahead_bytes = 0;  // read from storage before anybody asked
-    uint64_t writes = 0, write_bytes = 0;
-    uint64_t read_ns = 0, write_ns = 0;  // from the command to its end, summed
-    uint64_t fills = 0, fill_bytes = 0;
-    uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
-    uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
-    uint64_t lost_refusals = 0, salvaged_lines = 0;
-    uint64_t direct_reads = 0, direct_writes = 0;  // between real storage elsewhere and the client
-    // Of fills (read-ahead too) and destaging: between an engine and real storage elsewhere, and through us.
-    uint64_t upkeep_direct_bytes = 0, upkeep_through_us_bytes = 0;
-};
-
-// A volume that the cache serves.
-struct CachedVolume {
-    Cache* cache = nullptr;
-    uint32_t number = 0;  // in the index
-    volume::OpenVolume* open = nullptr;
-    RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
-    cache::PolicySettings settings;
-    bool known = false;         // the index has it: lines may exist
-    bool may_be_dirty = false;  // as Membership::dirty says; set by Cache::note_dirty() alone
-    VolumeGate gate;
-    uint32_t works = 0;  // its commands that are not released
-    // Of remove_volume(), until it has found the lines that are to be erased.
-    Gate::Holder removal;
-    bool gone = false;  // nobody refers to it: freed, and its number free, at the next turn
-    std::unique_ptr<cache::DestagePlanner> planner;
-    std::unique_ptr<cache::ReadAhead> ahead;
-    struct Flush {
-        Gate::Holder place;
-        uint64_t mark = 0;
-        std::function<void(int error)> done;
-    };
-    std::list<Flush> flushes;
-    CacheCounters counters;
-    uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
-    std::string last_error;  // of destaging
-    // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
-    bool loss_told = true, fail_next_flush = false;
-
-    bool removed() const noexcept { return gate.closed(); }
-    bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
 };
 
 // Who hears of engines on behalf of an initiator.
@@ -158,46 +108,6 @@ struct Client {
     uint32_t lazy = 0;
     bool is_storage = false;  // real storage on another node (bays.h)
     std::array<Place, cache::kEnginesMax> engines;
-};
-
-struct EngineInfo {
-    uint32_t index = 0;
-    uint64_t identity = 0;
-    std::string peer;
-    std::vector<std::string> addresses;
-    uint32_t slots = 0, used_slots = 0, clients = 0;
-    uint64_t dirty_lines = 0;
-    uint64_t bytes_to_clients = 0;
-    bool reached = false;  // by real storage on another node
-    std::string state;
-};
-struct CachedVolumeInfo {
-    std::string name;
-    cache::PolicySettings settings;
-    uint64_t dirty_lines = 0;
-    uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see lost.cc
-    Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then
-    bool frozen = false;
-    std::string last_error;
-    CacheCounters counters;
-};
-// A volume that is not open, and may have dirty lines.
-struct AbsentVolumeInfo {
-    uint64_t wwid = 0;
-    std::string name;
-    uint64_t dirty_lines = 0;
-    bool lost = false;  // some of it
-};
-struct CacheInfo {
-    uint32_t line_bytes = 0;
-    bool recovering = false;
-    uint32_t awaited = 0;  // engines that recovery waits for
-    uint32_t away = 0;     // engines that could give back what is lost
-    cache::IndexCounters index;
-    uint64_t capacity_lines = 0;
-    std::vector<EngineInfo> engines;
-    std::vector<CachedVolumeInfo> volumes;
-    std::vector<AbsentVolumeInfo> absent;
 };
 
 class Cache final : public reactor::Source, public fabric::ListenHandler, private EngineLinkOwner {

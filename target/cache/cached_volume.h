@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// CachedVolume: a volume that the cache serves. Its gate says how long it lives (volume_gate.h).
+//
+// Thread-safety: belongs to the cache's reactor.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "lib/base/gate.h"
+#include "lib/cache/destage.h"
+#include "lib/cache/readahead.h"
+#include "target/cache/info.h"
+#include "target/cache/remote.h"
+#include "target/cache/volume_gate.h"
+#include "target/volume/volume.h"
+
+namespace wss::se {
+
+class Cache;
+
+struct CachedVolume {
+    Cache* cache = nullptr;
+    uint32_t number = 0;  // in the index
+    volume::OpenVolume* open = nullptr;
+    RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
+    cache::PolicySettings settings;
+    bool known = false;         // the index has it: lines may exist
+    bool may_be_dirty = false;  // as Membership::dirty says; set by Cache::note_dirty() alone
+    VolumeGate gate;
+    uint32_t works = 0;  // its commands that are not released
+    // Of remove_volume(), until it has found the lines that are to be erased.
+    Gate::Holder removal;
+    bool gone = false;  // nobody refers to it: freed, and its number free, at the next turn
+    std::unique_ptr<cache::DestagePlanner> planner;
+    std::unique_ptr<cache::ReadAhead> ahead;
+    struct Flush {
+        Gate::Holder place;
+        uint64_t mark = 0;
+        std::function<void(int error)> done;
+    };
+    std::list<Flush> flushes;
+    CacheCounters counters;
+    uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
+    std::string last_error;  // of destaging
+    // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
+    bool loss_told = true, fail_next_flush = false;
+
+    bool removed() const noexcept { return gate.closed(); }
+    bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
+};
+
+}  // namespace wss::se

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cache shows of itself: counters and states, copied for whoever asks (Cache::info()).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/cache/index.h"
+#include "lib/cache/policy.h"
+
+namespace wss::se {
+
+struct CacheCounters {
+    uint64_t reads = 0, read_hits = 0, read_bytes = 0;
+    uint64_t short_hits = 0;  // of read_hits: those of hit.cc
+    uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
+    uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
+    uint64_t through_us_bytes = 0;  // data of commands that crossed our buffers
+    uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
+    uint64_t read_ahead_bytes = 0;  // read from storage before anybody asked
+    uint64_t writes = 0, write_bytes = 0;
+    uint64_t read_ns = 0, write_ns = 0;  // from the command to its end, summed
+    uint64_t fills = 0, fill_bytes = 0;
+    uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
+    uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
+    uint64_t lost_refusals = 0, salvaged_lines = 0;
+    uint64_t direct_reads = 0, direct_writes = 0;  // between real storage elsewhere and the client
+    // Of fills (read-ahead too) and destaging: between an engine and real storage elsewhere, and through us.
+    uint64_t upkeep_direct_bytes = 0, upkeep_through_us_bytes = 0;
+};
+
+struct EngineInfo {
+    uint32_t index = 0;
+    uint64_t identity = 0;
+    std::string peer;
+    std::vector<std::string> addresses;
+    uint32_t slots = 0, used_slots = 0, clients = 0;
+    uint64_t dirty_lines = 0;
+    uint64_t bytes_to_clients = 0;
+    bool reached = false;  // by real storage on another node
+    std::string state;
+};
+struct CachedVolumeInfo {
+    std::string name;
+    cache::PolicySettings settings;
+    uint64_t dirty_lines = 0;
+    uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see lost.cc
+    Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then
+    bool frozen = false;
+    std::string last_error;
+    CacheCounters counters;
+};
+// A volume that is not open, and may have dirty lines.
+struct AbsentVolumeInfo {
+    uint64_t wwid = 0;
+    std::string name;
+    uint64_t dirty_lines = 0;
+    bool lost = false;  // some of it
+};
+struct CacheInfo {
+    uint32_t line_bytes = 0;
+    bool recovering = false;
+    uint32_t awaited = 0;  // engines that recovery waits for
+    uint32_t away = 0;     // engines that could give back what is lost
+    cache::IndexCounters index;
+    uint64_t capacity_lines = 0;
+    std::vector<EngineInfo> engines;
+    std::vector<CachedVolumeInfo> volumes;
+    std::vector<AbsentVolumeInfo> absent;
+};
+
+}  // namespace wss::se
