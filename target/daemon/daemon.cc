@@ -272,8 +272,11 @@ Status Daemon::stop_service() {
     auto future = promise->get_future();
     service_->stop([promise] { promise->set_value(); });
     if (future.wait_for(std::chrono::seconds(config_.drain_seconds)) != std::future_status::ready)
-        return failure(Code::kTimedOut, "commands are still in the storage after {} s; ending without them",
-                       config_.drain_seconds);
+        return failure(
+            Code::kTimedOut,
+            "commands have no answer after {} s, because storage or the state file takes no writes; "
+            "ending without them",
+            config_.drain_seconds);
     return Status::ok();
 }
 

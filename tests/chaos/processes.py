@@ -19,6 +19,7 @@ from .problems import Problem
 
 COMPLAINTS = re.compile(r"Sanitizer|runtime error:|WSS_ASSERT|assertion .* failed|terminate called")
 EXPECTED_EXITS = (0, -signal.SIGKILL)
+LEFT_BEHIND = "ending without them"  # after SIGTERM, with status 1: storage or the state file took no writes for the whole time
 
 
 def _child() -> None:
@@ -117,6 +118,8 @@ class Process:
             return False
         self.process.send_signal(signal.SIGTERM)
         self._wait_for_end(limits.STOP, "SIGTERM")
+        if self.process.returncode == 1 and LEFT_BEHIND in self.tail():
+            return False
         self.check_exit()
         return self.process.returncode == 0
 
