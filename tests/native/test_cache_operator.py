@@ -57,3 +57,19 @@ def test_write_back_by_default_needs_a_state_file():
                             "tcp://127.0.0.1:0", "--cache-policy", "write-back", "--volume", "disk=delay:us=1:ram:8M"],
                            capture_output=True, text=True, timeout=30)
     assert ended.returncode == 1 and "--state" in ended.stderr, ended.stderr
+
+
+def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirty_lines(tmp_path, nbd):
+    image, elsewhere = tmp_path / "disk.img", tmp_path / "elsewhere.img"
+    image.write_bytes(bytes(8 << 20))
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"],
+                 volumes={"disk": f"aio:{image}"}) as cluster:
+        written_by_default(cluster, nbd)
+        image.rename(elsewhere)  # its file system is not mounted yet
+        ended = subprocess.run(cluster.target.command, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1, ended.stderr
+        elsewhere.rename(image)
+        cluster.target.start()
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
+            assert client.command(FLUSH, 0, 0)[0] == 0

@@ -174,6 +174,26 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+// As where a start fails: what the volume has in engines is not known yet.
+TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_costs_no_dirty_line_of_a_volume_that_is_not_open) {
+    create("a", a_);
+    attach("a", a_);
+    set_policy("disk", Policy::kThrough);
+    ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    options_.default_policy.policy = Policy::kThrough;
+    restart_target();
+    ASSERT_TRUE(target_->cache().recovering());
+    target_->stop();
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    EXPECT_EQ(membership().dirty.size(), 1u);
+    world_.heal_all();
+    restart_target();
+    create("a", a_);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
 TEST(CacheDefaultPolicy, write_back_is_refused_where_nothing_remembers_it) {
     SystemClock clock;
     reactor::Reactor reactor(clock, {.spin = kNever});
