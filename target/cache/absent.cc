@@ -24,7 +24,8 @@ uint32_t Cache::free_number() {
         if (number == volumes_.size()) volumes_.push_back(nullptr);
         const bool kept = std::any_of(absent_.begin(), absent_.end(),
                                       [number](const auto& absent) { return absent.second == number; });
-        const bool dropped = std::find(dropped_.begin(), dropped_.end(), number) != dropped_.end();
+        const bool dropped = std::any_of(dropped_.begin(), dropped_.end(),
+                                         [number](const Dropped& one) { return one.number == number; });
         if (volumes_[number] == nullptr && !kept && !dropped) return number;
     }
 }
@@ -81,7 +82,7 @@ void Cache::settle_absent() {
             ++at;
             continue;
         }
-        dropped_.push_back(number);
+        dropped_.push_back({.number = number, .lines_found = true});  // none
         if (!membership_.lost.any_of(wwid)) membership_.dirty.erase(wwid);
         at = absent_.erase(at);
     }
@@ -108,12 +109,18 @@ void Cache::drop_absent(uint64_t wwid) {
     auto lines = absent_.extract(wwid);
     if (!lines) return;
     const uint32_t number = lines.mapped();
-    dropped_.push_back(number);
-    after_saving_.push_back({nullptr, {}, [this, number] { wipe_lines(number, {}); }});
+    dropped_.push_back({.number = number});
+    after_saving_.push_back({nullptr, {}, [this, number] {
+                                 wipe_lines(number, {});
+                                 for (Dropped& one : dropped_)
+                                     if (one.number == number) one.lines_found = true;
+                             }});
 }
 
 void Cache::free_dropped() noexcept {
-    std::erase_if(dropped_, [this](uint32_t number) { return index_->remove_volume(number).is_ok(); });
+    std::erase_if(dropped_, [this](const Dropped& one) {
+        return one.lines_found && index_->remove_volume(one.number).is_ok();
+    });
 }
 
 void Cache::give_up_absent(uint64_t wwid) {

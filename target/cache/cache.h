@@ -489,7 +489,13 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Volumes that are not open, and were not given up: what engines hold of them stays there, dirty, under
     // this number, until the volume is opened.
     std::map<uint64_t, uint32_t> absent_;  // by WWID
-    std::vector<uint32_t> dropped_;        // numbers of volumes whose lines are being wiped
+    // Numbers of such that nothing counts of any more. Each is used again when its lines were found, to be
+    // wiped, and are gone.
+    struct Dropped {
+        uint32_t number = 0;
+        bool lines_found = false;
+    };
+    std::vector<Dropped> dropped_;
     std::vector<std::unique_ptr<Destage>> destages_;
     std::list<std::unique_ptr<Erase>> erases_;
     std::list<std::unique_ptr<SlotErase>> slot_erases_;

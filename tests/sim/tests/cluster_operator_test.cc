@@ -397,6 +397,27 @@ TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
+TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
+    restart();
+    for (EngineNode& engine : engines_) kill_engine(engine);
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    for (EngineNode& engine : engines_) start_engine(engine);
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    membership_.full = true;
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    world_.run_for(from_s(1));
+    create("b", b_);
+    attach("b", b_);
+    set_policy("b", Policy::kBack);
+    ASSERT_TRUE(b_.client->begin(Operation::kWrite, 0, kLine));
+    world_.run_for(from_s(1));
+    membership_.full = false;
+    ASSERT_TRUE(until([&] { return b_.client->under_way() == 0; }));
+    EXPECT_EQ(b_.client->last_outcome(), Outcome::kOk);
+    EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(dirty(), 1u) << "acknowledged, and not home yet";
+}
+
 TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_lines) {
     struct Small : Volume {
         explicit Small(World& world)
