@@ -5,8 +5,8 @@
 
 namespace wss::cache {
 
-void Recovery::add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes) {
-    volumes_[wwid] = {volume, bytes};
+void Recovery::add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes, bool may_be_dirty) {
+    volumes_[wwid] = {volume, bytes, may_be_dirty};
 }
 
 void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes) {
@@ -28,6 +28,7 @@ void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::
         ++report_.unknown_volume;
         return wipe_.push_back(slot);
     }
+    if (!volume->second.may_be_dirty) return erase_.push_back(slot);
     found_[{volume->second.volume, header.line}].push_back(
         {slot, header.generation, header.valid, header.dirty});
 }

@@ -215,7 +215,8 @@ void Cache::finish_recovery() {
     cache::Recovery recovery({.geometry = geometry_});
     for (const auto& volume : volumes_)
         if (volume != nullptr && !volume->removed() && volume->known)
-            recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size());
+            recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size(),
+                                volume->may_be_dirty);
     keep_absent(recovery);
     for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
     index_->hold_placement(false);

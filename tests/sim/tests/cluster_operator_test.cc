@@ -418,6 +418,27 @@ TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
     EXPECT_EQ(dirty(), 1u) << "acknowledged, and not home yet";
 }
 
+TEST_F(ClusterAbsent, what_a_deleted_volume_had_does_not_come_over_the_next_one_of_its_identity) {
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    create("a", a_);
+    ASSERT_TRUE(target_->cache().recovering());
+    std::optional<Status> removed;
+    target_->remove_volume("a", [&](Status status) { removed = status; });
+    ASSERT_TRUE(until([&] { return removed.has_value(); }));
+    create("a", a_);
+    attach("a", a_);
+    a_.shared.model.crash();
+    for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    ASSERT_TRUE(target_->cache().recovering());
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    expect_all_read(Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    expect_all_read(Outcome::kOk);
+}
+
 TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_lines) {
     struct Small : Volume {
         explicit Small(World& world)
