@@ -31,8 +31,9 @@ void Prefetch::reads(CachedVolume& volume, cache::Stretch stretch) noexcept {
     if (wanted.length == 0) return;
     const uint64_t end = geometry_.line_of(wanted.offset + wanted.length - 1) + 1;
     for (uint64_t line = geometry_.line_of(wanted.offset); line < end; ++line) {
-        if (waiting_ == queue_.size()) return;
-        queue_[(first_ + waiting_++) % queue_.size()] = {&volume, volume.gate.enter(), line};
+        Gate::Holder place = volume.gate.enter();
+        if (!place || waiting_ == queue_.size()) return;
+        queue_[(first_ + waiting_++) % queue_.size()] = {&volume, std::move(place), line};
     }
 }
 
