@@ -211,8 +211,9 @@ size_t Store::Parts::expire(Timestamp now, size_t budget) {
 // that being late is harmless; what has expired is the memory of a full store, hence the reserve (S7).
 bool Store::Parts::expire_one(Version& version) {
     Item& item = *version.item;
-    if (table.find(item, version.expires) != nullptr)
-        return false;  // an undecided write has just that timestamp
+    // A write that is undecided, and as old, would end behind the tombstone: acknowledged, and never read.
+    for (const Version* at = item.newest; at != &version; at = at->older)
+        if (at->timestamp <= version.expires) return false;
     const RecordView record{.key = item.key, .timestamp = version.expires, .tombstone = true};
     Version* tombstone = add_version(item, record);
     if (tombstone == nullptr) return false;

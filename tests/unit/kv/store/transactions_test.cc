@@ -271,6 +271,48 @@ TEST(KvExpiry, OverwrittenVersionDoesNotExpire) {
     EXPECT_EQ(bench.get("x"), "b");
 }
 
+TEST(KvExpiry, WaitsForAWriteThatMayComeBeforeIt) {
+    Bench bench;
+    const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    EXPECT_EQ(bench.write(10, writes), Answer::kOk);
+    EXPECT_EQ(bench.prepare(499, {{"x", "renewed"}}), Answer::kOk);
+    bench.store->maintain({500});
+    EXPECT_EQ(bench.store->commit({499}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "renewed");
+    bench.store->maintain({600});
+    EXPECT_EQ(bench.get("x"), "renewed") << "it has no end";
+}
+
+TEST(KvExpiry, ComesAfterAWriteThatWasAborted) {
+    Bench bench;
+    const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    EXPECT_EQ(bench.write(10, writes), Answer::kOk);
+    EXPECT_EQ(bench.prepare(499, {{"x", "renewed"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(501, {{"x", "later"}}), Answer::kOk);
+    bench.store->maintain({500});
+    EXPECT_EQ(bench.store->abort({499}, {}), Answer::kAborted);
+    bench.store->maintain({500});
+    EXPECT_EQ(bench.get("x"), "(deleted)") << "what is later than the end does not keep it";
+}
+
+TEST(KvExpiry, DoesNotOvertakeAConditionalPutThatIsBeingLogged) {
+    Bench bench({.durability = Durability::kSync});
+    const std::vector<Write> lease = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    bench.write(10, lease);
+    bench.persist();
+    const std::vector<Write> renewal = {{.key = "x",
+                                         .value = bytes_of("renewed"),
+                                         .expires = {900},
+                                         .condition = Condition::kIfTimestamp,
+                                         .expected = {10}}};
+    Heard heard;
+    EXPECT_EQ(bench.write(499, renewal, true, heard.continuation()), Answer::kPending);
+    bench.store->maintain({500});
+    bench.persist();
+    EXPECT_EQ(heard.answer, Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "renewed");
+}
+
 Answer put_if(Bench& bench, uint64_t ts, Condition condition, uint64_t expected, bool at_once = true) {
     const std::vector<Write> writes = {
         {.key = "x", .value = bytes_of("new"), .condition = condition, .expected = {expected}}};
