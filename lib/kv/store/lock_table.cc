@@ -43,6 +43,11 @@ std::vector<LockTable::Holder>::iterator LockTable::holder(Lock& lock, uint64_t 
 void LockTable::grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanoseconds lease) {
     Lock& lock = at->second;
     lock.mode = mode;
+    // Who has waited twice for a shared lock holds it once.
+    if (auto mine = holder(lock, owner); mine != lock.holders.end()) {
+        mine->until = clock_.now() + lease;
+        return;
+    }
     lock.holders.push_back({owner, clock_.now() + lease});
     keys_of_[owner].push_back(at->first);
     held_++;

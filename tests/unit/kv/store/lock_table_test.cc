@@ -96,6 +96,19 @@ TEST(KvLocks, OnlySharedHolderBecomesExclusiveTwoDoNot) {
     EXPECT_EQ(locks.take(1, kX, true), LockAnswer::kRefused);
 }
 
+TEST(KvLocks, OwnerThatWaitedTwiceHoldsOnce) {
+    Locks locks;
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kS, true), LockAnswer::kWaiting);
+    EXPECT_EQ(locks.take(2, kS, true), LockAnswer::kWaiting);
+    locks.table.unlock_all(1);
+    EXPECT_EQ(locks.table.held(), 1u);
+    locks.clock.pass(from_s(6));
+    EXPECT_EQ(locks.table.expire(), 1u);
+    EXPECT_EQ(locks.table.held(), 0u);
+    EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted);
+}
+
 TEST(KvLocks, ForgottenWaiterIsNotTold) {
     Locks locks;
     Told told;
