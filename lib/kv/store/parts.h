@@ -131,7 +131,7 @@ struct Store::Parts {
     LogBatch trash;  // rows of collected versions
     uint64_t next_ticket = 1;
     Nanoseconds window;    // S7: between window_floor and window
-    Timestamp latest_now;  // as maintain() heard it
+    Timestamp latest_now;  // as maintain() heard it last; clocks are also set back
     bool log_failed = false;
     bool recovering = false;
     Statistics counts;

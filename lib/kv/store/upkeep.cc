@@ -112,7 +112,7 @@ void Store::Parts::on_fetched(LogCompletion& completion) {
 }
 
 size_t Store::Parts::maintain(Timestamp now, size_t budget) {
-    latest_now = std::max(latest_now, now);
+    latest_now = now;
     table.write_late_records();
     const bool relaxed = !is_above(table.arena(), kRelaxedBelow_percent) && !is_heap_full();
     if (relaxed) window = options.window;

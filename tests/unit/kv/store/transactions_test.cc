@@ -91,6 +91,16 @@ TEST(KvTransactions, TheFloorDoesNotPassTheClockOfThePartition) {
     EXPECT_EQ(bench.store->floor(), Timestamp{ahead});
 }
 
+TEST(KvTransactions, TheFloorDoesNotFollowAClockThatWasSetBack) {
+    Bench bench;
+    const uint64_t wrong = 90'000'000'000, right = 2'000'000;
+    bench.store->maintain(Timestamp::make(wrong, 0));
+    EXPECT_EQ(bench.put(Timestamp::make(wrong, 1).value, {{"x", "1"}}), Answer::kOk);
+    bench.clock.pass(bench.options.decision_window + from_s(1));
+    bench.store->maintain(Timestamp::make(right, 0));
+    EXPECT_EQ(bench.put(Timestamp::make(right, 1).value, {{"y", "1"}}), Answer::kOk);
+}
+
 TEST(KvTransactions, CommitOfUnknownTransactionIsNotCalledOkAndIsRemembered) {
     Bench bench;
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
@@ -311,6 +321,17 @@ TEST(KvExpiry, DoesNotOvertakeAConditionalPutThatIsBeingLogged) {
     bench.persist();
     EXPECT_EQ(heard.answer, Answer::kOk);
     EXPECT_EQ(bench.get("x"), "renewed");
+}
+
+TEST(KvExpiry, IsThatOfTheClockAsItIsNowForConditionsToo) {
+    Bench bench;
+    bench.store->maintain({1000});
+    bench.store->maintain({100});
+    const std::vector<Write> lease = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    EXPECT_EQ(bench.write(101, lease), Answer::kOk);
+    const std::vector<Write> theirs = {
+        {.key = "x", .value = bytes_of("theirs"), .condition = Condition::kIfAbsent}};
+    EXPECT_EQ(bench.write(102, theirs), Answer::kConflict);
 }
 
 Answer put_if(Bench& bench, uint64_t ts, Condition condition, uint64_t expected, bool at_once = true) {
