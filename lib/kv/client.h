@@ -111,7 +111,7 @@ struct PutAll final : Request {
         bool remove = false;
     };
     std::vector<Item> items;
-    uint64_t ttl_ms = 0;  // 0: never; all items expire together
+    uint64_t ttl_ms = 0;  // 0: never; all items expire together; at most kTtlMax_ms
     WriteFault fault;
     // Out.
     Timestamp timestamp;

@@ -69,6 +69,9 @@ Status PutJob::check_items() const {
     if (request_->items.size() > kItemsMax)
         return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible",
                        request_->items.size(), kItemsMax);
+    if (request_->ttl_ms > kTtlMax_ms)
+        return failure(Code::kInvalid, "keys that end after {} ms: at most {} are possible", request_->ttl_ms,
+                       kTtlMax_ms);
     uint64_t bytes = 0;
     for (const PutAll::Item& item : request_->items) {
         if (item.key.empty() || item.key.size() > kKeyMax)

@@ -43,6 +43,9 @@ Status SimpleJob::check() noexcept {
             if (put.value.size() > kValueMax)
                 return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
                                put.value.size(), kValueMax);
+            if (put.ttl_ms > kTtlMax_ms)
+                return failure(Code::kInvalid, "a key that ends after {} ms: at most {} are possible",
+                               put.ttl_ms, kTtlMax_ms);
             put.outcome_unknown = false;
             new_attempt();
             partition_ = partition_of(fingerprint(put.key), session_.partitions());

@@ -48,6 +48,8 @@ constexpr uint32_t kKeyMax = 1024;
 constexpr uint32_t kValueMax = 1u << 20;
 constexpr uint32_t kItemsMax = 1024;  // of one transaction
 constexpr uint32_t kPartitionsMax = 256;
+// Milliseconds that a key may live: what is added to a timestamp must not wrap around.
+constexpr uint64_t kTtlMax_ms = kTicksMax / 1000;
 // All keys and values of one transaction on one partition: a message must be bounded.
 constexpr uint32_t kTransactionBytesMax = 16u << 20;
 

@@ -30,4 +30,28 @@ TEST(Expiry, a_reader_who_sees_one_key_expired_sees_its_siblings_expired) {
     EXPECT_EQ(get(**another, {b, a}), (std::vector<std::string>{"(none)", "(none)"}));
 }
 
+// Beyond it the sum with the time of writing would wrap around to an earlier one.
+TEST(Expiry, a_time_to_live_beyond_what_timestamps_hold_is_refused) {
+    Cluster cluster({.partitions = 1});
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client);
+    PutAll put;
+    put.items.push_back({.key = "key", .value = "value"});
+    PutIf put_if;
+    put_if.key = "other";
+    for (uint64_t years : {36, 100, 100'000}) {
+        put.ttl_ms = put_if.ttl_ms = years * 365 * 86'400'000;
+        (*client)->run(put);
+        EXPECT_EQ(put.status.code(), Code::kInvalid) << years;
+        (*client)->run(put_if);
+        EXPECT_EQ(put_if.status.code(), Code::kInvalid) << years;
+    }
+    put.ttl_ms = put_if.ttl_ms = kTtlMax_ms;
+    (*client)->run(put);
+    (*client)->run(put_if);
+    EXPECT_TRUE(put.status) << put.status.to_string();
+    EXPECT_TRUE(put_if.status) << put_if.status.to_string();
+    EXPECT_EQ(get(**client, {"key", "other"}), (std::vector<std::string>{"value", ""}));
+}
+
 }  // namespace wss::kv::test
