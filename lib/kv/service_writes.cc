@@ -92,6 +92,10 @@ void Service::finish_write(Pending& pending, store::Answer given) {
 void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     if (!wire::parse(message, prepare_))
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
+    // Whoever is not there can never be asked: the transaction would stay undecided for ever.
+    for (uint16_t participant : prepare_.participants)
+        if (participant >= options_.partitions.size())
+            return refuse(peer, header, wire::KvStatus::kMalformed, "a participant that is no partition");
     ++counters_.prepares;
     writes_.clear();
     // What was done once is only to be told again: its locks went with it.
