@@ -261,8 +261,17 @@ void Channel::flush() noexcept {
     if (!reads_.empty()) flush_reads();
     if (receives_held_ > 0 && backlog() <= kBacklogMax / 2) post_receives(std::exchange(receives_held_, 0));
     if (backlog() > 0) ring_.active() ? flush_ring() : flush_frames();
+    drop_posted();
+}
+
+// A channel that always has something to send is never empty: what was posted must not stay until it is.
+void Channel::drop_posted() noexcept {
     if (out_at_ == out_.size()) {
         out_.clear(kShrinkAbove);
+        out_at_ = 0;
+    } else if (out_at_ > backlog() && !out_.is_lent()) {
+        std::memmove(out_.data(), out_.data() + out_at_, backlog());
+        out_.resize(backlog());
         out_at_ = 0;
     }
 }

@@ -88,6 +88,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     bool up() const { return up_ && !closing_; }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
     size_t backlog() const { return out_.size() - out_at_; }
+    size_t held() const { return out_.size(); }  // at most twice the backlog and a frame
     bool has_ring() const { return ring_.active(); }
     bool has_announced_ring() const { return ring_.active() && ring_.ours().announced; }
 
@@ -118,6 +119,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
         return send_memory_->bytes().data() + frames_posted_ % kSendFrames * kFrameBytes;
     }
     void flush() noexcept;
+    void drop_posted() noexcept;
     void flush_reads() noexcept;
     void flush_frames() noexcept;
     void flush_ring() noexcept;

@@ -55,15 +55,17 @@ class RawClient final : public LinkHandler {
         link_->tell(kind, 0, body);
     }
 
-  private:
-    void on_ready(Link&) noexcept override {}
-    void on_lost(Link&, const Status&) noexcept override {}
+    Link& link() { return *link_; }
     template <typename Condition>
     void turn_until(Condition holds) {
         const Nanoseconds limit = clock_.now() + from_s(60);
         while (!holds() && clock_.now() < limit) reactor_.turn();
         ASSERT_TRUE(holds());
     }
+
+  private:
+    void on_ready(Link&) noexcept override {}
+    void on_lost(Link&, const Status&) noexcept override {}
 
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
