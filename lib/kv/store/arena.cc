@@ -31,6 +31,8 @@ constexpr uint32_t kSlotShare_percent = 75;  // at most
 // A value takes at most twice of what it needs; a tombstone whatever there is.
 constexpr size_t kLargerClasses = 4;
 
+constexpr size_t kClasses = class_index(Arena::kCellMax) + 1;
+
 constexpr uint32_t pages_of(size_t bytes) {
     return static_cast<uint32_t>((bytes + Arena::kPageBytes - 1) / Arena::kPageBytes);
 }
@@ -46,10 +48,11 @@ Arena::Arena(std::span<std::byte> memory)
       pages_(memory.size() / kPageBytes),
       reserve_(static_cast<uint32_t>(pages_.size() / kReserveShare)),
       free_pages_(static_cast<uint32_t>(pages_.size())) {
-    for (size_t i = 0; i <= class_index(kCellMax); i++) {
-        const auto bytes = static_cast<uint32_t>(size_of_class(i));
+    for (size_t i = 0; i < 2 * kClasses; i++) {
+        const auto bytes = static_cast<uint32_t>(size_of_class(i % kClasses));
         records_.push_back({.cell_bytes = bytes,
                             .cells = static_cast<uint32_t>(kPageBytes / bytes),
+                            .for_tombstones = i >= kClasses,
                             .record_class = static_cast<uint16_t>(i)});
     }
     if (!pages_.empty()) free_runs_.emplace(0, static_cast<uint32_t>(pages_.size()));
@@ -59,8 +62,11 @@ uint64_t Arena::allocate_record(size_t bytes, Use use) {
     const uint32_t keep = use == Use::kTombstone ? 0 : reserve_;
     if (bytes <= kCellMax) {
         const size_t index = class_index(bytes);
-        const uint64_t offset = take_cell(records_[index], keep);
-        return offset != kNowhere ? offset : take_larger_cell(index + 1, use);
+        uint64_t offset = take_cell(records_[index], reserve_);
+        if (offset == kNowhere) offset = take_larger_cell(index + 1, use);
+        // Pages of the reserve have classes of their own: values would fill what a tombstone leaves of them.
+        if (offset == kNowhere && use == Use::kTombstone) offset = take_cell(records_[kClasses + index], 0);
+        return offset;
     }
     const uint32_t count = pages_of(bytes);
     const uint32_t first = take_pages(count, keep);
@@ -70,8 +76,7 @@ uint64_t Arena::allocate_record(size_t bytes, Use use) {
 }
 
 uint64_t Arena::take_larger_cell(size_t first_class, Use use) {
-    const size_t end =
-        use == Use::kTombstone ? records_.size() : std::min(records_.size(), first_class + kLargerClasses);
+    const size_t end = use == Use::kTombstone ? kClasses : std::min(kClasses, first_class + kLargerClasses);
     for (size_t index = first_class; index < end; index++)
         if (records_[index].partial != kNoPage) return take_cell(records_[index], kNoPage);
     return kNowhere;
@@ -131,7 +136,7 @@ void Arena::give_cell(Slab& slab, uint64_t offset) {
     if (page.free_cells++ == 0) link(slab, index);
     // One empty page is kept, so that a class at the edge does not take and give the same page all the time.
     const bool alone = slab.partial == index && page.next == kNoPage;
-    if (page.free_cells == slab.cells && !slab.permanent && !alone) {
+    if (page.free_cells == slab.cells && !slab.permanent && (!alone || slab.for_tombstones)) {
         unlink(slab, index);
         give_pages(index, 1);
     }

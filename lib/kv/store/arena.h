@@ -61,6 +61,7 @@ class Arena {
         uint32_t cell_bytes = 0;
         uint32_t cells = 0;  // of a page
         bool permanent = false;
+        bool for_tombstones = false;
         uint16_t record_class = 0;
         uint32_t partial = kNoPage;
     };
@@ -76,7 +77,7 @@ class Arena {
 
     std::span<std::byte> memory_;
     std::vector<Page> pages_;
-    std::vector<Slab> records_;
+    std::vector<Slab> records_;               // by class, of values and of the reserve
     std::map<size_t, Slab> extents_;          // by extent size
     std::map<uint32_t, uint32_t> free_runs_;  // first page → count; never adjacent
     const uint32_t reserve_;                  // pages for tombstones

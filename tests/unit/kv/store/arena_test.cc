@@ -80,6 +80,25 @@ TEST(KvArena, ValuesAndSlotsLeaveAReserveToTombstones) {
     EXPECT_GT(tombstones, kBytes / 16 / 128);
 }
 
+TEST(KvArena, ValuesAsSmallAsTombstonesDoNotEatTheReserve) {
+    std::vector<uint64_t> memory(kBytes / 8);
+    Arena arena(std::as_writable_bytes(std::span(memory)));
+    const auto fill = [&] {
+        while (arena.allocate_record(100) != Arena::kNowhere) {
+        }
+    };
+    fill();
+    std::vector<uint64_t> tombstones;
+    for (uint64_t at = 0; (at = arena.allocate_record(100, Arena::Use::kTombstone)) != Arena::kNowhere;) {
+        tombstones.push_back(at);
+        fill();
+    }
+    EXPECT_GT(tombstones.size(), kBytes / 16 / 128);
+    for (uint64_t at : tombstones) arena.free_record(at, 100);
+    EXPECT_EQ(arena.allocate_record(100), Arena::kNowhere) << "and what comes back to it is its own";
+    EXPECT_NE(arena.allocate_record(1000, Arena::Use::kTombstone), Arena::kNowhere);
+}
+
 TEST(KvArena, ARecordTakesALargerCellWhereItsOwnClassHasNoPage) {
     std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
