@@ -100,7 +100,8 @@ void Store::scan(std::string_view prefix, std::string_view after, Timestamp at,
     auto next = after >= prefix && !after.empty() ? ordered.upper_bound(after) : ordered.lower_bound(prefix);
     for (; next != ordered.end() && std::string_view((*next)->key).starts_with(prefix); ++next) {
         const Found found = at.is_none() ? get((*next)->key, false) : get_at((*next)->key, at);
-        const bool shown = found.presence == Presence::kExact && !found.version.tombstone;
+        const bool shown = found.presence == Presence::kGone ||
+                           (found.presence == Presence::kExact && !found.version.tombstone);
         if (shown && !visit(found)) return;
     }
 }

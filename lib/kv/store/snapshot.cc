@@ -46,7 +46,7 @@ Result<bool> Snapshot::step(size_t keys) {
         pin_ = store_.pin(at_);
     }
     if (!at_end_ && fetching_ < kFetchesMax && !log_->is_congested()) WSS_TRY(copy(keys));
-    if (lost_) return failure(Code::kIo, "a value on disk could not be read: the snapshot is given up");
+    if (lost_ != nullptr) return failure(Code::kIo, "{}: the snapshot is given up", lost_);
     if (!at_end_ || fetching_ > 0) return false;
     WSS_TRY(finish());
     return true;
@@ -58,6 +58,10 @@ Status Snapshot::copy(size_t keys) {
     std::vector<std::pair<std::string, Timestamp>> cold;
     at_end_ = true;
     store_.scan("", cursor_, at_, [&](const Found& found) {
+        if (found.presence == Presence::kGone) {
+            lost_ = "what a key was at the snapshot's time had been replaced and collected before it began";
+            return false;
+        }
         cursor_ = found.version.key;
         if (found.cold)
             cold.emplace_back(found.version.key, found.version.timestamp);
@@ -96,7 +100,7 @@ void Snapshot::add(const Found& found) {
 void Snapshot::on_fetched(const Found& found) {
     fetching_--;
     if (found.presence != Presence::kExact)
-        lost_ = true;
+        lost_ = "a value on disk could not be read";
     else
         add(found);
 }

@@ -50,7 +50,7 @@ class Snapshot {
     std::optional<Pin> pin_;
     std::string cursor_;
     bool at_end_ = false;
-    bool lost_ = false;
+    const char* lost_ = nullptr;  // why it cannot be complete
     bool done_ = false;
     size_t fetching_ = 0;
     uint64_t keys_ = 0;

@@ -212,7 +212,8 @@ class Store final : public reactor::Source {
     void fetch(std::string_view key, Timestamp timestamp, FetchDone done);
 
     // Latest committed versions of keys that begin with `prefix` and are greater than `after`, in order,
-    // deleted ones left out, until visit returns false. `at`: as of then (pin it), else the latest.
+    // deleted ones left out, until visit returns false. `at`: as of then (pin it), else the latest. A key
+    // whose version of then was collected before the pin is visited as kGone.
     void scan(std::string_view prefix, std::string_view after, Timestamp at,
               const std::function<bool(const Found&)>& visit) const;
 

@@ -78,6 +78,20 @@ TEST(KvSnapshotFile, HasTheValuesThatAreOnDiskOnly) {
         ASSERT_EQ(restored.get("key" + std::to_string(ts)), std::string(5000, 'v')) << ts;
 }
 
+TEST(KvSnapshotFile, FailsWhereItCameTooLateForAVersion) {
+    Place place;
+    Bench bench;
+    for (uint64_t ts : {10, 30}) {
+        const Write write{.key = "x", .value = bytes_of("value")};
+        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = {&write, 1}, .alone = true}, {}),
+                  Answer::kOk);
+    }
+    bench.pass(bench.options.window_alone + from_ms(1));
+    Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
+    ASSERT_TRUE(snapshot.is_ok());
+    EXPECT_EQ((*snapshot)->step().status().code(), Code::kIo) << "a key would be missing";
+}
+
 TEST(KvSnapshotFile, GivenUpSnapshotLeavesNothing) {
     Place place;
     Bench bench;
