@@ -27,14 +27,13 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
     std::vector<size_t> cold;
     size_t bytes = 0;
     const uint64_t now = clock_.now_ticks();
-    bool more = false;
-    store_->scan(scan.prefix, scan.cursor, store::kNoTimestamp, [&](const store::Found& found) {
+    // A client that takes an empty page for the last one has its scan in one turn.
+    const bool bounded = (header.flags & wire::kKvScanGoesOn) != 0;
+    const auto visit = [&](const store::Found& found) {
         const bool fetched = scan.with_values && found.cold;
         if (scan_reply_.rows.size() >= scan.limit || bytes > kScanBytesMax ||
-            (fetched && cold.size() == kScanFetchesMax)) {
-            more = true;
+            (fetched && cold.size() == kScanFetchesMax))
             return false;
-        }
         const store::RecordView& version = found.version;
         if (!version.expires.is_none() && version.expires.ticks() <= now) return true;
         if (fetched) cold.push_back(scan_reply_.rows.size());
@@ -45,8 +44,10 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         if (scan.with_values && !found.cold) row.value = version.value;
         bytes += row.key.size() + row.value.size() + 16;
         return true;
-    });
-    if (more && !scan_reply_.rows.empty()) scan_reply_.cursor = scan_reply_.rows.back().key;
+    };
+    const store::Scanned scanned = store_->scan(scan.prefix, scan.cursor, store::kNoTimestamp, visit,
+                                                bounded ? store::kScanLooksMax : SIZE_MAX);
+    if (!scanned.is_over) scan_reply_.cursor = scanned.last;
     if (!cold.empty()) return scan_cold(peer, header, cold);
     peer.channel()->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
 }
@@ -111,8 +112,7 @@ void Service::send_cold_scan(ColdScan& job) {
                                   .timestamp = row.timestamp.value,
                                   .expires = row.expires.value,
                                   .value = std::as_bytes(std::span(row.value.data(), row.value.size()))});
-    // An empty page would be the last one.
-    if (reply.rows.empty() && !job.cursor.empty())
+    if (reply.rows.empty() && !job.cursor.empty() && (job.header.flags & wire::kKvScanGoesOn) == 0)
         return answer(*job.peer, job.header, wire::KvStatus::kNotReady);
     reply.cursor = job.cursor;
     job.peer->channel()->send(reply_to(job.header, wire::KvStatus::kOk), reply);

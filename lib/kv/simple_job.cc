@@ -121,7 +121,7 @@ bool SimpleJob::send_put_if(Link& link) noexcept {
 bool SimpleJob::send_scan(Link& link) noexcept {
     auto& scan = static_cast<Scan&>(*request_);
     auto left = static_cast<uint32_t>(scan.limit - scan.rows.size());
-    return link.call(call_, wire::KvKind::kScan, wire::kKvScanExpires,
+    return link.call(call_, wire::KvKind::kScan, wire::kKvScanExpires | wire::kKvScanGoesOn,
                      wire::KvScan{.prefix = scan.prefix,
                                   .cursor = after_,
                                   .limit = std::min(left, wire::kKvScanMax),
@@ -208,8 +208,10 @@ void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message)
         out.timestamp = {row.timestamp};
         out.expires = {row.expires};
     }
-    // A partition that says "more" and gives nothing would keep us here for ever.
-    if (!rows_.cursor.empty() && !rows_.rows.empty()) {
+    if (!rows_.cursor.empty()) {
+        // Or the scan would never end.
+        if (rows_.cursor <= after_)
+            return end(Status(Code::kUnavailable, "the partition's scan does not advance"));
         after_ = rows_.cursor;
     } else {
         ++partition_;

@@ -173,7 +173,9 @@ struct KvDecision {
     uint64_t timestamp = 0;
 };
 
-constexpr uint8_t kKvScanExpires = 1;  // flag of a scan: say of each row when it expires
+// Flags of a scan.
+constexpr uint8_t kKvScanExpires = 1;  // each row has its expiry
+constexpr uint8_t kKvScanGoesOn = 2;   // the client continues from the cursor of a page without rows
 struct KvScan {
     std::string_view prefix;
     std::string_view cursor;

@@ -94,16 +94,21 @@ Found Store::get_at(std::string_view key, Timestamp at) const {
     return found_as(Presence::kExact, table, *item, *version);
 }
 
-void Store::scan(std::string_view prefix, std::string_view after, Timestamp at,
-                 const std::function<bool(const Found&)>& visit) const {
+Scanned Store::scan(std::string_view prefix, std::string_view after, Timestamp at,
+                    const std::function<bool(const Found&)>& visit, size_t looks_max) const {
     const auto& ordered = parts_->table.ordered();
     auto next = after >= prefix && !after.empty() ? ordered.upper_bound(after) : ordered.lower_bound(prefix);
+    Scanned scanned{.is_over = false, .last = after};
     for (; next != ordered.end() && std::string_view((*next)->key).starts_with(prefix); ++next) {
+        if (looks_max-- == 0) return scanned;
         const Found found = at.is_none() ? get((*next)->key, false) : get_at((*next)->key, at);
-        const bool shown = found.presence == Presence::kGone ||
-                           (found.presence == Presence::kExact && !found.version.tombstone);
-        if (shown && !visit(found)) return;
+        const bool lost = found.presence == Presence::kGone && !at.is_none();
+        const bool shown = lost || (found.presence == Presence::kExact && !found.version.tombstone);
+        if (shown && !visit(found)) return scanned;
+        scanned.last = (*next)->key;
     }
+    scanned.is_over = true;
+    return scanned;
 }
 
 }  // namespace wss::kv::store

@@ -56,20 +56,21 @@ Status Snapshot::copy(size_t keys) {
     // Fetching changes the store, and a scan's views end with the first change: what is cold is asked for
     // behind it.
     std::vector<std::pair<std::string, Timestamp>> cold;
-    at_end_ = true;
-    store_.scan("", cursor_, at_, [&](const Found& found) {
+    const Scanned scanned = store_.scan("", cursor_, at_, [&](const Found& found) {
         if (found.presence == Presence::kGone) {
             lost_ = "what a key was at the snapshot's time had been replaced and collected before it began";
             return false;
         }
-        cursor_ = found.version.key;
+        if (keys == 0 || cold.size() == kFetchesMax) return false;
+        keys--;
         if (found.cold)
             cold.emplace_back(found.version.key, found.version.timestamp);
         else
             add(found);
-        at_end_ = --keys > 0 && cold.size() < kFetchesMax;
-        return at_end_;
+        return true;
     });
+    at_end_ = scanned.is_over;
+    cursor_ = std::string(scanned.last);
     for (const auto& [key, timestamp] : cold) {
         fetching_++;
         const auto done = [](void* context, const Found& found) noexcept {

@@ -104,6 +104,12 @@ struct Found {
     SlotAddress slot;        // where remote readers find the key; bytes 0: nowhere
 };
 
+// How far a scan came. The view is valid as others (S6) are.
+struct Scanned {
+    bool is_over = false;   // no key is left
+    std::string_view last;  // the key to continue after: the last one passed, or where the scan began
+};
+
 // Called from within poll() with what fetch() was asked for: kExact, or kGone when it was collected meanwhile
 // (or the disk failed). The view is valid during the call.
 struct FetchDone {
@@ -212,10 +218,11 @@ class Store final : public reactor::Source {
     void fetch(std::string_view key, Timestamp timestamp, FetchDone done);
 
     // Latest committed versions of keys that begin with `prefix` and are greater than `after`, in order,
-    // deleted ones left out, until visit returns false. `at`: as of then (pin it), else the latest. A key
-    // whose version of then was collected before the pin is visited as kGone.
-    void scan(std::string_view prefix, std::string_view after, Timestamp at,
-              const std::function<bool(const Found&)>& visit) const;
+    // deleted ones left out, until visit returns false or `looks_max` keys were looked at, deleted ones too:
+    // the turn of a scan is bounded. `at`: as of then (pin it), else the latest. A key whose version of then
+    // was collected before the pin is visited as kGone.
+    Scanned scan(std::string_view prefix, std::string_view after, Timestamp at,
+                 const std::function<bool(const Found&)>& visit, size_t looks_max = kScanLooksMax) const;
 
     // --- snapshots: raise_floor(S), wait for settled(S), then pin(S) and scan(…, S): every transaction ≤ S
     // wholly.

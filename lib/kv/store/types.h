@@ -21,6 +21,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr size_t kMetadataMax = size_t{16} << 10;      // a key list of 2000 siblings, or a Bloom filter
 constexpr size_t kParticipantsMax = size_t{16} << 10;  // whom to ask when the writer is gone
+constexpr size_t kScanLooksMax = 2048;                 // keys that one scan() looks at, deleted ones too
 constexpr size_t kWritesMax = kItemsMax;               // of one transaction on one partition
 
 // What a single-key conditional put asks of the latest committed version. A deleted key counts as absent.

@@ -62,6 +62,32 @@ TEST(Scan, says_when_a_key_expires) {
     EXPECT_TRUE(scan.rows[1].expires.is_none());
 }
 
+// What other clients wait for is a turn of the partition.
+TEST(Scan, over_deleted_keys_takes_several_turns_and_loses_no_row) {
+    Cluster cluster({.partitions = 1, .arena_bytes = 64u << 20});
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    ASSERT_TRUE(put(**client, {{"a", "first"}, {"z", "last"}}));
+    constexpr size_t kDeleted = 6200, kAtOnce = 50;
+    PutAll deletion;
+    for (size_t i = 0; i < kDeleted; ++i) {
+        deletion.items.push_back({.key = fmt::format("key{:08}", i), .value = "", .remove = true});
+        if (deletion.items.size() < kAtOnce && i + 1 < kDeleted) continue;
+        (*client)->run(deletion);
+        ASSERT_TRUE(deletion.status) << deletion.status.to_string();
+        deletion.items.clear();
+    }
+    Scan scan;
+    scan.limit = 10;
+    (*client)->run(scan);
+    ASSERT_TRUE(scan.status) << scan.status.to_string();
+    EXPECT_TRUE(scan.cursor.empty());
+    ASSERT_EQ(scan.rows.size(), 2u);
+    EXPECT_EQ(scan.rows[0].key, "a");
+    EXPECT_EQ(scan.rows[1].key, "z");
+    EXPECT_GE(cluster.counters(0).scans, 4u);
+}
+
 TEST_F(ColdScan, of_keys_alone_reads_nothing_from_disk) {
     Scan scan;
     scan.limit = 1000;

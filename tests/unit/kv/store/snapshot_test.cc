@@ -32,6 +32,20 @@ bool complete(Snapshot& snapshot, Bench& bench) {
     return false;
 }
 
+TEST(KvSnapshotFile, TakesSeveralStepsOverDeletedKeysAndHasWhatIsBehindThem) {
+    Place place;
+    Bench bench;
+    EXPECT_EQ(bench.put(1, {{"a", "first"}, {"z", "last"}}), Answer::kOk);
+    uint64_t ts = 2;
+    for (size_t i = 0; i < kScanLooksMax + 100; i++, ts++)
+        ASSERT_EQ(bench.erase(ts, "key" + std::to_string(i)), Answer::kOk);
+    Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {ts}, place.snapshot(), "p");
+    ASSERT_TRUE(snapshot.is_ok()) << snapshot.status().to_string();
+    EXPECT_FALSE(*(*snapshot)->step());
+    ASSERT_TRUE(complete(**snapshot, bench));
+    EXPECT_EQ((*snapshot)->keys(), 2u);
+}
+
 TEST(KvSnapshotFile, ServerStartsFromItWithWholeTransactionsOnly) {
     Place place;
     Bench bench;
