@@ -23,6 +23,21 @@ log::Limiter& peer_log() {
     return limiter;
 }
 
+std::string why_no_lease(wire::KvStatus status, const ServiceOptions& options) {
+    switch (status) {
+        case wire::KvStatus::kIdTaken:
+            return "this client id belongs to another client";
+        case wire::KvStatus::kNoMemory:
+            return fmt::format("all {} client ids are leased: one is free {} s after its client has gone",
+                               kClientIdMax - 1, options.lease.count / 1'000'000'000);
+        case wire::KvStatus::kUnsupported:
+            return fmt::format("this is partition {} of {}: give the address of partition 0 first ({})",
+                               options.partition, options.partitions.size(), options.partitions[0]);
+        default:
+            return "this is no client id";
+    }
+}
+
 }  // namespace
 
 class Service::Port final : public fabric::ListenHandler {
@@ -280,9 +295,7 @@ void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     if (hello_.nonce != 0) {
         wire::KvStatus leased = lease_id(hello_.nonce, id);
         if (leased != wire::KvStatus::kOk)
-            return refuse(peer, header, leased,
-                          leased == wire::KvStatus::kIdTaken ? "this client id belongs to another client"
-                                                             : "client ids are leased by partition 0");
+            return refuse(peer, header, leased, why_no_lease(leased, options_));
         ++leases_[id].connections;
         peer.client_id = id;
         peer.nonce = hello_.nonce;
