@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import time
 
@@ -202,6 +203,31 @@ def read_until(descriptor: int, word: bytes, seconds: float = 20) -> bytes:
         if select.select([descriptor], [], [], 0.1)[0]:
             seen += os.read(descriptor, 4096)
     return seen
+
+
+def test_exit_status_4_means_a_key_and_nothing_else(store, tmp_path):
+    store.kvctl("put", "no-file", "--file", tmp_path / "missing", expect=FAILED)
+    store.kvctl("import", tmp_path / "missing", expect=FAILED)
+    store.kvctl("txn", "--file", tmp_path / "missing", expect=FAILED)
+    store.kvctl("export", tmp_path / "missing" / "file", expect=FAILED)
+    store.kvctl("get", "no-file", expect=NOT_FOUND)
+
+
+@pytest.mark.parametrize("write", ["put unknown:a 1", "put unknown:a 1 --if-absent", "put-all unknown:a=1", "del unknown:a"])
+def test_a_write_without_an_answer_reports_that_its_outcome_is_unknown(store, write):
+    shell = subprocess.Popen(store.command("--timeout", "1", "shell"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    shell.stdin.write(b"put-all " + b" ".join(b"unknown:%d=1" % i for i in range(20)) + b"\nget unknown:1\n")
+    shell.stdin.flush()
+    assert shell.stdout.readline() == b"1\n"
+    for partition in store.partitions:
+        os.kill(partition.process.pid, signal.SIGSTOP)
+        os.waitpid(partition.process.pid, os.WUNTRACED)  # all of its threads have stopped
+    try:
+        _, stderr = shell.communicate(write.encode() + b"\n", timeout=60)
+    finally:
+        for partition in store.partitions:
+            os.kill(partition.process.pid, signal.SIGCONT)
+    assert b"outcome unknown" in stderr, stderr
 
 
 def test_errors_say_what_to_do(tmp_path):

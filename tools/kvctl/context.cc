@@ -23,12 +23,20 @@ kv::Client* Context::client() {
     return connection.get();
 }
 
+static bool is_outcome_unknown(const kv::Request& request) {
+    if (request.kind == kv::Request::Kind::kPutAll)
+        return static_cast<const kv::PutAll&>(request).outcome_unknown;
+    return request.kind == kv::Request::Kind::kPutIf &&
+           static_cast<const kv::PutIf&>(request).outcome_unknown;
+}
+
 bool Context::run(kv::Request& request) {
     kv::Client* client_ = client();
     if (client_ == nullptr) return false;
     client_->run(request);
     if (request.status) return true;
     fail(request.status);
+    if (is_outcome_unknown(request)) std::fprintf(stderr, "kvctl: outcome %s\n", kUnknownOutcome);
     return false;
 }
 
@@ -42,9 +50,6 @@ void Context::fail(const Status& status) {
             break;
         case Code::kRefused:
             exit = kCondition;
-            break;
-        case Code::kNotFound:
-            exit = kNotFound;
             break;
         default:
             exit = kFailed;

@@ -27,6 +27,9 @@ enum Exit : int {
     kViolation = 6,     // --verify found that isolation was broken
 };
 
+// Of a write that failed, and may have been carried out.
+constexpr const char* kUnknownOutcome = "unknown: it becomes visible as a whole, or never";
+
 struct Context {
     kv::Options options;
     uint32_t timeout_seconds = 10;
@@ -39,7 +42,8 @@ struct Context {
     kv::Client* client();
     // Runs the request; false after having said what went wrong.
     bool run(kv::Request& request);
-    // Prints `status` and remembers the exit status that goes with it.
+    // Prints `status` and remembers the exit status that goes with it. kNotFound is for keys: a file or a
+    // device that is not there is kFailed.
     void fail(const Status& status);
     void fail_with(int status, const std::string& text);
     void print(const Json& answer) const;

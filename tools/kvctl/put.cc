@@ -27,13 +27,10 @@ void put_if(Context& context, const PutArguments& arguments) {
     request.condition =
         arguments.if_absent ? kv::PutIf::Condition::kAbsent : kv::PutIf::Condition::kTimestamp;
     request.expected = {arguments.if_timestamp};
-    kv::Client* client = context.client();
-    if (client == nullptr) return;
-    client->run(request);
-    if (request.status) return print_written(context, request, request.timestamp);
-    if (request.status.code() != Code::kRefused) return context.fail(request.status);
-    context.fail_with(kCondition,
-                      fmt::format("not written: the key is at timestamp {} now", request.timestamp.value));
+    if (context.run(request)) return print_written(context, request, request.timestamp);
+    if (request.status.code() != Code::kRefused) return;
+    std::fprintf(stderr, "kvctl: not written: the key is at timestamp %llu now\n",
+                 static_cast<unsigned long long>(request.timestamp.value));
 }
 
 void put_one(Context& context, PutArguments arguments) {

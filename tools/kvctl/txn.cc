@@ -137,7 +137,7 @@ Json run(Context& context, Transaction txn) {
     client->run(request);
     if (!request.status) {
         answer["error"] = request.status.to_string();
-        if (request.outcome_unknown) answer["outcome"] = "unknown: it becomes visible as a whole, or never";
+        if (request.outcome_unknown) answer["outcome"] = kUnknownOutcome;
         return answer;
     }
     answer["timestamp"] = request.timestamp.value;
