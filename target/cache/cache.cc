@@ -549,6 +549,7 @@ CacheInfo Cache::info() {
                    .recovering = holding_,
                    .awaited = static_cast<uint32_t>(awaited_.size()),
                    .away = static_cast<uint32_t>(membership_.away.size()),
+                   .salvage_checks = salvage_checks_,
                    .index = index_->counters(),
                    .capacity_lines = index_->capacity_lines()};
     for (auto& engine : links_) {

@@ -44,6 +44,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +61,7 @@
 #include "target/cache/membership.h"
 #include "target/cache/prefetch.h"
 #include "target/cache/remote.h"
+#include "target/cache/salvage.h"
 #include "target/cache/work.h"
 #include "target/volume/volume.h"
 
@@ -203,7 +205,6 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
         cache::Slot slot;
         uint32_t incarnation = 0;
         std::array<std::byte, wire::kCacheHeaderBytes> header{};
-        Nanoseconds not_before{};  // lost.cc: real storage failed
     };
     // Waits for something of the cache on behalf of a volume. When the volume is removed it runs at once.
     struct Postponed {
@@ -380,7 +381,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // lost.cc
     void note_loss(const EngineLink& engine, const cache::Loss& loss);
     bool refuse_lost(Work& work) noexcept;
-    void known_again(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
+    bool known_again(uint64_t wwid, uint64_t line, cache::Pieces pieces);
+    void written_anew(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
+    void brought_home(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void forget_lost(uint64_t wwid);
     void give_up_lost(CachedVolume& volume);
     void told_of_loss(CachedVolume& volume) noexcept;
@@ -388,8 +391,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool fails_flushes(const CachedVolume& volume) const noexcept;
     void fail_flushes() noexcept;
     void salvage() noexcept;
-    bool start_salvage(const Item& item) noexcept;
-    cache::Pieces salvageable(const Destage& job) const noexcept;
+    void salvage_again() noexcept;
+    void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
+    bool start_salvage(Destage& job, const SalvageQueue::Item& item) noexcept;
+    cache::Pieces salvageable(const SalvageQueue::Item& item) const noexcept;
     void salvage_failed(Destage& job) noexcept;
     bool is_returning(uint64_t identity, uint32_t incarnation) const noexcept;
 
@@ -483,6 +488,11 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Lost while dirty lines had one other copy: theirs may be as new.
     std::map<uint64_t, uint32_t> departed_;
     bool salvage_due_ = false;
+    uint64_t salvage_checks_ = 0;
+    std::map<size_t, SalvageQueue> salvages_;  // by number of the engine that came back
+    // Lines (WWID, number) that were lost and are in real storage, while what is saved, or being saved, does
+    // not say so.
+    std::set<std::pair<uint64_t, uint64_t>> came_home_;
 
     std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
     bool volumes_gone_ = false;                           // there are some with `gone`

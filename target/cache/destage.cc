@@ -18,7 +18,7 @@ void Cache::destage_tick() noexcept {
     for (auto& volume : volumes_)
         if (volume != nullptr && volume->known && !volume->removed()) start_destages(*volume);
     fail_flushes();
-    salvage_due_ = true;
+    salvage_again();
 }
 
 // Some of what is dirty now has one copy left.
@@ -76,7 +76,7 @@ void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cac
 bool Cache::choose_copy(Destage& job, cache::Slot& slot) noexcept {
     if (job.salvage) {
         slot = job.item.slot;
-        job.token = {.pieces = salvageable(job)};
+        job.token = {.pieces = salvageable(job.item)};
         EngineLink* engine = link(slot.engine);
         if (engine == nullptr || engine->identity().incarnation != job.item.incarnation) return false;
     } else {
@@ -203,7 +203,7 @@ void Cache::destage_done(Destage& job, int error) noexcept {
         index_->invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has it.
-    if (error == 0 && job.begun) known_again(volume, job.key.line, job.token.pieces);
+    if (error == 0 && job.begun) brought_home(volume, job.key.line, job.token.pieces);
     if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
         ++(job.salvage ? volume.counters.salvaged_lines : volume.counters.destaged_lines);

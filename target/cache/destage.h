@@ -28,8 +28,7 @@ struct alignas(8) Cache::Destage {
     Phase phase = Phase::kFetch;
     bool begun = false, failed = false;
     bool salvage = false;
-    Item item;  // of salvage: where the copy is
-    cache::LineHeader header;
+    SalvageQueue::Item item;  // of salvage: where the copy is
     int error = 0;
     uint64_t losses = 0;  // of storage elsewhere, when it began
     uint32_t outstanding = 0;

@@ -18,8 +18,9 @@ std::unique_ptr<EngineLink> Cache::take_link(cache::EngineIndex index) noexcept 
 }
 
 void Cache::engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept {
+    if (engine.identity().returned) return add_salvage(engine, item);
     if (engine.identity().kept)
-        items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header, {}});
+        items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header});
 }
 
 void Cache::engine_ready(EngineLink& engine) noexcept {
@@ -74,6 +75,7 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
         }
     }
     std::erase_if(items_, [index](const Item& item) { return item.slot.engine == index; });
+    salvages_.erase(index.value);
     for (auto& client : clients_) {
         Client::Place& place = client->engines[index.value];
         if (place.handle == 0) continue;
@@ -92,6 +94,7 @@ void Cache::save_membership() {
     if (saving_) return;
     saving_ = true;
     membership_changed_ = false;
+    came_home_.clear();
     Membership stable = membership_;
     stable.engines.insert(awaited_.begin(), awaited_.end());
     saving_engines_ = stable.engines;
@@ -148,6 +151,7 @@ void Cache::note_clean_volumes() {
 }
 
 void Cache::when_saved(CachedVolume& volume, std::function<void()> task) {
+    if (!came_home_.empty()) save_membership();
     if (!waits_for_saving(volume)) return task();
     postpone(after_saving_, volume, std::move(task));
 }
@@ -231,7 +235,7 @@ void Cache::finish_recovery() {
     for (const auto& volume : volumes_)
         if (volume != nullptr && !volume->removed() && !membership_.lost.empty())
             index_->for_each_dirty(volume->number, [&](cache::Line& line) {
-                known_again(*volume, line.key().line, line.dirty());
+                known_again(volume->open->volume().wwid(), line.key().line, line.dirty());
                 return true;
             });
     settle_absent();
@@ -295,7 +299,7 @@ void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
 }
 
 void Cache::check_leaving() {
-    if (membership_changed_ && !saving_) save_membership();
+    if ((membership_changed_ || !came_home_.empty()) && !saving_) save_membership();
     note_clean_volumes();
     if (membership_.degraded && !holding_) {
         bool home = absent_is_home(degraded_mark_);

@@ -64,6 +64,8 @@ struct CacheInfo {
     bool recovering = false;
     uint32_t awaited = 0;  // engines that recovery waits for
     uint32_t away = 0;     // engines that could give back what is lost
+    // Headers of engines that came back, compared with what is lost: once for each, but for what has to wait.
+    uint64_t salvage_checks = 0;
     cache::IndexCounters index;
     uint64_t capacity_lines = 0;
     std::vector<EngineInfo> engines;

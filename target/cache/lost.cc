@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/cache/header.h"
 #include "target/cache/cache.h"
 #include "target/cache/destage.h"
 
@@ -74,12 +73,28 @@ bool Cache::refuse_lost(Work& work) noexcept {
     return false;
 }
 
-// Written anew, or in real storage. SE2: who is acknowledged for it waits until that is stable.
-void Cache::known_again(const CachedVolume& volume, uint64_t line, Pieces pieces) {
-    if (membership_.lost.empty()) return;
-    if (!membership_.lost.found(volume.open->volume().wwid(), line, pieces)) return;
+// True: what is on stable storage still says that they are lost.
+bool Cache::known_again(uint64_t wwid, uint64_t line, Pieces pieces) {
+    if (membership_.lost.empty() || !membership_.lost.found(wwid, line, pieces)) return false;
     if (membership_.lost.empty()) membership_.away.clear();
-    save_membership();
+    return true;
+}
+
+// SE2: the write is acknowledged when that is stable. Until then a crash would bring the lost copy home over
+// it, also if that copy has come home before.
+void Cache::written_anew(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+    if (membership_.lost.empty() && came_home_.empty()) return;
+    const uint64_t wwid = volume.open->volume().wwid();
+    if (known_again(wwid, line, pieces) || came_home_.contains({wwid, line})) save_membership();
+}
+
+// Real storage has them. A crash before that is stable brings them home once more, which changes nothing as
+// long as nobody changes the line. So many are saved together: at the next tick, or when something else is.
+void Cache::brought_home(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+    const uint64_t wwid = volume.open->volume().wwid();
+    if (!known_again(wwid, line, pieces)) return;
+    came_home_.insert({wwid, line});
+    if (membership_.lost.empty()) save_membership();
 }
 
 void Cache::forget_lost(uint64_t wwid) {
@@ -147,20 +162,24 @@ bool Cache::is_returning(uint64_t identity, uint32_t incarnation) const noexcept
     return known != membership_.away.end() && known->second == incarnation;
 }
 
+// A job takes one copy at a time; each completion looks at as many copies as it takes to fill the free jobs.
 void Cache::salvage() noexcept {
     for (size_t i = 0; i < links_end_; ++i) {
         const auto& engine = links_[i];
         if (engine == nullptr || !engine->identity().returned || !engine->is_ready()) continue;
+        SalvageQueue& queue = salvages_[i];
+        while (queue.has_due()) {
+            auto free =
+                std::find_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; });
+            if (free == destages_.end()) break;
+            SalvageQueue::Item item = *queue.take();
+            if (!start_salvage(**free, item)) queue.postpone(std::move(item));
+        }
         const cache::EngineIndex index = engine->index();
-        std::vector<Item> left;
-        for (Item& item : std::exchange(items_, {}))
-            if (item.slot.engine != index || !start_salvage(item)) left.push_back(item);
-        items_.insert(items_.end(), left.begin(), left.end());
-        const bool busy = std::any_of(items_.begin(), items_.end(),
-                                      [index](const Item& item) { return item.slot.engine == index; }) ||
-                          std::any_of(destages_.begin(), destages_.end(), [index](const auto& job) {
-                              return job->busy && job->salvage && job->item.slot.engine == index;
-                          });
+        const bool busy =
+            !queue.empty() || std::any_of(destages_.begin(), destages_.end(), [index](const auto& job) {
+                return job->busy && job->salvage && job->item.slot.engine == index;
+            });
         if (busy) continue;
         log::info("cache engine {:016x} has given back what was lost", engine->identity().identity);
         membership_.away.erase(engine->identity().identity);
@@ -169,41 +188,46 @@ void Cache::salvage() noexcept {
     }
 }
 
-// True: the item is done with, or a job has it.
-bool Cache::start_salvage(const Item& item) noexcept {
+void Cache::salvage_again() noexcept {
+    for (auto& [engine, queue] : salvages_) queue.retry();
+    salvage_due_ = true;
+}
+
+void Cache::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
     const cache::ParsedHeader parsed = cache::parse_header(item.header);
-    const cache::LineHeader& header = parsed.header;
-    if (parsed.fault != cache::HeaderFault::kNone || header.line_shift != geometry_.shift() ||
-        header.incarnation != item.incarnation)
-        return true;
-    if (membership_.lost.in_copy({header.volume, header.line, header.generation}, header.dirty).empty())
-        return true;
-    auto volume = std::find_if(volumes_.begin(), volumes_.end(), [&](const auto& one) {
-        return one != nullptr && !one->removed() && one->known && one->open->volume().wwid() == header.volume;
-    });
-    auto free = std::find_if(destages_.begin(), destages_.end(), [](const auto& job) { return !job->busy; });
-    if (volume == volumes_.end() || free == destages_.end() || reactor_.now() < item.not_before) return false;
-    cache::Line* line = index_->open({(*volume)->number, header.line});
+    const uint32_t incarnation = engine.identity().incarnation;
+    if (parsed.fault != cache::HeaderFault::kNone || parsed.header.line_shift != geometry_.shift() ||
+        parsed.header.incarnation != incarnation)
+        return;
+    salvages_[engine.index().value].add({{engine.index(), item.slot}, incarnation, parsed.header, {}});
+}
+
+// False: not now. True: the item is done with, or the job has it.
+bool Cache::start_salvage(Destage& job, const SalvageQueue::Item& item) noexcept {
+    ++salvage_checks_;
+    const cache::LineHeader& header = item.header;
+    if (salvageable(item).empty()) return true;
+    CachedVolume* volume = opened(header.volume);
+    if (volume == nullptr || !volume->known || reactor_.now() < item.not_before) return false;
+    cache::Line* line = index_->open({volume->number, header.line});
     if (line == nullptr) return false;
-    Destage& job = **free;
     job.salvage = true;
     job.item = item;
-    job.header = header;
-    begin_job(job, **volume, *line, cache::Access::kExclusive);
+    begin_job(job, *volume, *line, cache::Access::kExclusive);
     return true;
 }
 
 // As of now: some may have been written anew since.
-Pieces Cache::salvageable(const Destage& job) const noexcept {
-    return membership_.lost.in_copy({job.header.volume, job.header.line, job.header.generation},
-                                    job.header.dirty);
+Pieces Cache::salvageable(const SalvageQueue::Item& item) const noexcept {
+    const cache::LineHeader& header = item.header;
+    return membership_.lost.in_copy({header.volume, header.line, header.generation}, header.dirty);
 }
 
 void Cache::salvage_failed(Destage& job) noexcept {
     EngineLink* engine = link(job.item.slot.engine);
     const bool here = engine != nullptr && engine->identity().incarnation == job.item.incarnation;
     job.item.not_before = reactor_.now() + kSalvageAgain;
-    if (here) items_.push_back(job.item);
+    if (here) salvages_[job.item.slot.engine.value].postpone(job.item);
 }
 
 }  // namespace wss::se

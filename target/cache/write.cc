@@ -215,7 +215,7 @@ void Cache::settle_write(Work& work) noexcept {
     const Nanoseconds now = reactor_.now();
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        known_again(*work.volume, line.span.line, line.covered);
+        written_anew(*work.volume, line.span.line, line.covered);
         if (line.filling.empty()) continue;
         if (!line.write.dirty_after.empty()) index_->written(*line.line, line.write.dirty_after, now);
         const Pieces clean = line.filling.without(line.write.dirty_after);

@@ -53,6 +53,7 @@ class ClusterEvents : public ::testing::Test {
     void start_target() {
         se::CacheOptions options;
         options.works = 32;
+        options.destages = destages_;
         options.destage.age_max = from_s(3600);
         options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to come back
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
@@ -109,6 +110,7 @@ class ClusterEvents : public ::testing::Test {
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, disk_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
+    uint32_t destages_ = 16;  // of the next target
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
     std::unique_ptr<BlockClient> client_;
@@ -229,6 +231,47 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
+}
+
+TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_once_for_many_lines) {
+    constexpr uint64_t kLines = 48;
+    for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
+    isolate();
+    ASSERT_EQ(lost(), kLines * kLineBytes);
+    ASSERT_TRUE(until([&] { return membership().lost.lines().size() == kLines; }));
+    destages_ = 1;
+    restart_target();
+    disk_faults_.latency_min = disk_faults_.latency_max = from_ms(5);  // a save takes less
+    const uint64_t saves = membership_.saves;
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
+    EXPECT_EQ(target_->cache().info().volumes.at(0).counters.salvaged_lines, kLines);
+    EXPECT_LE(target_->cache().info().salvage_checks, 2 * kLines) << "each engine had a copy of each line";
+    EXPECT_LE(membership_.saves - saves, kLines / 4) << "two ended as engines that are away, and joined";
+    for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+// After a crash of the target the copy would undo the write.
+TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_when_it_is_stable_that_the_line_is_home) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
+    isolate();
+    engines_[1].node->crash();
+    bury(std::move(engines_[1].process));
+    membership_.stuck = true;
+    disk_faults_.latency_min = disk_faults_.latency_max = from_ms(20);
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return lost() <= kLineBytes; }));
+    disk_faults_.latency_min = disk_faults_.latency_max = from_us(10);
+    ASSERT_TRUE(client_->begin(Operation::kWrite, 0, kLine));
+    ASSERT_TRUE(client_->begin(Operation::kWrite, kLine, kLine));
+    world_.run_for(from_s(5));
+    EXPECT_EQ(client_->under_way(), 2u);
+    membership_.stuck = false;
+    restart_target();
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0 && lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
 }
 
 TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_ends_in_its_time) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SalvageQueue: the copies that an engine had when it came back with lost lines, each with its parsed header,
+// in the order in which the engine sent them. A copy that cannot be brought home now waits in a second list
+// for the next tick, so that a completion looks at no copy twice.
+//
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "lib/base/clock.h"
+#include "lib/cache/header.h"
+#include "lib/cache/types.h"
+
+namespace wss::se {
+
+class SalvageQueue {
+  public:
+    struct Item {
+        cache::Slot slot;
+        uint32_t incarnation = 0;
+        cache::LineHeader header{};
+        Nanoseconds not_before{};  // real storage failed
+    };
+
+    void add(Item item) { due_.push_back(std::move(item)); }
+    // Empty: none is due.
+    std::optional<Item> take() {
+        if (due_.empty()) return std::nullopt;
+        Item item = std::move(due_.front());
+        due_.pop_front();
+        return item;
+    }
+    void postpone(Item item) { later_.push_back(std::move(item)); }
+    // What was postponed is due.
+    void retry() {
+        for (Item& item : std::exchange(later_, {})) due_.push_back(std::move(item));
+    }
+    bool has_due() const noexcept { return !due_.empty(); }
+    bool empty() const noexcept { return due_.empty() && later_.empty(); }
+
+  private:
+    std::deque<Item> due_, later_;
+};
+
+}  // namespace wss::se
