@@ -48,8 +48,8 @@ class Recovery {
   public:
     explicit Recovery(const RecoveryOptions& options) : options_(options) {}
 
-    // Lines of the volume with this WWID are restored under `volume`. If it may not be dirty, what claims to be
-    // is of a former one with this WWID: nothing of it counts.
+    // Lines of the volume with this WWID are restored under `volume`. If it may not be dirty, what claims to
+    // be is of a former one with this WWID: nothing of it counts.
     void add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes, bool may_be_dirty = true);
     // The header of one slot; `incarnation` is what the persistent membership says of the engine.
     void add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes);

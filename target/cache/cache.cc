@@ -499,8 +499,8 @@ void Cache::stop(Nanoseconds home_max, std::function<void(Status)> done) {
 void Cache::leave_engines(Status home) {
     if (home_) return;
     home_ = std::move(home);
-    // An orderly end with nothing dirty: nobody has to be waited for at the next start. During a recovery it is
-    // not known what engines hold of volumes that are not open.
+    // An orderly end with nothing dirty: nobody has to be waited for at the next start. During a recovery it
+    // is not known what engines hold of volumes that are not open.
     const bool clean = *home_ && !holding_ && !has_absent_lines();
     if (clean) {
         membership_.degraded = false;
