@@ -388,16 +388,15 @@ CachedVolume* Cache::find_volume(const std::string& name) {
 // ---- Freezing (SE3) --------------------------------------------------------------------------------------
 
 bool Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
-                   std::function<void(int error)> done) {
+                   std::function<void(int error)> done, Asker asker) {
     if (!volume.gate.freeze()) return false;
-    auto home = [this, &volume, offset, length, done = std::move(done)] {
-        flush(volume, [this, &volume, offset, length, done](int error) {
-            if (error != 0) return done(error);
-            drop_lines(volume, offset, length);
-            // SE2. Nothing is dirty any more but in copies that were lost before.
-            when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
-        });
+    auto dropped = [this, &volume, offset, length, done = std::move(done)](int error) {
+        if (error != 0) return done(error);
+        drop_lines(volume, offset, length);
+        // SE2. Nothing is dirty any more but in copies that were lost before.
+        when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
     };
+    auto home = [this, &volume, asker, dropped = std::move(dropped)] { flush(volume, dropped, asker); };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
     if (volume.gate.active() > 0) hurry();
     holds(volume) ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
@@ -460,7 +459,7 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
         thaw(*volume);
         done(Status::ok());
     };
-    const bool frozen = freeze(*volume, 0, 0, std::move(change_now));
+    const bool frozen = freeze(*volume, 0, 0, std::move(change_now), Asker::kOperator);
     WSS_ASSERT(frozen, "who is found is not being removed");
 }
 
@@ -478,7 +477,7 @@ void Cache::drain(const std::string& name, std::function<void(Status)> done) {
         if (!name.empty() && volume->open->volume().name() != name) continue;
         found = true;
         ++*left;
-        flush(*volume, one);
+        flush(*volume, one, Asker::kOperator);
     }
     one(found ? 0 : ENOENT);
 }

@@ -169,12 +169,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // As buffer_failed(), by an owner that goes: it hears nothing more of the work.
     void abandon(Work& work) noexcept;
     // Everything written before is in real storage when `done` is called; then flush that.
-    void flush(CachedVolume& volume, std::function<void(int error)> done);
+    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient);
     // SE3, for what the cache does not understand: nothing of the volume is under way or cached in
     // [offset, offset + length) when `done` is called, and stays so until thaw(), which follows also an
     // error. False: the volume is being removed; neither `done` nor thaw().
     [[nodiscard]] bool freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
-                              std::function<void(int error)> done);
+                              std::function<void(int error)> done, Asker asker = Asker::kClient);
     void thaw(CachedVolume& volume) noexcept;
     // What engines have done and not told is wanted now.
     void hurry() noexcept;
@@ -388,7 +388,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void give_up_lost(CachedVolume& volume);
     void told_of_loss(CachedVolume& volume) noexcept;
     uint64_t lost_bytes(const volume::Volume& volume) const;
-    bool fails_flushes(const CachedVolume& volume) const noexcept;
+    bool fails_flushes(const CachedVolume& volume, Asker asker) const noexcept;
     void fail_flushes() noexcept;
     void salvage() noexcept;
     void salvage_again() noexcept;

@@ -21,6 +21,10 @@ namespace wss::se {
 
 class Cache;
 
+// Who flushes: a client has to hear once of acknowledged writes that were given up; that an operator's drain
+// or stop fails tells it nothing.
+enum class Asker : uint8_t { kClient, kOperator };
+
 struct CachedVolume {
     Cache* cache = nullptr;
     uint32_t number = 0;  // in the index
@@ -39,6 +43,7 @@ struct CachedVolume {
     struct Flush {
         Gate::Holder place;
         uint64_t mark = 0;
+        Asker asker = Asker::kClient;
         std::function<void(int error)> done;
     };
     std::list<Flush> flushes;

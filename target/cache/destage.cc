@@ -232,9 +232,11 @@ void Cache::destage_done(Destage& job, int error) noexcept {
 
 void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
     auto& flushes = volume.flushes;
-    const bool lost = !flushes.empty() && fails_flushes(volume);
+    const bool tells = !flushes.empty() && fails_flushes(volume, Asker::kClient);
     for (auto at = flushes.begin(); at != flushes.end();) {
         const bool done = index_->flushed(volume.number, at->mark);
+        const bool clients = at->asker == Asker::kClient;
+        const bool lost = clients ? tells : fails_flushes(volume, at->asker);
         if (!done && error == 0 && !lost) {
             ++at;
             continue;
@@ -242,7 +244,7 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
         const Gate::Holder place = std::move(at->place);
         auto tell = std::move(at->done);
         at = flushes.erase(at);
-        if (lost) told_of_loss(volume);
+        if (lost && clients) told_of_loss(volume);
         tell(lost ? EIO : done ? 0 : error);
     }
     if (!flushes.empty()) return;
@@ -250,17 +252,17 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
     if (membership_.degraded) volume.planner->want(degraded_mark_);
 }
 
-void Cache::flush(CachedVolume& volume, std::function<void(int error)> done) {
+void Cache::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
     if (holds(volume))
         return postpone(after_recovery_, volume,
-                        [this, &volume, done = std::move(done)] { flush(volume, done); });
+                        [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });
     ++volume.counters.flushes;
     const uint64_t mark = index_->flush_mark();
-    const bool lost = fails_flushes(volume);
+    const bool lost = fails_flushes(volume, asker);
     if (!lost && index_->flushed(volume.number, mark)) return done(0);
-    volume.flushes.push_back({std::move(place), mark, std::move(done)});
+    volume.flushes.push_back({std::move(place), mark, asker, std::move(done)});
     if (lost) return check_flushes(volume, EIO);
     volume.planner->want(mark);
     start_destages(volume);

@@ -135,8 +135,8 @@ Status Cache::give_up(const std::string& name) {
 
 // ---- Flushes ---------------------------------------------------------------------------------------------
 
-bool Cache::fails_flushes(const CachedVolume& volume) const noexcept {
-    return volume.fail_next_flush ||
+bool Cache::fails_flushes(const CachedVolume& volume, Asker asker) const noexcept {
+    return (asker == Asker::kClient && volume.fail_next_flush) ||
            (!membership_.lost.empty() && membership_.lost.any_of(volume.open->volume().wwid()));
 }
 
@@ -151,7 +151,8 @@ void Cache::told_of_loss(CachedVolume& volume) noexcept {
 void Cache::fail_flushes() noexcept {
     if (membership_.lost.empty()) return;
     for (auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed() && !volume->flushes.empty() && fails_flushes(*volume))
+        if (volume != nullptr && !volume->removed() && !volume->flushes.empty() &&
+            fails_flushes(*volume, Asker::kOperator))
             check_flushes(*volume, EIO);
 }
 

@@ -418,6 +418,35 @@ TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
     EXPECT_EQ(dirty(), 1u) << "acknowledged, and not home yet";
 }
 
+TEST_F(ClusterAbsent, the_flush_that_fails_is_the_clients_and_not_that_of_a_stop) {
+    restart();
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    bring_back();
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    target_->stop();
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    EXPECT_TRUE(target_->cache_stopped());
+    restart_target();
+    bring_back();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
+    a_.shared.model.crash();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    expect_all_read(Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, nor_that_of_a_drain) {
+    restart();
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    bring_back();
+    std::optional<Status> drained;
+    target_->cache().drain("", [&](Status status) { drained = status; });
+    ASSERT_TRUE(until([&] { return drained.has_value(); }));
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
+    a_.shared.model.crash();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
 TEST_F(ClusterAbsent, what_a_deleted_volume_had_does_not_come_over_the_next_one_of_its_identity) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
