@@ -372,6 +372,12 @@ Status VolumeSet::create(const VolumeOptions& options) {
                      [&](Done done) { create_async(options, std::move(done)); }));
     Status saved = save();
     if (saved) return saved;
+    // Removing it would end what is known of it elsewhere, such as acknowledged writes in cache engines.
+    if (is_in_file(options.name)) {
+        log::warning("{}: volume {} is as it was when it was written last at the next start",
+                     saved.to_string(), options.name);
+        return Status::ok();
+    }
     // The next start would not know it.
     Status removed = wait_for("removing volume " + options.name,
                               [&](Done done) { remove_async(options.name, std::move(done)); });

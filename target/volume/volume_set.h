@@ -139,6 +139,7 @@ class VolumeSet {
     Status save_and_do(const std::string& name, const std::function<void(Known&)>& change,
                        const std::function<Status()>& apply);
     void remember(const std::string& name, const std::function<void(Known&)>& change);
+    bool is_in_file(const std::string& name);
     bool forget_unopened(const std::string& name, uint64_t& gone);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;  // m_ held

@@ -92,6 +92,18 @@ Status VolumeSet::save() {
     return written;
 }
 
+// With the identity that it has.
+bool VolumeSet::is_in_file(const std::string& name) {
+    std::lock_guard saving(save_m_);
+    std::lock_guard lock(m_);
+    auto known = known_.find(name);
+    return known != known_.end() &&
+           std::any_of(saved_.begin(), saved_.end(), [&](const StoredVolume& stored) {
+               return !stored.deleted && stored.options.name == name &&
+                      stored.identity == known->second.identity;
+           });
+}
+
 // --- changes ---
 
 void VolumeSet::remember(const std::string& name, const std::function<void(Known&)>& change) {

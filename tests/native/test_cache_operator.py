@@ -73,3 +73,15 @@ def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirt
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
             assert client.command(FLUSH, 0, 0)[0] == 0
+
+
+def test_a_start_whose_state_cannot_be_written_costs_no_dirty_lines(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        blocker = tmp_path / "state.json.new"  # what is to replace the state file
+        blocker.mkdir()
+        cluster.target.start()
+        blocker.rmdir()
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
+            assert client.command(FLUSH, 0, 0)[0] == 0
