@@ -74,15 +74,21 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
     volume->generation_.fetch_add(1, std::memory_order_relaxed);
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+    // Whoever hears the answer may begin the next change: no reference to the turn is left here by then.
+    auto answer = [gathering](std::shared_ptr<Resize::Turn>& turn, Status status) {
+        turn.reset();
+        gathering->arrive(std::move(status));
+    };
     for (size_t i = 0; i < tables_.size(); ++i)
-        reactors_[i]->post([this, volume, gathering, i, bytes = change.shrink_to, turn = change.turn] {
+        reactors_[i]->post([this, volume, answer, i, bytes = change.shrink_to, turn = change.turn]() mutable {
             OpenVolume* open = tables_[i]->find(volume->lun());
             if (open == nullptr || &open->volume() != volume.get())
-                return gathering->arrive(Status(Code::kClosed, "the volume was removed meanwhile"));
+                return answer(turn, Status(Code::kClosed, "the volume was removed meanwhile"));
             tables_[i]->tell(Change::kResized, *open);
             // The turn is over when the answers are, whatever they are.
-            tables_[i]->shrink(*open, bytes,
-                               [gathering, turn](Status status) { gathering->arrive(std::move(status)); });
+            tables_[i]->shrink(*open, bytes, [answer, turn = std::move(turn)](Status status) mutable {
+                answer(turn, std::move(status));
+            });
         });
 }
 
