@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterOperator: a target, its engines and clients of two volumes, for tests of what an operator does to
+// them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "lib/base/log.h"
+#include "tests/sim/scenarios/block_client.h"
+#include "tests/sim/scenarios/cluster_parts.h"
+
+namespace wss::sim {
+
+using cache::Policy;
+using initiator::Operation;
+using initiator::Outcome;
+
+constexpr uint64_t kSectors = 8192;
+constexpr uint64_t kLine = 128;  // sectors
+constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
+
+// Two engines, and volume "a" with a client. Nothing is destaged by age.
+class ClusterOperator : public ::testing::Test {
+  protected:
+    struct Volume {
+        explicit Volume(World& world) : disk(world, kSectors * io::SimDisk::kSector, faults) {}
+        io::SimDiskFaults faults{};  // none; how long things take
+        io::SimDisk disk;
+        BlockShared shared{kSectors};
+        std::unique_ptr<BlockClient> client;
+    };
+    struct EngineNode {
+        Node* node;
+        std::unique_ptr<ClusterEngine> process;
+    };
+
+    void SetUp() override {
+        ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
+        options_.works = 16;
+        options_.destage.age_max = from_s(3600);
+        options_.recovery_grace = from_s(20);
+        start_target();
+        for (int i = 0; i < 2; ++i) {
+            engines_.push_back({&world_.add_node("engine" + std::to_string(i)), nullptr});
+            start_engine(engines_.back());
+        }
+        ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    }
+    void TearDown() override {
+        for (Volume* volume : {&a_, &b_}) {
+            EXPECT_EQ(volume->shared.failure, "");
+            bury(std::move(volume->client));
+        }
+        bury(std::move(target_));
+        for (EngineNode& engine : engines_) bury(std::move(engine.process));
+    }
+
+    void start_target() {
+        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_);
+        target_->start();
+        ASSERT_TRUE(until([&] { return target_->started(); }));
+    }
+    // Nothing may be undone by it: what was acknowledged is in engines, or was destaged before and is stable.
+    void restart_target() {
+        node_.crash();
+        for (io::SimDisk* disk : {&disk_, &a_.disk, &b_.disk}) disk->crash();
+        bury(std::move(target_));
+        node_.restart();
+        start_target();
+    }
+    void start_engine(EngineNode& engine) {
+        if (!engine.node->alive()) engine.node->restart();
+        engine.process = std::make_unique<ClusterEngine>(*engine.node, network_, 4 << 20, "target");
+        ASSERT_TRUE(engine.process->start());
+    }
+    void kill_engine(EngineNode& engine) {
+        engine.node->crash();
+        bury(std::move(engine.process));
+    }
+    Status try_create(const std::string& name, Volume& volume, uint64_t bytes = 0) {
+        std::optional<Status> created;
+        target_->create_volume(
+            name, volume.disk, [&](Status status) { created = status; }, bytes);
+        EXPECT_TRUE(until([&] { return created.has_value(); }));
+        return created.value_or(Status(Code::kTimedOut));
+    }
+    void create(const std::string& name, Volume& volume) { ASSERT_TRUE(try_create(name, volume)); }
+    void attach(const std::string& name, Volume& volume) {
+        // One that saw the volume go does not use it any more.
+        bury(std::move(volume.client));
+        Node& node = world_.add_node(fmt::format("{} of {}", ++clients_, name));
+        volume.client = std::make_unique<BlockClient>(node, network_, "target", 8, volume.shared);
+        volume.client->use_volume(name);
+        volume.client->start();
+        ASSERT_TRUE(until([&] { return volume.client->live(); }));
+    }
+    void set_policy(const std::string& name, Policy policy) {
+        Status set = Status(Code::kBusy);
+        target_->cache().set_policy(name, {.policy = policy}, [&](Status status) { set = status; });
+        ASSERT_TRUE(until([&] { return set.is_ok(); }));
+    }
+    void create_under_write_back() {
+        create("a", a_);
+        attach("a", a_);
+        set_policy("a", Policy::kBack);
+    }
+    bool until(const std::function<bool()>& done, Nanoseconds limit = from_s(60)) {
+        return world_.run_until(done, limit);
+    }
+    size_t live_engines() {
+        size_t count = 0;
+        for (const auto& engine : target_->cache().info().engines) count += engine.state == "live";
+        return count;
+    }
+    uint64_t dirty() { return target_->cache().info().index.dirty_lines; }
+    bool recovered() { return live_engines() == 2 && !target_->cache().recovering(); }
+    Outcome run(Volume& volume, Operation operation, uint64_t first = 0, uint64_t count = kLine) {
+        EXPECT_TRUE(until([&] { return volume.client->live(); }));
+        EXPECT_TRUE(volume.client->begin(operation, first, count));
+        EXPECT_TRUE(until([&] { return volume.client->under_way() == 0; }));
+        return volume.client->last_outcome();
+    }
+    se::Membership membership() {
+        auto read = se::Membership::parse(membership_.text);
+        EXPECT_TRUE(read.is_ok());
+        return read ? *read : se::Membership();
+    }
+
+    const fabric::SimNetwork network_{};
+    World world_{1};
+    Node& node_ = world_.add_node("target");
+    io::SimDiskFaults disk_faults_{};
+    io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, disk_faults_};
+    Volume a_{world_}, b_{world_};
+    StableText membership_;
+    se::CacheOptions options_;
+    std::unique_ptr<ClusterTarget> target_;
+    std::vector<EngineNode> engines_;
+    int clients_ = 0;
+};
+
+}  // namespace wss::sim

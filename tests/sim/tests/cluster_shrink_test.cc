@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Volumes that become smaller and larger while engines hold lines of them.
+#include "tests/sim/tests/cluster_operator.h"
+
+namespace wss::sim {
+namespace {
+
+class ClusterShrink : public ClusterOperator {
+  protected:
+    static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;  // the disk is never cut
+    static constexpr uint64_t kCut = kLine + 67;  // in the second line, in the middle of a piece
+
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        ASSERT_TRUE(try_create("a", a_, kBytes));
+        attach("a", a_);
+        set_policy("a", Policy::kBack);
+        for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), 4u);
+    }
+    void begin_resize(uint64_t bytes, std::optional<Status>& resized) {
+        target_->resize_volume("a", bytes, [&](Status status) { resized = status; });
+    }
+    Status resize(uint64_t bytes) {
+        std::optional<Status> resized;
+        begin_resize(bytes, resized);
+        EXPECT_TRUE(until([&] { return resized.has_value(); }));
+        return resized.value_or(Status(Code::kTimedOut));
+    }
+    // For whom nothing was ever written: there are zeroes.
+    void expect_zeroes(uint64_t first, uint64_t count) {
+        BlockShared fresh{kSectors};
+        BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
+        client.use_volume("a");
+        client.start();
+        ASSERT_TRUE(until([&] { return client.live(); }));
+        EXPECT_TRUE(client.begin_read(first, count));
+        EXPECT_TRUE(until([&] { return client.under_way() == 0; }));
+        EXPECT_EQ(client.last_outcome(), Outcome::kOk);
+        EXPECT_EQ(fresh.failure, "");
+        client.close();
+        EXPECT_TRUE(until([&] { return client.closed(); }));
+    }
+    void expect_that_nothing_came_back() {
+        expect_zeroes(kCut, 2 * kLine - kCut);
+        for (uint64_t i = 2; i < 4; ++i) expect_zeroes(i * kLine, kLine);
+        EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
+    }
+};
+
+TEST_F(ClusterShrink, what_was_dirty_beyond_the_end_does_not_come_back_when_the_volume_grows) {
+    ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
+    EXPECT_EQ(dirty(), 2u);
+    EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
+    ASSERT_TRUE(resize(kBytes));
+    expect_that_nothing_came_back();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    expect_that_nothing_came_back();
+}
+
+TEST_F(ClusterShrink, nor_when_the_target_crashes_after_the_shrink) {
+    ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
+    restart_target();
+    ASSERT_TRUE(try_create("a", a_, kCut * io::SimDisk::kSector));
+    ASSERT_TRUE(until([&] { return a_.client->live() && recovered(); }));
+    ASSERT_TRUE(resize(kBytes));
+    expect_that_nothing_came_back();
+}
+
+TEST_F(ClusterShrink, what_is_clean_beyond_the_end_is_dropped_too) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    ASSERT_TRUE(resize(kLine * io::SimDisk::kSector));
+    EXPECT_EQ(target_->cache().info().index.lines, 1u);
+}
+
+TEST_F(ClusterShrink, what_is_lost_beyond_the_end_is_not_lost_any_more) {
+    for (EngineNode& engine : engines_) kill_engine(engine);
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    ASSERT_TRUE(resize(kLine * io::SimDisk::kSector));
+    EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, kLineBytes);
+    ASSERT_TRUE(resize(kBytes));
+    for (uint64_t i = 1; i < 4; ++i) expect_zeroes(i * kLine, kLine);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
+}
+
+TEST_F(ClusterShrink, a_shrink_that_waits_keeps_others_out_until_it_ends_however_it_does) {
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    ASSERT_TRUE(try_create("a", a_, kBytes));
+    ASSERT_TRUE(target_->cache().recovering());
+    std::optional<Status> resized, removed;
+    begin_resize(kLine * io::SimDisk::kSector, resized);
+    world_.run_for(from_s(1));
+    ASSERT_FALSE(resized.has_value()) << "what engines hold beyond the end is not known yet";
+    EXPECT_EQ(resize(kBytes / 2).code(), Code::kBusy);
+    target_->remove_volume("a", [&](Status status) { removed = status; });
+    ASSERT_TRUE(until([&] { return removed.has_value(); }));
+    ASSERT_TRUE(resized.has_value());
+    EXPECT_FALSE(*resized);
+    world_.heal_all();
+    ASSERT_TRUE(try_create("a", b_, kBytes));
+    EXPECT_TRUE(resize(kLine * io::SimDisk::kSector));
+    EXPECT_TRUE(resize(kBytes));
+}
+
+TEST_F(ClusterShrink, waits_for_a_recovery_and_drops_what_it_finds) {
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    ASSERT_TRUE(try_create("a", a_, kBytes));
+    std::optional<Status> resized;
+    begin_resize(kCut * io::SimDisk::kSector, resized);
+    world_.run_for(from_s(1));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return resized.has_value(); }));
+    EXPECT_TRUE(*resized);
+    ASSERT_TRUE(resize(kBytes));
+    expect_that_nothing_came_back();
+}
+
+}  // namespace
+}  // namespace wss::sim
