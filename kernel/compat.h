@@ -4,7 +4,7 @@
  * what it lacks. Kbuild looks into the headers for what there is (WSS_HAVE_*): distributions carry
  * newer interfaces in older versions, so that a version number says nothing.
  *
- * Built for and run on Debian's 6.1 and 6.12. A kernel that is half way from one to the other in one
+ * Built for and run on Debian's 6.1, 6.12 and 7.3. A kernel that is half way from one to the other in one
  * of these interfaces does not compile.
  */
 #ifndef WSS_COMPAT_H
@@ -38,6 +38,23 @@
 #define WSS_RELEASE_ARGS struct gendisk *disk, fmode_t mode
 #define wss_opened_disk() (bdev->bd_disk)
 #endif
+
+/* The only behaviour in newer kernels, a choice in older ones */
+#ifdef WSS_HAVE_MERGE_FLAG
+#define WSS_TAGS_MERGE BLK_MQ_F_SHOULD_MERGE
+#else
+#define WSS_TAGS_MERGE 0
+#endif
+
+/** wss_rq_sgl - fill @sgl with the pages of a request; their number */
+static inline int wss_rq_sgl(struct request *rq, struct scatterlist *sgl)
+{
+#ifdef WSS_HAVE_MAP_SG_QUEUE
+	return blk_rq_map_sg(rq->q, rq, sgl);
+#else
+	return blk_rq_map_sg(rq, sgl);
+#endif
+}
 
 /*
  * Lists of requests: with a tail in newer kernels, their first one only in older ones

@@ -443,7 +443,7 @@ static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq,
 	case REQ_OP_WRITE:
 		wss_build_rw(vol, rq, slot->cmd.data);
 		slot->dir = rq_dma_dir(rq);
-		slot->nents = blk_rq_map_sg(rq->q, rq, slot->sgl);
+		slot->nents = wss_rq_sgl(rq, slot->sgl);
 		return wss_map_data(slot, rq, blk_rq_bytes(rq));
 	default:
 		return wss_prepare_other(vol, rq, slot);

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kernel module. Kbuild writes beside the sources, so it gets a directory of links to them.
-#   KDIR=...   kernel to build against (newest of /lib/modules/*/build)
+#   KDIR=...       kernel to build against (newest of /lib/modules/*/build)
+#   KBUILD_IN=...  a command to run the kernel's make by, in another root directory for instance
 KDIR ?= $(lastword $(sort $(wildcard /lib/modules/*/build)))
 KERNEL_OUT := $(abspath $(BUILD))/kernel
 KERNEL_SOURCES := $(wildcard kernel/*.c kernel/*.h kernel/Kbuild kernel/uapi/*.h)
 KERNEL_LINKS := $(KERNEL_SOURCES:kernel/%=$(KERNEL_OUT)/%)
-KBUILD_RUN = $(MAKE) --no-print-directory -C $(KDIR) M=$(KERNEL_OUT) W=1 KCFLAGS=-Werror
+KBUILD_RUN = $(KBUILD_IN) $(MAKE) --no-print-directory -C $(KDIR) M=$(KERNEL_OUT) W=1 KCFLAGS=-Werror
 
 .PHONY: modules modules-sparse modules-install
 

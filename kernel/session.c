@@ -133,7 +133,7 @@ static int wss_session_create_tags(struct wss_session *sess)
 	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
 	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
 	/* The data is in RAM across a network: an elevator costs and brings nothing. */
-	set->flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+	set->flags = WSS_TAGS_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->driver_data = sess;
 	ret = blk_mq_alloc_tag_set(set);
 	if (ret)

@@ -8,20 +8,20 @@ import sys
 from pathlib import Path
 
 from tests.lab.errors import LabError
-from tests.lab.kernel import Kernel, choose_kernel, newer_kernel
-from tests.lab.paths import REPOSITORY
+from tests.lab.kernel import KERNEL_SCRIPTS, Kernel, choose_kernel, fetched_kernel
 
-KERNELS = {"installed": "the newest one that is installed", "newer": "that of Debian's backports, fetched once"}
+KERNELS = {"installed": "the newest one that is installed", "newer": "that of Debian's backports, fetched once",
+           "newest": "that of Debian's stable release and its backports, fetched once"}
 
 
 def kernel_named(which: str) -> Kernel:
-    return newer_kernel() if which == "newer" else choose_kernel()
+    return choose_kernel() if which == "installed" else fetched_kernel(which)
 
 
 def module_for(kernel: Kernel | None, which: str, build: Path, module: Path | None) -> Path:
     """The driver of the build, or `module` instead; of a kernel that is not installed, one that is built for it in a directory of its own."""
-    if which == "newer":
-        return _built_for(kernel, build / "newer-kernel")
+    if which != "installed":
+        return _built_for(kernel, build / f"{which}-kernel")
     found = (module or build / "kernel/wss.ko").resolve()
     if not found.exists():
         raise LabError(f"{found} is not there: make modules BUILD={build}")
@@ -29,8 +29,7 @@ def module_for(kernel: Kernel | None, which: str, build: Path, module: Path | No
 
 
 def _built_for(kernel: Kernel, build: Path) -> Path:
-    made = subprocess.run(["make", "-s", "--no-print-directory", "-C", str(REPOSITORY), "modules", f"BUILD={build}", f"KDIR={kernel.modules_root / 'build'}"],
-                          stdout=sys.stderr, check=False)  # fmt: skip
+    made = subprocess.run([str(KERNEL_SCRIPTS / "modules"), str(kernel.modules_root), str(build)], stdout=sys.stderr, check=False)
     if made.returncode != 0:
         raise LabError(f"the driver could not be built for {kernel.release}")
     return build / "kernel/wss.ko"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel the machines boot: the newest installed one that has modules, the newer one of Debian's backports, or one given by name."""
+"""Which kernel the machines boot: the newest installed one that has modules, one that is fetched (newer, newest), or one given by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.lab.errors import LabError
 from tests.lab.paths import REPOSITORY
 
-NEWER = REPOSITORY / "tests/lab/kernels/newer.sh"
+KERNEL_SCRIPTS = REPOSITORY / "tests/lab/kernels"
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ def choose_kernel() -> Kernel:
     return custom_kernel(Path(image), Path(os.environ.get("WSS_LAB_MODULES", Path(image).parent))) if image else newest_installed()
 
 
-def newer_kernel() -> Kernel:
-    """Fetched once (about 120 MB); what goes on is said on standard error."""
-    fetched = subprocess.run([str(NEWER)], stdout=subprocess.PIPE, text=True, check=False)
+def fetched_kernel(which: str) -> Kernel:
+    """The kernel `which`, newer or newest, fetched once; what goes on is said on standard error."""
+    fetched = subprocess.run([str(KERNEL_SCRIPTS / f"{which}.sh")], stdout=subprocess.PIPE, text=True, check=False)
     if fetched.returncode != 0:
-        raise LabError("the newer kernel could not be had")
+        raise LabError(f"the {which} kernel could not be had")
     home = Path(fetched.stdout.strip())
     return custom_kernel(home / "bzImage", home)
 

@@ -4,7 +4,7 @@ LAB_ENV = BUILD=$(abspath $(BUILD)) MODE=$(MODE)
 PYTEST = $(LAB_ENV) timeout $(SYSTEM_LIMIT) /usr/bin/python3 -B -m pytest -p no:cacheprovider
 SYSTEM_LIMIT ?= 1440
 
-.PHONY: lab lab-probe lab-clean check-system check-debug check-newer
+.PHONY: lab lab-probe lab-clean check-system check-debug check-newer check-newest check-kernels
 lab: ## an interactive shell in a VM with the tree's binaries on PATH (VM='--nvme 1G --vms 2')
 	@$(LAB_ENV) tests/lab/lab shell $(VM)
 
@@ -22,3 +22,9 @@ check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kme
 
 check-newer: programs ## the driver's tests on the newer kernel of Debian's backports, fetched once (TESTS=…)
 	@tests/lab/kernels/check newer $(BUILD)
+
+check-newest: programs ## the driver's tests on the newest kernel of Debian's stable release, fetched once (TESTS=…)
+	@tests/lab/kernels/check newest $(BUILD)
+
+check-kernels: programs ## build and test the driver on every supported kernel, and say in a line each how it went
+	@tests/lab/kernels/each $(BUILD)

@@ -148,7 +148,7 @@ def run_kernel(which: str, names: list[str], options: argparse.Namespace, measur
     kernel = None if on_host() else kernel_named(which)
     words = guest_words(names, options, module_for(kernel, which, options.build, getattr(options, "module", None)))
     if kernel and "siw" in networks(options):
-        if which == "newer":
+        if which != "installed":
             raise NoLab("soft iWARP is built for the installed kernel only")
         words += ["--siw", str(siw_module(kernel.release))]
     shape = Shape(cpus=1, memory_mib=2048, icount=kernel is not None, kernel_arguments=kernel_arguments(options))

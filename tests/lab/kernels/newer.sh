@@ -6,30 +6,13 @@
 #   build/             what modules are built against (KDIR)
 # Nothing is installed and the machine's own package lists stay as they are: apt gets lists and a cache of its own, and checks
 # signatures as always. The directory is below ${WSS_CACHE:-~/.cache/wss}; `WSS_NEWER_KERNEL=again` looks for a newer one.
-set -euo pipefail
-cache=${WSS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wss}
-mirror=${WSS_MIRROR:-http://deb.debian.org/debian}
-limit=${WSS_FETCH_SECONDS:-900}
-
-say() { echo "newer-kernel: $*" >&2; }
-fail() { say "$*"; exit 1; }
-newest() { find "$cache" -maxdepth 1 -name 'newer-kernel-*' -exec test -f '{}/complete' ';' -print | sort -V | tail -1; }
-
-mkdir -p "$cache"
-exec 9>"$cache/newer.lock"
-flock -w "$limit" 9 || fail "another one holds $cache/newer.lock for $limit s"
-home=$(newest)
-if [ -n "$home" ] && [ "${WSS_NEWER_KERNEL:-}" != again ]; then
-	echo "$home"
-	exit 0
-fi
-
-find "$cache" -maxdepth 1 -name 'newer.??????' -exec rm -rf {} + # of one that was killed; we have the lock
-work=$(mktemp -d "$cache/newer.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/{lists/partial,cache/archives/partial,debs,tree}
+kind=newer
+# shellcheck source=tests/lab/kernels/fetch.sh
+. "$(dirname "$0")/fetch.sh"
+begin
+mkdir -p "$work"/{lists/partial,cache/archives/partial,debs}
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$work/sources.list"
+echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
 # Without what is installed, or that would be found where the mirror is not; and a list that is missing is an error.
 own_apt() {
 	local tool=$1
@@ -44,28 +27,15 @@ image=$(depends linux-image-amd64 | sort -V | tail -1)
 headers=$(depends linux-headers-amd64 | sort -V | tail -1)
 [ -n "$image" ] && [ -n "$headers" ] || fail "$suite has no linux-image-amd64 with linux-headers-amd64"
 release=${image#linux-image-}
-home=$cache/newer-kernel-$release
-[ ! -f "$home/complete" ] || { echo "$home"; exit 0; }
+found "$release"
 
 say "fetching Linux $release of $suite into $home, once: about 120 MB"
 # shellcheck disable=SC2046 # names, without spaces
 (cd "$work/debs" && own_apt apt-get download "$image" "$headers" $(depends "$headers" | grep -E 'common|kbuild')) >"$work/log" 2>&1 ||
 	{ tail -5 "$work/log" >&2; fail "the packages could not be had"; }
-for package in "$work"/debs/*.deb; do
-	dpkg-deb -x "$package" "$work/tree"
-done
-rm -rf "$work/debs" "$work/cache" "$work/lists"
-find "$work/tree/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 100 xz -d
-rm -f "$work/tree/lib/modules/$release"/{build,source}
-depmod -b "$work/tree" "$release"
-mv "$work/tree/boot/vmlinuz-$release" "$work/tree/bzImage"
-rm -rf "$work/tree/boot"
+unpack_kernel "$release" "$work/tree" "$work"/debs/*.deb
 # Headers of a package name others by where they would be installed. Without vmlinux no BTF is made, which nothing here reads.
 ln -s "usr/src/linux-headers-$release" "$work/tree/build"
 sed -i "s#^include /usr/src#include $home/usr/src#" "$work/tree/build/Makefile"
 rm -f "$work/tree/build/vmlinux"
-find "$cache" -maxdepth 1 -name 'newer-kernel-*' -exec rm -rf {} + # older ones, and what did not become complete
-mv "$work/tree" "$home"
-touch "$home/complete"
-say "done"
-echo "$home"
+finish "$work/tree"

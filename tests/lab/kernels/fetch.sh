@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What newer.sh and newest.sh share: each fetches one of Debian's kernels once and prints the directory that it is in. They
+# set `kind`, the first part of the directory's name, and source this file.
+set -euo pipefail
+cache=${WSS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wss}
+limit=${WSS_FETCH_SECONDS:-900}
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+say() { echo "$kind-kernel: $*" >&2; }
+fail() { say "$*"; exit 1; }
+complete() { find "$cache" -maxdepth 1 -name "$kind-kernel-*" -exec test -f '{}/complete' ';' -print | sort -V | tail -1; }
+
+# Where apt takes this release of Debian from; WSS_MIRROR=URL takes another place.
+mirror() {
+	local release
+	release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v r="$release" '$1 == r { print $2; exit }'
+}
+
+# One fetch at a time. Ends the script where the kernel is there already and no newer one is asked for (WSS_NEWER_KERNEL=again);
+# else $work is an empty directory that goes when the script ends.
+begin() {
+	mkdir -p "$cache"
+	exec 9>"$cache/$kind.lock"
+	flock -w "$limit" 9 || fail "another one holds $cache/$kind.lock for $limit s"
+	home=$(complete)
+	if [ -n "$home" ] && [ "${WSS_NEWER_KERNEL:-}" != again ]; then
+		echo "$home"
+		exit 0
+	fi
+	mirror=${WSS_MIRROR:-$(mirror)}
+	[ -n "$mirror" ] || fail "apt's configuration names no mirror of this release; give one with WSS_MIRROR"
+	find "$cache" -maxdepth 1 -name "$kind.??????" -exec rm -rf {} + # of one that was killed; we have the lock
+	work=$(mktemp -d "$cache/$kind.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+}
+
+# Sets home for this release of the kernel, and ends the script where it is there already.
+found() {
+	home=$cache/$kind-kernel-$1
+	[ ! -f "$home/complete" ] || { echo "$home"; exit 0; }
+}
+
+# unpack_kernel RELEASE TREE PACKAGE…: the image as TREE/bzImage, the modules uncompressed in TREE/lib/modules
+unpack_kernel() {
+	local release=$1 tree=$2 package image
+	shift 2
+	mkdir -p "$tree"
+	for package in "$@"; do
+		dpkg-deb -x "$package" "$tree"
+	done
+	if [ -d "$tree/usr/lib/modules" ]; then # where newer packages have them
+		mkdir -p "$tree/lib"
+		mv "$tree/usr/lib/modules" "$tree/lib/modules"
+	fi
+	for image in "$tree/boot/vmlinuz-$release" "$tree/lib/modules/$release/vmlinuz"; do
+		[ ! -f "$image" ] || mv "$image" "$tree/bzImage"
+	done
+	[ -f "$tree/bzImage" ] || fail "the packages of Linux $release have no image where one is expected"
+	find "$tree/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 100 xz -d
+	rm -rf "$tree/lib/modules/$release"/{build,source} "$tree/boot"
+	depmod -b "$tree" "$release"
+}
+
+# finish TREE: it becomes $home, which is printed, in the place of older ones and of what did not become complete.
+finish() {
+	find "$cache" -maxdepth 1 -name "$kind-kernel-*" -exec rm -rf {} +
+	mv "$1" "$home"
+	touch "$home/complete"
+	say "done"
+	echo "$home"
+}
