@@ -27,6 +27,7 @@
  * @id: its number; the user's name for it is pendingN
  * @opts: what was asked for; holds a reference to the network namespace
  * @work: the next try
+ * @sess: the session that a try takes part in at present; under wss_map_mutex
  * @tries: how many there were
  * @err: why the last one failed; written by the work under wss_map_mutex
  */
@@ -35,6 +36,7 @@ struct wss_pending {
 	int id;
 	struct wss_options opts;
 	struct delayed_work work;
+	struct wss_session *sess;
 	unsigned int tries;
 	struct wss_error err;
 };
@@ -106,8 +108,9 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 	return 0;
 }
 
-/* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. */
-static struct wss_session *wss_session_join(struct wss_options *opts, struct wss_error *err)
+/* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. @mine: shows which, or NULL */
+static struct wss_session *wss_session_join(const struct wss_options *opts, struct wss_session **mine,
+					    struct wss_error *err)
 {
 	struct wss_session *sess;
 	enum wss_state state;
@@ -129,6 +132,8 @@ static struct wss_session *wss_session_join(struct wss_options *opts, struct wss
 	}
 	if (!ret)
 		sess->mappers++;
+	if (!ret && mine)
+		*mine = sess;
 	mutex_unlock(&wss_map_mutex);
 	return ret ? ERR_PTR(ret) : sess;
 }
@@ -143,9 +148,11 @@ static void wss_session_drop_unused(struct wss_session *sess)
 	wss_session_destroy(sess);
 }
 
-static void wss_session_leave(struct wss_session *sess)
+static void wss_session_leave(struct wss_session *sess, struct wss_session **mine)
 {
 	mutex_lock(&wss_map_mutex);
+	if (mine)
+		*mine = NULL;
 	sess->mappers--;
 	wss_session_drop_unused(sess);
 	mutex_unlock(&wss_map_mutex);
@@ -175,9 +182,10 @@ static int wss_session_first_connect(struct wss_session *sess, struct wss_error 
 }
 
 /* @again: not tried, because another map could not connect the session that both took part in. */
-static int wss_map_try(struct wss_options *opts, bool *again, struct wss_error *err)
+static int wss_map_try(const struct wss_options *opts, struct wss_session **mine, bool *again,
+		       struct wss_error *err)
 {
-	struct wss_session *sess = wss_session_join(opts, err);
+	struct wss_session *sess = wss_session_join(opts, mine, err);
 	int ret;
 
 	*again = false;
@@ -185,7 +193,7 @@ static int wss_map_try(struct wss_options *opts, bool *again, struct wss_error *
 		return PTR_ERR(sess);
 	ret = mutex_lock_interruptible(&sess->map_mutex);
 	if (ret) {
-		wss_session_leave(sess);
+		wss_session_leave(sess, mine);
 		return wss_fail(err, ret, "interrupted");
 	}
 	*again = sess->tried && !sess->connected;
@@ -194,11 +202,12 @@ static int wss_map_try(struct wss_options *opts, bool *again, struct wss_error *
 	if (!ret && !*again)
 		ret = wss_map_volume(sess, opts->volume, err);
 	mutex_unlock(&sess->map_mutex);
-	wss_session_leave(sess);
+	wss_session_leave(sess, mine);
 	return ret;
 }
 
-static int wss_map_once(struct wss_options *opts, struct wss_error *err)
+/* @mine: shows the session that it takes part in while it does; or NULL */
+static int wss_map_once(const struct wss_options *opts, struct wss_session **mine, struct wss_error *err)
 {
 	int ret = down_read_interruptible(&wss_maps_sem);
 	bool again;
@@ -206,7 +215,7 @@ static int wss_map_once(struct wss_options *opts, struct wss_error *err)
 	if (ret)
 		return wss_fail(err, ret, "interrupted");
 	do {
-		ret = wss_map_try(opts, &again, err);
+		ret = wss_map_try(opts, mine, &again, err);
 	} while (again);
 	up_read(&wss_maps_sem);
 	return ret;
@@ -253,7 +262,7 @@ static void wss_pending_work(struct work_struct *work)
 	struct wss_pending *pending =
 		container_of(to_delayed_work(work), struct wss_pending, work);
 	struct wss_error err = {};
-	int ret = wss_map_once(&pending->opts, &err);
+	int ret = wss_map_once(&pending->opts, &pending->sess, &err);
 
 	if (ret && !wss_worth_retrying(ret))
 		pr_err("wss: pending%d is given up: %s\n", pending->id, err.text);
@@ -301,16 +310,12 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 	return 0;
 }
 
-/* Cuts a try short that is under way, and waits for its end. Context: no lock held. */
+/* Cuts a try short that is under way, unless others share its session, and waits for its end. Context: no lock held. */
 static void wss_pending_remove(struct wss_pending *pending)
 {
-	struct wss_session *sess;
-
 	mutex_lock(&wss_map_mutex);
-	list_for_each_entry(sess, &wss_sessions, node) {
-		if (!memcmp(&sess->opts.target, &pending->opts.target, sizeof(sess->opts.target)))
-			wss_session_cancel(sess);
-	}
+	if (pending->sess && pending->sess->mappers == 1)
+		wss_session_cancel(pending->sess);
 	mutex_unlock(&wss_map_mutex);
 	cancel_delayed_work_sync(&pending->work);
 	mutex_lock(&wss_map_mutex);
@@ -372,7 +377,7 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
 	opts->net = current->nsproxy->net_ns;
 	ret = wss_auth_find_key(opts, &why);
 	if (!ret)
-		ret = wss_map_once(opts, &why);
+		ret = wss_map_once(opts, NULL, &why);
 	if (ret && opts->retry && wss_worth_retrying(ret)) {
 		ret = wss_pending_add(opts, &why);
 		if (ret)
