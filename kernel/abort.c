@@ -30,13 +30,15 @@
 /* More commands than this at once are a matter for a reset. */
 #define WSS_VICTIMS_MAX 8
 
+/* @disk: held by a reference; a request that ends would hold it no longer */
 struct wss_victim {
-	struct wss_volume *vol;
+	struct gendisk *disk;
 	struct wss_slot *slot;
 	u64 tag;
+	u8 lun[8];
 };
 
-/* @incomplete: of those that were answered and wait for their own device, the last one; its slot is NULL if there is none */
+/* @incomplete: of those that were answered and wait for their own device, the first one; its slot is NULL if there is none */
 struct wss_victims {
 	struct wss_victim of[WSS_VICTIMS_MAX];
 	unsigned int count;
@@ -68,7 +70,7 @@ static bool wss_tmf_ended(struct wss_session *sess, const struct wss_tmf *tmf)
 {
 	/* Pairs with the release in wss_tmf_finish(). */
 	return !smp_load_acquire(&tmf->busy) || READ_ONCE(sess->broken) ||
-	       READ_ONCE(sess->state) != WSS_LIVE;
+	       READ_ONCE(sess->state) == WSS_REMOVING;
 }
 
 static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf)
@@ -86,7 +88,7 @@ static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf)
 	}
 }
 
-/* Sends one request and waits for the answer. True: the target did it. */
+/* Sends one request and waits for the answer. True: the target did it. Context: sess->admin_mutex held. */
 static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 function,
 		    const u8 lun[8], u64 task_tag)
 {
@@ -117,6 +119,27 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	return done;
 }
 
+static struct wss_victim wss_victim_of(struct request *rq, struct wss_slot *slot, u64 tag)
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+	struct wss_volume *vol = rq->q->queuedata;
+	struct wss_victim victim = { .disk = vol->disk, .slot = slot, .tag = tag };
+
+	get_device(disk_to_dev(vol->disk));
+	memcpy(victim.lun, cmd->lun, sizeof(victim.lun));
+	return victim;
+}
+
+static void wss_put_victims(struct wss_victims *victims)
+{
+	unsigned int i;
+
+	for (i = 0; i < victims->count; i++)
+		put_disk(victims->of[i].disk);
+	if (victims->incomplete.slot)
+		put_disk(victims->incomplete.disk);
+}
+
 /* Context: blk-mq holds a reference to the request. */
 static bool wss_find_victim(struct request *rq, void *data)
 {
@@ -129,14 +152,33 @@ static bool wss_find_victim(struct request *rq, void *data)
 	if (!READ_ONCE(pdu->timed_out))
 		return true;
 	if (!tag) {
-		victims->incomplete = (struct wss_victim){ .vol = rq->q->queuedata, .slot = slot,
-							   .tag = READ_ONCE(slot->tag) };
+		if (!victims->incomplete.slot)
+			victims->incomplete = wss_victim_of(rq, slot, READ_ONCE(slot->tag));
 		return true;
 	}
 	if (victims->count < WSS_VICTIMS_MAX)
-		victims->of[victims->count++] =
-			(struct wss_victim){ .vol = rq->q->queuedata, .slot = slot, .tag = tag };
+		victims->of[victims->count++] = wss_victim_of(rq, slot, tag);
 	victims->all++;
+	return true;
+}
+
+/**
+ * wss_abort_command - have the target end a command, and end it here
+ * @slot: its slot
+ * @tag: of the command
+ *
+ * Context: sleeps, at most WSS_TMF_TIMEOUT_MS; sess->admin_mutex held.
+ * Return: whether the target did; the slot may wait for an invalidation yet.
+ */
+bool wss_abort_command(struct wss_slot *slot, u64 tag)
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+	struct wss_chan *chan = slot->chan;
+
+	if (!wss_tmf(chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, cmd->lun, tag))
+		return false;
+	if (wss_slot_reclaim(slot, tag))
+		wss_stat_inc(chan->sess, aborts);
 	return true;
 }
 
@@ -149,12 +191,8 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 	if (READ_ONCE(victim->slot->live) != victim->tag)
 		return true; /* answered after all */
 	wss_warn_rl(sess, "/dev/%s: a command was not answered in time: aborting it",
-		    victim->vol->disk->disk_name);
-	if (!wss_tmf(chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, victim->vol->id.lun, victim->tag))
-		return false;
-	if (wss_slot_reclaim(victim->slot, victim->tag))
-		wss_stat_inc(sess, aborts);
-	return true;
+		    victim->disk->disk_name);
+	return wss_abort_command(victim->slot, victim->tag);
 }
 
 /* All that is still out for a logical unit on a channel that has answered the reset. */
@@ -172,35 +210,33 @@ static void wss_reclaim_unit(struct wss_chan *chan, const u8 lun[8])
 	}
 }
 
-static bool wss_reset_channels(struct wss_session *sess, struct wss_volume *vol)
+static bool wss_reset_channels(struct wss_session *sess, const u8 lun[8])
 {
 	u32 i;
 
 	for (i = 0; i < wss_nr_chans(sess); i++) {
 		struct wss_chan *chan = wss_up_chan(sess, i);
 
-		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, vol->id.lun, 0))
+		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, lun, 0))
 			return false;
-		wss_reclaim_unit(chan, vol->id.lun);
+		wss_reclaim_unit(chan, lun);
 	}
 	return true;
 }
 
-/* Context: sess->mutex and sess->admin_mutex held. */
-static bool wss_reset_unit(struct wss_session *sess, struct wss_volume *vol)
+/* Context: sess->admin_mutex held. */
+static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *victim)
 {
-	bool stopped = !vol->quiesced;
+	struct request_queue *q = victim->disk->queue;
 	bool ok;
 
 	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
-		    vol->disk->disk_name);
+		    victim->disk->disk_name);
 	wss_stat_inc(sess, resets);
 	/* What were sent between two of the resets would be reclaimed although it lives. */
-	if (stopped)
-		blk_mq_quiesce_queue(vol->disk->queue);
-	ok = wss_reset_channels(sess, vol);
-	if (stopped)
-		blk_mq_unquiesce_queue(vol->disk->queue);
+	blk_mq_quiesce_queue(q);
+	ok = wss_reset_channels(sess, victim->lun);
+	blk_mq_unquiesce_queue(q);
 	return ok;
 }
 
@@ -215,7 +251,7 @@ static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *
 		if (victims->all <= WSS_VICTIMS_MAX && wss_abort_task(sess, victim))
 			continue;
 		/* Reset for one of the unit's commands, and all of them are gone. */
-		if (READ_ONCE(victim->slot->live) == victim->tag && !wss_reset_unit(sess, victim->vol))
+		if (READ_ONCE(victim->slot->live) == victim->tag && !wss_reset_unit(sess, victim))
 			return false;
 	}
 	return true;
@@ -250,16 +286,18 @@ static bool wss_await_completion(struct wss_session *sess, const struct wss_vict
 static const char *wss_abort_locked(struct wss_session *sess)
 {
 	struct wss_victims victims = {};
+	const char *why = NULL;
 
 	/* Channels are not taken down while admin_mutex is held (wss_chans_stop()). */
 	if (READ_ONCE(sess->state) != WSS_LIVE || READ_ONCE(sess->broken))
 		return NULL;
 	blk_mq_tagset_busy_iter(&sess->tags, wss_find_victim, &victims);
 	if (!wss_await_completion(sess, &victims.incomplete))
-		return "the RDMA device has not completed a work request in time";
-	if (!wss_end_victims(sess, &victims))
-		return "the target neither answers commands nor ends them";
-	return NULL;
+		why = "the RDMA device has not completed a work request in time";
+	else if (!wss_end_victims(sess, &victims))
+		why = "the target neither answers commands nor ends them";
+	wss_put_victims(&victims);
+	return why;
 }
 
 /**
@@ -271,11 +309,9 @@ void wss_abort_work(struct work_struct *work)
 	struct wss_session *sess = container_of(work, struct wss_session, abort_work);
 	const char *why;
 
-	mutex_lock(&sess->mutex);
 	mutex_lock(&sess->admin_mutex);
 	why = wss_abort_locked(sess);
 	mutex_unlock(&sess->admin_mutex);
-	mutex_unlock(&sess->mutex);
 	if (why)
 		wss_session_error(sess, why);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Administrative commands: discovery, revalidation, keep-alive.
+ * Administrative commands: discovery and revalidation.
  *
  * They do not go through a disk's queue, because they are needed before there is one and while
  * queues are quiesced. Channel 0 keeps a slot and a credit for them beyond those of blk-mq, so they
  * work when I/O has used up everything else. One at a time; each is bounded in time.
+ *
+ * A logical unit that does not answer is no reason to give up the connection, which serves others as well: the
+ * command is aborted, and the unit may answer later.
  */
 #include <linux/delay.h>
 
@@ -30,23 +33,42 @@ static int wss_admin_broken(struct wss_session *sess, int error, struct wss_erro
 	return wss_fail(err, error, "the connection broke%s%s", why ? ": " : "", why ?: "");
 }
 
-static int wss_admin_wait(struct wss_session *sess, struct wss_error *err)
+static void wss_admin_wait(struct wss_session *sess, u32 ms)
 {
-	long left = wait_event_timeout(sess->wait, wss_admin_ended(sess),
-				       msecs_to_jiffies(sess->admin.timeout_ms));
-
-	if (sess->admin.done)
-		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
-	if (!left) {
-		/* The buffer is the device's until the channel is torn down. */
-		wss_session_error(sess, "an administrative command was not answered in time");
-		return wss_fail(err, -ETIMEDOUT, "no answer within %u ms", sess->admin.timeout_ms);
-	}
-	return wss_admin_broken(sess, -ENOTCONN, err);
+	wait_event_timeout(sess->wait, wss_admin_ended(sess), msecs_to_jiffies(ms));
 }
 
-static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, u32 timeout_ms,
-			   struct wss_error *err)
+/* The command was not answered in time: it ends here, or with the connection. */
+static int wss_admin_abort(struct wss_slot *slot, struct wss_error *err)
+{
+	struct wss_session *sess = slot->chan->sess;
+
+	wss_warn_rl(sess, "an administrative command was not answered within %u ms: aborting it",
+		    WSS_ADMIN_TIMEOUT_MS);
+	if (wss_abort_command(slot, READ_ONCE(slot->tag)))
+		wss_admin_wait(sess, WSS_COMPLETION_TIMEOUT_MS);
+	if (sess->admin.done && !sess->admin.error)
+		return 0; /* answered after all */
+	/* The buffer is the device's until the channel is torn down. */
+	if (!sess->admin.done)
+		wss_session_error(sess, "the target neither answers an administrative command nor ends it");
+	return wss_fail(err, sess->admin.done ? -EBUSY : -ETIMEDOUT, "no answer within %u ms",
+			WSS_ADMIN_TIMEOUT_MS);
+}
+
+static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
+{
+	struct wss_session *sess = slot->chan->sess;
+
+	wss_admin_wait(sess, WSS_ADMIN_TIMEOUT_MS);
+	if (sess->admin.done)
+		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
+	if (wss_admin_ended(sess))
+		return wss_admin_broken(sess, -ENOTCONN, err);
+	return wss_admin_abort(slot, err);
+}
+
+static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, struct wss_error *err)
 {
 	struct wss_chan *chan = &sess->chans[0];
 
@@ -55,7 +77,6 @@ static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, u32
 		return wss_fail(err, -ENOTCONN, "the connection is down");
 	sess->admin.done = false;
 	sess->admin.busy = true;
-	sess->admin.timeout_ms = timeout_ms;
 	sess->admin.error = 0;
 	sess->admin.residual = 0;
 	*slot = wss_control_slot(chan, WSS_SLOT_ADMIN);
@@ -82,13 +103,13 @@ static int wss_admin_map(struct wss_slot *slot, u32 bytes)
 }
 
 static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
-			  unsigned int cdb_len, u32 bytes, u32 timeout_ms, struct wss_error *err)
+			  unsigned int cdb_len, u32 bytes, struct wss_error *err)
 {
 	struct wss_srp_cmd *cmd;
 	struct wss_slot *slot;
 	int ret;
 
-	ret = wss_admin_begin(sess, &slot, timeout_ms, err);
+	ret = wss_admin_begin(sess, &slot, err);
 	if (ret)
 		return ret;
 	cmd = slot->cmd.data;
@@ -105,7 +126,7 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
 	}
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);
-	return wss_admin_wait(sess, err);
+	return wss_admin_end(slot, err);
 }
 
 static void wss_fault_refusal(struct wss_session *sess, const u8 lun[8])
@@ -143,7 +164,7 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		blk_status_t status;
 		bool rescan;
 
-		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, WSS_ADMIN_TIMEOUT_MS, err);
+		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, err);
 		if (ret)
 			return ret;
 		wss_fault_refusal(sess, lun);
@@ -158,60 +179,6 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 	return wss_fail(err, verdict == WSS_END ? -EREMOTEIO : -EBUSY,
 			"the target refused command %02x (status %02x, sense %x/%02x/%02x)", cdb[0],
 			sense->status, sense->key, sense->asc, sense->ascq);
-}
-
-/* A message of an opcode and a tag into the command buffer of a slot. */
-static void wss_admin_fill_short(struct wss_slot *slot, u8 opcode)
-{
-	struct wss_srp_short *msg = slot->cmd.data;
-
-	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
-	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
-	wss_admin_map(slot, 0);
-	memset(msg, 0, sizeof(*msg));
-	msg->opcode = opcode;
-	slot->sge[0].length = sizeof(*msg);
-}
-
-static int wss_admin_ping(struct wss_session *sess, u32 timeout_ms)
-{
-	struct wss_slot *slot;
-	struct wss_error err;
-	int ret = wss_admin_begin(sess, &slot, timeout_ms, &err);
-
-	if (ret)
-		return ret;
-	wss_admin_fill_short(slot, WSS_SRP_KEEPALIVE_REQ);
-	wss_slot_start(slot, NULL, 0);
-	wss_slot_send(slot);
-	return wss_admin_wait(sess, &err);
-}
-
-/**
- * wss_admin_keepalive - ask the target whether it is there
- * @sess: its channel 0 is up
- * @timeout_ms: how long the answer may take; without one the session is lost
- *
- * A stock target is asked by TEST UNIT READY: any answer will do.
- *
- * Context: sleeps, bounded.
- * Return: 0 or -errno.
- */
-int wss_admin_keepalive(struct wss_session *sess, u32 timeout_ms)
-{
-	static const u8 lun0[8];
-	static const u8 test_unit_ready[6];
-	struct wss_error err;
-	int ret;
-
-	mutex_lock(&sess->admin_mutex);
-	if (sess->chans[0].caps & WSS_CAP_KEEPALIVE)
-		ret = wss_admin_ping(sess, timeout_ms);
-	else
-		ret = wss_admin_once(sess, lun0, test_unit_ready, sizeof(test_unit_ready), 0,
-				     timeout_ms, &err);
-	mutex_unlock(&sess->admin_mutex);
-	return ret;
 }
 
 /**
@@ -229,8 +196,8 @@ void wss_log_out(struct wss_session *sess)
 	struct wss_error err;
 
 	mutex_lock(&sess->admin_mutex);
-	if (!wss_admin_begin(sess, &slot, WSS_LOGOUT_TIMEOUT_MS, &err)) {
-		wss_admin_fill_short(slot, WSS_SRP_I_LOGOUT);
+	if (!wss_admin_begin(sess, &slot, &err)) {
+		wss_slot_fill_short(slot, WSS_SRP_I_LOGOUT);
 		wss_slot_start(slot, NULL, 0);
 		wss_slot_send(slot);
 		wait_event_timeout(sess->wait, READ_ONCE(sess->broken),

@@ -736,6 +736,15 @@ static int wss_queues_start(struct wss_session *sess, struct wss_error *err)
 	return 0;
 }
 
+static void wss_chans_end(struct wss_session *sess)
+{
+	/* An administrative command under way has been woken by what led here. */
+	mutex_lock(&sess->admin_mutex);
+	wss_chans_take_down(sess->chans, sess->nr_queues);
+	mutex_unlock(&sess->admin_mutex);
+	wss_session_unbind(sess);
+}
+
 /**
  * wss_chans_start - connect and log in all channels of a session
  * @sess: the session; no channel is up
@@ -767,12 +776,14 @@ int wss_chans_start(struct wss_session *sess, struct wss_error *err)
 		ret = wss_queues_start(sess, err);
 	if (ret)
 		goto stop;
+	mutex_lock(&sess->ping_mutex);
 	sess->up = true;
+	mutex_unlock(&sess->ping_mutex);
+	mod_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
 	return 0;
 
 stop:
-	sess->up = true;
-	wss_chans_stop(sess);
+	wss_chans_end(sess);
 	return ret;
 }
 
@@ -786,10 +797,9 @@ void wss_chans_stop(struct wss_session *sess)
 {
 	if (!sess->up)
 		return;
-	/* An administrative command under way has been woken by what led here. */
-	mutex_lock(&sess->admin_mutex);
-	wss_chans_take_down(sess->chans, sess->nr_queues);
-	mutex_unlock(&sess->admin_mutex);
-	wss_session_unbind(sess);
+	/* A question under way has been woken by what led here; none follows. */
+	mutex_lock(&sess->ping_mutex);
 	sess->up = false;
+	mutex_unlock(&sess->ping_mutex);
+	wss_chans_end(sess);
 }

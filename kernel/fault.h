@@ -20,6 +20,7 @@
 	X(post, "the send queue is full: the request waits")                                \
 	X(error, "a command ends as force_sense says, ABORTED COMMAND if it is not set")    \
 	X(refuse, "an administrative command to a LUN other than 0 ends as force_sense says") \
+	X(silence, "an administrative command to a LUN other than 0 is not answered")       \
 	X(drop, "an answer is lost: the command times out")                                 \
 	X(incomplete, "a LOCAL_INV or an immediate SEND never completes")                   \
 	X(delay, "an answer comes late, by force_delay_ms")                                 \

@@ -185,26 +185,29 @@ static void wss_tear_down(struct wss_session *sess)
 	wss_release_removed(sess);
 }
 
-/* No request may go out before it is known that each volume is still where it was. */
-static int wss_revalidate_volumes(struct wss_session *sess, struct wss_error *err)
+/* True when the session is live. False: a volume was added meanwhile, or the connection broke. */
+static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
 {
-	struct wss_volume *vol;
-	int ret = 0;
+	bool live = false;
 
 	mutex_lock(&sess->mutex);
-	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!ret && !READ_ONCE(vol->removing) && !READ_ONCE(sess->broken))
-			ret = wss_volume_revalidate(vol, err);
+	spin_lock_irq(&sess->lock);
+	wss_fail(err, 0, "the connection broke during login: %s", sess->broken ?: "unmapped");
+	if (!sess->broken && wss_volumes_seen(sess))
+		live = wss_set_state(sess, WSS_LIVE);
+	if (live) {
+		WRITE_ONCE(sess->fail_fast, false);
+		sess->last_error.text[0] = '\0';
 	}
+	wss_arm_fast_io_fail(sess);
+	spin_unlock_irq(&sess->lock);
 	mutex_unlock(&sess->mutex);
-	return ret;
+	return live;
 }
 
 /* True when the session is live again. */
 static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 {
-	bool live = false;
-
 	spin_lock_irq(&sess->lock);
 	WRITE_ONCE(sess->broken, NULL);
 	spin_unlock_irq(&sess->lock);
@@ -213,21 +216,15 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	if (sess->cache_lost)
 		wss_volumes_lose_cache(sess);
 	sess->cache_lost = false;
-	if (!wss_revalidate_volumes(sess, err)) {
+	/* No request may go out before it is known that each volume is still where it was. */
+	while (!wss_volumes_revalidate(sess, err)) {
 		/* Not half-way either, or later: it would fail requests of the next loss, which may wait. */
 		cancel_delayed_work_sync(&sess->fail_work);
-		spin_lock_irq(&sess->lock);
-		wss_fail(err, 0, "the connection broke during login: %s", sess->broken ?: "unmapped");
-		live = !sess->broken && wss_set_state(sess, WSS_LIVE);
-		if (live) {
-			WRITE_ONCE(sess->fail_fast, false);
-			sess->last_error.text[0] = '\0';
-		}
-		wss_arm_fast_io_fail(sess);
-		spin_unlock_irq(&sess->lock);
+		if (wss_go_live(sess, err))
+			return true;
+		if (READ_ONCE(sess->broken) || READ_ONCE(sess->state) != WSS_RECOVERING)
+			break;
 	}
-	if (live)
-		return true;
 	/* Nobody has submitted since the tear-down: the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;
@@ -252,7 +249,6 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
-	mod_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
 	/* Absent volumes are looked for. */
 	queue_delayed_work(wss_wq(admin), &sess->rescan_work, HZ);
 }
@@ -311,37 +307,4 @@ void wss_recover_work(struct work_struct *work)
 
 	wss_recover(container_of(to_delayed_work(work), struct wss_session, recover_work));
 	memalloc_noio_restore(noio);
-}
-
-/* In what time a dead peer must be noticed: as asked for, and before the target thinks it of us. */
-static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
-{
-	const struct wss_chan *chan = &sess->chans[0];
-	u32 ms = sess->opts.keepalive_tmo < 0 ? 0 : sess->opts.keepalive_tmo * MSEC_PER_SEC;
-
-	if ((chan->caps & WSS_CAP_KEEPALIVE) && chan->keepalive_ms)
-		ms = min(ms ?: U32_MAX, max(chan->keepalive_ms, 300U));
-	return ms;
-}
-
-/**
- * wss_keepalive_work - tell the target that we live, and see that it does
- * @work: sess->keepalive_work
- */
-void wss_keepalive_work(struct work_struct *work)
-{
-	struct wss_session *sess =
-		container_of(to_delayed_work(work), struct wss_session, keepalive_work);
-	u32 limit_ms = wss_keepalive_limit_ms(sess);
-	u32 period_ms = wss_keepalive_period_ms(limit_ms);
-
-	if (READ_ONCE(sess->state) != WSS_LIVE || !limit_ms)
-		return;
-	/*
-	 * No answer has already reported itself to wss_session_error(). If the question could not be
-	 * asked (the send queue was full), the next one will.
-	 */
-	if (wss_admin_keepalive(sess, limit_ms - period_ms) && READ_ONCE(sess->broken))
-		return;
-	queue_delayed_work(wss_wq(admin), &sess->keepalive_work, msecs_to_jiffies(period_ms));
 }

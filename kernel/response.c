@@ -47,13 +47,27 @@ void wss_late_work(struct work_struct *work)
 		wss_slot_responded(slot, NULL);
 }
 
+/* As if a logical unit other than 0 did not answer an administrative command. */
+static bool wss_fault_silence(struct wss_slot *slot)
+{
+	static const u8 lun0[8];
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+
+	if (slot->index != slot->chan->nr_slots + WSS_SLOT_ADMIN || !memcmp(cmd->lun, lun0, sizeof(lun0)) ||
+	    !wss_fault(silence))
+		return false;
+	wss_stat_inc(slot->chan->sess, faults);
+	WRITE_ONCE(slot->live, slot->tag);
+	return true;
+}
+
 /* True: the answer is not to be seen, now or ever. */
 static bool wss_fault_answer(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
 
 	if (slot->index >= chan->nr_slots)
-		return false;
+		return wss_fault_silence(slot);
 	if (wss_fault(drop)) {
 		wss_stat_inc(chan->sess, faults);
 		WRITE_ONCE(slot->live, slot->tag);
@@ -221,7 +235,7 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 	struct wss_slot *slot = NULL;
 
 	if (bytes >= sizeof(*msg))
-		slot = wss_take_slot(chan, chan->nr_slots + WSS_SLOT_ADMIN, msg->tag);
+		slot = wss_take_slot(chan, chan->nr_slots + WSS_SLOT_PING, msg->tag);
 	if (!slot) {
 		wss_chan_protocol_error(chan, "keep-alive answer that was not asked for");
 		return;

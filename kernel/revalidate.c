@@ -11,6 +11,9 @@
  * volume is absent none of its requests goes out, because its LUN may be that of another volume. After a login, and where
  * the unit could not be identified, the requests wait, for fast_io_fail_tmo. If the target reports in a live
  * session that it has no such unit, they fail at once.
+ *
+ * The target is asked first, under look_mutex, and what it says is applied then, under sess->mutex: a unit that takes
+ * seconds to answer, or never does, must not hold up those who take volumes away or stop their queues.
  */
 #include <linux/sched/mm.h>
 
@@ -105,12 +108,16 @@ static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 		wss_volume_unquiesce(vol);
 }
 
-/* The logical unit may have another number now; another volume may have its number. */
-static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
+/*
+ * The logical unit may have another number now; another volume may have its number. @lun: filled with its number.
+ * Context: look_mutex held, so that vol->id does not change.
+ */
+static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_error *err)
 {
 	struct wss_lun_id id;
 	int ret;
 
+	memcpy(lun, vol->id.lun, sizeof(id.lun));
 	ret = wss_identify(vol->sess, vol->id.lun, &id, err);
 	if (!ret && wss_same_unit(&id, &vol->id))
 		return 0;
@@ -121,7 +128,7 @@ static int wss_volume_find_again(struct wss_volume *vol, struct wss_error *err)
 		return wss_fail(err, -ENXIO, "the target has another unit, or none, at its LUN");
 	ret = wss_find_unit(vol->sess, &vol->id, &id, err);
 	if (!ret)
-		wss_volume_renumber(vol, id.lun);
+		memcpy(lun, id.lun, sizeof(id.lun));
 	return ret;
 }
 
@@ -170,42 +177,148 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		set_disk_ro(vol->disk, limits->read_only);
 }
 
-static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
-{
+/* What the target said of a volume. @told: its limits too */
+struct wss_look {
+	u8 lun[8];
+	bool told;
 	struct wss_limits limits;
-	int ret = wss_volume_find_again(vol, err);
+};
+
+/* Context: sleeps, bounded; look_mutex held. Return: 0, or why not, about this unit or all (wss_concerns_unit()). */
+static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct wss_error *err)
+{
+	int ret = wss_volume_find_again(vol, look->lun, err);
 
 	if (ret)
 		return ret;
-	ret = wss_read_limits(vol->sess, vol->id.lun, &limits, err);
-	if (!ret)
-		wss_volume_follow(vol, &limits);
+	ret = wss_read_limits(vol->sess, look->lun, &look->limits, err);
+	look->told = !ret;
 	/* A unit that refuses to tell, as while it is formatted, is still the right one. */
 	return ret == -EREMOTEIO || ret == -EBUSY ? 0 : ret;
 }
 
-/**
- * wss_volume_revalidate - look again at what the target reports of a volume
- * @vol: the volume; its state, size and limits follow the target
- * @err: says why not
- *
- * Context: sleeps, bounded; sess->mutex held.
- * Return: 0 when it is known what the volume's requests will meet. Else -errno, for a reason that concerns all volumes: no
- * request may go out.
- */
-int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
+/* Context: sess->mutex held. @ret: what wss_volume_ask() returned; it concerns this unit. */
+static void wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret,
+			     const struct wss_error *why)
 {
-	int ret = wss_volume_look(vol, err);
+	lockdep_assert_held(&vol->sess->mutex);
+	if (READ_ONCE(vol->removing))
+		return;
+	if (!ret) {
+		wss_volume_renumber(vol, look->lun);
+		if (look->told)
+			wss_volume_follow(vol, &look->limits);
+		wss_volume_is_present(vol);
+	} else if (ret == -ESTALE) {
+		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
+	} else {
+		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, why);
+	}
+}
+
+/*
+ * Looks again at what the target reports of a volume; its state, size and limits follow. Context: sleeps, bounded;
+ * look_mutex held. Return: 0 when it is known what the volume's requests will meet. Else -errno, for a reason that
+ * concerns all volumes.
+ */
+static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
+{
+	struct wss_session *sess = vol->sess;
+	struct wss_look look;
+	int ret = wss_volume_ask(vol, &look, err);
 
 	if (ret && !wss_concerns_unit(ret))
 		return ret;
-	if (!ret)
-		wss_volume_is_present(vol);
-	else if (ret == -ESTALE)
-		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
-	else
-		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, err);
+	mutex_lock(&sess->mutex);
+	wss_volume_apply(vol, &look, ret, err);
+	mutex_unlock(&sess->mutex);
 	return 0;
+}
+
+static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
+{
+	return vol->looked != vol->sess->look && !READ_ONCE(vol->removing) &&
+	       (vol->state == WSS_VOLUME_ABSENT || (all && vol->state == WSS_VOLUME_PRESENT));
+}
+
+/* The next volume that this walk has not come by, with a reference to its disk; NULL: none is left. */
+static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
+{
+	struct wss_volume *found = NULL;
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (wss_volume_unseen(vol, all)) {
+			vol->looked = sess->look;
+			get_device(disk_to_dev(vol->disk));
+			found = vol;
+			break;
+		}
+	}
+	mutex_unlock(&sess->mutex);
+	return found;
+}
+
+/* Looks at all volumes, or at the absent ones, while the session is in @state. */
+static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, struct wss_error *err)
+{
+	struct wss_volume *vol;
+	int ret = 0;
+
+	lockdep_assert_held(&sess->look_mutex);
+	while (!ret && READ_ONCE(sess->state) == state && !READ_ONCE(sess->broken)) {
+		vol = wss_next_volume(sess, all);
+		if (!vol)
+			break;
+		ret = wss_volume_revalidate(vol, err);
+		put_disk(vol->disk);
+	}
+	return ret;
+}
+
+static void wss_begin_walk(struct wss_session *sess)
+{
+	mutex_lock(&sess->mutex);
+	sess->look++;
+	mutex_unlock(&sess->mutex);
+}
+
+/**
+ * wss_volumes_revalidate - after a login: find out what each volume's requests will meet
+ * @sess: recovering, logged in
+ * @err: says why not
+ *
+ * Context: sleeps, bounded.
+ * Return: 0, or -errno: no request may go out. A volume may have been added meanwhile, see wss_volumes_seen().
+ */
+int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err)
+{
+	int ret;
+
+	mutex_lock(&sess->look_mutex);
+	wss_begin_walk(sess);
+	ret = wss_walk(sess, WSS_RECOVERING, true, err);
+	mutex_unlock(&sess->look_mutex);
+	return ret;
+}
+
+/**
+ * wss_volumes_seen - has the last walk come by each volume?
+ * @sess: the session
+ *
+ * Context: sess->mutex held.
+ * Return: whether it has.
+ */
+bool wss_volumes_seen(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (wss_volume_unseen(vol, true))
+			return false;
+	}
+	return true;
 }
 
 /* When to look for an absent volume again, and whether its requests may wait any longer. */
@@ -227,26 +340,19 @@ static unsigned long wss_volume_expire(struct wss_volume *vol)
 	return delay;
 }
 
-/* Looks at all volumes, or at the absent ones. @again: when to do so again, if any is absent. */
-static int wss_rescan(struct wss_session *sess, bool all, unsigned long *again)
+/* When to look for absent volumes again; ULONG_MAX: there is none. */
+static unsigned long wss_volumes_expire(struct wss_session *sess)
 {
+	unsigned long again = ULONG_MAX;
 	struct wss_volume *vol;
-	struct wss_error err;
-	int ret = 0;
 
-	lockdep_assert_held(&sess->mutex);
-	*again = ULONG_MAX;
+	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (ret || READ_ONCE(sess->state) != WSS_LIVE)
-			break;
-		if (READ_ONCE(vol->removing) || vol->state == WSS_VOLUME_DEAD)
-			continue;
-		if (all || vol->state == WSS_VOLUME_ABSENT)
-			ret = wss_volume_revalidate(vol, &err);
-		if (vol->state == WSS_VOLUME_ABSENT)
-			*again = min(*again, wss_volume_expire(vol));
+		if (!READ_ONCE(vol->removing) && vol->state == WSS_VOLUME_ABSENT)
+			again = min(again, wss_volume_expire(vol));
 	}
-	return ret;
+	mutex_unlock(&sess->mutex);
+	return again;
 }
 
 /**
@@ -256,18 +362,21 @@ static int wss_rescan(struct wss_session *sess, bool all, unsigned long *again)
 void wss_rescan_work(struct work_struct *work)
 {
 	struct wss_session *sess = container_of(to_delayed_work(work), struct wss_session, rescan_work);
-	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutex */
+	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutexes */
+	struct wss_error err;
 	unsigned long again;
 	int ret;
 
-	mutex_lock(&sess->mutex);
-	ret = wss_rescan(sess, xchg(&sess->rescan_all, false), &again);
-	mutex_unlock(&sess->mutex);
+	mutex_lock(&sess->look_mutex);
+	wss_begin_walk(sess);
+	ret = wss_walk(sess, WSS_LIVE, xchg(&sess->rescan_all, false), &err);
+	again = READ_ONCE(sess->state) == WSS_LIVE ? wss_volumes_expire(sess) : ULONG_MAX;
+	mutex_unlock(&sess->look_mutex);
 	memalloc_noio_restore(noio);
 	/* Recovery looks until it has seen them all. */
 	if (ret)
 		wss_session_error(sess, "what changed on the target could not be found out");
-	else if (again != ULONG_MAX && READ_ONCE(sess->state) == WSS_LIVE)
+	else if (again != ULONG_MAX)
 		queue_delayed_work(wss_wq(admin), &sess->rescan_work, again);
 }
 

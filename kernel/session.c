@@ -55,7 +55,9 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	spin_lock_init(&sess->lock);
 	init_waitqueue_head(&sess->wait);
 	mutex_init(&sess->map_mutex);
+	mutex_init(&sess->look_mutex);
 	mutex_init(&sess->mutex);
+	mutex_init(&sess->ping_mutex);
 	mutex_init(&sess->admin_mutex);
 	INIT_LIST_HEAD(&sess->volumes);
 	INIT_LIST_HEAD(&sess->node);
@@ -227,8 +229,6 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login: %s",
 			       sess->broken ?: "unmapped");
 	spin_unlock_irq(&sess->lock);
-	if (!ret)
-		queue_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
 	return ret;
 }
 

@@ -27,9 +27,11 @@
  *   wss_maps_sem           attach.c    maps in progress; unloading waits for them
  *   sess->map_mutex        attach.c    one map of a session at a time
  *   wss_map_mutex          attach.c    lists of sessions and pending maps; unmaps exclude each other
- *   sess->mutex            wss.h       list of volumes, and what is quiesced
+ *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held while the target is asked
+ *   sess->mutex            wss.h       list of volumes, and what is quiesced; never held while the target is asked
  *   sess->admin_mutex      wss.h       the one administrative command in flight; channels are not
  *                                      taken down while it is held
+ *   sess->ping_mutex       wss.h       the one keep-alive in flight, and sess->up
  *   sess->lock             wss.h       state and its companions; taken in softirq
  *   chan->pending_lock     wss.h       requests that wait for commit_rqs
  */
@@ -81,9 +83,10 @@ static_assert(WSS_CMD_PIECES_BYTES <= WSS_CMD_IU_PIECES_BYTES,
 #define WSS_CMD_DIRECT_BYTES (sizeof(struct wss_srp_cmd) + sizeof(struct wss_srp_direct_buf))
 /* Slots of a channel behind those of its queues: what else may be under way. */
 enum wss_control_slot {
-	WSS_SLOT_ADMIN, /* discovery, keep-alive; on channel 0 */
+	WSS_SLOT_ADMIN, /* discovery; on channel 0 */
 	WSS_SLOT_ABORT, /* ABORT TASK */
 	WSS_SLOT_RESET, /* LOGICAL UNIT RESET, also while an ABORT TASK is not answered */
+	WSS_SLOT_PING,	/* keep-alive, also while an administrative command is not answered; on channel 0 */
 	WSS_CONTROL_SLOTS,
 };
 #define WSS_TMF_SLOTS (WSS_CONTROL_SLOTS - WSS_SLOT_ABORT)
@@ -488,9 +491,9 @@ struct wss_auth {
 };
 
 /**
- * struct wss_tmf - the task management request of a control slot
+ * struct wss_tmf - the task management request, or the keep-alive, of a control slot
  * @busy: not finished: its slot is not free, even if nobody waits for the answer any more
- * @status: enum wss_srp_tsk_mgmt_status of the answer; valid when not @busy
+ * @status: enum wss_srp_tsk_mgmt_status of the answer; valid when not @busy; means nothing for a keep-alive
  *
  * Each slot has its own: an ABORT TASK that is answered late must not pass for the reset that followed it.
  */
@@ -594,7 +597,6 @@ struct wss_chan {
  * @busy: on the wire; the buffer belongs to the device
  * @done: ended; what follows is valid
  * @error: 0, or -EIO when there was no answer
- * @timeout_ms: how long its answer is waited for
  * @sense: how the target ended it
  * @residual: bytes that did not come
  */
@@ -603,7 +605,6 @@ struct wss_admin {
 	bool busy;
 	bool done;
 	int error;
-	u32 timeout_ms;
 	struct wss_sense sense;
 	u32 residual;
 };
@@ -646,9 +647,13 @@ struct wss_session {
 	bool tried;			/* the first connection was */
 	bool connected;			/* and succeeded */
 
+	struct mutex look_mutex;	/* one walk over the volumes at a time (revalidate.c) */
+	unsigned int look;		/* number of the last walk; under mutex */
+
 	struct mutex mutex;		/* protects volumes and their quiesced flags */
 	struct list_head volumes;
 
+	struct mutex ping_mutex;	/* one keep-alive at a time; protects up */
 	struct mutex admin_mutex;	/* one administrative command at a time */
 	struct wss_admin admin;
 
@@ -666,7 +671,7 @@ struct wss_session {
 	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
 	u32 boot_id;			/* of the target's machine at the last login; 0: not told */
 	bool cache_lost;		/* it changed, and the volumes do not know yet */
-	bool up;			/* channels exist; recovery work and creator only */
+	bool up;			/* all channels are logged in; written by recovery work and creator only */
 	bool tags_ready;
 	bool rescan_all;		/* something changed: all volumes are looked at */
 	struct blk_mq_tag_set tags;
@@ -758,7 +763,8 @@ struct wss_volume {
 	struct list_head node;		/* in sess->volumes, under sess->mutex */
 	struct gendisk *disk;
 	int index;
-	struct wss_lun_id id;		/* id.lun may change over a reconnect, under quiesce */
+	struct wss_lun_id id;		/* id.lun may change: under look_mutex, mutex and quiesce */
+	unsigned int looked;		/* the last walk that has come by; under mutex */
 	struct wss_limits limits;	/* hot: block_shift below */
 	u8 block_shift;
 	bool no_write_same;		/* the target refused one; until it reports another limit */
@@ -933,6 +939,7 @@ void wss_late_work(struct work_struct *work);
 /* abort.c */
 enum blk_eh_timer_return wss_mq_timeout(struct request *rq);
 void wss_abort_work(struct work_struct *work);
+bool wss_abort_command(struct wss_slot *slot, u64 tag);
 
 /* INVALID COMMAND OPERATION CODE, INVALID FIELD IN CDB. */
 static inline bool wss_sense_refuses_operation(const struct wss_sense *sense)
@@ -948,10 +955,23 @@ enum wss_verdict { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
 enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
 			   bool *rescan);
 
+/* A message of an opcode and a tag into the command buffer of a control slot. */
+static inline void wss_slot_fill_short(struct wss_slot *slot, u8 opcode)
+{
+	struct wss_srp_short *msg = slot->cmd.data;
+
+	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
+	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
+	memset(msg, 0, sizeof(*msg));
+	msg->opcode = opcode;
+	slot->nents = 0;
+	slot->first_wr = &slot->send_wr;
+	slot->sge[0].length = sizeof(*msg);
+}
+
 /* admin.c */
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err);
-int wss_admin_keepalive(struct wss_session *sess, u32 timeout_ms);
 void wss_log_out(struct wss_session *sess);
 
 /* discover.c */
@@ -965,13 +985,15 @@ int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits
 int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
 		 struct wss_error *err);
 
+/* keepalive.c */
+void wss_keepalive_work(struct work_struct *work);
+
 /* recovery.c */
 extern const char wss_target_closed[];
 void wss_session_error(struct wss_session *sess, const char *why);
 void wss_session_logged_out(struct wss_session *sess, const char *why);
 void wss_recover_work(struct work_struct *work);
 void wss_fail_work(struct work_struct *work);
-void wss_keepalive_work(struct work_struct *work);
 void wss_session_unquiesce(struct wss_session *sess);
 void wss_session_quiesce(struct wss_session *sess);
 
@@ -1018,7 +1040,8 @@ sector_t wss_sectors(const struct wss_volume *vol);
 void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue);
 
 /* revalidate.c */
-int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err);
+int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err);
+bool wss_volumes_seen(struct wss_session *sess);
 bool wss_volume_waits(const struct wss_volume *vol);
 void wss_session_changed(struct wss_session *sess);
 void wss_rescan_work(struct work_struct *work);

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A logical unit that answers no administrative command costs neither the connection nor the other disks of its session anything."""
+
+from tests.lab.guest import wait_until
+from tests.system.behaviour.rig import Rig
+
+OPTIONS = "reconnect_delay=1 fast_io_fail_tmo=300"
+
+
+def test_silent_unit_holds_up_no_other(rig: Rig) -> None:
+    by_lun = {}
+    for volume in ("a", "b", "file"):
+        device = rig.map(volume, OPTIONS)
+        by_lun[int(attribute(rig, device, "lun"), 16)] = device
+    assert 0 in by_lun, by_lun
+    answers, silent, unmapped = (by_lun[lun] for lun in sorted(by_lun))
+    rig.set("force_silence", 1)
+    rig.reset()
+    # While the driver waits for its answer, as for that of any volume of the session.
+    rig.driver.unmap(unmapped)
+    rig.wait_live()
+    assert attribute(rig, silent, "state") == "absent"
+    rig.dd(f"if=/dev/urandom of={answers} bs=64k count=1 oflag=direct")
+    writer = rig.vm.start(f"exec dd if=/dev/urandom of={silent} bs=64k count=1 oflag=direct")
+    rig.set("force_silence", 0)
+    wait_until(lambda: attribute(rig, silent, "state") == "live", "the unit answers again", 90)
+    assert writer.wait(90).status == 0, "what waited for the unit goes out"
+    counters = rig.counters()
+    assert counters["reconnects"] == 1 and counters["errors"] == 0, counters
+    assert counters["aborts"] >= 1 and counters["resets"] == 0, counters
+    rig.assert_no_error()
+
+
+def attribute(rig: Rig, device: str, name: str) -> str:
+    return rig.vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/{name}").stdout.strip()
