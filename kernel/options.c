@@ -4,6 +4,7 @@
  * usage text that /sys/class/wss/map shows is printed from it.
  */
 #include <linux/cpumask.h>
+#include <linux/inet.h>
 #include <linux/nsproxy.h>
 
 #include "wss.h"

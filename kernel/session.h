@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One target: its address, its state, its channels, its volumes.
+ */
+#ifndef WSS_SESSION_H
+#define WSS_SESSION_H
+
+#include <linux/device.h>
+#include <linux/mutex.h>
+#include <linux/wait.h>
+
+#include "chan.h"
+#include "options.h"
+#include "stats.h"
+
+struct wss_volume;
+
+/**
+ * enum wss_state - life of a session
+ * @WSS_CONNECTING: first connection; no disk exists yet, no request can come
+ * @WSS_LIVE: logged in; requests flow
+ * @WSS_RECOVERING: connection lost; requests wait (or fail, after fast_io_fail_tmo) while
+ *	reconnection is tried every reconnect_delay
+ * @WSS_FAILED: dev_loss_tmo passed, or the first connection failed; requests fail
+ * @WSS_REMOVING: being taken down; requests fail; the last state
+ * @WSS_STATES: their number
+ */
+enum wss_state {
+	WSS_CONNECTING,
+	WSS_LIVE,
+	WSS_RECOVERING,
+	WSS_FAILED,
+	WSS_REMOVING,
+	WSS_STATES,
+};
+
+/**
+ * struct wss_admin - the administrative command of a session
+ * @buffer: data of the command, WSS_ADMIN_BYTES
+ * @busy: on the wire; the buffer belongs to the device
+ * @done: ended; what follows is valid
+ * @error: 0, or -EIO when there was no answer
+ * @sense: how the target ended it
+ * @residual: bytes that did not come
+ */
+struct wss_admin {
+	void *buffer;
+	bool busy;
+	bool done;
+	int error;
+	struct wss_sense sense;
+	u32 residual;
+};
+
+/**
+ * struct wss_device_limits - what an RDMA device takes in one request
+ * @segments: that one region holds
+ * @mapping: bytes that can be mapped at once
+ * @gaps: between the segments of a region
+ */
+struct wss_device_limits {
+	u32 segments;
+	u32 mapping;
+	bool gaps;
+};
+
+/*
+ * struct wss_session - one target
+ */
+struct wss_session {
+	struct device dev;		/* /sys/class/wss/sessionN; its release frees the session */
+	struct list_head node;		/* in wss_sessions, under wss_map_mutex */
+	unsigned int mappers;		/* maps that use it, under wss_map_mutex */
+	int id;
+	struct wss_options opts;	/* immutable; opts.volume means nothing here */
+	struct net *net;
+	u8 initiator_port_id[16];
+
+	spinlock_t lock;		/* protects the next block */
+	enum wss_state state;		/* also read without the lock */
+	const char *broken;		/* why the connection, or the attempt at one, is lost */
+	unsigned long lost_at;		/* jiffies of the loss */
+	struct wss_error last_error;	/* why it was lost, or not regained */
+	u64 epoch;			/* of the last login; recovery work and creator only */
+
+	bool fail_fast;			/* fast_io_fail_tmo passed: requests fail at once */
+	wait_queue_head_t wait;		/* channel connected, admin done, broken, removing */
+
+	struct mutex map_mutex;		/* one map at a time; protects the next two */
+	bool tried;			/* the first connection was */
+	bool connected;			/* and succeeded */
+
+	struct mutex look_mutex;	/* one walk over the volumes at a time (revalidate.c) */
+	unsigned int look;		/* number of the last walk; under mutex */
+
+	struct mutex mutex;		/* protects volumes and their quiesced flags */
+	struct list_head volumes;
+
+	struct mutex ping_mutex;	/* one keep-alive at a time; protects up */
+	struct mutex admin_mutex;	/* one administrative command at a time */
+	struct wss_admin admin;
+
+	struct wss_device *wdev;	/* the RDMA device while connected (device.c) */
+	struct list_head wdev_node;	/* in wdev->sessions */
+	struct ib_pd *pd;
+	struct wss_chan *chans;
+	struct wss_queue *queues;
+	u32 nr_queues;			/* channels at most, and hardware queues */
+	u32 nr_default;			/* of which not polled */
+	u32 up_default;			/* channels that this connection got */
+	u32 up_polled;
+	u32 tag_depth;			/* requests of a queue; fixed by the first connection */
+	struct wss_device_limits device_limits; /* of the first device; others must take as much */
+	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
+	u32 boot_id;			/* of the target's machine at the last login; 0: not told */
+	bool cache_lost;		/* it changed, and the volumes do not know yet */
+	bool up;			/* all channels are logged in; written by recovery work and creator only */
+	bool tags_ready;
+	bool rescan_all;		/* something changed: all volumes are looked at */
+	struct blk_mq_tag_set tags;
+	struct request_queue *keeper;	/* keeps @tags shared (session.c) */
+
+	struct delayed_work recover_work;
+	struct delayed_work fail_work;
+	struct delayed_work keepalive_work;
+	struct delayed_work rescan_work;
+	struct work_struct abort_work;
+	struct wss_stats __percpu *stats;
+	struct wss_stage_table __percpu *stages;
+	struct dentry *debugfs;
+};
+
+/**
+ * struct wss_device - an RDMA device that channels may use
+ * @ibdev: the device
+ * @node: in the list of devices
+ * @sessions: that use it, by their wdev_node
+ * @removed: it is being removed
+ * @unused: @removed, and no session is left
+ */
+struct wss_device {
+	struct ib_device *ibdev;
+	struct list_head node;
+	struct list_head sessions;
+	bool removed;
+	struct completion unused;
+};
+
+/*
+ * Work queues. When memory is short a queue may have one worker only. So works that may wait for one
+ * another are on different queues: recovery for engines, everything that does I/O for recovery. What I/O
+ * itself waits for has WQ_MEM_RECLAIM. X(name, flags)
+ */
+#define WSS_WORK_QUEUES(X)                                                          \
+	X(recovery, WQ_MEM_RECLAIM) /* recover_work: connects, for seconds */       \
+	X(timer, WQ_MEM_RECLAIM)    /* fail_work: must not wait behind recovery */  \
+	X(abort, WQ_MEM_RECLAIM)    /* abort_work */                                \
+	X(admin, WQ_MEM_RECLAIM)    /* keep-alive, rescan, late answers */          \
+	X(engine, WQ_MEM_RECLAIM)   /* engine_work: recovery waits for it */        \
+	X(map, 0)                   /* pending maps: these read partition tables */
+
+#define WSS_WQ_ENUM(name, flags) WSS_WQ_##name,
+enum wss_wq { WSS_WORK_QUEUES(WSS_WQ_ENUM) WSS_WQS };
+extern struct workqueue_struct *wss_wqs[WSS_WQS];
+#define wss_wq(name) wss_wqs[WSS_WQ_##name]
+
+static inline u32 wss_nr_chans(const struct wss_session *sess)
+{
+	return sess->up_default + sess->up_polled;
+}
+
+/* The n-th channel that is up: polled ones have numbers behind all others that could be. */
+static inline struct wss_chan *wss_up_chan(struct wss_session *sess, u32 n)
+{
+	return &sess->chans[n < sess->up_default ? n : sess->nr_default + n - sess->up_default];
+}
+
+/* state.c */
+const char *wss_state_name(enum wss_state state);
+bool wss_state_allowed(enum wss_state from, enum wss_state to);
+bool wss_set_state(struct wss_session *sess, enum wss_state to);
+u32 wss_keepalive_period_ms(u32 limit_ms);
+const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo);
+
+/* device.c */
+int wss_devices_init(void);
+void wss_devices_exit(void);
+int wss_device_get(struct wss_session *sess, struct ib_device *ibdev);
+void wss_device_put(struct wss_session *sess);
+
+/* conn.c */
+int wss_chans_start(struct wss_session *sess, struct wss_error *err);
+void wss_chans_stop(struct wss_session *sess);
+
+/* auth.c */
+int wss_auth_find_key(struct wss_options *opts, struct wss_error *err);
+void wss_auth_get_key(struct wss_options *opts);
+void wss_auth_put_key(struct wss_options *opts);
+
+/* abort.c */
+enum blk_eh_timer_return wss_mq_timeout(struct request *rq);
+void wss_abort_work(struct work_struct *work);
+
+/* admin.c */
+int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
+		      unsigned int cdb_len, u32 bytes, struct wss_error *err);
+void wss_log_out(struct wss_session *sess);
+
+/* keepalive.c */
+void wss_keepalive_work(struct work_struct *work);
+
+/* recovery.c */
+extern const char wss_target_closed[];
+void wss_session_error(struct wss_session *sess, const char *why);
+void wss_session_logged_out(struct wss_session *sess, const char *why);
+void wss_recover_work(struct work_struct *work);
+void wss_fail_work(struct work_struct *work);
+void wss_session_unquiesce(struct wss_session *sess);
+void wss_session_quiesce(struct wss_session *sess);
+
+/* session.c */
+struct wss_session *wss_session_alloc(const struct wss_options *opts);
+int wss_session_connect(struct wss_session *sess, struct wss_error *err);
+void wss_session_cancel(struct wss_session *sess);
+void wss_session_stop(struct wss_session *sess);
+void wss_session_destroy(struct wss_session *sess);
+void wss_session_free(struct wss_session *sess);
+
+/* sysfs.c */
+extern const struct attribute_group *wss_session_groups[];
+
+#endif /* WSS_SESSION_H */

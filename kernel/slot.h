@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One command in flight, and what it carries: command IU, memory region, scatterlist, work requests.
+ *
+ * Slot i of a queue belongs to blk-mq tag i, so that taking one needs no lock and no search.
+ */
+#ifndef WSS_SLOT_H
+#define WSS_SLOT_H
+
+#include <linux/blk-mq.h>
+#include <linux/llist.h>
+#include <linux/scatterlist.h>
+#include <rdma/ib_verbs.h>
+
+#include "limits.h"
+#include "stages.h"
+
+struct wss_chan;
+
+/* Sense keys. */
+enum {
+	WSS_KEY_RECOVERED = 1,
+	WSS_KEY_NOT_READY = 2,
+	WSS_KEY_MEDIUM = 3,
+	WSS_KEY_HARDWARE = 4,
+	WSS_KEY_ILLEGAL = 5,
+	WSS_KEY_ATTENTION = 6,
+	WSS_KEY_PROTECT = 7,
+	WSS_KEY_ABORTED = 0xb,
+	WSS_KEY_OVERFLOW = 0xd,
+	WSS_KEY_MISCOMPARE = 0xe
+};
+
+/**
+ * struct wss_sense - how a command ended, as the target says
+ * @status: SAM status; 0 is GOOD
+ * @key: sense key, 0 when there is no sense
+ * @asc: additional sense code
+ * @ascq: its qualifier
+ */
+struct wss_sense {
+	u8 status;
+	u8 key;
+	u8 asc;
+	u8 ascq;
+};
+
+/* INVALID COMMAND OPERATION CODE, INVALID FIELD IN CDB. */
+static inline bool wss_sense_refuses_operation(const struct wss_sense *sense)
+{
+	return sense->key == WSS_KEY_ILLEGAL && (sense->asc == 0x20 || sense->asc == 0x24);
+}
+
+/**
+ * struct wss_iu - a message buffer of a channel, mapped for DMA
+ * @data: its bytes
+ * @dma: its address for the device
+ */
+struct wss_iu {
+	void *data;
+	u64 dma;
+};
+
+/**
+ * struct wss_iu_ring - equal buffers, packed into pages
+ * @pages: page addresses
+ * @dma: DMA address of each page, 0 when not mapped
+ * @nr_pages: their number
+ * @iu_bytes: size of one buffer, a power of two up to a page
+ * @dir: direction of the mapping
+ */
+struct wss_iu_ring {
+	void **pages;
+	u64 *dma;
+	unsigned int nr_pages;
+	unsigned int iu_bytes;
+	enum dma_data_direction dir;
+};
+
+/* Where a slot's data is. */
+enum wss_mapping {
+	WSS_MAP_NONE,	   /* no data, or data inside the command IU */
+	WSS_MAP_IMMEDIATE, /* pages are pieces of the SEND */
+	WSS_MAP_REGION,	   /* pages are one memory region */
+};
+
+/**
+ * struct wss_slot - one command in flight
+ * @live: wire tag while a response is awaited, else 0. Set by the submitter before it posts;
+ *	whoever moves it to 0 (response, failed post) decides how the request ends
+ * @pending: what must still happen before the request may end: the post has returned, the
+ *	response has come, an immediate SEND has completed. Who takes it to 0 goes on
+ * @rq: the request, NULL when the slot is free (or administrative); see I3
+ * @tag: wire tag of the present or last command
+ * @chan: the channel, immutable
+ * @mr: the region, immutable while the channel is up
+ * @index: position in the channel; within its queue it equals the blk-mq tag
+ * @mapping: enum wss_mapping of the present command
+ * @region_live: the device may still honour the region's rkey
+ * @dir: DMA direction of the present command
+ * @nents: pieces in @sgl, 0 when nothing is mapped
+ * @sense: how the target ended it
+ * @error: blk_status_t beyond what @sense says
+ * @first_wr: first work request of the chain that ends in @send_wr
+ * @post_next: next slot in the chain to post
+ * @inv_next: next slot whose region is invalidated in the same post
+ * @inv_group: in the last slot of such a group: the first one
+ * @cmd: the command IU
+ * @sgl: scatterlist, sess->device_limits.segments entries
+ * @send_wr: SEND of the command
+ * @reg_wr: REG_MR of @mr
+ * @inv_wr: LOCAL_INV of @mr
+ * @pieces: with mlockv=off further regions (pieces.c), otherwise NULL
+ * @extra: how many of them are registered
+ * @sge: pieces of @send_wr: the command, then immediate data
+ * @at: when what happened (stages.h)
+ * @late: in the list of answers that a fault keeps back
+ */
+struct wss_slot {
+	u64 live;
+	atomic_t pending;
+	struct request *rq;
+	u64 tag;
+	struct wss_chan *chan;
+	struct ib_mr *mr;
+	u16 index;
+	u8 mapping;
+	bool region_live;
+	u8 dir;
+	u16 nents;
+	struct wss_sense sense;
+	blk_status_t error;
+	struct ib_send_wr *first_wr;
+	struct wss_slot *post_next;
+	struct wss_slot *inv_next;
+	struct wss_slot *inv_group;
+	struct wss_iu cmd;
+	struct scatterlist *sgl;
+	struct ib_send_wr send_wr;
+	struct ib_reg_wr reg_wr;
+	struct ib_send_wr inv_wr;
+	struct wss_piece *pieces;
+	u16 extra;
+	struct ib_sge sge[1 + WSS_IMM_PIECES];
+	u64 at[WSS_MOMENTS];
+	struct llist_node late;
+	u32 expected;	  /* bytes that a read brings */
+	u32 arrived;	  /* of which engines have written; the poller's */
+	u64 again;	  /* tag of the command that an engine will not answer; 0: none */
+	u32 again_engine; /* which one */
+};
+
+/* wr_id: what completed, and which one. Ours, so that a completion needs no indirect call. */
+enum wss_wr {
+	WSS_WR_RECV,
+	WSS_WR_SEND,	  /* a command; its completion only retires queue entries */
+	WSS_WR_SEND_DATA, /* a command with immediate data: its pages are free afterwards */
+	WSS_WR_REG,
+	WSS_WR_INV,
+	WSS_WR_REPLY,
+	WSS_WR_ENGINE,	  /* a receive of a cache engine's queue pair */
+	WSS_WR_MARKER,	  /* the last of a queue that is drained (teardown.c) */
+};
+
+#define WSS_WR_ID(kind, index) ((u64)(kind) << 32 | (index))
+
+/**
+ * struct wss_recv - one posted receive
+ * @wr: its work request, linked into the list to be posted back
+ * @sge: its one piece
+ * @iu: its buffer
+ */
+struct wss_recv {
+	struct ib_recv_wr wr;
+	struct ib_sge sge;
+	struct wss_iu iu;
+};
+
+/* A message of an opcode and a tag into the command buffer of a control slot. */
+static inline void wss_slot_fill_short(struct wss_slot *slot, u8 opcode)
+{
+	struct wss_srp_short *msg = slot->cmd.data;
+
+	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
+	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
+	memset(msg, 0, sizeof(*msg));
+	msg->opcode = opcode;
+	slot->nents = 0;
+	slot->first_wr = &slot->send_wr;
+	slot->sge[0].length = sizeof(*msg);
+}
+
+/* map.c */
+int wss_mlockv(struct wss_slot *slot);
+void wss_munlockv(struct wss_slot *slot);
+int wss_map_region(struct wss_slot *slot);
+int wss_map_immediate(struct wss_slot *slot);
+void wss_describe_region(struct wss_slot *slot, bool data_out);
+void wss_describe_immediate(struct wss_slot *slot, u32 bytes);
+
+/* pieces.c */
+DECLARE_STATIC_KEY_FALSE(wss_by_pieces);
+int wss_pieces_alloc(struct wss_slot *slot);
+void wss_pieces_free(struct wss_slot *slot);
+int wss_pieces_map(struct wss_slot *slot, int count);
+void wss_pieces_invalidate(struct wss_slot *slot);
+void wss_pieces_forget(struct wss_slot *slot);
+void wss_pieces_describe(struct wss_slot *slot, bool data_out);
+
+/* Has this slot a region for each piece? Nothing is looked at unless some session is such. */
+static inline bool wss_has_pieces(const struct wss_slot *slot)
+{
+	return static_branch_unlikely(&wss_by_pieces) && slot->pieces;
+}
+
+/* io.c */
+void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending);
+void wss_slot_send(struct wss_slot *slot);
+bool wss_slot_reclaim(struct wss_slot *slot, u64 tag);
+
+/* abort.c */
+bool wss_abort_command(struct wss_slot *slot, u64 tag);
+
+/* response.c */
+void wss_slot_responded(struct wss_slot *slot, struct io_comp_batch *iob);
+void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob);
+
+#endif /* WSS_SLOT_H */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A logical unit as a disk, /dev/wssN.
+ */
+#ifndef WSS_VOLUME_H
+#define WSS_VOLUME_H
+
+#include <linux/blkdev.h>
+
+#include "session.h"
+
+/*
+ * struct wss_limits - what a volume can do, from its target's pages
+ */
+struct wss_limits {
+	u64 blocks;
+	u32 block_bytes;
+	u32 physical_bytes;
+	u32 max_blocks;		/* per transfer, 0: no limit */
+	u32 opt_blocks;
+	u32 max_unmap_blocks;	/* 0: no UNMAP */
+	u32 max_unmap_ranges;
+	u32 unmap_granularity;
+	u32 unmap_alignment;
+	u64 max_same_blocks;	/* WRITE SAME(16); 0: no limit given */
+	bool unmap;
+	bool write_same;
+	bool write_same_unmap;	/* WRITE SAME may deallocate, and reads zeroes then */
+	bool ndob;		/* WRITE SAME needs no data buffer */
+	bool rotational;
+	bool write_cache;
+	bool fua;
+	bool read_only;
+};
+
+/**
+ * struct wss_lun_id - who a logical unit is
+ * @lun: SAM LUN as on the wire
+ * @name: volume name, or `lun:N` where the target has none
+ * @named: the target gave the name
+ * @wwid: `naa.HEX` or the like; stable over restarts. Empty: the unit has no identifier
+ */
+struct wss_lun_id {
+	u8 lun[8];
+	char name[WSS_NAME_MAX];
+	bool named;
+	char wwid[WSS_WWID_MAX];
+};
+
+/**
+ * enum wss_volume_state - is a volume's unit there? (revalidate.c)
+ * @WSS_VOLUME_PRESENT: yes, or it is not known otherwise
+ * @WSS_VOLUME_ABSENT: not at present: requests wait or fail
+ * @WSS_VOLUME_DEAD: nor will it be, or the disk is being removed: requests fail; the last state
+ *
+ * Changes in wss_volume_set_state() only, under sess->mutex.
+ */
+enum wss_volume_state {
+	WSS_VOLUME_PRESENT,
+	WSS_VOLUME_ABSENT,
+	WSS_VOLUME_DEAD,
+};
+
+/*
+ * struct wss_volume - a logical unit as a disk
+ */
+struct wss_volume {
+	struct wss_session *sess;	/* holds a reference */
+	struct list_head node;		/* in sess->volumes, under sess->mutex */
+	struct gendisk *disk;
+	int index;
+	struct wss_lun_id id;		/* id.lun may change: under look_mutex, mutex and quiesce */
+	unsigned int looked;		/* the last walk that has come by; under mutex */
+	struct wss_limits limits;	/* hot: block_shift below */
+	u8 block_shift;
+	bool no_write_same;		/* the target refused one; until it reports another limit */
+	bool no_unmap;			/* likewise */
+	bool added;			/* mapped: may be unmapped */
+	enum wss_volume_state state;	/* also read without the mutex */
+	unsigned long absent_since;	/* jiffies; valid while absent */
+	bool unflushed;			/* a write ended that no flush has covered */
+	bool lost;			/* such a write may be lost: the next flush must say so */
+	bool quiesced;			/* under sess->mutex */
+	spinlock_t open_lock;		/* protects the next two */
+	unsigned int openers;
+	bool removing;
+};
+
+/**
+ * struct wss_pdu - what a request carries besides its slot
+ * @retries: how often it was sent again
+ * @busy: how often because the target was busy or its data could not be mapped, at most 255
+ * @busy_until: jiffies when that ends; valid when @busy
+ * @aborts: how often because the target did not answer
+ * @timed_out: not answered in time; abort.c sees to it
+ * @error: why it ends, where @sense has nothing to say
+ * @sense: how the target ended it
+ */
+struct wss_pdu {
+	u8 retries;
+	u8 busy;
+	u8 aborts;
+	bool timed_out;
+	blk_status_t error;
+	struct wss_sense sense;
+	unsigned long busy_until;
+};
+
+/*
+ * A write that has ended is stable when a flush that began later has ended. Whether there are others
+ * is noted in one bit, which is written when it changes only. @rq has ended well.
+ */
+static inline void wss_note_written(struct wss_volume *vol, const struct request *rq)
+{
+	if (op_is_write(req_op(rq)) && !(rq->cmd_flags & REQ_FUA) && vol->limits.write_cache &&
+	    !READ_ONCE(vol->unflushed))
+		WRITE_ONCE(vol->unflushed, true);
+}
+
+/* discover.c */
+int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
+		    struct wss_error *err);
+int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, struct wss_lun_id *id,
+		  struct wss_error *err);
+bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b);
+int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
+		    struct wss_error *err);
+int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
+		 struct wss_error *err);
+
+/* scsi.c */
+blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
+			       u32 *inline_bytes);
+void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
+enum wss_verdict { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
+enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
+			   bool *rescan);
+
+/* volume.c */
+void wss_volumes_lose_cache(struct wss_session *sess);
+struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
+				     struct wss_error *err);
+int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
+void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
+void wss_volume_quiesce(struct wss_volume *vol);
+void wss_volume_unquiesce(struct wss_volume *vol);
+void wss_volume_kill(struct wss_volume *vol);
+sector_t wss_sectors(const struct wss_volume *vol);
+void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue);
+
+/* revalidate.c */
+int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err);
+bool wss_volumes_seen(struct wss_session *sess);
+bool wss_volume_waits(const struct wss_volume *vol);
+void wss_session_changed(struct wss_session *sess);
+void wss_rescan_work(struct work_struct *work);
+
+/* sysfs.c */
+extern const struct attribute_group *wss_disk_groups[];
+
+#endif /* WSS_VOLUME_H */
