@@ -24,6 +24,7 @@
 #include <linux/delay.h>
 
 #include "log.h"
+#include "mq.h"
 #include "trace.h"
 #include "wss.h"
 

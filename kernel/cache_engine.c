@@ -308,7 +308,7 @@ static void wss_engines_do_again(struct wss_chan *chan)
 		slot->sense = (struct wss_sense){ .status = 0x02, .key = 0x0b };
 		atomic_inc(&chan->credits);
 		wss_stat_inc(chan->sess, engine_retries);
-		wss_slot_responded(slot, NULL);
+		wss_slot_put(slot, NULL);
 	}
 }
 

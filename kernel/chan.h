@@ -177,12 +177,19 @@ void wss_slots_free(struct wss_chan *chan);
 int wss_recvs_alloc(struct wss_chan *chan);
 void wss_recvs_free(struct wss_chan *chan);
 
-/* io.c */
+/* mq.c */
 extern const struct blk_mq_ops wss_mq_ops;
+
+/* end.c */
+void wss_post_invalidate(struct wss_chan *chan, struct wss_slot *first,
+				struct wss_slot *last);
+void wss_invalidated(struct wss_chan *chan, struct wss_slot *last, struct io_comp_batch *iob);
+void wss_cancel_slots(struct wss_chan *chan);
+
+/* poll.c */
 int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob);
 int wss_irq_poll(struct irq_poll *iop, int budget);
 void wss_chan_poll_now(struct wss_chan *chan);
-void wss_cancel_slots(struct wss_chan *chan);
 void wss_chan_protocol_error(struct wss_chan *chan, const char *what);
 
 /* auth.c */

@@ -44,7 +44,7 @@ void wss_late_work(struct work_struct *work)
 	struct wss_slot *slot, *next;
 
 	llist_for_each_entry_safe(slot, next, llist_del_all(&chan->late), late)
-		wss_slot_responded(slot, NULL);
+		wss_slot_put(slot, NULL);
 }
 
 /* As if a logical unit other than 0 did not answer an administrative command. */
@@ -97,7 +97,7 @@ void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob)
 	trace_wss_response(slot);
 	if (static_branch_unlikely(&wss_faults_on) && wss_fault_answer(slot))
 		return;
-	wss_slot_responded(slot, iob);
+	wss_slot_put(slot, iob);
 }
 
 /* A good answer without data of its own, by the low bits of its tag. False: to no command. */
@@ -241,7 +241,7 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 		return;
 	}
 	slot->sense = (struct wss_sense){};
-	wss_slot_responded(slot, iob);
+	wss_slot_put(slot, iob);
 }
 
 /**

@@ -198,7 +198,6 @@ void wss_auth_get_key(struct wss_options *opts);
 void wss_auth_put_key(struct wss_options *opts);
 
 /* abort.c */
-enum blk_eh_timer_return wss_mq_timeout(struct request *rq);
 void wss_abort_work(struct work_struct *work);
 
 /* admin.c */

@@ -213,16 +213,21 @@ static inline bool wss_has_pieces(const struct wss_slot *slot)
 	return static_branch_unlikely(&wss_by_pieces) && slot->pieces;
 }
 
-/* io.c */
+/* submit.c */
 void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending);
 void wss_slot_send(struct wss_slot *slot);
+
+/* end.c */
+void wss_slot_put(struct wss_slot *slot, struct io_comp_batch *iob);
 bool wss_slot_reclaim(struct wss_slot *slot, u64 tag);
+void wss_admin_finish(struct wss_slot *slot);
+bool wss_retry_busy(struct request *rq);
+void wss_note_unflushed(const struct request *rq);
 
 /* abort.c */
 bool wss_abort_command(struct wss_slot *slot, u64 tag);
 
 /* response.c */
-void wss_slot_responded(struct wss_slot *slot, struct io_comp_batch *iob);
 void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob);
 
 #endif /* WSS_SLOT_H */

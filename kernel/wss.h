@@ -16,10 +16,10 @@
  * Invariants
  *   I1  A request has at most one memory region, whatever its pieces (map.c).
  *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
- *       is invalidated, or the queue pair and the region are destroyed (io.c, teardown.c).
+ *       is invalidated, or the queue pair and the region are destroyed (end.c, teardown.c).
  *   I3  A request ends once: whoever takes slot->live from the wire tag to zero owns its end
- *       (io.c).
- *   I4  Commands in flight on a channel never exceed the credits that the target gave (io.c).
+ *       (end.c, response.c).
+ *   I4  Commands in flight on a channel never exceed the credits that the target gave (submit.c).
  *   I5  The state changes in wss_set_state() only (state.c).
  *   I6  Nothing that the target sends is used before it is checked; a lie costs it the connection.
  *

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Completions in: the completion queue of a channel, emptied by a softirq or by whoever polls.
+ */
+#include <linux/delay.h>
+#include <linux/sched.h>
+#include <linux/sched/stat.h>
+
+#include "fault.h"
+#include "mq.h"
+#include "wss.h"
+
+/**
+ * wss_chan_protocol_error - the target broke the protocol: drop it
+ * @chan: the channel
+ * @what: what it did
+ */
+void wss_chan_protocol_error(struct wss_chan *chan, const char *what)
+{
+	wss_stat_inc(chan->sess, protocol_errors);
+	wss_chan_break(chan, what);
+}
+
+static bool wss_fault_incomplete(struct wss_chan *chan)
+{
+	if (!wss_fault(incomplete))
+		return false;
+	wss_stat_inc(chan->sess, faults);
+	return true;
+}
+
+static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
+			       struct io_comp_batch *iob)
+{
+	struct wss_slot *slot;
+
+	if (wc->wr_id >> 32 == WSS_WR_ENGINE) {
+		wss_engine_completion(chan, wc, iob);
+		return;
+	}
+	if (unlikely(wc->status != IB_WC_SUCCESS)) {
+		if (wc->wr_id >> 32 == WSS_WR_MARKER)
+			atomic_dec(&chan->markers);
+		else if (wc->status != IB_WC_WR_FLUSH_ERR)
+			wss_chan_break(chan, ib_wc_status_msg(wc->status));
+		return;
+	}
+	switch (wc->wr_id >> 32) {
+	case WSS_WR_RECV:
+		wss_recv_message(chan, wc, iob);
+		return;
+	case WSS_WR_SEND_DATA:
+		slot = &chan->slots[(u32)wc->wr_id];
+		if (!wss_fault_incomplete(chan))
+			wss_slot_put(slot, iob);
+		return;
+	case WSS_WR_INV:
+		slot = &chan->slots[(u32)wc->wr_id];
+		if (!wss_fault_incomplete(chan))
+			wss_invalidated(chan, slot, iob);
+		return;
+	case WSS_WR_REPLY:
+		chan->reply_busy = false;
+		return;
+	default:
+		return;
+	}
+}
+
+static void wss_fault_late_poll(struct wss_chan *chan)
+{
+	if (!wss_fault(poll))
+		return;
+	wss_stat_inc(chan->sess, faults);
+	mdelay(min(wss_force_delay_ms, 100U)); /* in softirq */
+}
+
+static void wss_repost_recvs(struct wss_chan *chan)
+{
+	struct ib_recv_wr *first = chan->recv_first;
+
+	chan->recv_last->next = NULL;
+	chan->recv_first = NULL;
+	chan->recv_last = NULL;
+	chan->recv_count = 0;
+	if (unlikely(ib_post_recv(chan->qp, first, NULL)))
+		wss_chan_break(chan, "receives could not be posted");
+}
+
+/**
+ * wss_chan_poll - take completions
+ * @chan: the channel; its caller is the only poller
+ * @budget: at most so many
+ * @iob: collects requests that ended well; the caller ends them
+ * Return: how many were taken.
+ */
+int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob)
+{
+	int done = 0;
+
+	while (done < budget) {
+		int wanted = min(WSS_POLL_BATCH, budget - done);
+		int got = ib_poll_cq(chan->cq, wanted, chan->wc);
+		int i;
+
+		if (got <= 0)
+			break;
+		wss_fault_late_poll(chan);
+		for (i = 0; i < got; i++)
+			wss_one_completion(chan, &chan->wc[i], iob);
+		if (chan->inv_first) {
+			struct wss_slot *first = chan->inv_first;
+			struct wss_slot *last = chan->inv_last;
+
+			chan->inv_first = NULL;
+			chan->inv_last = NULL;
+			wss_post_invalidate(chan, first, last);
+		}
+		if (chan->recv_count >= WSS_RECV_BATCH / 2)
+			wss_repost_recvs(chan);
+		done += got;
+		if (got < wanted)
+			break;
+	}
+	return done;
+}
+
+/**
+ * wss_irq_poll - softirq side of a channel with interrupts
+ * @iop: in its channel
+ * @budget: fairness bound of irq_poll
+ * Return: completions taken.
+ */
+int wss_irq_poll(struct irq_poll *iop, int budget)
+{
+	struct wss_chan *chan = container_of(iop, struct wss_chan, iop);
+	DEFINE_IO_COMP_BATCH(iob);
+	int done = wss_chan_poll(chan, budget, &iob);
+
+	if (!wss_batch_empty(&iob))
+		iob.complete(&iob);
+	if (done < budget) {
+		irq_poll_complete(iop);
+		wss_fault_late_poll(chan);
+		if (ib_req_notify_cq(chan->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0)
+			irq_poll_sched(iop);
+	}
+	return done;
+}
+
+static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
+{
+	DEFINE_IO_COMP_BATCH(own);
+	int done = 0;
+
+	/* A polled queue without a polled channel of its own is served by interrupts. */
+	if (!chan->polled)
+		return 0;
+	/* A second poller would only find what the first one is already ending. */
+	if (!spin_trylock(&chan->poll_lock))
+		return 0;
+	/* Pairs with wss_set_state(): who sees LIVE sees a channel that is complete. */
+	if (READ_ONCE(chan->state) == WSS_CHAN_UP && smp_load_acquire(&chan->sess->state) == WSS_LIVE)
+		done = wss_chan_poll(chan, WSS_POLL_BUDGET, iob ?: &own);
+	spin_unlock(&chan->poll_lock);
+	if (!wss_batch_empty(&own))
+		own.complete(&own);
+	return done;
+}
+
+/*
+ * Nothing came for a while, and somebody else wants this processor: perhaps the very one who has
+ * the answer (ksoftirqd, a target on this machine). Let who polls go through the scheduler, which
+ * may well choose him again. Pollers may not sleep.
+ */
+static void wss_poll_in_vain(struct wss_chan *chan)
+{
+	u64 now = ktime_get_ns();
+	u64 since = READ_ONCE(chan->vain_since);
+
+	if (!since) {
+		WRITE_ONCE(chan->vain_since, now);
+		return;
+	}
+	if (now - since < WSS_POLL_VAIN_NS || single_task_running())
+		return;
+	WRITE_ONCE(chan->vain_since, 0);
+	wss_stat_inc(chan->sess, polls_yielded);
+	set_tsk_need_resched(current);
+	set_preempt_need_resched();
+}
+
+/** wss_mq_poll - blk-mq: somebody waits for a polled request */
+int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
+{
+	struct wss_queue *queue = hctx->driver_data;
+	int done = wss_poll_polled(queue->chan, iob);
+
+	if (!done) {
+		wss_poll_in_vain(queue->chan);
+		return 0;
+	}
+	wss_stat_add(queue->chan->sess, polled_completions, done);
+	if (READ_ONCE(queue->chan->vain_since))
+		WRITE_ONCE(queue->chan->vain_since, 0);
+	return done;
+}
+
+/**
+ * wss_chan_poll_now - see to completions that nobody may be waiting for
+ * @chan: of a live session; only polled channels need it
+ */
+void wss_chan_poll_now(struct wss_chan *chan)
+{
+	wss_poll_polled(chan, NULL);
+}
