@@ -56,6 +56,16 @@ static inline int wss_rq_sgl(struct request *rq, struct scatterlist *sgl)
 #endif
 }
 
+/** wss_unfreeze - mirror of blk_freeze_queue_start() */
+static inline void wss_unfreeze(struct request_queue *q)
+{
+#ifdef WSS_HAVE_FREEZE_FLAGS
+	blk_mq_unfreeze_queue_nomemrestore(q);
+#else
+	blk_mq_unfreeze_queue(q);
+#endif
+}
+
 /*
  * Lists of requests: with a tail in newer kernels, their first one only in older ones
  */

@@ -202,7 +202,7 @@ static void wss_volume_apply(struct wss_volume *vol, const struct wss_look *look
 			     const struct wss_error *why)
 {
 	lockdep_assert_held(&vol->sess->mutex);
-	if (READ_ONCE(vol->removing))
+	if (READ_ONCE(vol->removing) || list_empty(&vol->node))
 		return;
 	if (!ret) {
 		wss_volume_renumber(vol, look->lun);
@@ -241,7 +241,7 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 	       (vol->state == WSS_VOLUME_ABSENT || (all && vol->state == WSS_VOLUME_PRESENT));
 }
 
-/* The next volume that this walk has not come by, with a reference to its disk; NULL: none is left. */
+/* The next volume that this walk has not come by, with a reference; NULL: none is left. */
 static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 {
 	struct wss_volume *found = NULL;
@@ -251,7 +251,7 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 	list_for_each_entry(vol, &sess->volumes, node) {
 		if (wss_volume_unseen(vol, all)) {
 			vol->looked = sess->look;
-			get_device(disk_to_dev(vol->disk));
+			kref_get(&vol->refs);
 			found = vol;
 			break;
 		}
@@ -272,7 +272,7 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 		if (!vol)
 			break;
 		ret = wss_volume_revalidate(vol, err);
-		put_disk(vol->disk);
+		wss_volume_put(vol);
 	}
 	return ret;
 }

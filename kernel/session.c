@@ -12,7 +12,6 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
-#include "compat.h"
 #include "log.h"
 #include "wss.h"
 
@@ -116,48 +115,6 @@ struct wss_session *wss_session_alloc(const struct wss_options *opts)
 	return NULL;
 }
 
-/*
- * The tags of a session's volumes, and a queue that has no request, ever. When a set's second queue
- * comes or its last but one goes, blk-mq stops the one that is there and waits for its requests: for
- * ever, while the target is away and they are to wait for it. With this queue the set has a second
- * one, without requests, as long as it has volumes.
- */
-static int wss_session_create_tags(struct wss_session *sess)
-{
-	struct blk_mq_tag_set *set = &sess->tags;
-	int ret;
-
-	set->ops = &wss_mq_ops;
-	set->nr_hw_queues = sess->nr_queues;
-	set->nr_maps = sess->nr_queues > sess->nr_default ? HCTX_MAX_TYPES : 1;
-	set->queue_depth = sess->tag_depth;
-	set->cmd_size = sizeof(struct wss_pdu);
-	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
-	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
-	/* The data is in RAM across a network: an elevator costs and brings nothing. */
-	set->flags = WSS_TAGS_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
-	set->driver_data = sess;
-	ret = blk_mq_alloc_tag_set(set);
-	if (ret)
-		return ret;
-	sess->keeper = wss_alloc_queue(set);
-	if (IS_ERR(sess->keeper)) {
-		blk_mq_free_tag_set(set);
-		return PTR_ERR(sess->keeper);
-	}
-	sess->tags_ready = true;
-	return 0;
-}
-
-static void wss_session_free_tags(struct wss_session *sess)
-{
-	if (!sess->tags_ready)
-		return;
-	blk_mq_destroy_queue(sess->keeper);
-	blk_put_queue(sess->keeper);
-	blk_mq_free_tag_set(&sess->tags);
-}
-
 /**
  * wss_session_stop - the end of a session's connection and of all its work
  * @sess: the session; its requests fail from now on, and none is left with the target
@@ -197,7 +154,7 @@ void wss_session_destroy(struct wss_session *sess)
 	debugfs_remove_recursive(sess->debugfs);
 	if (device_is_registered(&sess->dev))
 		device_del(&sess->dev);
-	wss_session_free_tags(sess);
+	wss_tags_free(sess);
 	put_device(&sess->dev);
 }
 
@@ -215,7 +172,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 
 	if (ret)
 		return ret;
-	ret = wss_session_create_tags(sess);
+	ret = wss_tags_create(sess);
 	if (ret)
 		return wss_fail(err, ret, "no memory for %u queues", sess->nr_queues);
 	ret = dev_set_name(&sess->dev, "session%d", sess->id);

@@ -118,7 +118,8 @@ struct wss_session {
 	bool tags_ready;
 	bool rescan_all;		/* something changed: all volumes are looked at */
 	struct blk_mq_tag_set tags;
-	struct request_queue *keeper;	/* keeps @tags shared (session.c) */
+	struct request_queue *keeper;	/* keeps @tags shared (tags.c); NULL before a second disk came */
+	atomic_t disks;			/* whose queues may use @tags */
 
 	struct delayed_work recover_work;
 	struct delayed_work fail_work;
@@ -224,6 +225,11 @@ void wss_session_cancel(struct wss_session *sess);
 void wss_session_stop(struct wss_session *sess);
 void wss_session_destroy(struct wss_session *sess);
 void wss_session_free(struct wss_session *sess);
+
+/* tags.c */
+int wss_tags_create(struct wss_session *sess);
+int wss_tags_share(struct wss_session *sess, struct wss_error *err);
+void wss_tags_free(struct wss_session *sess);
 
 /* sysfs.c */
 extern const struct attribute_group *wss_session_groups[];

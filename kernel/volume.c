@@ -36,16 +36,31 @@ static void wss_release(WSS_RELEASE_ARGS)
 	spin_unlock(&vol->open_lock);
 }
 
-static void wss_volume_free(struct wss_volume *vol)
+static void wss_volume_free(struct kref *refs)
 {
+	struct wss_volume *vol = container_of(refs, struct wss_volume, refs);
+
 	ida_free(&wss_volume_ida, vol->index);
 	put_device(&vol->sess->dev);
 	kfree(vol);
 }
 
+/**
+ * wss_volume_put - mirror of kref_get(&vol->refs)
+ * @vol: the volume
+ */
+void wss_volume_put(struct wss_volume *vol)
+{
+	kref_put(&vol->refs, wss_volume_free);
+}
+
+/* Of a disk that was added. */
 static void wss_free_disk(struct gendisk *disk)
 {
-	wss_volume_free(disk->private_data);
+	struct wss_volume *vol = disk->private_data;
+
+	atomic_dec(&vol->sess->disks);
+	wss_volume_put(vol);
 }
 
 static const struct block_device_operations wss_fops = {
@@ -157,6 +172,7 @@ static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struc
 	INIT_LIST_HEAD(&vol->node);
 	get_device(&sess->dev);
 	vol->sess = sess;
+	kref_init(&vol->refs);
 	return vol;
 }
 
@@ -170,6 +186,8 @@ static int wss_volume_add_disk(struct wss_volume *vol)
 	vol->disk = wss_alloc_disk(&sess->tags, &limits, wss_features(vol), vol);
 	if (IS_ERR(vol->disk))
 		return PTR_ERR(vol->disk);
+	/* Until it is released; one that cannot be added stays in the count, which costs no more than a keeper (tags.c). */
+	atomic_inc(&sess->disks);
 	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);
 	vol->disk->fops = &wss_fops;
 	vol->disk->private_data = vol;
@@ -203,9 +221,13 @@ static int wss_volume_add_disk(struct wss_volume *vol)
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     struct wss_error *err)
 {
-	struct wss_volume *vol = wss_volume_alloc(sess, id);
+	struct wss_volume *vol;
 	int ret;
 
+	ret = wss_tags_share(sess, err);
+	if (ret)
+		return ERR_PTR(ret);
+	vol = wss_volume_alloc(sess, id);
 	if (!vol) {
 		wss_fail(err, -ENOMEM, "no memory for a volume");
 		return ERR_PTR(-ENOMEM);
@@ -222,7 +244,7 @@ struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_
 	return vol;
 
 free:
-	wss_volume_free(vol);
+	wss_volume_put(vol);
 	return ERR_PTR(ret);
 }
 

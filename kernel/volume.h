@@ -6,6 +6,7 @@
 #define WSS_VOLUME_H
 
 #include <linux/blkdev.h>
+#include <linux/kref.h>
 
 #include "session.h"
 
@@ -66,6 +67,7 @@ enum wss_volume_state {
  */
 struct wss_volume {
 	struct wss_session *sess;	/* holds a reference */
+	struct kref refs;		/* of the disk, once it was added, and of who looks at the volume */
 	struct list_head node;		/* in sess->volumes, under sess->mutex */
 	struct gendisk *disk;
 	int index;
@@ -141,6 +143,7 @@ void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     struct wss_error *err);
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
+void wss_volume_put(struct wss_volume *vol);
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
 void wss_volume_quiesce(struct wss_volume *vol);
 void wss_volume_unquiesce(struct wss_volume *vol);

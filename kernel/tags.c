@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The tags that the volumes of a session share.
+ *
+ * When a tag set's second queue comes, or its last but one goes, blk-mq freezes the one that is there: it waits for its
+ * requests, for ever while the target is away and they are to wait for it. So when a second disk comes, the set first gets
+ * a queue that has no request, ever: the keeper. It stays as long as the session, so that the set never has a last but one
+ * queue again. For the keeper the disk that is there must be frozen once, and that has a limit here.
+ *
+ * Without a second disk there is no keeper, because a set that several queues share costs every request something, and
+ * older kernels do not use queue_rqs for it at all.
+ */
+#include <linux/sched/mm.h>
+
+#include "compat.h"
+#include "wss.h"
+
+/* Requests in flight on a session that is live end sooner; those that wait for a target need not end at all. */
+#define WSS_FREEZE_TIMEOUT (5 * HZ)
+
+/**
+ * wss_tags_create - the tag set of a session
+ * @sess: its first connection has fixed the depth
+ *
+ * Context: sleeps.
+ * Return: 0 or -errno.
+ */
+int wss_tags_create(struct wss_session *sess)
+{
+	struct blk_mq_tag_set *set = &sess->tags;
+	int ret;
+
+	set->ops = &wss_mq_ops;
+	set->nr_hw_queues = sess->nr_queues;
+	set->nr_maps = sess->nr_queues > sess->nr_default ? HCTX_MAX_TYPES : 1;
+	set->queue_depth = sess->tag_depth;
+	set->cmd_size = sizeof(struct wss_pdu);
+	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
+	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
+	/* The data is in RAM across a network: an elevator costs and brings nothing. */
+	set->flags = WSS_TAGS_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+	set->driver_data = sess;
+	ret = blk_mq_alloc_tag_set(set);
+	sess->tags_ready = !ret;
+	return ret;
+}
+
+/**
+ * wss_tags_free - mirror of wss_tags_create() and wss_tags_share()
+ * @sess: without volumes
+ */
+void wss_tags_free(struct wss_session *sess)
+{
+	if (!sess->tags_ready)
+		return;
+	if (sess->keeper) {
+		blk_mq_destroy_queue(sess->keeper);
+		blk_put_queue(sess->keeper);
+	}
+	blk_mq_free_tag_set(&sess->tags);
+}
+
+/* The disk that is there, with a reference. NULL: it is being removed, and no request waits in it. */
+static struct gendisk *wss_first_disk(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+	struct gendisk *disk = NULL;
+
+	mutex_lock(&sess->mutex);
+	vol = list_first_entry_or_null(&sess->volumes, struct wss_volume, node);
+	if (vol && !READ_ONCE(vol->removing)) {
+		disk = vol->disk;
+		get_device(disk_to_dev(disk));
+	}
+	mutex_unlock(&sess->mutex);
+	return disk;
+}
+
+static int wss_tags_add_keeper(struct wss_session *sess)
+{
+	struct request_queue *keeper = wss_alloc_queue(&sess->tags);
+
+	if (IS_ERR(keeper))
+		return PTR_ERR(keeper);
+	sess->keeper = keeper;
+	return 0;
+}
+
+/**
+ * wss_tags_share - prepare the tag set for another disk
+ * @sess: the session; its map_mutex is held, so that no other disk comes
+ * @err: says why not
+ *
+ * Context: sleeps, bounded.
+ * Return: 0; -EAGAIN: the disk that is there has requests that wait; or another -errno.
+ */
+int wss_tags_share(struct wss_session *sess, struct wss_error *err)
+{
+	struct gendisk *disk;
+	unsigned int noio;
+	int ret;
+
+	lockdep_assert_held(&sess->map_mutex);
+	if (sess->keeper || !atomic_read(&sess->disks))
+		return 0;
+	disk = wss_first_disk(sess);
+	if (!disk)
+		return wss_tags_add_keeper(sess);
+	/* Memory must not be had by writing to a disk that is frozen. */
+	noio = memalloc_noio_save();
+	blk_freeze_queue_start(disk->queue);
+	ret = -EAGAIN;
+	if (blk_mq_freeze_queue_wait_timeout(disk->queue, WSS_FREEZE_TIMEOUT) > 0)
+		ret = wss_tags_add_keeper(sess);
+	wss_unfreeze(disk->queue);
+	memalloc_noio_restore(noio);
+	if (ret == -EAGAIN)
+		wss_fail(err, ret, "requests of /dev/%s wait for the target: try again when it answers them",
+			 disk->disk_name);
+	else if (ret)
+		wss_fail(err, ret, "no memory for another disk");
+	put_disk(disk);
+	return ret;
+}
