@@ -13,7 +13,6 @@
 namespace wss::se {
 
 using cache::Policy;
-using wire::CacheStatus;
 
 constexpr Nanoseconds kTick = from_ms(100);
 constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
@@ -294,141 +293,11 @@ void Cache::free_gone_volumes() {
     }
 }
 
-std::vector<cache::LineKey> Cache::lines_in(uint32_t number, uint64_t offset, uint64_t length) {
-    std::vector<cache::LineKey> keys;
-    const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
-    index_->for_each([&](cache::Line& line) {
-        const uint64_t start = geometry_.start_of(line.key().line);
-        if (line.key().volume == number && start < end && start + geometry_.line_bytes() > offset)
-            keys.push_back(line.key());
-    });
-    return keys;
-}
-
-// Nothing is under way: the volume is frozen, and nothing of it is dirty there.
-void Cache::drop_lines(CachedVolume& volume, uint64_t offset, uint64_t length) {
-    for (const cache::LineKey& key : lines_in(volume.number, offset, length)) {
-        cache::Line* line = index_->find(key);
-        if (line == nullptr) continue;
-        cache::LineOp op;
-        op.pieces = geometry_.all();
-        op.access = cache::Access::kExclusive;
-        if (index_->enter(*line, op)) index_->invalidate(*line, geometry_.all());
-        index_->leave(op, granted_);
-    }
-}
-
-// All of the volume; `removal` is empty for one that is not open.
-void Cache::wipe_lines(uint32_t number, const Gate::Holder& removal) {
-    for (const cache::LineKey& key : lines_in(number, 0, UINT64_MAX)) {
-        cache::Line* line = index_->find(key);
-        if (line == nullptr) continue;
-        auto erase = erase_of(*line);
-        if (removal) erase->place = removal.share();
-        begin_erase(std::move(erase));
-    }
-}
-
-std::unique_ptr<Cache::Erase> Cache::erase_of(cache::Line& line) {
-    auto erase = std::make_unique<Erase>();
-    erase->cache = this;
-    erase->line = &line;
-    erase->op.pieces = geometry_.all();
-    erase->op.access = cache::Access::kExclusive;
-    erase->op.context = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(erase.get()) | 2);
-    return erase;
-}
-
-void Cache::begin_erase(std::unique_ptr<Erase> erase) {
-    Erase& job = *erase;
-    erases_.push_back(std::move(erase));
-    index_->enter(*job.line, job.op) ? erase_entered(job, job.op) : hurry();
-}
-
-void Cache::erase_entered(Erase& erase, cache::LineOp&) noexcept {
-    if (erase.keep > 0) return trim(erase);
-    index_->begin_erase(*erase.line, cache::LineState::kWiping);
-    erase.outstanding = 1;
-    uint32_t which = 0;
-    for (const cache::Slot& slot : erase.line->holders()) {
-        Transfer& transfer = erase.transfers[which++];
-        transfer.kind = Transfer::Kind::kWipe;
-        transfer.move = {};
-        transfer.move.slot = slot.number;
-        transfer.done = erase_transfer_done;
-        transfer.context = &erase;
-        ++erase.outstanding;
-        link(slot.engine)->submit(transfer);
-    }
-    if (--erase.outstanding == 0) erase_over(erase);
-}
-
-void Cache::erase_transfer_done(Transfer& transfer, CacheStatus) noexcept {
-    // An engine that did not do it is lost, and its contents with it.
-    Erase& erase = *static_cast<Erase*>(transfer.context);
-    if (--erase.outstanding == 0) erase.cache->erase_over(erase);
-}
-
-void Cache::erase_over(Erase& erase) noexcept {
-    index_->erased(*erase.line);
-    index_->leave(erase.op, granted_);
-    erase.over = true;
-    wants_turn_ = true;
-    const Gate::Holder place = std::move(erase.place);
-    if (auto ended = std::exchange(erase.ended, nullptr)) ended();
-}
-
 CachedVolume* Cache::find_volume(const std::string& name) {
     for (auto& volume : volumes_)
         if (volume != nullptr && !volume->removed() && volume->open->volume().name() == name)
             return volume.get();
     return nullptr;
-}
-
-// ---- Freezing (SE3) --------------------------------------------------------------------------------------
-
-bool Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
-                   std::function<void(int error)> done, Asker asker) {
-    if (!volume.gate.freeze()) return false;
-    auto dropped = [this, &volume, offset, length, done = std::move(done)](int error) {
-        if (error != 0) return done(error);
-        drop_lines(volume, offset, length);
-        // SE2. Nothing is dirty any more but in copies that were lost before.
-        when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
-    };
-    auto home = [this, &volume, asker, dropped = std::move(dropped)] { flush(volume, dropped, asker); };
-    auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
-    if (volume.gate.active() > 0) hurry();
-    holds(volume) ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
-    return true;
-}
-
-void Cache::thaw(CachedVolume& volume) noexcept {
-    volume.gate.thaw();
-    begin_held(volume);
-}
-
-// One of them may freeze the volume again.
-void Cache::begin_held(CachedVolume& volume) noexcept {
-    while (!volume.gate.frozen() && !holds(volume)) {
-        Work* work = volume.gate.next_held();
-        if (work == nullptr) return;
-        admit(*work);
-    }
-}
-
-void Cache::postpone(std::list<Postponed>& list, CachedVolume& volume, std::function<void()> task) {
-    list.push_back({&volume, volume.gate.enter(), std::move(task)});
-}
-
-// All, or those of one volume. A task may postpone another.
-void Cache::run_postponed(std::list<Postponed>& list, const CachedVolume* of) {
-    std::list<Postponed> due;
-    for (auto at = list.begin(); at != list.end();) {
-        const auto one = at++;
-        if (of == nullptr || one->volume == of) due.splice(due.end(), list, one);
-    }
-    for (Postponed& one : due) one.task();
 }
 
 // ---- Policies --------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 // Cache: the storage engine's (SE's) side of the distributed cache. It keeps the map (lib/cache/index.h), has
 // cache engines (CEs) join, and takes the commands of the block service through engines and real storage.
 //
-//   cache.cc    life, volumes, policies, freezing, time
+//   cache.cc    life, volumes, policies, time
+//   freeze.cc   keeping a volume still; what waits on behalf of a volume
+//   erase.cc    lines that go
 //   volume_gate.h  who refers to a volume, who keeps it still, when it may be freed
 //   engines.cc  engines that join, leave and are lost; membership; recovery; clients and their tokens
 //   work.cc     what reads and writes have in common: lines, buffers, endings
@@ -418,10 +420,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     static void trim_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     bool beyond_end(const Work& work) const noexcept;
 
-    // cache.cc
-    void refuse_waiting(CachedVolume& volume) noexcept;
-    void free_gone_volumes();
+    // freeze.cc
     void begin_held(CachedVolume& volume) noexcept;
+    void postpone(std::list<Postponed>& list, CachedVolume& volume, std::function<void()> task);
+    static void run_postponed(std::list<Postponed>& list, const CachedVolume* of);
+
+    // erase.cc
     std::vector<cache::LineKey> lines_in(uint32_t number, uint64_t offset, uint64_t length);
     void drop_lines(CachedVolume& volume, uint64_t offset, uint64_t length);
     void wipe_lines(uint32_t number, const Gate::Holder& removal);
@@ -430,8 +434,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void erase_entered(Erase& erase, cache::LineOp& op) noexcept;
     static void erase_transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     void erase_over(Erase& erase) noexcept;
-    void postpone(std::list<Postponed>& list, CachedVolume& volume, std::function<void()> task);
-    static void run_postponed(std::list<Postponed>& list, const CachedVolume* of);
+
+    // cache.cc
+    void refuse_waiting(CachedVolume& volume) noexcept;
+    void free_gone_volumes();
     static void tick(void* self) noexcept;
     void leave_engines(Status home);
     void check_stopped();
