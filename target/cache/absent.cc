@@ -82,7 +82,7 @@ void Cache::settle_absent() {
             ++at;
             continue;
         }
-        dropped_.push_back({.number = number, .lines_found = true});  // none
+        dropped_.push_back({.number = number, .wwid = wwid, .lines_found = true});  // none
         if (!membership_.lost.any_of(wwid)) membership_.dirty.erase(wwid);
         at = absent_.erase(at);
     }
@@ -109,7 +109,7 @@ void Cache::drop_absent(uint64_t wwid) {
     auto lines = absent_.extract(wwid);
     if (!lines) return;
     const uint32_t number = lines.mapped();
-    dropped_.push_back({.number = number});
+    dropped_.push_back({.number = number, .wwid = wwid});
     after_saving_.push_back({nullptr, {}, [this, number] {
                                  wipe_lines(number, {});
                                  for (Dropped& one : dropped_)
@@ -121,6 +121,15 @@ void Cache::free_dropped() noexcept {
     std::erase_if(dropped_, [this](const Dropped& one) {
         return one.lines_found && index_->remove_volume(one.number).is_ok();
     });
+}
+
+// Headers of an older volume with this WWID may claim dirty data: a restart would take them for this one's.
+bool Cache::being_wiped(uint64_t wwid) const {
+    return std::any_of(dropped_.begin(), dropped_.end(),
+                       [wwid](const Dropped& one) { return one.wwid == wwid; }) ||
+           std::any_of(volumes_.begin(), volumes_.end(), [wwid](const auto& volume) {
+               return volume != nullptr && volume->removed() && volume->wwid == wwid;
+           });
 }
 
 void Cache::give_up_absent(uint64_t wwid) {

@@ -212,6 +212,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     CachedVolume& volume = *volumes_[number];
     volume.cache = this;
     volume.number = number;
+    volume.wwid = wwid;
     volume.open = &open;
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
     for (auto& engine : links_)
@@ -227,7 +228,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.fail_next_flush = membership_.given_up.contains(wwid);
     // What was found of it has one copy.
     if (membership_.degraded) volume.planner->want(degraded_mark_);
-    note_dirty(volume, volume.settings.policy == Policy::kBack || membership_.dirty.contains(wwid));
+    note_dirty(volume, membership_.dirty.contains(wwid) || may_write_back(volume));
     if (!added)
         log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());
     if (open.volume().shrinking()) shrink_volume(volume, nullptr);
@@ -323,7 +324,7 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
         if (change.erase_all) drop_lines(*volume, 0, UINT64_MAX);
         volume->settings = settings;
         membership_.policies[volume->open->volume().wwid()] = settings;
-        note_dirty(*volume, settings.policy == Policy::kBack);
+        note_dirty(*volume, may_write_back(*volume));
         save_membership();
         thaw(*volume);
         done(Status::ok());

@@ -276,6 +276,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void resume_after_recovery();
     void check_leaving();
     void note_dirty(CachedVolume& volume, bool may_be_dirty);
+    bool may_write_back(const CachedVolume& volume) const;
+    void begin_write_back();
     void note_clean_volumes();
 
     // work.cc
@@ -405,6 +407,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void settle_absent();
     void drop_absent(uint64_t wwid);
     void free_dropped() noexcept;
+    bool being_wiped(uint64_t wwid) const;
     void give_up_absent(uint64_t wwid);
     bool absent_is_home(uint64_t mark);
     bool has_absent_lines() const;
@@ -509,6 +512,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // wiped, and are gone.
     struct Dropped {
         uint32_t number = 0;
+        uint64_t wwid = 0;
         bool lines_found = false;
     };
     std::vector<Dropped> dropped_;

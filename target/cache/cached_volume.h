@@ -28,6 +28,7 @@ enum class Asker : uint8_t { kClient, kOperator };
 struct CachedVolume {
     Cache* cache = nullptr;
     uint32_t number = 0;  // in the index
+    uint64_t wwid = 0;
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
@@ -55,6 +56,11 @@ struct CachedVolume {
 
     bool removed() const noexcept { return gate.closed(); }
     bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
+    // What its writes go by: nothing is written back of a volume that is not recorded as dirty.
+    cache::PolicySettings for_writes() const noexcept {
+        const bool not_yet = settings.policy == cache::Policy::kBack && !may_be_dirty;
+        return not_yet ? cache::PolicySettings{.policy = cache::Policy::kThrough} : settings;
+    }
 };
 
 }  // namespace wss::se

@@ -137,6 +137,19 @@ void Cache::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     save_membership();
 }
 
+// The first dirty line waits until no header of before can be taken for one of this volume: recovery wipes
+// those of volumes that are not recorded as dirty.
+bool Cache::may_write_back(const CachedVolume& volume) const {
+    return volume.known && volume.settings.policy == cache::Policy::kBack && !holding_ &&
+           !being_wiped(volume.wwid);
+}
+
+void Cache::begin_write_back() {
+    for (auto& volume : volumes_)
+        if (volume != nullptr && !volume->removed() && !volume->may_be_dirty && may_write_back(*volume))
+            note_dirty(*volume, true);
+}
+
 // A volume that was under write-back before the restart, and is not now, has nothing dirty any more when what
 // was recovered is home. Of an engine that was lost meanwhile it must be stable that it is no member.
 void Cache::note_clean_volumes() {
@@ -301,6 +314,7 @@ void Cache::engine_wants_to_leave(EngineLink& engine) noexcept {
 void Cache::check_leaving() {
     if ((membership_changed_ || !came_home_.empty()) && !saving_) save_membership();
     note_clean_volumes();
+    begin_write_back();
     if (membership_.degraded && !holding_) {
         bool home = absent_is_home(degraded_mark_);
         for (auto& volume : volumes_)

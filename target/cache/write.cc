@@ -12,7 +12,7 @@ namespace wss::se {
 using cache::Pieces;
 
 static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32_t engines) {
-    return {.settings = work.volume->settings,
+    return {.settings = work.volume->for_writes(),
             .fua = work.fua,
             .touched = line.touched,
             .covered = line.covered,
