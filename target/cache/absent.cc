@@ -100,7 +100,6 @@ bool Cache::has_absent_lines() const {
 
 // ---- By the operator's word ------------------------------------------------------------------------------
 
-// Wiped when it is stable that nothing of it counts: else a restart in between would find half of it.
 void Cache::drop_absent(uint64_t wwid) {
     membership_.dirty.erase(wwid);
     membership_.lost.forget(wwid);
@@ -110,11 +109,11 @@ void Cache::drop_absent(uint64_t wwid) {
     if (!lines) return;
     const uint32_t number = lines.mapped();
     dropped_.push_back({.number = number, .wwid = wwid});
-    after_saving_.push_back({nullptr, {}, [this, number] {
-                                 wipe_lines(number, {});
-                                 for (Dropped& one : dropped_)
-                                     if (one.number == number) one.lines_found = true;
-                             }});
+    when_recorded([this, number] {
+        wipe_lines(number, {});
+        for (Dropped& one : dropped_)
+            if (one.number == number) one.lines_found = true;
+    });
 }
 
 void Cache::free_dropped() noexcept {

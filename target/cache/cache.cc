@@ -258,8 +258,10 @@ void Cache::remove_volume(CachedVolume& volume) {
     told_of_loss(volume);
     hurry();
     volume.gate.when_quiet([this, &volume] {
-        wipe_lines(volume.number, volume.removal);
-        volume.removal.release();
+        when_recorded([this, &volume] {
+            wipe_lines(volume.number, volume.removal);
+            volume.removal.release();
+        });
     });
 }
 

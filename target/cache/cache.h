@@ -260,6 +260,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void membership_saved(const Status& status);
     // Now, or when it is. The task sees whether the volume was removed meanwhile.
     void when_saved(CachedVolume& volume, std::function<void()> task);
+    void when_recorded(std::function<void()> task);
     bool membership_pending() const noexcept { return saving_ || membership_changed_; }
     // Copies in engines that missed a write undo it after a restart only if they claim dirty data.
     bool waits_for_saving(const CachedVolume& volume) const noexcept {

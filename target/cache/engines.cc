@@ -169,6 +169,12 @@ void Cache::when_saved(CachedVolume& volume, std::function<void()> task) {
     postpone(after_saving_, volume, std::move(task));
 }
 
+// It is stable that nothing counts of what the task destroys: a restart in between would find half of it.
+void Cache::when_recorded(std::function<void()> task) {
+    if (!membership_pending()) return task();
+    after_saving_.push_back({nullptr, {}, std::move(task)});
+}
+
 // ---- Recovery --------------------------------------------------------------------------------------------
 
 // Each dirty line is in an engine that is back.

@@ -104,5 +104,18 @@ TEST_F(ClusterIdentity, a_volume_is_under_write_back_as_soon_as_the_former_one_i
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+TEST_F(ClusterIdentity, a_deletion_destroys_nothing_before_it_is_recorded) {
+    membership_.stuck = true;
+    target_->remove_volume("a", [](const Status&) {});
+    world_.run_for(from_ms(500));
+    membership_.stuck = false;
+    restart();
+    create("a", a_);
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    attach("a", a_);
+    for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
 }  // namespace
 }  // namespace wss::sim
