@@ -55,6 +55,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     // has (storage that is read-only, or on another node) refuses every other.
     io::Backend& backend = change.volume->backend();
     if (change.cut_from != 0) WSS_TRY(backend.resize(backend.limits().size).within("volume " + change.name));
+    std::lock_guard changing(change_m_);
     Known before;
     remember(change.name, [&](Known& known) {
         before = known;
@@ -65,6 +66,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     Status saved = save();
     if (saved) return saved;
     remember(change.name, [&](Known& known) { known = before; });
+    save_again();
     return saved.within(fmt::format("volume {} is not changed", change.name));
 }
 
@@ -94,6 +96,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
 
 Status VolumeSet::end_shrink(const Resize& change) {
     if (change.cut_from != 0) WSS_TRY(change.volume->backend().resize(change.shrink_to));
+    std::lock_guard changing(change_m_);
     remember(change.name, [](Known& known) {
         known.shrinking = false;
         known.cut_from = 0;
@@ -114,10 +117,12 @@ Status VolumeSet::grow(const Resize& change) {
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
+    std::lock_guard changing(change_m_);
     uint64_t before = 0;
     remember(change.name, [&](Known& known) { before = std::exchange(known.resized, change.bytes); });
     if (Status saved = save(); !saved) {
         remember(change.name, [&](Known& known) { known.resized = before; });
+        save_again();
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
         return saved.within(fmt::format("volume {} is not changed", change.name));

@@ -370,10 +370,16 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
 Status VolumeSet::create(const VolumeOptions& options) {
     WSS_TRY(wait_for("creating volume " + options.name,
                      [&](Done done) { create_async(options, std::move(done)); }));
-    Status saved = save();
+    Status saved;
+    bool stays = false;
+    {
+        std::lock_guard changing(change_m_);
+        saved = save();
+        // Removing it would end what is known of it elsewhere, such as acknowledged writes in cache engines.
+        stays = !saved && is_in_file(options.name);
+    }
     if (saved) return saved;
-    // Removing it would end what is known of it elsewhere, such as acknowledged writes in cache engines.
-    if (is_in_file(options.name)) {
+    if (stays) {
         log::warning("{}: volume {} is as it was when it was written last at the next start",
                      saved.to_string(), options.name);
         return Status::ok();
@@ -382,20 +388,27 @@ Status VolumeSet::create(const VolumeOptions& options) {
     Status removed = wait_for("removing volume " + options.name,
                               [&](Done done) { remove_async(options.name, std::move(done)); });
     if (!removed) log::error("{}", removed.to_string());
+    std::lock_guard changing(change_m_);
+    save_again();
     return saved.within(fmt::format("volume {} is not created", options.name));
 }
 
 // It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
 Status VolumeSet::remove(const std::string& name) {
-    const std::optional<uint64_t> doomed = note_deletion(name);
-    if (doomed) {
-        if (Status saved = save(); !saved) {
+    std::optional<uint64_t> doomed;
+    {
+        std::lock_guard changing(change_m_);
+        doomed = note_deletion(name);
+        Status saved = doomed ? save() : Status::ok();
+        if (!saved) {
             end_deletion(*doomed);
+            save_again();
             return saved.within(fmt::format("volume {} is not deleted", name));
         }
     }
     Status removed =
         wait_for("removing volume " + name, [&](Done done) { remove_async(name, std::move(done)); });
+    std::lock_guard changing(change_m_);
     if (!removed) {
         if (doomed && removed.code() != Code::kTimedOut) end_deletion(*doomed);
         return removed;
@@ -404,25 +417,6 @@ Status VolumeSet::remove(const std::string& name) {
     if (Status saved = save(); !saved)
         log::warning("{}: the next start deletes volume {} again", saved.to_string(), name);
     return Status::ok();
-}
-
-Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
-    return save_and_do(
-        name, [read_only](Known& known) { known.write_protected = read_only; },
-        [&] {
-            return wait_for("changing volume " + name,
-                            [&](Done done) { set_read_only_async(name, read_only, std::move(done)); });
-        });
-}
-
-Status VolumeSet::set_access(const std::string& name, const std::vector<std::string>& words) {
-    if (auto list = AccessList::parse(words); !list) return list.status();
-    return save_and_do(
-        name, [&words](Known& known) { known.access = words; },
-        [&] {
-            return wait_for("changing the access to volume " + name,
-                            [&](Done done) { set_access_async(name, words, std::move(done)); });
-        });
 }
 
 Status VolumeSet::close_all() {

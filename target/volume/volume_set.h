@@ -47,6 +47,7 @@ class VolumeSet {
     using Done = std::function<void(Status)>;
     using Open = std::function<Result<std::unique_ptr<io::Backend>>(const std::string& specification,
                                                                     const io::OpenOptions& options)>;
+    using Write = std::function<Status(const std::string& path, const std::vector<StoredVolume>& volumes)>;
     using Extend = std::function<Result<std::unique_ptr<Extension>>(const Volume& volume)>;
 
     struct Options {
@@ -56,6 +57,7 @@ class VolumeSet {
         std::string identity_salt;
         Open open = io::open_backend;
         Extend extend;  // may be empty
+        Write write = write_state_file;
         // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread; may be
         // empty.
         std::function<void(uint64_t wwid)> deleted;
@@ -136,10 +138,11 @@ class VolumeSet {
 
     std::optional<uint64_t> note_deletion(const std::string& name);
     void end_deletion(uint64_t wwid);
-    Status save_and_do(const std::string& name, const std::function<void(Known&)>& change,
+    template <typename Value>
+    Status save_and_do(const std::string& name, Value Known::*field, const Value& value,
                        const std::function<Status()>& apply);
     void remember(const std::string& name, const std::function<void(Known&)>& change);
-    bool is_in_file(const std::string& name);
+    bool is_in_file(const std::string& name);  // change_m_ held
     bool forget_unopened(const std::string& name, uint64_t& gone);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;  // m_ held
@@ -148,18 +151,22 @@ class VolumeSet {
     VolumeInfo info_of(const Record& record) const;                        // m_ held
     Status wait_for(const std::string& what, const std::function<void(Done)>& start);
     std::vector<StoredVolume> to_store() const;
-    Status save();
+    Status save();      // change_m_ held
+    void save_again();  // … too
 
     // Immutable.
     const Options options_;
     const std::vector<reactor::Reactor*> reactors_;
     std::vector<std::unique_ptr<VolumeTable>> tables_;
 
-    // One writer of the state file at a time. Taken before m_.
-    std::mutex save_m_;
+    // One change of what is remembered at a time, until it is saved or taken back: else another one's save
+    // would bring a refused change to the file. Taken before m_.
+    std::mutex change_m_;
     std::unique_ptr<StateLock> state_lock_;  // from restore() on
-    bool restored_ = false;                  // guarded by save_m_; a file that was not read is not replaced
-    std::vector<StoredVolume> saved_;        // guarded by save_m_: what the file holds
+    // Guarded by change_m_.
+    bool restored_ = false;            // a file that was not read is not replaced
+    std::vector<StoredVolume> saved_;  // what the file holds
+    bool saved_is_known_ = false;      // false: a save has failed, the file may hold what that was to bring
 
     mutable std::mutex m_;
     // Guarded by m_.

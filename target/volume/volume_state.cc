@@ -15,9 +15,9 @@ Status VolumeSet::restore() {
     auto stored = read_state_file(options_.state_path);
     if (!stored) return stored.status();
     {
-        std::lock_guard saving(save_m_);
+        std::lock_guard changing(change_m_);
         std::lock_guard lock(m_);
-        restored_ = true;
+        restored_ = saved_is_known_ = true;
         saved_ = *stored;
         for (const StoredVolume& volume : *stored) {
             if (volume.deleted) continue;
@@ -83,18 +83,22 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
 
 Status VolumeSet::save() {
     if (options_.state_path.empty()) return Status::ok();
-    std::lock_guard saving(save_m_);
     if (!restored_) return Status::ok();
     std::vector<StoredVolume> now = to_store();
-    if (now == saved_) return Status::ok();
-    Status written = write_state_file(options_.state_path, now);
+    if (saved_is_known_ && now == saved_) return Status::ok();
+    Status written = options_.write(options_.state_path, now);
+    saved_is_known_ = written.is_ok();
     if (written) saved_ = std::move(now);
     return written;
 }
 
+// A change was taken back after its save had failed, which may have come to the file for all that.
+void VolumeSet::save_again() {
+    if (Status saved = save(); !saved) log::error("{}", saved.to_string());
+}
+
 // With the identity that it has.
 bool VolumeSet::is_in_file(const std::string& name) {
-    std::lock_guard saving(save_m_);
     std::lock_guard lock(m_);
     auto known = known_.find(name);
     return known != known_.end() &&
@@ -112,23 +116,34 @@ void VolumeSet::remember(const std::string& name, const std::function<void(Known
 }
 
 // Saved before it is done, and taken back if either fails.
-Status VolumeSet::save_and_do(const std::string& name, const std::function<void(Known&)>& change,
+template <typename Value>
+Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, const Value& value,
                               const std::function<Status()>& apply) {
-    std::optional<Known> before;
-    remember(name, [&](Known& known) {
-        before = known;
-        change(known);
+    std::lock_guard changing(change_m_);
+    std::optional<Value> before;
+    remember(name, [&](Known& known) { before = std::exchange(known.*field, value); });
+    Status result = save();
+    if (!result) result = result.within(fmt::format("volume {} is not changed", name));
+    if (result) result = apply();
+    if (result || result.code() == Code::kTimedOut || !before) return result;
+    remember(name, [&](Known& known) { known.*field = *before; });
+    save_again();
+    return result;
+}
+
+Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
+    return save_and_do(name, &Known::write_protected, read_only, [&] {
+        return wait_for("changing volume " + name,
+                        [&](Done done) { set_read_only_async(name, read_only, std::move(done)); });
     });
-    auto take_back = [&] { remember(name, [&](Known& known) { known = *before; }); };
-    if (Status saved = save(); !saved) {
-        take_back();
-        return saved.within(fmt::format("volume {} is not changed", name));
-    }
-    Status applied = apply();
-    if (applied || applied.code() == Code::kTimedOut) return applied;
-    take_back();
-    if (Status saved = save(); !saved) log::error("{}", saved.to_string());
-    return applied;
+}
+
+Status VolumeSet::set_access(const std::string& name, const std::vector<std::string>& words) {
+    if (auto list = AccessList::parse(words); !list) return list.status();
+    return save_and_do(name, &Known::access, std::optional(words), [&] {
+        return wait_for("changing the access to volume " + name,
+                        [&](Done done) { set_access_async(name, words, std::move(done)); });
+    });
 }
 
 // Of one that is the configuration's the identity stays.

@@ -39,9 +39,12 @@ class VolumeState : public testing::Test {
     void start() {
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{&reactor_},
-            VolumeSet::Options{.state_path = path(),
-                               .deleted = [this](uint64_t wwid) { deleted_.push_back(wwid); },
-                               .wait = from_s(5)});
+            VolumeSet::Options{
+                .state_path = path(),
+                .open = open_,
+                .write = [this](const auto& to, const auto& volumes) { return write_(to, volumes); },
+                .deleted = [this](uint64_t wwid) { deleted_.push_back(wwid); },
+                .wait = from_s(5)});
         set_->table(0).add_observer(holder_);
         thread_ = std::thread([this] { reactor_.run(); });
         ASSERT_TRUE(set_->restore());
@@ -71,6 +74,8 @@ class VolumeState : public testing::Test {
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
     Holder holder_;
+    VolumeSet::Open open_ = io::open_backend;
+    VolumeSet::Write write_ = write_state_file;
     std::vector<uint64_t> deleted_;
     std::unique_ptr<VolumeSet> set_;
     std::thread thread_;
@@ -159,6 +164,62 @@ TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_bet
     EXPECT_EQ(deleted_, std::vector<uint64_t>{wwid});
     EXPECT_EQ(set_->count(), 1u);
     EXPECT_TRUE(create("a")) << "its name is free";
+}
+
+// ---- Saves that fail in the middle of something ----------------------------------------------------------
+
+TEST_F(VolumeState, a_change_that_is_refused_is_undone_in_the_file_too) {
+    bool failed = false;
+    write_ = [&failed](const auto& to, const auto& volumes) {
+        Status written = write_state_file(to, volumes);
+        return std::exchange(failed, true) ? written : Status::from_errno(EIO, "sync its folder");
+    };
+    EXPECT_FALSE(set_->set_read_only("a", true));
+    EXPECT_FALSE(set_->find("a")->read_only);
+    stop();
+    write_ = write_state_file;
+    start();
+    EXPECT_FALSE(set_->find("a")->read_only);
+}
+
+TEST_F(VolumeState, a_refused_change_undoes_no_other_that_was_made_meanwhile) {
+    std::atomic<bool> writes{false};
+    write_ = [&](const auto& to, const auto& volumes) {
+        if (writes.exchange(true)) return write_state_file(to, volumes);
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        return Status::from_errno(ENOSPC, "write it");
+    };
+    std::thread refused([&] { EXPECT_FALSE(set_->set_read_only("a", true)); });
+    while (!writes) std::this_thread::yield();
+    EXPECT_TRUE(set_->set_access("a", {"*=ro"}));
+    refused.join();
+    stop();
+    write_ = write_state_file;
+    start();
+    EXPECT_FALSE(set_->find("a")->read_only);
+    EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
+}
+
+TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 4; ++i)
+        clients.emplace_back([this, i] {
+            const std::string name = "of" + std::to_string(i);
+            EXPECT_TRUE(create(name));
+            for (int round = 0; round < 10; ++round) {
+                EXPECT_TRUE(set_->set_read_only(name, round % 2 == 0));
+                EXPECT_TRUE(set_->resize(name, (round + 1) * 4096));
+                EXPECT_TRUE(set_->set_access("a", {"*=ro"}));
+            }
+        });
+    for (std::thread& client : clients) client.join();
+    stop();
+    start();
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_FALSE(set_->find("of" + std::to_string(i))->read_only);
+        EXPECT_EQ(set_->find("of" + std::to_string(i))->size, 40960u);
+    }
+    EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
 }
 
 }  // namespace
