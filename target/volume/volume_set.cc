@@ -196,6 +196,24 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
     return Status::ok();
 }
 
+// The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after
+// that is the operator's doing. If it cannot be cut, the volume has its size for all that.
+void VolumeSet::finish_cut(Record& record, io::Backend& backend) {
+    const uint64_t bytes = record.options.size;
+    Status cut;
+    if (record.cut_from != 0 && backend.limits().size == record.cut_from) cut = backend.resize(bytes);
+    if (cut) {
+        record.cut_from = 0;
+        return;
+    }
+    log::warning(
+        "volume {}: its storage still has {} instead of {}, because it could not be cut: {}; what lies "
+        "beyond "
+        "the end is not served; repeat the shrink (wssctl volume resize {} {})",
+        record.options.name, readable_size(record.cut_from), readable_size(bytes), cut.to_string(),
+        record.options.name, bytes);
+}
+
 Status VolumeSet::make_volume(Record& record) {
     VolumeOptions options = record.options;
     auto backend = options_.open(options.backend, {.size = options.size,
@@ -205,9 +223,7 @@ Status VolumeSet::make_volume(Record& record) {
     if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
     if (!(*backend)->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
-    // The target ended in the middle of a shrink.
-    if (record.cut_from != 0 && (*backend)->limits().size == record.cut_from)
-        WSS_TRY((*backend)->resize(options.size));
+    finish_cut(record, **backend);
     WSS_TRY(fit_size(options, (*backend)->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
@@ -233,7 +249,9 @@ void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
         {
             std::lock_guard lock(m_);
             record->state = Record::State::kLive;
-            known_[record->options.name].identity = record->identity;
+            Known& known = known_[record->options.name];
+            known.identity = record->identity;
+            known.cut_from = record->cut_from;
         }
         done(Status::ok());
     };

@@ -122,6 +122,7 @@ class VolumeSet {
     void open_async(const VolumeOptions& options, bool grow, Done done);
     Result<RecordPtr> reserve(const VolumeOptions& options);
     Status make_volume(Record& record);
+    static void finish_cut(Record& record, io::Backend& backend);
     void open_on_reactors(const RecordPtr& record, Done done);
     void publish_on_reactors(const RecordPtr& record, Done done);
     void close_on_reactors(const RecordPtr& record, Done done);

@@ -43,6 +43,11 @@ Status VolumeSet::restore() {
         std::lock_guard lock(m_);
         unopened_.push_back(volume);
     }
+    // What was cut is not cut again.
+    const bool cut = std::any_of(stored->begin(), stored->end(),
+                                 [](const StoredVolume& volume) { return volume.cut_from != 0; });
+    std::lock_guard changing(change_m_);
+    if (cut) save_again();
     return Status::ok();
 }
 

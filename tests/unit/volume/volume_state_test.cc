@@ -222,5 +222,60 @@ TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
     EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
 }
 
+// ---- A start that finishes a shrink ----------------------------------------------------------------------
+
+TEST_F(VolumeState, a_start_cuts_a_file_once_and_not_what_is_restored_afterwards) {
+    holder_.lets_go = false;
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    stop();
+    holder_.lets_go = true;
+    start();
+    ASSERT_EQ(file_size(), uint64_t{1 << 19});
+    stop();
+    std::filesystem::resize_file(folder_.file("a"), 1 << 20);
+    start();
+    EXPECT_EQ(file_size(), uint64_t{1 << 20});
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+}
+
+// A file that is on a file system that became read-only, for instance.
+class Uncut final : public io::Backend {
+  public:
+    explicit Uncut(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
+    io::Limits limits() const noexcept override { return file_->limits(); }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return file_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override {
+        return fails ? Status::from_errno(EROFS, "cut") : file_->resize(bytes);
+    }
+    std::string describe() const override { return file_->describe(); }
+    static inline bool fails = false;
+
+  private:
+    const std::unique_ptr<io::Backend> file_;
+};
+
+TEST_F(VolumeState, a_start_that_cannot_cut_the_file_serves_the_volume_and_a_resize_finishes_the_shrink) {
+    holder_.lets_go = false;
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    stop();
+    open_ = [](const std::string& specification,
+               const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+        auto file = io::open_backend(specification, options);
+        if (!file) return file.status();
+        return std::unique_ptr<io::Backend>(std::make_unique<Uncut>(std::move(*file)));
+    };
+    holder_.lets_go = Uncut::fails = true;
+    start();
+    ASSERT_TRUE(set_->find("a")) << "it is served";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    EXPECT_FALSE(set_->resize("a", 1 << 20)) << "what lies beyond must not come back";
+    Uncut::fails = false;
+    EXPECT_TRUE(set_->resize("a", 1 << 19));
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
+    EXPECT_EQ(text().find("cut_from"), std::string::npos) << text();
+}
+
 }  // namespace
 }  // namespace wss::volume
