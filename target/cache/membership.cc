@@ -13,8 +13,9 @@ namespace wss::se {
 
 using nlohmann::json;
 
-// A program that knows nothing of these must not read this file: it would show old data.
-constexpr int kVersionLost = 2, kVersionDirty = 3;
+// Version 2 has what is lost, version 3 which volumes may be dirty. A program that knows nothing of these
+// must not read this file: it would show old data.
+constexpr int kVersion = 3;
 
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
@@ -22,7 +23,6 @@ static void put_dirty(const Membership& membership, json& out) {
         dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name}, {"bytes", volume.bytes}};
     json given_up = json::array();
     for (uint64_t wwid : membership.given_up) given_up.push_back(fmt::format("{:016x}", wwid));
-    out["version"] = kVersionDirty;
     out["dirty"] = dirty;
     out["given_up"] = given_up;
 }
@@ -51,7 +51,6 @@ static void put_lost(const Membership& membership, json& out) {
         lines[fmt::format("{:016x}", key.volume)].push_back(
             fmt::format("{:x} {:x} {:x}", key.line, key.generation, pieces.bits));
     for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
-    out["version"] = kVersionLost;
     out["away"] = away;
     out["lost"] = lines;
     out["lost_whole"] = whole;
@@ -81,15 +80,15 @@ std::string Membership::to_text() const {
     for (const auto& [wwid, settings] : policies)
         policies_json[fmt::format("{:016x}", wwid)] = {{"policy", std::string(to_string(settings.policy))},
                                                        {"unsafe", settings.unsafe}};
-    json out{{"version", 1},
+    json out{{"version", kVersion},
              {"storage", fmt::format("{:016x}", storage)},
              {"next_incarnation", next_incarnation},
              {"line_bytes", line_bytes},
              {"degraded", degraded},
              {"engines", engines_json},
              {"policies", policies_json}};
-    if (!lost.empty()) put_lost(*this, out);
-    if (!dirty.empty() || !given_up.empty()) put_dirty(*this, out);
+    put_lost(*this, out);
+    put_dirty(*this, out);
     return out.dump(1) + "\n";
 }
 
@@ -98,7 +97,7 @@ Result<Membership> Membership::parse(const std::string& text) {
         const json all = json::parse(text);
         Membership out;
         const int version = all.at("version").get<int>();
-        if (version < 1 || version > kVersionDirty)
+        if (version < 1 || version > kVersion)
             return failure(Code::kUnsupported, "written by another version of this program");
         out.storage = std::stoull(all.at("storage").get<std::string>(), nullptr, 16);
         out.next_incarnation = all.at("next_incarnation").get<uint32_t>();
@@ -111,8 +110,8 @@ Result<Membership> Membership::parse(const std::string& text) {
             if (!policy) return policy.status();
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
-        if (version >= kVersionLost && all.contains("lost")) WSS_TRY(get_lost(all, out));
-        version == kVersionDirty ? get_dirty(all, out) : derive_dirty(out);
+        if (all.contains("lost")) WSS_TRY(get_lost(all, out));
+        version == kVersion ? get_dirty(all, out) : derive_dirty(out);
         return out;
     } catch (const std::exception& error) {
         return failure(Code::kInvalid, "damaged: {}", error.what());

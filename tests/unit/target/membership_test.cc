@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of the membership: what this version writes, and what older ones have written.
+#include "target/cache/membership.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::se {
+namespace {
+
+TEST(Membership, has_one_version_whatever_is_in_it) {
+    Membership empty, full;
+    full.storage = 7;
+    full.engines[1] = 2;
+    full.lost.add({5, 6, 7}, {0x3});
+    full.away[1] = 1;
+    full.dirty[5] = {.name = "a", .bytes = 4096};
+    full.given_up.insert(9);
+    for (const Membership* membership : {&empty, &full}) {
+        const std::string text = membership->to_text();
+        EXPECT_NE(text.find("\"version\": 3"), std::string::npos) << text;
+        auto read = Membership::parse(text);
+        ASSERT_TRUE(read) << read.status().to_string();
+        EXPECT_EQ(*read, *membership);
+    }
+}
+
+TEST(Membership, of_the_first_version_has_the_volumes_of_its_policies_as_dirty) {
+    auto read = Membership::parse(R"({"version": 1, "storage": "7", "next_incarnation": 3,
+        "line_bytes": 65536, "degraded": false, "engines": {"1": 2},
+        "policies": {"5": {"policy": "write-back", "unsafe": false}}})");
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_TRUE(read->dirty.contains(5));
+    EXPECT_TRUE(read->lost.empty());
+}
+
+TEST(Membership, of_the_second_version_has_what_was_lost_as_dirty) {
+    auto read = Membership::parse(R"({"version": 2, "storage": "7", "next_incarnation": 3,
+        "line_bytes": 65536, "degraded": false, "engines": {"1": 2}, "policies": {},
+        "away": {"1": 2}, "lost": {"5": ["6 7 3"]}, "lost_whole": ["8"]})");
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_TRUE(read->dirty.contains(5) && read->dirty.contains(8));
+    EXPECT_EQ(read->lost.pieces_of(5), 2u);
+}
+
+}  // namespace
+}  // namespace wss::se
