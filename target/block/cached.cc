@@ -50,11 +50,20 @@ void Channel::cached_flush(Request& request) noexcept {
         if (request.aborted) return respond(request);
         if (error == 0 && storage_was_lost(*request.unit->cached)) error = EIO;
         if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
-        request.io.op = io::Op::kFlush;
-        request.io.error = error;
-        request.io.offset = request.io.done_bytes = 0;
-        storage_failed(request);
+        cache_failed(request, io::Op::kFlush, error);
     });
+}
+
+void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
+    // It waited, and the target ends: the initiator sends it again, to the next one.
+    if (error == EBUSY) {
+        request.status = wire::kBusy;
+        return respond(request);
+    }
+    request.io.op = op;
+    request.io.error = error;
+    request.io.offset = request.io.done_bytes = 0;
+    storage_failed(request);
 }
 
 // The bytes that the command may change; VERIFY changes none.
@@ -100,10 +109,7 @@ void Channel::frozen(Request& request, int error) noexcept {
     if (!take_back(request)) return;
     if (request.aborted) return respond(request);
     if (error == 0) return data_ready(request);
-    request.io.op = io::Op::kWrite;
-    request.io.error = error;
-    request.io.offset = request.io.done_bytes = 0;
-    storage_failed(request);
+    cache_failed(request, io::Op::kWrite, error);
 }
 
 // ---- Reads and writes ------------------------------------------------------------------------------------

@@ -164,6 +164,7 @@ class Channel final : public fabric::ConnectionHandler,
     bool is_cached(const Request& request) const noexcept;
     bool storage_was_lost(const se::CachedVolume& volume) noexcept;
     void cached_flush(Request& request) noexcept;
+    void cache_failed(Request& request, io::Op op, int error) noexcept;
     bool freeze_first(Request& request) noexcept;
     void frozen(Request& request, int error) noexcept;
     void cached_io(Request& request) noexcept;

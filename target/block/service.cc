@@ -76,6 +76,7 @@ Result<fabric::Address> Service::listen(size_t fabric_index, const fabric::Addre
 void Service::stop(std::function<void()> done) {
     control_reactor().post([this, done = std::move(done)]() mutable {
         ports_.clear();
+        if (cache_ != nullptr) cache_->end_waits();
         sessions_.stop(std::move(done));
     });
 }

@@ -364,6 +364,7 @@ void Cache::stop(Nanoseconds home_max, std::function<void(Status)> done) {
     stop_until_ = reactor_.clock().now() + home_max;
     ports_.clear();
     clear_lobby();
+    end_waits();
     drain("", [this](const Status& drained) { leave_engines(drained); });
 }
 

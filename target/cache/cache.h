@@ -128,6 +128,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
 
     // --- control; on the reactor
     Result<fabric::Address> listen(size_t net, const fabric::Address& address);
+    // The target ends: whatever waits for a recovery, or comes to, ends with BUSY from now on.
+    void end_waits();
     // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with
     // what kept dirty lines in the engines. Only then the cache may be destroyed.
     void stop(Nanoseconds home_max, std::function<void(Status)> done);
@@ -268,6 +270,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     }
     // Its commands wait: recovery may find dirty lines of it. Others are served by real storage meanwhile.
     bool holds(const CachedVolume& volume) const noexcept { return holding_ && volume.may_be_dirty; }
+    bool waits(const CachedVolume& volume) const noexcept { return holds(volume) && !waits_are_over_; }
     void check_recovery();
     bool finds_all(size_t back) const;
     bool may_finish_recovery(size_t back) const;
@@ -292,6 +295,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void finish_part(Work& work) noexcept;
     void part_over(Work& work) noexcept;
     void refuse(Work& work) noexcept;
+    void end_unbegun(Work& work, const Ending& ending) noexcept;
     void start_storage(Work& work, io::Op op) noexcept;
     static void storage_done(io::Request& io) noexcept;
     Transfer& next_transfer(Work& work, LineWork& line, cache::Slot slot) noexcept;
@@ -532,6 +536,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     Nanoseconds recovery_began_{};
     uint64_t degraded_mark_ = 0;  // what was dirty when a copy was lost; see Membership::degraded
     uint64_t storage_losses_ = 0;
+    bool waits_are_over_ = false;  // end_waits()
     bool stopping_ = false;
     Nanoseconds stop_until_{};    // the end of what stop() is at
     std::optional<Status> home_;  // how stop() brought everything home; engines are being left

@@ -255,9 +255,10 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
 void Cache::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
-    if (holds(volume))
+    if (waits(volume))
         return postpone(after_recovery_, volume,
                         [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });
+    if (holds(volume)) return done(EBUSY);
     ++volume.counters.flushes;
     const uint64_t mark = index_->flush_mark();
     const bool lost = fails_flushes(volume, asker);

@@ -17,8 +17,21 @@ bool Cache::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
     auto home = [this, &volume, asker, dropped = std::move(dropped)] { flush(volume, dropped, asker); };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
     if (volume.gate.active() > 0) hurry();
-    holds(volume) ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
+    waits(volume) ? postpone(after_recovery_, volume, std::move(quiet)) : quiet();
     return true;
+}
+
+// What engines hold the next target finds.
+void Cache::end_waits() {
+    waits_are_over_ = true;
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed() || !holds(*volume)) continue;
+        while (Work* work = volume->gate.next_held()) {
+            volume->open->release();
+            end_unbegun(*work, {.kind = Ending::Kind::kBusy});
+        }
+    }
+    run_postponed(after_recovery_, nullptr);
 }
 
 void Cache::thaw(CachedVolume& volume) noexcept {

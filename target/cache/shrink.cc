@@ -22,12 +22,12 @@ bool Cache::beyond_end(const Work& work) const noexcept {
 // What a recovery finds is not known before it is over.
 void Cache::shrink_volume(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
     auto cut = [this, &volume, shrink = std::move(shrink)] { cut_lines(volume, shrink); };
-    holds(volume) ? postpone(after_recovery_, volume, std::move(cut)) : cut();
+    waits(volume) ? postpone(after_recovery_, volume, std::move(cut)) : cut();
 }
 
 void Cache::cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
     const Gate::Holder place = volume.gate.enter();
-    if (!place) return;
+    if (!place || holds(volume)) return;
     const uint64_t bytes = volume.open->volume().size();
     auto left = std::make_shared<uint64_t>(1);
     auto ended = [this, &volume, shrink, left] {

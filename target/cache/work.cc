@@ -54,6 +54,7 @@ void Cache::begin(Work& work) noexcept {
     if (!work.is_ahead) count_command(work);
     work.began = reactor_.now();
     if (volume.removed()) return refuse(work);
+    if (holds(volume) && waits_are_over_) return end_unbegun(work, {.kind = Ending::Kind::kBusy});
     volume.open->hold();
     if (volume.gate.frozen() || holds(volume)) {
         work.state = Work::State::kHeld;
@@ -160,14 +161,19 @@ void Cache::finish_part(Work& work) noexcept {
     volume.gate.end();
 }
 
-// Its volume is being removed: it has not begun and does not.
+// Its volume is being removed.
 void Cache::refuse(Work& work) noexcept {
+    end_unbegun(work, {.kind = Ending::Kind::kStorageFailed,
+                       .error = ENXIO,
+                       .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
+                       .offset = work.offset});
+}
+
+// It has not begun and does not.
+void Cache::end_unbegun(Work& work, const Ending& ending) noexcept {
     work.phase = Work::Phase::kEnding;
     work.state = Work::State::kAnswered;
-    work.owner->ended(work, {.kind = Ending::Kind::kStorageFailed,
-                             .error = ENXIO,
-                             .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
-                             .offset = work.offset});
+    work.owner->ended(work, ending);
     part_over(work);
 }
 

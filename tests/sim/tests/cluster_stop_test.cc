@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// An orderly end of the target while something waits for engines or for storage.
+#include "tests/sim/tests/cluster_operator.h"
+
+namespace wss::sim {
+namespace {
+
+class ClusterStop : public ClusterOperator {
+  protected:
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
+    }
+};
+
+TEST_F(ClusterStop, does_not_wait_for_what_a_recovery_holds) {
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    create("a", a_);
+    ASSERT_TRUE(until([&] { return a_.client->live(); }));
+    ASSERT_TRUE(target_->cache().recovering());
+    for (Operation operation : {Operation::kRead, Operation::kFlush, Operation::kDiscard})
+        ASSERT_TRUE(a_.client->begin(operation, 0, kLine));
+    std::optional<Status> drained;
+    target_->cache().drain("a", [&](Status status) { drained = status; });
+    world_.run_for(from_ms(200));
+    ASSERT_EQ(a_.client->under_way(), 3u);
+    target_->stop();
+    EXPECT_TRUE(until([&] { return target_->stopped(); }, from_s(10)));
+    ASSERT_TRUE(drained.has_value());
+    EXPECT_EQ(drained->sys_errno(), EBUSY) << drained->to_string();
+    world_.heal_all();
+    restart_target();
+    create("a", a_);
+    EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_EQ(a_.shared.failed, 0u) << "what was not done is done by the next target";
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+}
+
+}  // namespace
+}  // namespace wss::sim
