@@ -63,7 +63,8 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
             log::warning("cache engine {:016x} is gone ({}): {} lines lost their copy there",
                          identity.identity, why.to_string(), loss.lines);
         note_loss(engine, loss);
-        if (loss.second_copies > 0) {
+        // We are the ones who leave: what it holds counts at the next start.
+        if (loss.second_copies > 0 && !home_) {
             membership_.degraded = true;
             destage_single_copies();
         }

@@ -38,5 +38,23 @@ TEST_F(ClusterStop, does_not_wait_for_what_a_recovery_holds) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+TEST_F(ClusterStop, leaves_two_copies_of_what_does_not_come_home_and_says_so) {
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    a_.faults.latency_min = a_.faults.latency_max = from_s(3600);
+    target_->stop(from_s(2));
+    ASSERT_TRUE(until([&] { return !target_->cache_stopped(); }, from_s(10)));
+    EXPECT_FALSE(membership().degraded);
+    world_.run_for(from_s(1));
+    EXPECT_FALSE(membership().degraded);
+    a_.faults = {};
+    options_.recovery_grace = from_s(2);
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    create("a", a_);
+    attach("a", a_);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "one engine has it";
+}
+
 }  // namespace
 }  // namespace wss::sim
