@@ -18,16 +18,28 @@ CachedVolume* Cache::opened(uint64_t wwid) const {
     return nullptr;
 }
 
-// Neither a volume's that is open nor of lines that are kept or being wiped.
+// By a volume that is open, or by lines that are kept or being wiped.
+bool Cache::is_taken(uint32_t number) const {
+    const bool open = number < volumes_.size() && volumes_[number] != nullptr;
+    return open ||
+           std::any_of(absent_.begin(), absent_.end(),
+                       [number](const auto& absent) { return absent.second == number; }) ||
+           std::any_of(dropped_.begin(), dropped_.end(),
+                       [number](const Dropped& one) { return one.number == number; });
+}
+
 uint32_t Cache::free_number() {
-    for (uint32_t number = 0;; ++number) {
-        if (number == volumes_.size()) volumes_.push_back(nullptr);
-        const bool kept = std::any_of(absent_.begin(), absent_.end(),
-                                      [number](const auto& absent) { return absent.second == number; });
-        const bool dropped = std::any_of(dropped_.begin(), dropped_.end(),
-                                         [number](const Dropped& one) { return one.number == number; });
-        if (volumes_[number] == nullptr && !kept && !dropped) return number;
-    }
+    uint32_t number = 0;
+    while (is_taken(number)) ++number;
+    if (number >= volumes_.size()) volumes_.resize(number + 1);
+    return number;
+}
+
+bool Cache::has_number_for(uint64_t wwid) const {
+    if (absent_.contains(wwid)) return true;
+    for (uint32_t number = 0; number < options_.volumes_max; ++number)
+        if (!is_taken(number)) return true;
+    return false;
 }
 
 std::optional<uint64_t> Cache::wwid_of(uint32_t number) const {
@@ -40,6 +52,12 @@ std::optional<uint64_t> Cache::wwid_of(uint32_t number) const {
 
 Status Cache::may_open(const volume::Volume& volume) const {
     auto known = membership_.dirty.find(volume.wwid());
+    if (known != membership_.dirty.end() && !has_number_for(volume.wwid()))
+        return failure(
+            Code::kRefused,
+            "volume {}: cache engines may hold acknowledged writes of it, and all {} numbers that the "
+            "cache has for volumes are in use: delete volumes that are not needed, and start it again",
+            volume.name(), options_.volumes_max);
     if (known == membership_.dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
         return Status::ok();
     return failure(Code::kRefused,

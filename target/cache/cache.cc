@@ -71,14 +71,23 @@ Status Cache::check_stable(const cache::PolicySettings& settings) const {
                    "or ask for 'unsafe'");
 }
 
+Status Cache::load_membership() {
+    auto text = store_->load();
+    if (!text || text->empty()) return text.status();
+    auto membership = Membership::parse(*text);
+    if (membership) membership_ = std::move(*membership);
+    return membership.status();
+}
+
 Status Cache::prepare() {
     if (Status allowed = check_stable(options_.default_policy); !allowed) return allowed;
     auto geometry = cache::LineGeometry::of(options_.line_bytes);
     if (!geometry) return geometry.status();
     geometry_ = *geometry;
     lines_per_work_ = block::kTransferMax / options_.line_bytes + 1;
-    index_ = std::make_unique<cache::Index>(
-        cache::IndexOptions{.geometry = geometry_, .transient_lines = 4096 + lines_per_work_});
+    index_ = std::make_unique<cache::Index>(cache::IndexOptions{.geometry = geometry_,
+                                                                .volumes_max = options_.volumes_max,
+                                                                .transient_lines = 4096 + lines_per_work_});
     for (uint32_t i = 0; i < options_.works; ++i) {
         auto work = std::make_unique<Work>();
         work->cache = this;
@@ -103,13 +112,7 @@ Status Cache::prepare() {
     auto prefetch = Prefetch::create(*this, geometry_);
     if (!prefetch) return prefetch.status();
     prefetch_ = std::move(*prefetch);
-    auto text = store_->load();
-    if (!text) return text.status().within("the cache's membership");
-    if (!text->empty()) {
-        auto membership = Membership::parse(*text);
-        if (!membership) return membership.status().within("the cache's membership");
-        membership_ = std::move(*membership);
-    }
+    WSS_TRY(load_membership().within("the cache's membership"));
     while (membership_.storage == 0) membership_.storage = random_.next();
     recovering_ = holding_ = !membership_.dirty.empty() && !membership_.engines.empty();
     needs_all_ = membership_.degraded;

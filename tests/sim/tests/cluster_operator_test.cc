@@ -254,6 +254,21 @@ TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
     EXPECT_TRUE(until([&] { return membership().given_up.empty(); }));
 }
 
+TEST_F(ClusterAbsent, a_volume_that_may_be_dirty_is_refused_where_the_cache_has_no_number_for_it) {
+    world_.cut(node_, *engines_[1].node);
+    options_.volumes_max = 2;
+    restart_target();
+    create("b", b_);
+    const Status refused = try_create("a", a_);
+    EXPECT_EQ(refused.code(), Code::kRefused) << refused.to_string();
+    std::optional<Status> removed;
+    target_->remove_volume("b", [&](Status status) { removed = status; });
+    ASSERT_TRUE(until([&] { return removed.has_value(); }));
+    bring_back();
+    world_.heal_all();
+    expect_all_read(Outcome::kOk);
+}
+
 TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
     restart();
     target_->cache().volume_deleted(absent().wwid);
