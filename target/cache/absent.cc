@@ -152,9 +152,11 @@ bool Cache::being_wiped(uint64_t wwid) const {
 void Cache::give_up_absent(uint64_t wwid) {
     auto lines = absent_.find(wwid);
     log::warning(
-        "volume {}, which is not open: {} dirty lines in cache engines{} are destroyed, by the operator's "
+        "volume {} ({}), which is not open: {} dirty lines in cache engines{} are destroyed, by the "
+        "operator's "
         "word",
-        membership_.dirty[wwid].name, lines == absent_.end() ? 0 : index_->dirty_lines(lines->second),
+        membership_.dirty[wwid].name, volume::wwid_text(wwid),
+        lines == absent_.end() ? 0 : index_->dirty_lines(lines->second),
         membership_.lost.any_of(wwid) ? " and what was lost of it" : "");
     membership_.given_up.insert(wwid);
     drop_absent(wwid);

@@ -155,8 +155,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // no other engine has, every volume with such writes is lost as a whole until it is given up.
     void forget_awaited();
     // Gives up what is lost of the volume, and if it is not open, what engines hold of it: what real storage
-    // has counts from now on. One flush of it fails.
-    Status give_up(const std::string& name);
+    // has counts from now on. One flush of it fails. `which`: its name or its WWID ("naa.3…"); a name means
+    // the volume that is open, or else the only one that had it. Returns the WWID.
+    Result<uint64_t> give_up(const std::string& which);
     CacheInfo info();
 
     // --- clients
@@ -397,6 +398,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void brought_home(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void forget_lost(uint64_t wwid);
     void give_up_lost(CachedVolume& volume);
+    Result<uint64_t> volume_to_give_up(const std::string& which) const;
     void told_of_loss(CachedVolume& volume) noexcept;
     uint64_t lost_bytes(const volume::Volume& volume) const;
     bool fails_flushes(const CachedVolume& volume, Asker asker) const noexcept;

@@ -105,8 +105,9 @@ void Cache::forget_lost(uint64_t wwid) {
 
 void Cache::give_up_lost(CachedVolume& volume) {
     const uint64_t wwid = volume.open->volume().wwid();
-    log::warning("volume {}: {} KiB of acknowledged data are given up, by the operator's word",
-                 volume.open->volume().name(), lost_bytes(volume.open->volume()) / 1024);
+    log::warning("volume {} ({}): {} KiB of acknowledged data are given up, by the operator's word",
+                 volume.open->volume().name(), volume::wwid_text(wwid),
+                 lost_bytes(volume.open->volume()) / 1024);
     // Somebody must hear that what was acknowledged is not stable.
     volume.fail_next_flush = volume.fail_next_flush || !volume.loss_told;
     volume.loss_told = true;
@@ -114,23 +115,43 @@ void Cache::give_up_lost(CachedVolume& volume) {
     forget_lost(wwid);
 }
 
-Status Cache::give_up(const std::string& name) {
-    bool any = false, waits = false;
-    const std::map<uint64_t, DirtyVolume> dirty = membership_.dirty;
-    for (const auto& [wwid, known] : dirty) {
-        if (known.name != name) continue;
-        CachedVolume* volume = opened(wwid);
-        const bool lost = membership_.lost.any_of(wwid);
-        // What engines hold of it is not known yet.
-        if (volume == nullptr && holding_) waits = true;
-        if (volume == nullptr ? holding_ : !lost) continue;
-        volume == nullptr ? give_up_absent(wwid) : give_up_lost(*volume);
-        any = true;
+// Which of those that engines may hold dirty lines of.
+Result<uint64_t> Cache::volume_to_give_up(const std::string& which) const {
+    std::vector<uint64_t> closed;
+    for (const auto& [wwid, known] : membership_.dirty) {
+        const CachedVolume* volume = opened(wwid);
+        const bool something = volume == nullptr || membership_.lost.any_of(wwid);
+        if (something && volume::wwid_text(wwid) == which) return wwid;
+        if (known.name != which) continue;
+        if (volume != nullptr && something) return wwid;
+        if (volume == nullptr) closed.push_back(wwid);
     }
-    if (any) return Status::ok();
-    if (waits) return failure(Code::kBusy, "dirty lines are being recovered; try again");
-    return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
-                   name);
+    const bool is_open = std::any_of(volumes_.begin(), volumes_.end(), [&which](const auto& volume) {
+        return volume != nullptr && !volume->removed() && volume->open->volume().name() == which;
+    });
+    if (closed.size() == 1 && !is_open) return closed.front();
+    if (closed.empty())
+        return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
+                       which);
+    std::string wwids;
+    for (uint64_t wwid : closed) wwids += (wwids.empty() ? "" : ", ") + volume::wwid_text(wwid);
+    return failure(
+        Code::kInvalid,
+        "{}{} volume{} that cache engines keep lines of {} named {}: give the WWID of the one that "
+        "is meant: {}",
+        is_open ? "nothing of the open volume is lost; " : "", closed.size(), closed.size() == 1 ? "" : "s",
+        closed.size() == 1 ? "was also" : "were", which, wwids);
+}
+
+Result<uint64_t> Cache::give_up(const std::string& which) {
+    auto wwid = volume_to_give_up(which);
+    if (!wwid) return wwid;
+    CachedVolume* volume = opened(*wwid);
+    // What engines hold of it is not known yet.
+    if (volume == nullptr && holding_)
+        return failure(Code::kBusy, "dirty lines are being recovered; try again");
+    volume == nullptr ? give_up_absent(*wwid) : give_up_lost(*volume);
+    return wwid;
 }
 
 // ---- Flushes ---------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ json to_json(const Totals& totals) {
 json to_json(const VolumeInfo& info) {
     return {{"name", info.name},
             {"lun", info.identity.lun},
-            {"wwid", fmt::format("naa.3{:015x}", info.identity.wwid)},
+            {"wwid", volume::wwid_text(info.identity.wwid)},
             {"backend", info.backend},
             {"size", info.size},
             {"block_size", info.block_size},

@@ -76,7 +76,7 @@ json to_json(const se::CachedVolumeInfo& volume) {
 
 json to_json(const se::AbsentVolumeInfo& volume) {
     return {{"name", volume.name},
-            {"wwid", fmt::format("naa.3{:015x}", volume.wwid)},
+            {"wwid", volume::wwid_text(volume.wwid)},
             {"dirty_lines", volume.dirty_lines},
             {"lost", volume.lost}};
 }
@@ -174,12 +174,17 @@ void CachePart::add_methods(control::Methods& methods) {
         });
     methods.add(
         "cache.give_up",
-        "volume: gives up acknowledged data in engines that are away, or of a volume that is not open",
+        "volume (name or WWID): gives up acknowledged data in engines that are away, or of a volume that is "
+        "not "
+        "open",
         [this](const json& params) -> Result<json> {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
-            return change(reactor_, kReactorAnswers,
-                          [this, volume](Take take) { take(cache_->give_up(volume)); });
+            auto given_up = ask_reactor<Result<uint64_t>>(
+                [&](auto take) { reactor_.post([this, volume, take] { take(cache_->give_up(volume)); }); });
+            if (!given_up) return given_up.status();
+            if (!*given_up) return given_up->status();
+            return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};
         });
     methods.add("cache.forget",
                 "stops waiting for engines that were there before the restart; what only they have is lost",

@@ -41,5 +41,7 @@ struct Identity {
     bool operator==(const Identity&) const = default;
 };
 constexpr uint64_t kWwidMask = (uint64_t{1} << 60) - 1;
+// As initiators and operators see it: "naa.3" and 15 digits.
+std::string wwid_text(uint64_t wwid);
 
 }  // namespace wss::volume

@@ -19,6 +19,10 @@ Status check_name(std::string_view name) {
         kNameMax);
 }
 
+std::string wwid_text(uint64_t wwid) {
+    return fmt::format("naa.3{:015x}", wwid);
+}
+
 void Totals::add(const Counters& counters) {
     auto value = [](const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
     reads += value(counters.reads);

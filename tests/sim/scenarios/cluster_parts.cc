@@ -114,10 +114,13 @@ void ClusterTarget::volume_created(const Status& status) {
 }
 
 void ClusterTarget::create_volume(const std::string& name, io::SimDisk& disk,
-                                  std::function<void(Status)> done, uint64_t bytes) {
-    disks_[name] = &disk;
+                                  std::function<void(Status)> done, uint64_t bytes,
+                                  const std::string& backend) {
+    const std::string specification = backend.empty() ? name : backend;
+    disks_[specification] = &disk;
     volumes_->create_async(
-        {.name = name, .backend = name, .size = bytes, .block_size = 512, .declared = true}, std::move(done));
+        {.name = name, .backend = specification, .size = bytes, .block_size = 512, .declared = true},
+        std::move(done));
 }
 
 void ClusterTarget::resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done) {

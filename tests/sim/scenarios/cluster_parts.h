@@ -49,8 +49,9 @@ class ClusterTarget {
     void start();
     void stop(Nanoseconds home_max = from_s(60));
     // A volume beside "disk", on a disk of its own; once started.
+    // `backend`: what is another volume under another one; empty: as `name`.
     void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done,
-                       uint64_t bytes = 0);
+                       uint64_t bytes = 0, const std::string& backend = "");
     void resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done);
     void remove_volume(const std::string& name, std::function<void(Status)> done);
     bool started() const { return started_; }

@@ -472,14 +472,15 @@ TEST_F(ClusterEvents, lost_data_of_engines_that_died_waits_for_the_operators_wor
     world_.heal_all();
     world_.run_for(from_s(30));
     EXPECT_EQ(run(Operation::kRead), Outcome::kMediumError);
-    EXPECT_EQ(target_->cache().give_up("nothing").code(), Code::kNotFound);
+    EXPECT_EQ(target_->cache().give_up("nothing").status().code(), Code::kNotFound);
     ASSERT_TRUE(target_->cache().give_up("disk"));
     EXPECT_EQ(lost(), 0u);
     EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
     shared_.model.crash();  // the operator said so: what was not flushed may be undone
     EXPECT_EQ(run(Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
-    EXPECT_EQ(target_->cache().give_up("disk").code(), Code::kNotFound) << "nothing is lost any more";
+    EXPECT_EQ(target_->cache().give_up("disk").status().code(), Code::kNotFound)
+        << "nothing is lost any more";
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ TEST_F(ClusterAbsent, its_lines_are_lost_with_their_engines) {
 
 TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
     restart();
-    EXPECT_EQ(target_->cache().give_up("b").code(), Code::kNotFound);
+    EXPECT_EQ(target_->cache().give_up("b").status().code(), Code::kNotFound);
     ASSERT_TRUE(target_->cache().give_up("a"));
     EXPECT_EQ(absent().name, "");
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
@@ -252,6 +252,26 @@ TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     expect_all_read(Outcome::kOk);
     EXPECT_TRUE(until([&] { return membership().given_up.empty(); }));
+}
+
+TEST_F(ClusterAbsent, giving_up_a_name_destroys_nothing_of_another_volume_that_had_it) {
+    restart();
+    const std::string former = volume::wwid_text(absent().wwid);
+    std::optional<Status> created;
+    target_->create_volume(
+        "a", b_.disk, [&](Status status) { created = status; }, 0, "another");
+    ASSERT_TRUE(until([&] { return created.has_value(); }) && *created);
+    auto refused = target_->cache().give_up("a");
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.status().text().find(former), std::string::npos) << refused.status().text();
+    EXPECT_EQ(absent().dirty_lines, 4u);
+    std::optional<Status> removed;
+    target_->remove_volume("a", [&](Status status) { removed = status; });
+    ASSERT_TRUE(until([&] { return removed.has_value(); }));
+    auto given_up = target_->cache().give_up(former);
+    ASSERT_TRUE(given_up);
+    EXPECT_EQ(volume::wwid_text(*given_up), former);
+    EXPECT_EQ(absent().name, "");
 }
 
 TEST_F(ClusterAbsent, a_volume_that_may_be_dirty_is_refused_where_the_cache_has_no_number_for_it) {
