@@ -88,6 +88,7 @@ class Channel final : public fabric::ConnectionHandler,
     // For the range locks.
     void lock_granted(uint16_t slot, uint64_t lock_id) noexcept;
     void hold_lifted(Request& request) noexcept;
+    uint32_t mark_beyond(const Unit& unit, uint64_t end) noexcept;
 
     void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
     void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;

@@ -152,6 +152,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     uint64_t progress = 0;  // bytes (or ranges, for UNMAP) done of a command of several operations
     uint64_t lock_id = 0;
     ByteRange range;           // of the volume, that it changes
+    bool beyond = false;       // … and a shrink waits for it
     se::Work* work = nullptr;  // in the cache
     bool froze = false;        // the cache's part of the volume, until the end of the command
     io::Request io;

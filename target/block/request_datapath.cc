@@ -351,6 +351,11 @@ void Channel::lock_granted(uint16_t slot, uint64_t lock_id) noexcept {
 
 void Channel::change(Request& request) noexcept {
     const scsi::Action& action = request.action;
+    const uint64_t size = request.unit->open->volume().size();
+    // It was admitted before the volume became smaller.
+    if (action.kind != Kind::kUnmap && request.range.end > size)
+        return respond_sense(
+            request, scsi::sense::lba_out_of_range(std::max(action.lba, size / request.unit_block())));
     switch (action.kind) {
         case Kind::kUnmap:
             return next_unmap(request);
@@ -382,7 +387,21 @@ void Channel::change(Request& request) noexcept {
     respond_good(request);
 }
 
+// Those of the unit that have begun and go beyond this end.
+uint32_t Channel::mark_beyond(const Unit& unit, uint64_t end) noexcept {
+    uint32_t marked = 0;
+    for (uint32_t i = 0; i < slots_; ++i) {
+        Request& request = requests_[i];
+        const bool changes = request.locked || static_cast<ListNode<WriterTag>&>(request).linked();
+        if (request.unit != &unit || !changes || request.range.end <= end) continue;
+        if (request.action.kind == Kind::kUnmap || std::exchange(request.beyond, true)) continue;
+        ++marked;
+    }
+    return marked;
+}
+
 void Channel::end_change(Request& request) noexcept {
+    if (std::exchange(request.beyond, false)) worker_.beyond_ended(*request.unit);
     auto& node = static_cast<ListNode<WriterTag>&>(request);
     if (node.linked()) {
         node.unlink();

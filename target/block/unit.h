@@ -48,6 +48,9 @@ struct Unit {
     List<Request, WriterTag> writers;  // have begun to change the volume
     List<Hold> holds;
     List<Request> held;
+    // Shrinks that wait for the end of as many changes beyond the new end.
+    std::vector<std::shared_ptr<volume::Shrink>> shrinks;
+    uint32_t beyond = 0;
 
     uint64_t lun() const { return open->volume().lun(); }
     // What may change at any time (V2), read once per command.

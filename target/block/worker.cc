@@ -171,10 +171,24 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
 }
 
 void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept {
-    se::Cache* cache = service_.cache();
-    Unit* unit = cache == nullptr ? nullptr : units_.find(volume.volume().lun());
-    if (unit == nullptr || unit->cached == nullptr) return shrink->done();
-    cache->shrink_volume(*unit->cached, std::move(shrink));
+    Unit* unit = units_.find(volume.volume().lun());
+    if (unit == nullptr) return shrink->done();
+    if (unit->cached != nullptr && unit->cached->known)
+        return service_.cache()->shrink_volume(*unit->cached, std::move(shrink));
+    // A write that is in storage would make a file longer again.
+    for (auto& lane : lanes_)
+        lane->for_each_channel(
+            [&](Channel& channel) { unit->beyond += channel.mark_beyond(*unit, shrink->bytes()); });
+    unit->shrinks.push_back(std::move(shrink));
+    if (unit->beyond == 0) end_shrinks(*unit);
+}
+
+void Worker::beyond_ended(Unit& unit) noexcept {
+    if (--unit.beyond == 0) end_shrinks(unit);
+}
+
+void Worker::end_shrinks(Unit& unit) noexcept {
+    for (auto& shrink : std::exchange(unit.shrinks, {})) shrink->done();
 }
 
 void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume) {

@@ -139,6 +139,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     void lift_hold(uint64_t lock_id) noexcept;
     // A write of `unit` has ended: a lock may have waited for it.
     void writer_ended(Unit& unit, const ByteRange& range) noexcept;
+    // A change that went beyond the new end of `unit`.
+    void beyond_ended(Unit& unit) noexcept;
 
     size_t poll() noexcept override;
     Status may_open(const volume::Volume& volume) override;
@@ -149,6 +151,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
         : service_(service), index_(index), reactor_(reactor), table_(table) {}
     void hold_is_quiet(uint64_t lock_id) noexcept;
+    static void end_shrinks(Unit& unit) noexcept;
     void tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume);
 
     Service& service_;
