@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wss-target: its options, and what becomes of them.
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
@@ -83,6 +84,7 @@ struct Options {
     std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, metrics;
     bool auth_off = false, cache_auth_off = false;
     uint32_t drain_seconds = 0;
+    std::optional<uint32_t> cache_grace;
     uint32_t reactors = 0;
     bool control_set = false;
     KvWords kv;
@@ -125,6 +127,12 @@ void describe_cache(CLI::App& app, Options& options) {
            "Of volumes for which wssctl set none: write-through (default), write-back (needs --state), "
            "write-around or none")
         ->type_name("POLICY");
+    app.add_option(
+           "--cache-grace", options.cache_grace,
+           "How long commands wait for cache engines that are away with acknowledged writes before they "
+           "fail, 0 to 600 (default: 15)")
+        ->check(CLI::Range(uint32_t{0}, control::kCacheGraceMax))
+        ->type_name("SECONDS");
 }
 
 void describe(CLI::App& app, Options& options) {
@@ -196,6 +204,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     if (!options.cache_secrets.empty()) config.cache_secrets = options.cache_secrets;
     if (options.cache_auth_off) config.cache_auth_off = true;
     if (!options.cache_policy.empty()) config.cache_policy = options.cache_policy;
+    if (options.cache_grace) config.cache_grace = *options.cache_grace;
     if (!options.cache_line.empty()) {
         auto line = parse_size(options.cache_line);
         if (!line) return line.status().within("--cache-line");

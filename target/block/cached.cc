@@ -48,6 +48,7 @@ void Channel::cached_flush(Request& request) noexcept {
     worker_.service().cache()->flush(*request.unit->cached, [this, &request](int error) {
         if (!take_back(request)) return;
         if (request.aborted) return respond(request);
+        if (error == EAGAIN) return await_engines(request);
         if (error == 0 && storage_was_lost(*request.unit->cached)) error = EIO;
         if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
         cache_failed(request, io::Op::kFlush, error);
@@ -108,6 +109,7 @@ bool Channel::freeze_first(Request& request) noexcept {
 void Channel::frozen(Request& request, int error) noexcept {
     if (!take_back(request)) return;
     if (request.aborted) return respond(request);
+    if (error == EAGAIN) return await_engines(request);
     if (error == 0) return data_ready(request);
     cache_failed(request, io::Op::kWrite, error);
 }
@@ -146,6 +148,7 @@ void Channel::begin_cached(Request& request, se::Work& work) noexcept {
     work.owner = this;
     work.cookie = &request;
     work.is_write = write;
+    work.is_again = request.waited;
     work.fua = write && request.action.fua;
     work.offset = request.action.lba * request.unit_block();
     work.length = cached_length(request);
@@ -156,8 +159,10 @@ void Channel::begin_cached(Request& request, se::Work& work) noexcept {
         work.client = cache_client_;
     }
     volume::Counters& counters = request.unit->open->counters();
-    volume::Counters::add(write ? counters.writes : counters.reads);
-    volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, work.length);
+    if (!request.waited) {
+        volume::Counters::add(write ? counters.writes : counters.reads);
+        volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, work.length);
+    }
     request.work = &work;
     request.state = State::kStorage;
     ++busy_;
@@ -228,6 +233,8 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
         case se::Ending::Kind::kBusy:
             request.status = wire::kBusy;
             return respond(request);
+        case se::Ending::Kind::kAwait:
+            return await_engines(request);
         case se::Ending::Kind::kDoAgain:
             // The initiator takes its credit with this, which we counted when a read was delegated.
             if (!work.is_delegated) ++credits_;
@@ -236,6 +243,40 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
                               wire::encode_do_again({.tag = request.command.tag, .engine = ending.engine},
                                                     {request.slot + kSlotAnswer, kSlotAnswerBytes}));
     }
+}
+
+// ---- Engines that are away -------------------------------------------------------------------------------
+
+// They have what it asks for. It holds nothing of the cache meanwhile, and is begun anew.
+void Channel::await_engines(Request& request) noexcept {
+    leave_cache(request);
+    request.waited = true;
+    request.state = State::kAwaiting;
+    request.unit->awaiting.push_back(request);
+}
+
+void Channel::look_again(Request& request) noexcept {
+    if (!running()) return;  // it ends with the channel
+    const Kind kind = request.action.kind;
+    const bool moves = kind == Kind::kRead || kind == Kind::kWrite;
+    const uint64_t offset = request.action.lba * request.unit_block();
+    if (worker_.service().cache()->awaits(*request.unit->cached, offset, moves ? cached_length(request) : 0,
+                                          kind == Kind::kWrite))
+        return request.unit->awaiting.push_back(request);
+    if (kind == Kind::kFlush) return cached_flush(request);
+    moves ? cached_io(request) : data_ready(request);
+}
+
+void Unit::look_again() noexcept {
+    List<Request> waiting;
+    waiting.splice_back(awaiting);
+    while (Request* request = waiting.pop_front()) request->channel->look_again(*request);
+}
+
+uint64_t Unit::count() noexcept {
+    uint64_t count = 0;
+    awaiting.for_each([&count](Request&) { ++count; });
+    return count;
 }
 
 // At the end of the request.

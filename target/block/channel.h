@@ -89,6 +89,7 @@ class Channel final : public fabric::ConnectionHandler,
     void lock_granted(uint16_t slot, uint64_t lock_id) noexcept;
     void hold_lifted(Request& request) noexcept;
     uint32_t mark_beyond(const Unit& unit, uint64_t end) noexcept;
+    void look_again(Request& request) noexcept;
 
     void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
     void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
@@ -166,6 +167,7 @@ class Channel final : public fabric::ConnectionHandler,
     bool storage_was_lost(const se::CachedVolume& volume) noexcept;
     void cached_flush(Request& request) noexcept;
     void cache_failed(Request& request, io::Op op, int error) noexcept;
+    void await_engines(Request& request) noexcept;
     bool freeze_first(Request& request) noexcept;
     void frozen(Request& request, int error) noexcept;
     void cached_io(Request& request) noexcept;

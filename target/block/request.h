@@ -66,6 +66,7 @@ enum class State : uint8_t {
     kFetchingTable,
     kFetchingData,
     kHeld,
+    kAwaiting,
     kLocking,
     kStorage,
     kSending,
@@ -154,6 +155,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     ByteRange range;           // of the volume, that it changes
     bool beyond = false;       // … and a shrink waits for it
     se::Work* work = nullptr;  // in the cache
+    bool waited = false;       // for engines of it, once
     bool froze = false;        // the cache's part of the volume, until the end of the command
     io::Request io;
 

@@ -18,8 +18,9 @@ namespace wss::block {
 using Kind = scsi::Action::Kind;
 
 std::string_view to_string(State state) {
-    constexpr std::string_view kNames[] = {"receiving", "waiting", "fetching-table", "fetching-data", "held",
-                                           "locking",   "storage", "sending",        "aborting"};
+    constexpr std::string_view kNames[] = {"receiving", "waiting",  "fetching-table", "fetching-data",
+                                           "held",      "awaiting", "locking",        "storage",
+                                           "sending",   "aborting"};
     return kNames[static_cast<size_t>(state)];
 }
 
@@ -34,7 +35,7 @@ static void reset(Request& request) {
     request.remote = nullptr;
     request.to_move = request.moved = 0;
     request.status = wire::kGood;
-    request.has_sense = request.answer_waits = false;
+    request.has_sense = request.answer_waits = request.waited = false;
     request.in_given = request.out_taken = 0;
     request.ready_bytes = 0;
     request.progress = 0;

@@ -109,9 +109,9 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     if (victim.state == State::kSending) return;
     victim.aborted = true;
     if (victim.work != nullptr) worker_.service().cache()->hurry();
-    // Who waits for a buffer or a range has begun nothing. Others find out at their next step.
+    // Who waits for a buffer, a range or engines has begun nothing. Others find out at their next step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;
-    if (victim.state == State::kWaiting || victim.state == State::kHeld ||
+    if (victim.state == State::kWaiting || victim.state == State::kHeld || victim.state == State::kAwaiting ||
         (has_posted && victim.moved == 0)) {
         static_cast<ListNode<>&>(victim).unlink();
         respond(victim);

@@ -19,11 +19,8 @@
 #include "target/block/arena.h"
 #include "target/block/request.h"
 #include "target/block/volume_regions.h"
+#include "target/cache/cached_volume.h"
 #include "target/volume/volume.h"
-
-namespace wss::se {
-struct CachedVolume;
-}
 
 namespace wss::block {
 
@@ -34,7 +31,7 @@ struct Hold : ListNode<> {
     uint32_t writers_left = 0;  // overlapping writes that had begun before
 };
 
-struct Unit {
+struct Unit final : se::LostWaiters {
     volume::OpenVolume* open = nullptr;
     const VolumeRegions* regions = nullptr;
     std::byte* memory = nullptr;         // of a RAM volume
@@ -51,7 +48,10 @@ struct Unit {
     // Shrinks that wait for the end of as many changes beyond the new end.
     std::vector<std::shared_ptr<volume::Shrink>> shrinks;
     uint32_t beyond = 0;
+    List<Request> awaiting;  // for engines of the cache
 
+    void look_again() noexcept override;
+    uint64_t count() noexcept override;
     uint64_t lun() const { return open->volume().lun(); }
     // What may change at any time (V2), read once per command.
     // `may_write`: he who asks.

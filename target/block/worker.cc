@@ -198,6 +198,7 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
         // The memory of engines forgets.
         if (unit.cached != nullptr) unit.device.volatile_cache = true;
         if (unit.cached != nullptr) unit.cached_place = unit.cached->gate.enter();
+        if (unit.cached != nullptr) unit.cached->waiters = &unit;
     }
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr || unit->cached == nullptr) return;

@@ -199,6 +199,7 @@ void Cache::tick(void* self) noexcept {
     cache.destage_tick();
     if (cache.recovering_) cache.check_recovery();
     cache.check_leaving();
+    cache.look_again();
     cache.invite_anew();
     cache.wants_turn_ = true;
     cache.reactor_.set(cache.timer_, now + kTick);
@@ -228,6 +229,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.known = added.is_ok();
     // Whether a flush has failed for it before the restart is not known.
     volume.loss_told = !membership_.lost.any_of(wwid);
+    if (!volume.loss_told) volume.lost_since = reactor_.now();
     volume.fail_next_flush = membership_.given_up.contains(wwid);
     // What was found of it has one copy.
     if (membership_.degraded) volume.planner->want(degraded_mark_);
@@ -276,6 +278,7 @@ void Cache::refuse_waiting(CachedVolume& volume) noexcept {
         refuse(*work);
     }
     for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
+    if (LostWaiters* waiters = std::exchange(volume.waiters, nullptr)) waiters->look_again();
     run_postponed(after_recovery_, &volume);
     run_postponed(after_saving_, &volume);
     List<Work> others, refused;
@@ -424,6 +427,7 @@ CacheInfo Cache::info() {
                    .recovering = holding_,
                    .awaited = static_cast<uint32_t>(awaited_.size()),
                    .away = static_cast<uint32_t>(membership_.away.size()),
+                   .lost_grace = options_.lost_grace,
                    .salvage_checks = salvage_checks_,
                    .index = index_->counters(),
                    .capacity_lines = index_->capacity_lines()};
@@ -453,14 +457,17 @@ CacheInfo Cache::info() {
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed()) continue;
         const volume::Volume& open = volume->open->volume();
-        info.volumes.push_back({.name = open.name(),
-                                .settings = volume->settings,
-                                .dirty_lines = index_->dirty_lines(volume->number),
-                                .lost_bytes = lost_bytes(open),
-                                .oldest_dirty = age_of_dirty(*volume),
-                                .frozen = volume->gate.frozen(),
-                                .last_error = volume->last_error,
-                                .counters = volume->counters});
+        info.volumes.push_back(
+            {.name = open.name(),
+             .settings = volume->settings,
+             .dirty_lines = index_->dirty_lines(volume->number),
+             .lost_bytes = lost_bytes(open),
+             .waiting = volume->waiters == nullptr ? 0 : volume->waiters->count(),
+             .lost_for = volume->lost_since == kNever ? Nanoseconds{} : reactor_.now() - volume->lost_since,
+             .oldest_dirty = age_of_dirty(*volume),
+             .frozen = volume->gate.frozen(),
+             .last_error = volume->last_error,
+             .counters = volume->counters});
     }
     list_absent(info);
     return info;

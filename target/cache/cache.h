@@ -81,6 +81,9 @@ struct CacheOptions {
     cache::ReadAheadOptions read_ahead{};
     // After a restart: how long to wait for the last engine, when all but one are back.
     Nanoseconds recovery_grace = from_s(2);
+    // How long commands wait for engines that are away with what they ask for, since the first of what is
+    // lost of the volume was.
+    Nanoseconds lost_grace = from_s(15);
     // Who may join: engines that prove to have one of these secrets. Without it whoever comes.
     std::shared_ptr<const block::SecretBook> engine_secrets;
     // Where tokens come from; the reactor's Random if empty, which an eavesdropper could predict.
@@ -174,7 +177,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void release(Work& work) noexcept;  // by the owner, once `ended` or `answered` was called
     // As buffer_failed(), by an owner that goes: it hears nothing more of the work.
     void abandon(Work& work) noexcept;
-    // Everything written before is in real storage when `done` is called; then flush that.
+    // Everything written before is in real storage when `done` is called; then flush that. EAGAIN, to
+    // clients: see awaits().
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient);
     // SE3, for what the cache does not understand: nothing of the volume is under way or cached in
     // [offset, offset + length) when `done` is called, and stays so until thaw(), which follows also an
@@ -184,6 +188,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void thaw(CachedVolume& volume) noexcept;
     // What engines have done and not told is wanted now.
     void hurry() noexcept;
+    // A command on this range (without length: on all of the volume) ended with kAwait, or EAGAIN. True: so
+    // it would now. It waits with the volume's LostWaiters, holding nothing of ours, and is begun anew when
+    // this is false: what it asks for is back, or given up, or has been away for too long.
+    bool awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const;
 
     // How often real storage elsewhere may have lost what was written and not flushed.
     uint64_t storage_losses() const noexcept { return storage_losses_; }
@@ -393,6 +401,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // lost.cc
     void note_loss(const EngineLink& engine, const cache::Loss& loss);
     bool refuse_lost(Work& work) noexcept;
+    bool awaits(const CachedVolume& volume) const noexcept;
+    void look_again() noexcept;
     bool known_again(uint64_t wwid, uint64_t line, cache::Pieces pieces);
     void written_anew(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void brought_home(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);

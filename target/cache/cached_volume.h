@@ -25,6 +25,18 @@ class Cache;
 // or stop fails tells it nothing.
 enum class Asker : uint8_t { kClient, kOperator };
 
+// The block service's commands on a volume that wait for engines to bring back what is lost
+// (Cache::awaits()).
+class LostWaiters {
+  public:
+    // The wait of some may be over.
+    virtual void look_again() noexcept = 0;
+    virtual uint64_t count() noexcept = 0;
+
+  protected:
+    ~LostWaiters() = default;
+};
+
 struct CachedVolume {
     Cache* cache = nullptr;
     uint32_t number = 0;  // in the index
@@ -49,8 +61,10 @@ struct CachedVolume {
     };
     std::list<Flush> flushes;
     CacheCounters counters;
-    uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
-    std::string last_error;  // of destaging
+    uint64_t hit_ns = 0;              // what a delegated read took whose end was heard of at once
+    std::string last_error;           // of destaging
+    Nanoseconds lost_since = kNever;  // when the first of what is lost was
+    LostWaiters* waiters = nullptr;   // the unit's, which has a place in the gate; nullptr: none any more
     // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
     bool loss_told = true, fail_next_flush = false;
 

@@ -244,6 +244,10 @@ void Cache::check_flushes(CachedVolume& volume, int error) noexcept {
         const Gate::Holder place = std::move(at->place);
         auto tell = std::move(at->done);
         at = flushes.erase(at);
+        if (lost && clients && awaits(volume)) {
+            tell(waits_are_over_ ? EBUSY : EAGAIN);
+            continue;
+        }
         if (lost && clients) told_of_loss(volume);
         tell(lost ? EIO : done ? 0 : error);
     }
@@ -259,6 +263,7 @@ void Cache::flush(CachedVolume& volume, std::function<void(int error)> done, Ask
         return postpone(after_recovery_, volume,
                         [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });
     if (holds(volume)) return done(EBUSY);
+    if (asker == Asker::kClient && awaits(volume)) return done(waits_are_over_ ? EBUSY : EAGAIN);
     ++volume.counters.flushes;
     const uint64_t mark = index_->flush_mark();
     const bool lost = fails_flushes(volume, asker);

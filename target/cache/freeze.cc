@@ -32,6 +32,7 @@ void Cache::end_waits() {
         }
     }
     run_postponed(after_recovery_, nullptr);
+    look_again();
 }
 
 void Cache::thaw(CachedVolume& volume) noexcept {

@@ -47,6 +47,8 @@ struct CachedVolumeInfo {
     cache::PolicySettings settings;
     uint64_t dirty_lines = 0;
     uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see lost.cc
+    uint64_t waiting = 0;        // commands that wait for engines to bring that back
+    Nanoseconds lost_for{};      // since the first of it was lost
     Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then
     bool frozen = false;
     std::string last_error;
@@ -62,8 +64,9 @@ struct AbsentVolumeInfo {
 struct CacheInfo {
     uint32_t line_bytes = 0;
     bool recovering = false;
-    uint32_t awaited = 0;  // engines that recovery waits for
-    uint32_t away = 0;     // engines that could give back what is lost
+    uint32_t awaited = 0;      // engines that recovery waits for
+    uint32_t away = 0;         // engines that could give back what is lost
+    Nanoseconds lost_grace{};  // how long commands wait for that
     // Headers of engines that came back, compared with what is lost: once for each, but for what has to wait.
     uint64_t salvage_checks = 0;
     cache::IndexCounters index;

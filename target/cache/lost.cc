@@ -35,7 +35,10 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
         const std::optional<uint64_t> wwid = wwid_of(line.key.volume);
         if (!wwid) continue;  // it is being removed
         any = true;
-        if (CachedVolume* volume = volumes_[line.key.volume].get()) volume->loss_told = false;
+        if (CachedVolume* volume = volumes_[line.key.volume].get()) {
+            volume->loss_told = false;
+            if (volume->lost_since == kNever) volume->lost_since = reactor_.now();
+        }
         membership_.lost.add({*wwid, line.key.line, line.generation}, line.pieces);
     }
     if (!any) return;
@@ -59,18 +62,53 @@ bool Cache::refuse_lost(Work& work) noexcept {
         const Pieces asked = work.is_write && !whole ? line.touched.without(line.covered) : line.touched;
         const Pieces lost = membership_.lost.of(wwid, line.span.line) & asked;
         if (lost.empty()) continue;
-        ++volume.counters.lost_refusals;
         const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * cache::kPieceBytes;
-        const Ending ending{.kind = Ending::Kind::kStorageFailed,
-                            .error = EIO,
-                            .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
-                            .offset = std::max(at, work.offset)};
+        Ending ending{.kind = Ending::Kind::kStorageFailed,
+                      .error = EIO,
+                      .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
+                      .offset = std::max(at, work.offset)};
+        if (awaits(volume)) ending = {.kind = waits_are_over_ ? Ending::Kind::kBusy : Ending::Kind::kAwait};
+        if (ending.kind == Ending::Kind::kStorageFailed) ++volume.counters.lost_refusals;
         // A write that has failed once may have changed copies.
         const bool may_have_changed = work.is_write && work.attempts > 0;
         may_have_changed ? give_up_write(work, ending) : end(work, ending);
         return true;
     }
     return false;
+}
+
+// ---- A short loss is not an error ------------------------------------------------------------------------
+
+// Its engines are probably back soon: a link that broke, a switch that fails over, an engine's machine that
+// stood still. What the operator does not wait for does not come back.
+bool Cache::awaits(const CachedVolume& volume) const noexcept {
+    return !volume.removed() && volume.lost_since != kNever &&
+           reactor_.now() - volume.lost_since < options_.lost_grace && membership_.lost.any_of(volume.wwid) &&
+           !membership_.lost.is_whole(volume.wwid);
+}
+
+bool Cache::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
+    if (waits_are_over_ || !awaits(volume)) return false;
+    if (length == 0) return true;
+    if (offset + length > volume.open->volume().size()) return false;
+    while (length > 0) {
+        const cache::Span span = geometry_.first_span(offset, length);
+        const Pieces touched = geometry_.touched(span);
+        const Pieces asked = is_write ? touched.without(geometry_.covered(span)) : touched;
+        if (!(membership_.lost.of(volume.wwid, span.line) & asked).empty()) return true;
+        offset += span.length;
+        length -= span.length;
+    }
+    return false;
+}
+
+void Cache::look_again() noexcept {
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed()) continue;
+        if (volume->lost_since != kNever && !membership_.lost.any_of(volume->wwid))
+            volume->lost_since = kNever;
+        if (volume->waiters != nullptr) volume->waiters->look_again();
+    }
 }
 
 // True: what is on stable storage still says that they are lost.

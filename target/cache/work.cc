@@ -26,7 +26,8 @@ Work* Cache::take_work(CachedVolume& volume) noexcept {
     if (work->place) ++volume.works;
     work->line_count = work->entered = work->outstanding = 0;
     work->phase = Work::Phase::kNone;
-    work->is_ahead = work->is_delegated = work->is_lazy = work->by_storage = work->transfer_failed = false;
+    work->is_again = work->is_ahead = work->is_delegated = work->is_lazy = work->by_storage =
+        work->transfer_failed = false;
     work->hold = true;
     work->attempts = 0;
     work->failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -51,7 +52,7 @@ void Cache::count_command(Work& work) noexcept {
 
 void Cache::begin(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
-    if (!work.is_ahead) count_command(work);
+    if (!work.is_ahead && !work.is_again) count_command(work);
     work.began = reactor_.now();
     if (volume.removed()) return refuse(work);
     if (holds(volume) && waits_are_over_) return end_unbegun(work, {.kind = Ending::Kind::kBusy});

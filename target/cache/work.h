@@ -38,7 +38,8 @@ struct Work;
 
 // How a command ended.
 struct Ending {
-    enum class Kind : uint8_t { kGood, kStorageFailed, kBusy, kDoAgain } kind = Kind::kGood;
+    // kAwait: engines that are away have what it asks for, and may be back soon (Cache::awaits()).
+    enum class Kind : uint8_t { kGood, kStorageFailed, kBusy, kDoAgain, kAwait } kind = Kind::kGood;
     int error = 0;  // kStorageFailed: errno of io_op
     io::Op io_op = io::Op::kRead;
     uint64_t offset = 0;                      // where
@@ -115,6 +116,7 @@ struct Work : ListNode<> {
     Client* client = nullptr;  // whose engines may move the data; nullptr: none, or lost meanwhile
     bool is_write = false;
     bool fua = false;
+    bool is_again = false;  // it has waited for engines, and was counted
     bool is_ahead = false;  // read-ahead: no client waits for it, none's counters count it
     uint64_t offset = 0;
     uint32_t length = 0;

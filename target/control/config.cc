@@ -57,6 +57,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.size("cache_line", config.cache_line);
     schema.size("cache_read_ahead", config.cache_read_ahead);
     schema.text("cache_policy", config.cache_policy);
+    schema.number("cache_grace", config.cache_grace, 0, kCacheGraceMax);
     schema.number("drain_seconds", config.drain_seconds, 1, kDrainSecondsMax);
     schema.texts("kv_listen", config.kv.listen);
     schema.texts("kv_map", config.kv.map);

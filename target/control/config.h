@@ -31,6 +31,7 @@ struct TargetConfig {
     uint64_t cache_line = 64 * 1024;             // bytes
     uint64_t cache_read_ahead = 2 << 20;         // bytes, of a sequential reader; 0: none
     std::string cache_policy = "write-through";  // of volumes for which wssctl set none
+    uint32_t cache_grace = 15;                   // seconds that commands wait for engines that are away
     uint32_t drain_seconds = 30;                 // how long shutdown waits for I/O in flight
     kvpart::KvOptions kv;
     std::vector<volume::VolumeOptions> volumes;  // all `declared`
@@ -38,6 +39,7 @@ struct TargetConfig {
 
 constexpr uint16_t kCachePort = 5556;  // where cache engines join
 constexpr uint64_t kReadAheadMax = 64 << 20;
+constexpr uint32_t kCacheGraceMax = 600;  // seconds
 constexpr uint32_t kReactorsMax = 64;
 constexpr uint32_t kDrainSecondsMax = 3600;
 

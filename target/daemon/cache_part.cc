@@ -48,6 +48,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     auto policy = cache::parse_policy(config.cache_policy);
     if (!policy) return policy.status().within("--cache-policy");
     options.default_policy.policy = *policy;
+    options.lost_grace = from_s(config.cache_grace);
     auto store = config.state.empty() ? se::open_membership_memory(reactor)
                                       : se::open_membership_file(config.state + ".cache", reactor);
     auto cache = se::Cache::create(reactor, part->random_, nets, std::move(store), options);

@@ -84,6 +84,11 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.lost_bytes)});
+    out.push_back({"wss_cache_waiting_commands",
+                   "commands that wait for engines to come back with what is lost, for --cache-grace",
+                   Sample::Kind::kGauge,
+                   {{"volume", name}},
+                   static_cast<double>(volume.waiting)});
     out.push_back({"wss_cache_oldest_dirty_seconds",
                    "how long the oldest dirty data has waited for real storage",
                    Sample::Kind::kGauge,

@@ -2,6 +2,7 @@
 """The distributed cache end to end: wss-target, wss-cache and clients on this host."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -183,8 +184,28 @@ def test_dirty_lines_are_found_after_the_target_was_killed(kind, tmp_path, nbd_o
         cluster.wait_for_engines(2)
 
 
-def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_home_with_them(kind, tmp_path, nbd_of):
+def test_a_short_silence_of_all_engines_that_have_dirty_data_is_no_error(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
+        cluster.policy("write-back")
+        disk.write(0xc1, 0, 256 * KIB)
+        assert cluster.dirty() == 4
+        for engine in cluster.engines:
+            engine.hang()
+        until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")
+        with ThreadPoolExecutor() as pool:
+            reading = pool.submit(disk.client.command, READ, 64 * KIB, 64 * KIB)
+            until(lambda: cluster.status()["volumes"][0]["waiting"] == 1, 10, "the read waits")
+            shown = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
+            for engine in cluster.engines:
+                engine.go_on()
+            assert reading.result(60) == (0, b"\xc1" * 64 * KIB)
+        assert "1 commands wait for that" in shown
+        disk.flush()
+        disk.holds(0xc1, 0, 256 * KIB)
+
+
+def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_home_with_them(kind, tmp_path, nbd_of):
+    with Cluster(kind, tmp_path, engines=2, more=["--cache-grace", "0"]) as cluster, Disk(nbd_of(cluster)) as disk:
         cluster.policy("write-back")
         disk.write(0xd1, 0, 256 * KIB)
         assert cluster.dirty() == 4
@@ -212,7 +233,7 @@ def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_
 
 
 def test_dirty_data_of_engines_that_died_is_older_data_only_after_the_operators_word(tmp_path, nbd_of):
-    with Cluster("shm", tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-grace", "0"]) as cluster, Disk(nbd_of(cluster)) as disk:
         disk.write(0xe0, 0, 64 * KIB)
         cluster.policy("write-back")
         disk.write(0xe1, 0, 64 * KIB)

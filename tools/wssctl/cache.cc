@@ -70,11 +70,15 @@ void print_lost(const Json& status) {
         const uint64_t lost = number(volume, "lost_bytes");
         if (lost == 0) continue;
         const std::string name = text(volume, "name");
+        const uint64_t lost_for = number(volume, "lost_for_ms"), grace = number(status, "grace_ms");
+        const std::string fails =
+            lost_for < grace ? fmt::format("{} commands wait for that, for {} s more at most, and fail then",
+                                           number(volume, "waiting"), (grace - lost_for + 999) / 1000)
+                             : "reading them fails";
         std::printf(
-            "volume %s: %s of acknowledged writes are only in engines that are away; reading them fails "
-            "until one "
-            "is back (%llu could help) or they are given up (wssctl cache give-up %s)\n",
-            name.c_str(), readable_size(lost).c_str(),
+            "volume %s: %s of acknowledged writes are only in engines that are away; %s until one is back "
+            "(%llu could help) or they are given up (wssctl cache give-up %s)\n",
+            name.c_str(), readable_size(lost).c_str(), fails.c_str(),
             static_cast<unsigned long long>(number(status, "away")), name.c_str());
     }
 }
@@ -168,7 +172,7 @@ void add_cache(CLI::App& app, Context& context) {
                                               "Gives up acknowledged writes that only engines which are away "
                                               "have, or that are of a volume which is "
                                               "not open: reads show older data, and one flush fails");
-    give_up->add_option("volume", arguments.volume, "Name of the volume")->required();
+    give_up->add_option("volume", arguments.volume, "Name of the volume, or its WWID (naa.3...)")->required();
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
         ->add_subcommand("forget",

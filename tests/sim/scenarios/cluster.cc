@@ -61,6 +61,8 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     Random words(seed ^ 0x09e7);
     options.default_back = options.uses_back() && words.chance(3);
     options.absences = words.chance(2);
+    Random grace(seed ^ 0x94ace);
+    options.grace = grace.chance(2) ? from_s(15) : Nanoseconds{};
     return options;
 }
 
@@ -69,12 +71,12 @@ std::string ClusterOptions::to_string() const {
         "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} {}operations; cut "
         "1/{}, "
         "target crash "
-        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, {}{}disk slow {} ms{}",
+        "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, {}{}{}disk slow {} ms{}",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
         policy_changes ? " and others" : "", operations, aligned ? "aligned " : "", cut_one_in,
         target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in, removal_one_in,
         default_back ? "write-back by default, " : "", absences ? "absences, " : "",
-        disk.slow.count / 1'000'000,
+        grace.count > 0 ? "grace, " : "", disk.slow.count / 1'000'000,
         remote ? fmt::format(", storage elsewhere crash 1/{}", storage_crash_one_in) : "");
 }
 
@@ -175,6 +177,7 @@ class ClusterRun {
         // Enough for all commands and a few fills behind their answers; with short lines each takes 200 KiB.
         cache.works = options_.clients * options_.depth + 4;
         cache.destages = 4;
+        cache.lost_grace = options_.grace;
         cache.default_policy.policy = options_.default_back              ? Policy::kBack
                                       : options_.policy == Policy::kBack ? Policy::kThrough
                                                                          : options_.policy;

@@ -56,6 +56,7 @@ struct ClusterOptions {
     bool default_back = false;          // write-back is the policy of volumes that nobody set one for
     bool absences = false;              // that volume may be missing for a while after a crash of the target
     fabric::SimNetwork network;
+    Nanoseconds grace{};         // how long commands wait for engines that are away
     Nanoseconds engine_delay{};  // what is between target and engines is at least so slow
     io::SimDiskFaults disk;
 

@@ -55,6 +55,7 @@ class ClusterEvents : public ::testing::Test {
         options.works = 32;
         options.destages = destages_;
         options.destage.age_max = from_s(3600);
+        options.lost_grace = {};              // what is lost is seen at once
         options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to come back
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
         target_->start();

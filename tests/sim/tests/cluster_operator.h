@@ -41,6 +41,7 @@ class ClusterOperator : public ::testing::Test {
         options_.works = 16;
         options_.destage.age_max = from_s(3600);
         options_.recovery_grace = from_s(20);
+        options_.lost_grace = grace_;
         start_target();
         for (int i = 0; i < 2; ++i) {
             engines_.push_back({&world_.add_node("engine" + std::to_string(i)), nullptr});
@@ -90,8 +91,8 @@ class ClusterOperator : public ::testing::Test {
     void attach(const std::string& name, Volume& volume) {
         // One that saw the volume go does not use it any more.
         bury(std::move(volume.client));
-        Node& node = world_.add_node(fmt::format("{} of {}", ++clients_, name));
-        volume.client = std::make_unique<BlockClient>(node, network_, "target", 8, volume.shared);
+        client_node_ = &world_.add_node(fmt::format("{} of {}", ++clients_, name));
+        volume.client = std::make_unique<BlockClient>(*client_node_, network_, "target", 8, volume.shared);
         volume.client->use_volume(name);
         volume.client->start();
         ASSERT_TRUE(until([&] { return volume.client->live(); }));
@@ -115,6 +116,7 @@ class ClusterOperator : public ::testing::Test {
         return count;
     }
     uint64_t dirty() { return target_->cache().info().index.dirty_lines; }
+    Node& client_node() { return *client_node_; }
     bool recovered() { return live_engines() == 2 && !target_->cache().recovering(); }
     Outcome run(Volume& volume, Operation operation, uint64_t first = 0, uint64_t count = kLine) {
         EXPECT_TRUE(until([&] { return volume.client->live(); }));
@@ -128,6 +130,7 @@ class ClusterOperator : public ::testing::Test {
         return read ? *read : se::Membership();
     }
 
+    Nanoseconds grace_{};  // none: what is lost is seen at once
     const fabric::SimNetwork network_{};
     World world_{1};
     Node& node_ = world_.add_node("target");
@@ -139,6 +142,7 @@ class ClusterOperator : public ::testing::Test {
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
     int clients_ = 0;
+    Node* client_node_ = nullptr;  // of the client that was attached last
 };
 
 }  // namespace wss::sim

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every engine that has an acknowledged write is silent for a while. What asks for it waits, and costs nobody
+// else anything; when engines are back in time, nobody has seen an error.
+#include "tests/sim/tests/cluster_operator.h"
+#include "tests/unit/target/world.h"
+
+namespace wss::sim {
+namespace {
+
+// An initiator that does what it is told, in a simulated world.
+class RawSide final : public block::testing::ClientSide {
+  public:
+    RawSide(World& world, const fabric::SimNetwork& network)
+        : world_(world),
+          node_(world.add_node("raw")),
+          reactor_(node_.clock(), {.spin = kNever}),
+          fabric_(fabric::open_sim(node_, network)),
+          poller_(std::move(*fabric_->create_poller(1024))) {
+        reactor_.add(*poller_);
+        node_.run(reactor_);
+    }
+    ~RawSide() override {
+        node_.forget(reactor_);
+        reactor_.remove(*poller_);
+    }
+    fabric::Fabric& client_fabric() override { return *fabric_; }
+    fabric::Poller& client_poller() override { return *poller_; }
+    const fabric::Address& address() const override { return address_; }
+    bool until(const std::function<bool()>& done) override { return world_.run_until(done, from_s(2)); }
+
+  private:
+    World& world_;
+    Node& node_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    const fabric::Address address_{.scheme = fabric::Scheme::kSim, .host = "target", .port = kTargetPort};
+};
+
+class ClusterGrace : public ClusterOperator {
+  protected:
+    static constexpr uint64_t kDirty = 4;  // lines
+
+    void SetUp() override {
+        grace_ = from_s(8);  // less than clients wait
+        options_.works = 4;
+        ClusterOperator::SetUp();
+        ASSERT_TRUE(try_create("a", a_, (kSectors - kLine) * io::SimDisk::kSector));
+        attach("a", a_);
+        set_policy("a", Policy::kBack);
+        for (uint64_t i = 0; i < kDirty; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), kDirty);
+    }
+    void fall_silent() {
+        for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+        ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    }
+    void begin(Operation operation, uint64_t first = 0, uint64_t count = kLine) {
+        ASSERT_TRUE(a_.client->begin(operation, first, count));
+    }
+    uint64_t waiting() {
+        for (const auto& volume : target_->cache().info().volumes)
+            if (volume.name == "a") return volume.waiting;
+        return 0;
+    }
+    // One of each kind that asks for what is lost.
+    void begin_all() {
+        begin(Operation::kRead);
+        begin(Operation::kWrite, kLine + 1, 1);
+        begin(Operation::kFlush, 0, 1);
+        begin(Operation::kDiscard, 8 * kLine, kLine);
+        begin(Operation::kWriteZeroes, 9 * kLine, kLine);
+        world_.run_for(from_ms(300));
+        ASSERT_EQ(waiting(), 5u);
+    }
+    bool all_ended(Nanoseconds limit = from_s(3)) {
+        return until([&] { return a_.client->under_way() == 0; }, limit);
+    }
+};
+
+TEST_F(ClusterGrace, engines_that_are_silent_for_five_seconds_cost_no_error) {
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    const Nanoseconds until_then = world_.now() + from_s(5);
+    for (uint64_t i = 0; world_.now() < until_then; ++i) {
+        const Operation operation = i % 3 == 0 ? Operation::kRead : Operation::kWrite;
+        if (a_.client->under_way() < 6) a_.client->begin(operation, i * 37 % (kDirty * kLine), 1 + i % 70);
+        world_.run_for(from_ms(50));
+    }
+    EXPECT_GT(a_.client->under_way(), 0u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(8)));
+    EXPECT_EQ(a_.shared.failed, 0u);
+    for (uint64_t i = 0; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, whatever_asks_for_what_is_lost_waits_and_is_done_when_it_is_back) {
+    fall_silent();
+    begin_all();
+    world_.run_for(from_s(3));
+    EXPECT_EQ(waiting(), 5u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.shared.failed, 0u);
+    EXPECT_EQ(waiting(), 0u);
+    for (uint64_t i = 0; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, other_lines_and_other_volumes_go_on) {
+    create("b", b_);
+    attach("b", b_);
+    fall_silent();
+    for (int i = 0; i < 6; ++i) begin(Operation::kRead, 0, kLine);  // more than the cache has commands
+    world_.run_for(from_ms(300));
+    ASSERT_EQ(waiting(), 6u);
+    for (Operation operation : {Operation::kWrite, Operation::kRead, Operation::kDiscard, Operation::kFlush})
+        EXPECT_EQ(run(b_, operation), Outcome::kOk);
+    begin(Operation::kWrite, kDirty * kLine, kLine);
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1)));
+    begin(Operation::kRead, kDirty * kLine, kLine);
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1)));
+    begin(Operation::kWrite, kLine, kLine);
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1))) << "it asks for nothing";
+    EXPECT_EQ(a_.shared.failed, 0u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(6)));
+    EXPECT_EQ(a_.shared.failed, 0u);
+}
+
+TEST_F(ClusterGrace, what_waits_fails_when_the_time_is_over) {
+    const Nanoseconds began = world_.now();
+    fall_silent();
+    begin_all();
+    ASSERT_TRUE(all_ended(from_s(12)));
+    EXPECT_GE(world_.now() - began, grace_);
+    EXPECT_EQ(a_.shared.failed, 5u);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "and nothing waits any more";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    fall_silent();
+    EXPECT_EQ(waiting(), 0u);
+}
+
+TEST_F(ClusterGrace, the_next_loss_has_its_own_time) {
+    fall_silent();
+    world_.run_for(from_s(6));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
+    fall_silent();
+    begin(Operation::kRead);
+    world_.run_for(from_s(4));
+    EXPECT_EQ(waiting(), 1u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.shared.failed, 0u);
+}
+
+TEST_F(ClusterGrace, a_removal_of_the_volume_ends_the_wait) {
+    fall_silent();
+    begin_all();
+    std::optional<Status> removed;
+    target_->remove_volume("a", [&](Status status) { removed = status; });
+    EXPECT_TRUE(until([&] { return removed.has_value(); }, from_s(1)));
+    EXPECT_TRUE(all_ended(from_s(1)));
+    EXPECT_EQ(a_.shared.failed, 5u);
+}
+
+TEST_F(ClusterGrace, a_shrink_ends_the_wait_for_what_is_beyond_the_end) {
+    fall_silent();
+    begin(Operation::kRead, 0, kLine);
+    begin(Operation::kRead, 2 * kLine, kLine);
+    world_.run_for(from_ms(300));
+    ASSERT_EQ(waiting(), 2u);
+    std::optional<Status> resized;
+    target_->resize_volume("a", kLineBytes, [&](Status status) { resized = status; });
+    EXPECT_TRUE(until([&] { return resized.has_value() && a_.client->under_way() == 1; }, from_s(1)));
+    EXPECT_TRUE(resized && *resized);
+    EXPECT_EQ(waiting(), 1u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, a_stop_does_not_wait_and_the_next_target_does_what_waited) {
+    fall_silent();
+    begin_all();
+    target_->stop();
+    EXPECT_TRUE(until([&] { return target_->stopped(); }, from_s(10)));
+    world_.heal_all();
+    restart_target();
+    ASSERT_TRUE(try_create("a", a_, (kSectors - kLine) * io::SimDisk::kSector));
+    ASSERT_TRUE(all_ended(from_s(10)));
+    EXPECT_EQ(a_.shared.failed, 0u);
+}
+
+TEST_F(ClusterGrace, the_end_of_a_session_ends_the_wait_of_its_commands) {
+    fall_silent();
+    begin_all();
+    a_.shared.failure = "";
+    bury(std::move(a_.client));
+    client_node().crash();
+    EXPECT_TRUE(until([&] { return waiting() == 0; }, from_s(7)));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    attach("a", a_);
+    for (uint64_t i = 2; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
+    using block::testing::RawClient;
+    using Direction = wire::CommandRequest::Direction;
+    constexpr uint64_t kLun = 1;
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    fall_silent();
+    const uint64_t read =
+        client.start(kLun, block::testing::cdb_read16(0, 8), Direction::kIn, {client.remote(0, 4096)});
+    const uint64_t write =
+        client.start(kLun, block::testing::cdb_write16(1, 1), Direction::kOut, {client.remote(0, 512)});
+    ASSERT_TRUE(side.until([&] { return waiting() == 2; }));
+    std::array<std::byte, 48> message;
+    const wire::TaskManagement abort{
+        .tag = 0x80000001u, .lun = kLun, .function = WSS_SRP_TSK_ABORT_TASK_SET, .task_tag = 0};
+    ASSERT_EQ(wire::encode_task_management(abort, message), message.size());
+    client.send(message);
+    ASSERT_TRUE(side.until([&] { return client.answered(abort.tag); }));
+    EXPECT_EQ(client.take(abort.tag).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
+    EXPECT_FALSE(client.answered(read) || client.answered(write));
+    EXPECT_EQ(waiting(), 0u);
+    client.close();
+    ASSERT_TRUE(side.until([&] { return client.closed(); }));
+}
+
+TEST_F(ClusterGrace, giving_it_up_ends_the_wait) {
+    fall_silent();
+    begin(Operation::kRead, 4 * kLine - 1, 1);
+    world_.run_for(from_ms(300));
+    ASSERT_EQ(waiting(), 1u);
+    a_.shared.model.crash();
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    EXPECT_TRUE(all_ended(from_s(1)));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+}
+
+}  // namespace
+}  // namespace wss::sim
