@@ -8,13 +8,20 @@ namespace wss::se {
 
 using wire::CacheStatus;
 
+// Walks the lines of the range or those of the index, whichever are fewer.
 std::vector<cache::LineKey> Cache::lines_in(uint32_t number, uint64_t offset, uint64_t length) {
     std::vector<cache::LineKey> keys;
     const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
+    if (offset >= end) return keys;
+    const uint64_t first = geometry_.line_of(offset), last = geometry_.line_of(end - 1);
+    if (last - first <= index_->counters().lines) {
+        for (uint64_t line = first; line <= last; ++line)
+            if (index_->find({number, line}) != nullptr) keys.push_back({number, line});
+        return keys;
+    }
     index_->for_each([&](cache::Line& line) {
-        const uint64_t start = geometry_.start_of(line.key().line);
-        if (line.key().volume == number && start < end && start + geometry_.line_bytes() > offset)
-            keys.push_back(line.key());
+        const cache::LineKey key = line.key();
+        if (key.volume == number && key.line >= first && key.line <= last) keys.push_back(key);
     });
     return keys;
 }
