@@ -88,7 +88,7 @@ static ByteRange frozen_range(const Request& request) {
     return hull.begin < hull.end ? hull : ByteRange{};
 }
 
-// True: the request waits and comes back to data_ready().
+// True: the request waits and comes back by frozen().
 bool Channel::freeze_first(Request& request) noexcept {
     const Kind kind = request.action.kind;
     const bool strange = kind == Kind::kUnmap || kind == Kind::kWriteSame || kind == Kind::kCompareAndWrite ||
@@ -110,7 +110,7 @@ void Channel::frozen(Request& request, int error) noexcept {
     if (!take_back(request)) return;
     if (request.aborted) return respond(request);
     if (error == EAGAIN) return await_engines(request);
-    if (error == 0) return data_ready(request);
+    if (error == 0) return request.action.kind == Kind::kVerify ? data_ready(request) : change(request);
     cache_failed(request, io::Op::kWrite, error);
 }
 
@@ -247,9 +247,10 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
 
 // ---- Engines that are away -------------------------------------------------------------------------------
 
-// They have what it asks for. It holds nothing of the cache meanwhile, and is begun anew.
+// They have what it asks for. It holds nothing of the cache meanwhile and no range, and is begun anew.
 void Channel::await_engines(Request& request) noexcept {
     leave_cache(request);
+    end_change(request);
     request.waited = true;
     request.state = State::kAwaiting;
     request.unit->awaiting.push_back(request);
@@ -264,7 +265,8 @@ void Channel::look_again(Request& request) noexcept {
                                           kind == Kind::kWrite))
         return request.unit->awaiting.push_back(request);
     if (kind == Kind::kFlush) return cached_flush(request);
-    moves ? cached_io(request) : data_ready(request);
+    if (kind == Kind::kRead) return cached_io(request);
+    kind == Kind::kVerify ? data_ready(request) : begin_change(request);
 }
 
 void Unit::look_again() noexcept {

@@ -269,7 +269,7 @@ void Channel::with_buffer(Request& request) noexcept {
 void Channel::data_ready(Request& request) noexcept {
     const scsi::Action& action = request.action;
     const uint64_t offset = action.lba * request.unit_block();
-    if (action.kind != Kind::kRead && is_cached(request) && freeze_first(request)) return;
+    if (action.kind == Kind::kVerify && is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
         case Kind::kRespond:
             request.in_given = action.data_in_length;
@@ -357,6 +357,8 @@ void Channel::change(Request& request) noexcept {
     if (action.kind != Kind::kUnmap && request.range.end > size)
         return respond_sense(
             request, scsi::sense::lba_out_of_range(std::max(action.lba, size / request.unit_block())));
+    // Behind the range lock: who has it may wait for a write that the freeze keeps.
+    if (is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
         case Kind::kUnmap:
             return next_unmap(request);

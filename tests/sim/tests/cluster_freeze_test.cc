@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that have the volume for themselves, beside others that come meanwhile.
+#include "tests/sim/tests/cluster_operator.h"
+#include "tests/sim/tests/raw_side.h"
+
+namespace wss::sim {
+namespace {
+
+using block::testing::RawClient;
+using Direction = wire::CommandRequest::Direction;
+
+class ClusterFreeze : public ClusterOperator {};
+
+TEST_F(ClusterFreeze, a_write_that_comes_while_compare_and_write_freezes_does_not_stop_it) {
+    constexpr uint64_t kLun = 1;
+    create_under_write_back();
+    ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    a_.faults.latency_min = a_.faults.latency_max = from_ms(200);
+    std::memset(client.memory(), 0, 4096);
+    std::vector<std::byte> compare(16);
+    compare[0] = std::byte{0x89};
+    compare[13] = std::byte{1};
+    const uint64_t first = client.start(kLun, compare, Direction::kOut, {client.remote(0, 1024)});
+    world_.run_for(from_ms(50));
+    const uint64_t second =
+        client.start(kLun, block::testing::cdb_write16(0, 1), Direction::kOut, {client.remote(0, 512)});
+    ASSERT_TRUE(side.until([&] { return client.answered(first) && client.answered(second); }));
+    EXPECT_EQ(client.take(first).response.status, wire::kGood);
+    EXPECT_EQ(client.take(second).response.status, wire::kGood);
+    client.close();
+    ASSERT_TRUE(side.until([&] { return client.closed(); }));
+}
+
+}  // namespace
+}  // namespace wss::sim
