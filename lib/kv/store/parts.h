@@ -125,6 +125,7 @@ struct Store::Parts {
     Timestamp newest;             // that was committed
     std::deque<Waiting> waiting;  // appended batches, in order
     std::unordered_map<uint64_t, Fetching> fetching;
+    Table::Expiry expired_to;  // how far the last turn of expiry came
     std::vector<Timestamp> pins;
     std::vector<LogCompletion> completions;  // kept for its memory
     std::vector<LogCompletion> fresh_fetches;

@@ -134,10 +134,18 @@ class Table {
     List<Version, RetiredTag> pinned;
     List<Item, GraveTag> graves;  // items whose latest is a tombstone
     List<Item, WarmTag> warm_items;
+    // A place in the order of expiry; what was there may be gone.
+    struct Expiry {
+        Timestamp expires;
+        const Version* version = nullptr;
+        auto operator<=>(const Expiry&) const = default;
+    };
     struct BySoonest {
-        bool operator()(const Version* a, const Version* b) const {
-            return a->expires != b->expires ? a->expires < b->expires : a < b;
-        }
+        using is_transparent = void;
+        static Expiry of(const Version* version) { return {version->expires, version}; }
+        bool operator()(const Version* a, const Version* b) const { return of(a) < of(b); }
+        bool operator()(const Version* a, const Expiry& b) const { return of(a) < b; }
+        bool operator()(const Expiry& a, const Version* b) const { return a < of(b); }
     };
     std::set<Version*, BySoonest> expiring;  // latest versions with an end
 

@@ -196,11 +196,16 @@ size_t Store::Parts::collect_graves(size_t budget) {
     return done;
 }
 
+// What cannot expire yet stays where it is: the next turn goes on behind it, and begins anew at the end.
 size_t Store::Parts::expire(Timestamp now, size_t budget) {
     size_t done = 0;
-    for (auto at = table.expiring.begin();
-         at != table.expiring.end() && (*at)->expires <= now && done < budget; done++) {
+    for (auto at = table.expiring.upper_bound(expired_to); done < budget; done++) {
+        if (at == table.expiring.end() || (*at)->expires > now) {
+            expired_to = {};
+            break;
+        }
         Version& version = **at;
+        expired_to = Table::BySoonest::of(&version);
         ++at;  // expire_one() removes it
         if (expire_one(version)) counts.expired++;
     }

@@ -293,6 +293,23 @@ TEST(KvExpiry, WaitsForAWriteThatMayComeBeforeIt) {
     EXPECT_EQ(bench.get("x"), "renewed") << "it has no end";
 }
 
+TEST(KvExpiry, OfOneKeyDoesNotWaitForOthersThatCannotExpireYet) {
+    Bench bench;
+    for (uint64_t i = 0; i < 8; i++) {
+        const std::string key = "key" + std::to_string(i);
+        const std::vector<Write> writes = {{.key = key, .value = bytes_of("a"), .expires = {500 + i}}};
+        EXPECT_EQ(bench.write(10 + i, writes), Answer::kOk);
+        if (i < 5) {
+            EXPECT_EQ(bench.prepare(400 + i, {{key, "renewed"}}), Answer::kOk);
+        }
+    }
+    for (int turn = 0; turn < 4; turn++) bench.store->maintain({600}, 4);
+    EXPECT_EQ(bench.store->statistics().expired, 3u);
+    for (uint64_t i = 0; i < 5; i++) EXPECT_EQ(bench.store->abort({400 + i}, {}), Answer::kAborted);
+    for (int turn = 0; turn < 4; turn++) bench.store->maintain({600}, 4);
+    EXPECT_EQ(bench.store->statistics().expired, 8u);
+}
+
 TEST(KvExpiry, ComesAfterAWriteThatWasAborted) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
