@@ -105,6 +105,12 @@ bool LockTable::holds(std::string_view key, uint64_t owner, LockMode mode) const
                        [&](const Holder& holder) { return holder.owner == owner && holder.until > now; });
 }
 
+bool LockTable::is_exclusive(std::string_view key) const {
+    if (held_ == 0) return false;
+    auto at = locks_.find(key);
+    return at != locks_.end() && !at->second.holders.empty() && at->second.mode == LockMode::kExclusive;
+}
+
 void LockTable::release(std::string_view key, uint64_t owner) {
     auto at = locks_.find(key);
     if (at == locks_.end()) return;

@@ -54,6 +54,8 @@ class LockTable {
     LockAnswer lock(const LockRequest& request, LockDone done);
     // Does `owner` (still) hold `key` at least so? Checked before a write: a lease may have ended.
     bool holds(std::string_view key, uint64_t owner, LockMode mode) const;
+    // Does anybody hold it exclusively?
+    bool is_exclusive(std::string_view key) const;
     void unlock(std::string_view key, uint64_t owner);
     void unlock_all(uint64_t owner);  // and stops waiting
     // Waits with this context are dropped without being called.

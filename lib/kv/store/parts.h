@@ -115,6 +115,7 @@ struct Store::Parts {
     const Options options;
     Clock& clock;
     Log* const log;
+    const LockTable* locks = nullptr;  // the store's
     Table table;
     Pool<Decision> pool;
     HashIndex<Decision> decisions;

@@ -38,7 +38,9 @@ Store::Parts::~Parts() {
     }
 }
 
-Store::Store(std::unique_ptr<Parts> parts, Clock& clock) : parts_(std::move(parts)), locks_(clock) {}
+Store::Store(std::unique_ptr<Parts> parts, Clock& clock) : parts_(std::move(parts)), locks_(clock) {
+    parts_->locks = &locks_;
+}
 Store::~Store() = default;
 
 Result<std::unique_ptr<Store>> Store::create(const Options& options, std::span<std::byte> arena, Clock& clock,

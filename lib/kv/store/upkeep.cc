@@ -219,6 +219,9 @@ bool Store::Parts::expire_one(Version& version) {
     // A write that is undecided, and as old, would end behind the tombstone: acknowledged, and never read.
     for (const Version* at = item.newest; at != &version; at = at->older)
         if (at->timestamp <= version.expires) return false;
+    // Nor one that is about to come: its timestamp was chosen when it had the lock, and where it writes under
+    // locks nothing is taken back.
+    if (locks != nullptr && locks->is_exclusive(item.key)) return false;
     const RecordView record{.key = item.key, .timestamp = version.expires, .tombstone = true};
     Version* tombstone = add_version(item, record);
     if (tombstone == nullptr) return false;

@@ -293,6 +293,20 @@ TEST(KvExpiry, WaitsForAWriteThatMayComeBeforeIt) {
     EXPECT_EQ(bench.get("x"), "renewed") << "it has no end";
 }
 
+// Who writes under locks on several partitions chose its timestamp when it had them all, and cannot be
+// refused by one of them.
+TEST(KvExpiry, WaitsForAWriterThatHoldsTheLock) {
+    Bench bench;
+    const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
+    EXPECT_EQ(bench.write(10, writes), Answer::kOk);
+    bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {});
+    bench.store->maintain({500});
+    EXPECT_EQ(bench.put(499, {{"x", "renewed"}}), Answer::kOk);
+    bench.store->locks().unlock_all(1);
+    bench.store->maintain({600});
+    EXPECT_EQ(bench.get("x"), "renewed");
+}
+
 TEST(KvExpiry, OfOneKeyDoesNotWaitForOthersThatCannotExpireYet) {
     Bench bench;
     for (uint64_t i = 0; i < 8; i++) {
