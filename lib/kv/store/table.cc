@@ -137,8 +137,9 @@ bool Table::place(Item& item, Version& version) {
         became_warm(item);
         return true;
     }
-    version.offset = arena_.allocate_record(whole_words(version.length),
-                                            version.tombstone ? Arena::Use::kTombstone : Arena::Use::kValue);
+    version.offset = arena_.allocate_record(whole_words(version.length), makes_room(item, version.tombstone)
+                                                                             ? Arena::Use::kTombstone
+                                                                             : Arena::Use::kValue);
     if (version.is_cold()) return false;
     became_warm(item);
     return true;

@@ -80,6 +80,11 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     bool referenced = false;
 };
 
+// A tombstone that ends a value, and may have memory of the reserve. That of a key without one only takes it.
+inline bool makes_room(const Item& item, bool is_tombstone) {
+    return is_tombstone && item.latest != nullptr && !item.latest->tombstone;
+}
+
 class Table {
   public:
     struct Limits {

@@ -183,7 +183,7 @@ Answer Store::Parts::check_condition(const Write& write, Timestamp timestamp, co
 }
 
 Version* Store::Parts::add_version(Item& item, const RecordView& record) {
-    if (is_heap_full(record.tombstone) && !relieve()) return nullptr;
+    if (is_heap_full(makes_room(item, record.tombstone)) && !relieve()) return nullptr;
     if (Version* version = table.add(item, record)) return version;
     return relieve() ? table.add(item, record) : nullptr;
 }

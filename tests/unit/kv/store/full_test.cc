@@ -81,6 +81,20 @@ TEST_F(KvFull, TheAddressesOfReadersDoNotTakeTheRoomOfValues) {
     EXPECT_GT(keys, (size_t{1} << 20) / 3000 / 8);
 }
 
+TEST_F(KvFull, DeletingKeysThatAreNotThereDoesNotKeepOthersFromBeingDeleted) {
+    fill(100);
+    for (uint64_t i = 0; i < 20'000; i++) (void)bench.erase(now(), "absent" + std::to_string(i));
+    EXPECT_EQ(bench.erase(now(), key(0)), Answer::kOk);
+}
+
+TEST(KvHeapFull, DeletingKeysThatAreNotThereDoesNotKeepOthersFromBeingDeleted) {
+    Bench bench({.heap_limit = 200'000});
+    uint64_t ts = 1, keys = 0;
+    while (bench.put(ts++, {{"key" + std::to_string(keys), "value"}}) == Answer::kOk) keys++;
+    for (uint64_t i = 0; i < 2000; i++) (void)bench.erase(ts++, "absent" + std::to_string(i));
+    EXPECT_EQ(bench.erase(ts++, "key0"), Answer::kOk);
+}
+
 TEST(KvHeapFull, KeysCanBeDeletedAtTheLimitOfTheHeap) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1, keys = 0;
