@@ -11,17 +11,19 @@ namespace wss {
 // Words longer than this are not typing errors of ours, and the work is quadratic.
 constexpr size_t kWordMax = 64;
 
-// Levenshtein's distance: insertions, deletions and replacements, each counting one.
+// Insertions, deletions, replacements, and swaps of neighbours, each counting one (optimal string alignment).
 static size_t distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);
+    std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
     std::iota(row.begin(), row.end(), size_t{0});
     for (size_t i = 1; i <= a.size(); ++i) {
-        size_t diagonal = row[0];
+        before.swap(above);
+        above.swap(row);
         row[0] = i;
         for (size_t j = 1; j <= b.size(); ++j) {
-            size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replace, row[j] + 1, row[j - 1] + 1});
+            const size_t replace = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+            row[j] = std::min({replace, above[j] + 1, row[j - 1] + 1});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = std::min(row[j], before[j - 2] + 1);
         }
     }
     return row[b.size()];

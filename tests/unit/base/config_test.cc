@@ -112,6 +112,7 @@ TEST(Config, a_file_that_cannot_be_read_is_named) {
 
 TEST(Suggest, offers_the_closest_word_or_all_of_them) {
     EXPECT_EQ(suggestion("volune", {"volume", "session"}), ", did you mean 'volume'?");
+    EXPECT_EQ(suggestion("gte", {"put", "get"}), ", did you mean 'get'?") << "a swap is one error";
     EXPECT_EQ(suggestion("xyz", {"volume", "session"}), "; known: volume, session");
     EXPECT_EQ(suggestion(std::string(10000, 'v'), {"volume"}), "; known: volume");
 }
