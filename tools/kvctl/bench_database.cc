@@ -115,8 +115,11 @@ void StoreDatabase::judge_read() {
 
 void StoreDatabase::note_read() {
     noted_.clear();
-    for (size_t i = 0; i < get_.items.size(); ++i)
-        noted_.push_back({distinct_records_[i], get_.items[i].timestamp.value});
+    for (size_t i = 0; i < get_.items.size(); ++i) {
+        const kv::GetAll::Item& item = get_.items[i];
+        noted_.push_back({distinct_records_[i], item.timestamp.value});
+        if (!item.found && !item.timestamp.is_none()) checked_->deletions.insert(item.timestamp.value);
+    }
     checked_->history->read(noted_);
 }
 
@@ -180,7 +183,7 @@ void StoreDatabase::note_write(std::span<const uint64_t> records, Outcome outcom
     noted_.clear();
     for (uint64_t record : records) noted_.push_back({record, timestamp.value});
     if (outcome == Outcome::kUnknown)
-        checked_->unknown.emplace_back(checked_->history->write_unknown(noted_), writer);
+        checked_->unknown.push_back({checked_->history->write_unknown(noted_), writer, timestamp});
     else
         checked_->history->write(noted_, outcome == Outcome::kFailed);
 }
@@ -333,9 +336,14 @@ Status read_everything(BenchShared& shared, const kv::ycsb::Workload& workload, 
 
 Status settle_history(BenchShared& shared) {
     if (shared.history == nullptr) return Status::ok();
+    const auto was_deletion_seen = [&](kv::Timestamp timestamp) {
+        return std::any_of(shared.sessions.begin(), shared.sessions.end(),
+                           [&](const auto& checked) { return checked->deletions.contains(timestamp.value); });
+    };
     for (auto& checked : shared.sessions) {
-        for (const auto& [unknown, writer] : checked->unknown)
-            checked->history->resolve(unknown, shared.checker->was_seen(writer));
+        for (const CheckedSession::Unknown& one : checked->unknown)
+            checked->history->resolve(
+                one.in_history, shared.checker->was_seen(one.writer) || was_deletion_seen(one.timestamp));
         WSS_TRY(checked->history->flush());
     }
     return shared.history->close();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "lib/kv/check/checker.h"
@@ -27,7 +28,14 @@ struct Mischief {
 struct CheckedSession {
     std::unique_ptr<kv::check::Session> session;
     std::unique_ptr<kv::check::HistorySession> history;
-    std::vector<std::pair<size_t, kv::check::Writer>> unknown;
+    struct Unknown {
+        size_t in_history = 0;
+        kv::check::Writer writer;
+        kv::Timestamp timestamp;
+    };
+    std::vector<Unknown> unknown;
+    // Of deleted keys that were read. They have no stamp, and prove all the same that a write was committed.
+    std::unordered_set<uint64_t> deletions;
 };
 
 // What all threads share.

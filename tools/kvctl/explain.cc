@@ -63,18 +63,25 @@ void snapshot(Context& context, const std::string& directory) {
 }
 
 void check(Context& context, const std::string& path) {
-    auto operations = kv::check::read_history(path);
-    if (!operations) return context.fail(operations.status());
-    kv::check::Verdict verdict = kv::check::judge_history(*operations);
+    auto history = kv::check::read_history(path);
+    if (!history) return context.fail(history.status());
+    kv::check::Verdict verdict = kv::check::judge_history(*history);
     if (!verdict.violations.empty()) context.exit = kViolation;
     if (context.json)
         return context.print({{"transactions", verdict.transactions},
                               {"operations", verdict.operations},
+                              {"partial", history->is_partial},
+                              {"unexplained", verdict.unexplained},
                               {"violations", verdict.violations}});
     std::printf("%llu operations in %llu transactions: %s\n",
                 static_cast<unsigned long long>(verdict.operations),
                 static_cast<unsigned long long>(verdict.transactions),
                 verdict.violations.empty() ? "Read Atomic" : "NOT Read Atomic");
+    if (history->is_partial)
+        std::printf(
+            "  the history is not complete: its writer was killed; %llu reads are of writes that it "
+            "does not have\n",
+            static_cast<unsigned long long>(verdict.unexplained));
     for (const std::string& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
 }
 

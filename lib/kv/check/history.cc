@@ -2,10 +2,12 @@
 #include "lib/kv/check/history.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <charconv>
 #include <iterator>
+#include <utility>
 
 namespace wss::kv::check {
 
@@ -14,9 +16,12 @@ constexpr size_t kLinesKept = 4096;
 constexpr int kTransactionBits = 40;
 
 Result<std::unique_ptr<HistoryFile>> HistoryFile::create(const std::string& path) {
-    std::FILE* file = std::fopen(path.c_str(), "we");
-    if (file == nullptr) return Status::from_errno(errno, "history " + path);
-    return std::unique_ptr<HistoryFile>(new HistoryFile(file));
+    struct stat there {};
+    const bool is_regular = stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode);
+    const std::string written = is_regular ? path + std::string(kPartialSuffix) : path;
+    std::FILE* file = std::fopen(written.c_str(), "we");
+    if (file == nullptr) return Status::from_errno(errno, "history " + written);
+    return std::unique_ptr<HistoryFile>(new HistoryFile(file, path, written));
 }
 
 HistoryFile::~HistoryFile() {
@@ -37,9 +42,11 @@ Status HistoryFile::append(std::span<const Operation> operations) {
 
 Status HistoryFile::close() {
     std::lock_guard lock(mutex_);
-    if (file_ != nullptr && std::fclose(file_) != 0 && status_)
+    if (file_ == nullptr) return status_;
+    if (std::fclose(std::exchange(file_, nullptr)) != 0 && status_)
         status_ = Status::from_errno(errno, "writing the history");
-    file_ = nullptr;
+    if (status_ && written_ != path_ && std::rename(written_.c_str(), path_.c_str()) != 0)
+        status_ = Status::from_errno(errno, "naming the history " + path_);
     return status_;
 }
 
@@ -96,23 +103,27 @@ static bool parse_line(std::string_view line, Operation& out) {
            (out.txn >= 0 || (out.txn == -1 && out.write));
 }
 
-Result<std::vector<Operation>> parse_history(std::string_view text, const std::string& name) {
-    std::vector<Operation> operations;
+Result<History> parse_history(std::string_view text, const std::string& name) {
+    History history;
+    const bool ends = text.empty() || text.back() == '\n';
     for (size_t number = 1; !text.empty(); ++number) {
         size_t end = std::min(text.find('\n'), text.size());
         std::string_view line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
         if (line.empty()) continue;
         Operation operation;
-        if (!parse_line(line, operation))
+        if (!parse_line(line, operation)) {
+            history.is_partial = text.empty() && !ends;
+            if (history.is_partial) break;
             return failure(Code::kInvalid, "{}:{}: '{}' is no r(key,value,session,txn) and no w(…)", name,
                            number, line.substr(0, 80));
-        operations.push_back(operation);
+        }
+        history.operations.push_back(operation);
     }
-    return operations;
+    return history;
 }
 
-Result<std::vector<Operation>> read_history(const std::string& path) {
+Result<History> read_history(const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "re");
     if (file == nullptr) return Status::from_errno(errno, "history " + path);
     std::string text;
@@ -121,7 +132,9 @@ Result<std::vector<Operation>> read_history(const std::string& path) {
     bool failed = std::ferror(file) != 0;
     std::fclose(file);
     if (failed) return Status(Code::kIo, "history " + path + " cannot be read to its end");
-    return parse_history(text, path);
+    auto history = parse_history(text, path);
+    if (history && path.ends_with(kPartialSuffix)) history->is_partial = true;
+    return history;
 }
 
 }  // namespace wss::kv::check

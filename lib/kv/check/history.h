@@ -33,9 +33,13 @@ struct Operation {
     bool operator==(const Operation&) const = default;
 };
 
+// The name that a history has until all of it is there: what a process that was killed leaves behind.
+constexpr std::string_view kPartialSuffix = ".partial";
+
 // Thread-safety: HistoryFile all methods; a HistorySession belongs to one thread.
 class HistoryFile {
   public:
+    // A regular file is written under its name and kPartialSuffix until close().
     static Result<std::unique_ptr<HistoryFile>> create(const std::string& path);
     ~HistoryFile();
     Status append(std::span<const Operation> operations);
@@ -43,9 +47,11 @@ class HistoryFile {
     Status close();
 
   private:
-    explicit HistoryFile(std::FILE* file) : file_(file) {}
+    HistoryFile(std::FILE* file, std::string path, std::string written)
+        : file_(file), path_(std::move(path)), written_(std::move(written)) {}
     std::mutex mutex_;  // protects the file and status_
     std::FILE* file_;
+    const std::string path_, written_;  // at the end, and until then
     Status status_;
 };
 
@@ -78,14 +84,22 @@ class HistorySession {
     std::vector<Unknown> unknown_;
 };
 
-Result<std::vector<Operation>> parse_history(std::string_view text, const std::string& name);
-Result<std::vector<Operation>> read_history(const std::string& path);
+struct History {
+    std::vector<Operation> operations;
+    // Of a process that was killed: of each session the end may be missing.
+    bool is_partial = false;
+};
+// A last line without its end makes a history a partial one, and is left out.
+Result<History> parse_history(std::string_view text, const std::string& name);
+// So does kPartialSuffix.
+Result<History> read_history(const std::string& path);
 
 struct Verdict {
     uint64_t transactions = 0, operations = 0;
+    uint64_t unexplained = 0;  // reads of a partial history whose writer is not in it
     // Empty: the history is Read Atomic.
     std::vector<std::string> violations;
 };
-Verdict judge_history(std::span<const Operation> operations);
+Verdict judge_history(const History& history);
 
 }  // namespace wss::kv::check

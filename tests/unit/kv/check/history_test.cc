@@ -84,7 +84,7 @@ TEST(JudgeHistory, catches_colliding_values_and_writes_of_zero) {
 TEST(ParseHistory, names_the_line_that_it_does_not_understand) {
     for (const char* line : {"x(1,2,3,4)", "r(1,2,3)", "r(1,2,3,4", "r(1,2,3,-1)", "r(-1,2,3,4)",
                              "r(1,2,3,4)x", "w(1,2,3,-2)", "r()", "r"}) {
-        auto parsed = parse_history(std::string("w(1,1,1,1)\n") + line, "file");
+        auto parsed = parse_history(std::string("w(1,1,1,1)\n") + line + "\n", "file");
         ASSERT_FALSE(parsed) << line;
         EXPECT_NE(parsed.status().to_string().find("file:2"), std::string::npos) << line;
     }
@@ -106,6 +106,7 @@ TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
     ASSERT_TRUE(b.flush());
     ASSERT_TRUE((*file)->close());
     auto read = read_history(path);
+    EXPECT_NE(access((path + std::string(kPartialSuffix)).c_str(), F_OK), 0);
     unlink(path.c_str());
     ASSERT_TRUE(read);
     int64_t session = int64_t{1} << 40;
@@ -115,7 +116,45 @@ TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
                                        {true, 2, 20, 1, -1},
                                        {true, 3, 30, (uint64_t{2} << 32) + 1, session + 1},
                                        {false, 1, 10, 1, session + 2}};
-    EXPECT_EQ(*read, expected);
+    EXPECT_EQ(read->operations, expected);
+    EXPECT_FALSE(read->is_partial);
+}
+
+// A process that is killed has written the lines of some sessions, and of others not.
+TEST(HistoryFile, what_a_killed_process_leaves_is_judged_as_far_as_it_goes) {
+    std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
+    const std::string left = path + std::string(kPartialSuffix);
+    {
+        auto file = HistoryFile::create(path);
+        ASSERT_TRUE(file) << file.status().to_string();
+        HistorySession reader(**file, 0);
+        HistorySession::Item x{1, 10};
+        reader.read({&x, 1});
+        ASSERT_TRUE(reader.flush());
+    }
+    EXPECT_FALSE(read_history(path)) << "it is not all there";
+    auto read = read_history(left);
+    unlink(left.c_str());
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_TRUE(read->is_partial);
+    const Verdict verdict = judge_history(*read);
+    EXPECT_TRUE(verdict.violations.empty());
+    EXPECT_EQ(verdict.unexplained, 1u);
+}
+
+TEST(ParseHistory, leaves_out_a_last_line_that_was_cut_off) {
+    auto parsed = parse_history("w(1,1,1,1)\nr(2,2,3,4)\nr(1,2,", "file");
+    ASSERT_TRUE(parsed) << parsed.status().to_string();
+    EXPECT_EQ(parsed->operations.size(), 2u);
+    EXPECT_TRUE(parsed->is_partial);
+    EXPECT_TRUE(judge_history(*parsed).violations.empty());
+}
+
+TEST(JudgeHistory, finds_violations_in_a_partial_history_too) {
+    auto parsed =
+        parse_history("w(1,1,1,1)\nw(2,1,1,1)\nw(1,3,1,2)\nw(2,3,1,2)\nr(1,3,2,3)\nr(2,1,2,3)\nr(", "f");
+    ASSERT_TRUE(parsed);
+    EXPECT_FALSE(judge_history(*parsed).violations.empty());
 }
 
 TEST(HistoryFile, a_file_that_cannot_be_made_is_said) {
