@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hybrid logical clock: timestamps that grow with the time of day and with every timestamp seen, so that a
-// client that has read a version always writes a later one, whatever its clock says (without that, writes of
-// slow clocks are lost to the last-writer-wins rule, and readers see transactions in part).
+// client that has read a version writes a later one, though its time of day is behind.
+//
+// A client follows the timestamps of others no further than kFollowMax_ticks beyond its own time of day: else
+// one clock that is wrong by an hour would make every partition with a right clock refuse what the client
+// writes next. Only the transaction that needs it goes further (next_after), and leaves the clock as it was.
+// Timestamps within that bound are even, those beyond it are odd: none is ever issued twice.
 //
 // Thread-safety: none; SystemWallClock is stateless.
 #pragma once
@@ -34,27 +38,64 @@ class SystemWallClock final : public WallClock {
     }
 };
 
+// A partition refuses timestamps further ahead of its clock than kAheadMax_ticks. Half of it is left for what
+// the clocks of a client and of a partition differ by.
+constexpr uint64_t kAheadMax_ticks = 60'000'000;
+constexpr uint64_t kFollowMax_ticks = kAheadMax_ticks / 2;
+
+// Of a write that later versions were in the way of so many times: the further ahead of them the more often,
+// so that among many writers of a key all come to an end. The last is more than most messages take, and so
+// little that writers who outbid each other stay near the time of day.
+constexpr uint64_t lead_of(uint32_t conflicts) {
+    return conflicts == 0 ? 0 : uint64_t{64} << std::min(conflicts, 8u);
+}
+
 class HybridClock {
   public:
     explicit HybridClock(WallClock& wall) : wall_(wall) {}
     void set_client(uint32_t id) { client_ = id; }
     uint32_t client() const { return client_; }
 
-    // Later than every timestamp issued or seen.
-    // `lead`: as if the time of day were so many ticks later.
+    // Later than every timestamp issued, and than those seen that are within the bound. `lead`: so many ticks
+    // later still, as far as the bound allows.
     Timestamp next(uint64_t lead = 0) noexcept {
-        uint64_t now = wall_.ticks();
+        const uint64_t now = wall_.ticks();
         if (mutated(Mutation::kNoHybridClock)) return Timestamp::make(now, client_);
-        last_ = std::max(now + lead, last_ + 1);
-        return Timestamp::make(last_, mutated(Mutation::kCollidingTimestamps) ? 1 : client_);
+        const uint64_t base = std::max(now, last_ + 1);
+        last_ = even(std::max(base, std::min(base + lead, now + kFollowMax_ticks)));
+        return issue(last_);
     }
-    void observe(Timestamp seen) noexcept { last_ = std::max(last_, std::min(seen.ticks(), kTicksMax / 2)); }
+    // Also later than `past`, however far that is from the time of day; then without a lead.
+    Timestamp next_after(Timestamp past, uint64_t lead = 0) noexcept {
+        if (past.ticks() <= wall_.ticks() + kFollowMax_ticks || mutated(Mutation::kNoHybridClock)) {
+            observe(past);
+            return next(lead);
+        }
+        far_ = std::max(far_, std::min(past.ticks(), kTicksMax / 2)) + 1;
+        far_ |= 1;
+        return issue(far_);
+    }
+    void observe(Timestamp seen) noexcept {
+        last_ = std::max(last_, std::min(seen.ticks(), wall_.ticks() + kFollowMax_ticks));
+    }
     uint64_t now_ticks() noexcept { return std::max(wall_.ticks(), last_); }
+    uint64_t wall_ticks() noexcept { return wall_.ticks(); }
+    // The latest that was issued.
+    Timestamp issued() const { return issued_; }
 
   private:
+    static uint64_t even(uint64_t ticks) { return (ticks + 1) & ~uint64_t{1}; }
+    Timestamp issue(uint64_t ticks) noexcept {
+        const Timestamp made = Timestamp::make(ticks, mutated(Mutation::kCollidingTimestamps) ? 1 : client_);
+        issued_ = std::max(issued_, made);
+        return made;
+    }
+
     WallClock& wall_;
     uint32_t client_ = 0;
     uint64_t last_ = 0;
+    uint64_t far_ = 0;
+    Timestamp issued_;
 };
 
 }  // namespace wss::kv

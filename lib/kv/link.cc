@@ -30,6 +30,12 @@ void Link::start() noexcept {
     lane().reactor().set(timer_, lane().reactor().now() + kGreetTimeout + kGreetTimeout);
 }
 
+std::string Link::name() const {
+    const std::string address = options_.address.to_string();
+    return options_.partition == UINT32_MAX ? address
+                                            : fmt::format("partition {} ({})", options_.partition, address);
+}
+
 void Link::close() noexcept {
     if (std::exchange(closed_, true)) return;
     lane().reactor().cancel(timer_);

@@ -71,6 +71,8 @@ class Link final : private ChannelOwner {
     void close() noexcept;
     bool ready() const { return ready_; }
     const Status& why() const { return why_; }
+    // "partition 1 (tcp://host:1)".
+    std::string name() const;
     const PartitionFacts& facts() const { return facts_; }
     Options& options() { return options_; }
     Channel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }

@@ -11,6 +11,8 @@ namespace wss::kv {
 void LockPhase::acquire(uint64_t owner, bool exclusive, bool sequential,
                         void (*done)(void*, LockResult) noexcept, void* context) {
     owner_ = owner;
+    latest_ = {};
+    was_full_ = false;
     exclusive_ = exclusive;
     sequential_ = sequential;
     done_ = done;
@@ -60,9 +62,11 @@ void LockPhase::send(uint32_t partition, std::vector<std::string_view> keys, boo
 
 void LockPhase::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
     Ask& ask = *static_cast<Ask*>(call.context);
-    // Who writes under the locks does so later than all who held them.
     wire::KvDecision reply;
-    if (wire::parse(message, reply)) ask.phase->session_.clock().observe({reply.timestamp});
+    if (header != nullptr && wire::parse(message, reply)) {
+        ask.phase->session_.clock().observe({reply.timestamp});
+        ask.phase->latest_ = std::max(ask.phase->latest_, Timestamp{reply.timestamp});
+    }
     LockResult result = LockResult::kGranted;
     if (header == nullptr)
         result = LockResult::kLost;

@@ -29,6 +29,9 @@ class LockPhase {
         std::string_view key;  // the request's
     };
     std::vector<Wanted>& wanted() { return wanted_; }
+    // Who writes under the locks does so later than all who held them.
+    Timestamp latest() const { return latest_; }
+    bool was_full() const { return was_full_; }  // a partition has room for no more locks
 
     // `done` is called once, from within when no partition can be reached.
     void acquire(uint64_t owner, bool exclusive, bool sequential, void (*done)(void*, LockResult) noexcept,
@@ -54,6 +57,8 @@ class LockPhase {
     uint32_t outstanding_ = 0;
     size_t next_ = 0;
     uint64_t owner_ = 0;
+    Timestamp latest_;
+    bool was_full_ = false;
     bool exclusive_ = false, sequential_ = false;
     LockResult result_ = LockResult::kGranted;
     void (*done_)(void*, LockResult) noexcept = nullptr;

@@ -11,8 +11,6 @@ namespace {
 
 constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
 constexpr uint32_t kLockBackoff_us = 50;
-// Ticks. The last ones are more than any message takes, and little beside what a partition allows.
-constexpr uint32_t kLeadFirst = 64, kLeadShiftMax = 14;
 
 wire::Bytes bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
@@ -35,8 +33,9 @@ Status status_of(wire::KvStatus status) {
             return Status(
                 Code::kInvalid,
                 "the partitions disagree about who holds a key: check the addresses and their order");
-        case wire::KvStatus::kTooFarAhead:
-            return Status(Code::kRefused, "this host's clock is too far ahead of a partition's");
+        case wire::KvStatus::kNotLeased:
+            return Status(Code::kUnavailable,
+                          "a partition that was restarted had given the id of this client to another one");
         default:
             return failure(Code::kUnavailable, "a partition answered: {}", wire::to_string(status));
     }
@@ -58,7 +57,8 @@ void PutJob::begin(Request& request) noexcept {
     base_ = &request;
     request_ = static_cast<PutAll*>(&request);
     request_->outcome_unknown = false;
-    request_->timestamp = {};
+    request_->timestamp = past_ = {};
+    conflicts_ = 0;
     if (Status status = check_items(); !status) return end(std::move(status));
     if (request_->items.empty()) return end(Status::ok());
     if (Status status = prepare_items(); !status) return end(std::move(status));
@@ -124,11 +124,11 @@ Status PutJob::prepare_items() {
 }
 
 void PutJob::start_transaction() noexcept {
-    // The further ahead of the others the more often they were in the way: among many writers of a key all
-    // come to an end.
-    const uint64_t lead =
-        base_->retries == 0 ? 0 : uint64_t{kLeadFirst} << std::min(base_->retries, kLeadShiftMax);
-    request_->timestamp = session_.clock().next(lead);
+    // Not before the time of all its partitions: a clock that is far behind them is no reason to be refused.
+    Timestamp slowest = session_.time_of(parts_[0]->partition);
+    for (size_t p = 1; p < part_count_; ++p)
+        slowest = std::min(slowest, session_.time_of(parts_[p]->partition));
+    request_->timestamp = session_.clock().next_after(std::max(past_, slowest), lead_of(conflicts_));
     owner_ = request_->timestamp.value;
     failure_ = Status();
     again_ = committed_ = sent_ = false;
@@ -147,7 +147,7 @@ void PutJob::start_transaction() noexcept {
             PutJob& job = *static_cast<PutJob*>(self);
             if (result == LockResult::kGranted) {
                 // Later than every version that the locks protect: the replies told of them.
-                job.request_->timestamp = job.session_.clock().next();
+                job.request_->timestamp = job.session_.clock().next_after(job.locks_.latest());
                 job.enter(Phase::kPreparing);
                 return;
             }
@@ -239,10 +239,11 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
         return;
     }
     // The partition's clock, or what is in the way.
-    if (wire::KvDecision reply; wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
+    wire::KvDecision reply;
+    if (wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
     switch (phase_) {
         case Phase::kPreparing:
-            return prepare_answered(part, header->status);
+            return prepare_answered(part, header->status, {reply.timestamp});
         case Phase::kCommitting:
             return commit_answered(part, header->status);
         default:
@@ -250,7 +251,7 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
     }
 }
 
-void PutJob::prepare_answered(Part& part, wire::KvStatus status) noexcept {
+void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named) noexcept {
     switch (status) {
         case wire::KvStatus::kPrepared:
         case wire::KvStatus::kCommitted:
@@ -265,9 +266,17 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status) noexcept {
             }
             [[fallthrough]];
         case wire::KvStatus::kTooOld:
+            // A clock that lags behind the partition's floor or a version of the key.
+            if (status == wire::KvStatus::kTooOld) {
+                past_ = std::max(past_, named);
+                ++conflicts_;
+            }
+            [[fallthrough]];
+        case wire::KvStatus::kTooFarAhead:
+        case wire::KvStatus::kNotLeased:
         case wire::KvStatus::kAborted:
-            // A clock that lags behind the partition's floor or a version of the key, a lock whose lease has
-            // ended, partitions that have waited too long for us: anew, later.
+            // … one that the partition's has not reached yet, a lock whose lease has ended, an id that
+            // another client has by now, partitions that have waited too long for us: anew, later.
             again_ = true;
             break;
         default:
@@ -275,7 +284,15 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status) noexcept {
     }
     part.done = true;
     part.refused = status == wire::KvStatus::kAborted || (!part.lost && status != wire::KvStatus::kIo);
-    if (failure_) failure_ = status_of(status);
+    if (failure_) failure_ = why_refused(part, status, named);
+}
+
+Status PutJob::why_refused(const Part& part, wire::KvStatus status, Timestamp named) const {
+    if (status == wire::KvStatus::kTooFarAhead)
+        return session_.too_far_ahead(part.partition, request_->timestamp, named);
+    if (status == wire::KvStatus::kTooOld)
+        return Status(Code::kUnavailable, "later writes of the same keys were in the way again and again");
+    return status_of(status);
 }
 
 void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {

@@ -64,7 +64,9 @@ class PutJob final : public Job {
     bool send_prepare(Part& part) noexcept;
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept;
-    void prepare_answered(Part& part, wire::KvStatus status) noexcept;
+    void prepare_answered(Part& part, wire::KvStatus status, Timestamp named) noexcept;
+    Status why_refused(const Part& part, wire::KvStatus status, Timestamp named) const;
+    bool may_abort() const;
     void commit_answered(Part& part, wire::KvStatus status) noexcept;
     void abort_answered(Part& part, wire::KvStatus status) noexcept;
     void phase_over() noexcept;
@@ -80,7 +82,9 @@ class PutJob final : public Job {
     Request* base_ = nullptr;
     PutAll* request_ = nullptr;
     LockPhase locks_;
-    uint64_t owner_ = 0;  // of the locks
+    uint64_t owner_ = 0;      // of the locks
+    Timestamp past_;          // what was in the way, by its partition: the next timestamp is later
+    uint32_t conflicts_ = 0;  // how often something was
     Phase phase_ = Phase::kPreparing;
     std::vector<std::unique_ptr<Part>> parts_;
     size_t part_count_ = 0;

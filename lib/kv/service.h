@@ -42,8 +42,8 @@ struct ServiceOptions {
     store::Options store;
     uint64_t arena_bytes = 256u << 20;
     Nanoseconds terminate_after = from_s(1);
-    Nanoseconds lease = from_s(60);      // an id stays its owner's for that long after the last connection
-    Nanoseconds ahead_max = from_s(60);  // of a timestamp, before our clock
+    Nanoseconds lease = from_s(60);  // an id stays its owner's for that long after the last connection
+    Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // of a timestamp, before our clock
     // Below which snapshots are made, by name; "": none. `identity`: the log's, so that a server starts from
     // one.
     std::string snapshots, identity;
@@ -136,6 +136,8 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     Timestamp clock_stamp();
     bool is_too_far_ahead(Timestamp timestamp);
     wire::KvStatus check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp);
+    bool is_of_former_client(const Peer& peer, Timestamp timestamp) const;
+    void refuse_write(Peer& peer, const wire::KvHeader& header, wire::KvStatus status);
     void put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     bool is_prepared(Timestamp timestamp) const;

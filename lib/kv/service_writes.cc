@@ -35,6 +35,12 @@ wire::KvStatus Service::check_timestamp(const Peer& peer, wire::KvKind kind, Tim
     return is_too_far_ahead(timestamp) ? wire::KvStatus::kTooFarAhead : wire::KvStatus::kOk;
 }
 
+// Names what the client's clock must pass, or how far it is ahead.
+void Service::refuse_write(Peer& peer, const wire::KvHeader& header, wire::KvStatus status) {
+    const Timestamp named = status == wire::KvStatus::kTooFarAhead ? clock_stamp() : store_->floor();
+    answer(peer, header, status, named.value);
+}
+
 wire::KvStatus Service::status_of(wire::KvKind kind, bool committing, store::Answer answer) const {
     using Status = wire::KvStatus;
     switch (answer) {
@@ -113,7 +119,7 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
         if (status != wire::KvStatus::kOk) {
             // Its writer does not come again.
             if (locked && leased == wire::KvStatus::kOk) store_->locks().unlock_all(prepare_.owner);
-            return answer(peer, header, status, store_->floor().value);
+            return refuse_write(peer, header, status);
         }
         writes_.push_back(
             {.key = item.key, .value = item.value, .tombstone = item.is_deleted, .expires = {item.expires}});
@@ -144,7 +150,7 @@ void Service::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     ++counters_.conditional;
     wire::KvStatus status = check_key(put.item.key);
     if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
-    if (status != wire::KvStatus::kOk) return answer(peer, header, status);
+    if (status != wire::KvStatus::kOk) return refuse_write(peer, header, status);
     // What is in the way; with what is newer than the writer's clock its next timestamp is later.
     const store::Found latest = store_->get(put.item.key, false);
     const Timestamp theirs =
@@ -181,7 +187,7 @@ void Service::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     Timestamp timestamp{decision.timestamp};
     const bool is_check = header.kind == wire::KvKind::kCheck;
     if (wire::KvStatus status = check_timestamp(peer, header.kind, timestamp); status != wire::KvStatus::kOk)
-        return answer(peer, header, status);
+        return refuse_write(peer, header, status);
     if (is_check && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
         return answer(peer, header, wire::KvStatus::kAborted, timestamp.value);
     Pending& pending = expect(peer, header, timestamp);

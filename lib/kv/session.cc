@@ -77,6 +77,8 @@ Status Session::connect_others() {
 
 void Session::on_ready(Link& link) noexcept {
     const PartitionFacts& facts = link.facts();
+    clocks_ahead_.resize(facts.partitions);
+    clocks_ahead_[facts.partition] = static_cast<int64_t>(facts.ticks - clock_.wall_ticks());
     clock_.observe(Timestamp::make(facts.ticks, 0));
     if (&link == links_[0].get()) {
         clock_.set_client(facts.client_id);
@@ -93,6 +95,28 @@ void Session::on_ready(Link& link) noexcept {
 }
 
 void Session::on_lost(Link&, const Status&) noexcept {}
+
+Timestamp Session::time_of(uint32_t partition) noexcept {
+    const int64_t ahead = partition < clocks_ahead_.size() ? clocks_ahead_[partition].value_or(0) : 0;
+    return Timestamp::make(static_cast<uint64_t>(static_cast<int64_t>(clock_.wall_ticks()) + ahead), 0);
+}
+
+Timestamp Session::slowest_time() noexcept {
+    std::optional<Timestamp> slowest;
+    for (uint32_t i = 0; i < clocks_ahead_.size(); ++i)
+        if (clocks_ahead_[i]) slowest = std::min(slowest.value_or(time_of(i)), time_of(i));
+    return slowest.value_or(Timestamp{});
+}
+
+Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const {
+    const uint64_t ahead_ms = mine > theirs ? (mine.ticks() - theirs.ticks()) / 1000 : 0;
+    return failure(
+        Code::kUnavailable,
+        "{} refuses a write whose timestamp is {}.{:03} s ahead of its clock (at most {} s are "
+        "possible): the clock of that host, of this one, or of another partition that is written to "
+        "is wrong",
+        links_[partition]->name(), ahead_ms / 1000, ahead_ms % 1000, kAheadMax_ticks / 1'000'000);
+}
 
 void Session::started(const Status& status) noexcept {
     is_ready_ = status.is_ok();

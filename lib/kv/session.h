@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/base/list.h"
@@ -74,6 +75,11 @@ class Session final : public LinkHandler {
 
     // --- for jobs
     Link& link(uint32_t partition) { return *links_[partition]; }
+    // That partition's time of day, as far as it is known here.
+    Timestamp time_of(uint32_t partition) noexcept;
+    Timestamp slowest_time() noexcept;  // of the partitions that have greeted
+    // The reason why `partition`, whose clock shows `theirs`, refuses the timestamp `mine`.
+    Status too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const;
     HybridClock& clock() { return clock_; }
     Random& random() { return random_; }
     AddressCache& addresses() { return shared_->addresses; }
@@ -136,6 +142,7 @@ class Session final : public LinkHandler {
     Landing landing_;
     std::unique_ptr<Floors> floors_;  // nullptr: no session order
     std::vector<std::unique_ptr<Link>> links_;
+    std::vector<std::optional<int64_t>> clocks_ahead_;  // of ours, when they greeted; by partition
     std::function<void(const Status&)> ready_;
     Nanoseconds start_deadline_{};
     bool is_ready_ = false, closed_ = false;

@@ -9,6 +9,7 @@ namespace wss::kv {
 namespace {
 
 constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
+constexpr uint32_t kAttemptsMax = 200;  // of a conditional put
 
 // A cursor is "<partition>:<last key>".
 bool parse_cursor(const std::string& cursor, uint32_t& partition, std::string& after) {
@@ -47,8 +48,10 @@ Status SimpleJob::check() noexcept {
                 return failure(Code::kInvalid, "a key that ends after {} ms: at most {} are possible",
                                put.ttl_ms, kTtlMax_ms);
             put.outcome_unknown = false;
-            new_attempt();
             partition_ = partition_of(fingerprint(put.key), session_.partitions());
+            past_ = {};
+            conflicts_ = 0;
+            new_attempt();
             return Status::ok();
         }
         case Request::Kind::kScan: {
@@ -65,7 +68,8 @@ Status SimpleJob::check() noexcept {
                 return failure(Code::kInvalid, "there is no partition {}", partition_);
             return Status::ok();
         case Request::Kind::kSnapshot:
-            static_cast<Snapshot&>(*request_).timestamp = session_.clock().next();
+            static_cast<Snapshot&>(*request_).timestamp =
+                session_.clock().next_after(session_.slowest_time());
             return Status::ok();
         default:
             return Status(Code::kInternal, "not a simple request");
@@ -73,7 +77,8 @@ Status SimpleJob::check() noexcept {
 }
 
 void SimpleJob::new_attempt() noexcept {
-    static_cast<PutIf&>(*request_).timestamp = session_.clock().next();
+    past_ = std::max(past_, session_.time_of(partition_));
+    static_cast<PutIf&>(*request_).timestamp = session_.clock().next_after(past_, lead_of(conflicts_));
     sent_ = lost_ = aborting_ = false;
 }
 
@@ -179,9 +184,14 @@ void SimpleJob::put_if_refused() noexcept {
             return end(Status(Code::kRefused, "the condition does not hold"));
         case wire::KvStatus::kLockConflict:  // an undecided write stands in the way
         case wire::KvStatus::kTooOld:
+        case wire::KvStatus::kTooFarAhead:
+        case wire::KvStatus::kNotLeased:
         case wire::KvStatus::kAborted:
-            if (++put.retries > 200)
-                return end(Status(Code::kUnavailable, "an undecided write stands in the way"));
+            if (++put.retries > kAttemptsMax) return end(why_refused());
+            if (refusal_ == wire::KvStatus::kTooOld) {
+                past_ = std::max(past_, in_the_way_);
+                ++conflicts_;
+            }
             new_attempt();
             return wake_in(kRetryAfterLoss);
         case wire::KvStatus::kNoMemory:
@@ -193,6 +203,14 @@ void SimpleJob::put_if_refused() noexcept {
         default:
             return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(refusal_)));
     }
+}
+
+Status SimpleJob::why_refused() const {
+    if (refusal_ == wire::KvStatus::kTooFarAhead)
+        return session_.too_far_ahead(partition_, static_cast<PutIf&>(*request_).timestamp, in_the_way_);
+    if (refusal_ == wire::KvStatus::kTooOld)
+        return Status(Code::kUnavailable, "later writes of the same key were in the way again and again");
+    return Status(Code::kUnavailable, "an undecided write stands in the way");
 }
 
 void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {

@@ -33,6 +33,7 @@ class SimpleJob final : public Job {
     void put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void abort_answered(wire::KvStatus status) noexcept;
     void put_if_refused() noexcept;
+    Status why_refused() const;
     void scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void text_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void end(Status status) noexcept;
@@ -46,6 +47,8 @@ class SimpleJob final : public Job {
     bool aborting_ = false;  // it was refused after that
     wire::KvStatus refusal_{};
     Timestamp in_the_way_;
+    Timestamp past_;  // what was in the way of those before: the next one is later
+    uint32_t conflicts_ = 0;
     std::string after_;  // scan: the cursor within the partition
     wire::KvScanReply rows_;
 };

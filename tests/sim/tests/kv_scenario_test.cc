@@ -42,6 +42,26 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
     }
 }
 
+// One hot key: the client whose clock is behind must get a write in beside those that are ahead.
+TEST(KvScenario, slow_clocks_do_not_starve_beside_fast_ones) {
+    ASSERT_TRUE(log::set_level("off"));
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        KvOptions options;
+        options.seed = seed;
+        options.partitions = 1 + seed % 2;
+        options.clients = 4;
+        options.depth = 4;
+        options.keys = 2;
+        options.keys_per_transaction = 2;
+        options.write_percent = 100;
+        options.skew_ms = 5'000;
+        options.transactions = 3000;
+        KvResult result = run_kv(options);
+        EXPECT_EQ(result.failure, "") << options.to_string();
+        EXPECT_EQ(result.failed, 0u) << options.to_string();
+    }
+}
+
 // Clocks seconds apart, replies that are lost, logs that cannot be written: what is acknowledged is later
 // than all that was acknowledged before it began, and what is reported as failed is never seen.
 TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatever_fails) {

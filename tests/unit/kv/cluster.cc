@@ -11,6 +11,7 @@
 #include <future>
 
 #include "lib/fabric/open.h"
+#include "lib/kv/placement.h"
 
 namespace wss::kv::test {
 
@@ -43,7 +44,8 @@ uint16_t free_port() {
 
 struct Cluster::Node {
     SystemClock clock;
-    SystemWallClock wall;
+    explicit Node(int64_t ahead_us) : wall(ahead_us) {}
+    WrongWallClock wall;
     reactor::Reactor reactor{clock};
     std::unique_ptr<fabric::Fabric> fabric;
     std::unique_ptr<Service> service;
@@ -62,7 +64,8 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
 }
 
 void Cluster::start(uint32_t partition) {
-    nodes_[partition] = std::make_unique<Node>();
+    const auto& ahead = options_.clocks_ahead_us;
+    nodes_[partition] = std::make_unique<Node>(partition < ahead.size() ? ahead[partition] : 0);
     Node& node = *nodes_[partition];
     auto address = fabric::Address::parse(addresses_[partition], kDefaultPort);
     ASSERT_TRUE(address) << address.status().to_string();
@@ -77,6 +80,7 @@ void Cluster::start(uint32_t partition) {
     options.store.window_floor = std::min(options_.window, options.store.window_floor);
     options.store.decision_window = options_.decision_window;
     options.terminate_after = options_.terminate_after;
+    options.store.prepared_max = options_.prepared_max;
     options.seed = Random::entropy();
     store::Log* log = partition < options_.logs.size() ? options_.logs[partition] : nullptr;
     if (log != nullptr) options.store.durability = store::Durability::kSync;
@@ -117,6 +121,12 @@ void Cluster::stop(uint32_t partition) {
 
 Cluster::~Cluster() {
     for (uint32_t i = 0; i < nodes_.size(); ++i) stop(i);
+}
+
+std::string key_on(uint32_t partition, uint32_t partitions) {
+    std::string key = "key";
+    while (partition_of(fingerprint(key), partitions) != partition) key += 'x';
+    return key;
 }
 
 Status put(LocalClient& client, const std::vector<std::pair<std::string, std::string>>& items) {

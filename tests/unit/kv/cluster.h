@@ -21,7 +21,9 @@ class Cluster {
         Nanoseconds window = from_s(5);
         Nanoseconds terminate_after = from_ms(200);
         Nanoseconds decision_window = from_s(60);
-        std::vector<store::Log*> logs = {};  // one for each partition, which then writes synchronously
+        std::vector<store::Log*> logs = {};         // one for each partition, which then writes synchronously
+        std::vector<int64_t> clocks_ahead_us = {};  // of the time of day, by partition
+        uint32_t prepared_max = 1u << 16;
     };
     explicit Cluster(Options options);
     Cluster() : Cluster(Options()) {}
@@ -45,6 +47,20 @@ class Cluster {
     std::vector<std::string> addresses_;
     std::vector<std::unique_ptr<Node>> nodes_;
 };
+
+// The time of day as a host with a wrong clock shows it.
+class WrongWallClock final : public WallClock {
+  public:
+    explicit WrongWallClock(int64_t ahead_us) : ahead_us_(ahead_us) {}
+    uint64_t unix_us() noexcept override { return right_.unix_us() + static_cast<uint64_t>(ahead_us_); }
+
+  private:
+    SystemWallClock right_;
+    const int64_t ahead_us_;
+};
+
+// A key that lies on that partition of so many.
+std::string key_on(uint32_t partition, uint32_t partitions);
 
 // What the tests write again and again.
 Status put(LocalClient& client, const std::vector<std::pair<std::string, std::string>>& items);
