@@ -385,7 +385,16 @@ void PutJob::restart() noexcept {
 }
 
 void PutJob::on_wake() noexcept {
-    waits_for_lock_ ? start_transaction() : send_all();
+    // Before the first greeting nobody knows the partition's time, nor perhaps the own id.
+    const bool anew = phase_ == Phase::kPreparing && !sent_ && !is_locking(session_.options().algorithm);
+    if (anew) base_->rounds = 0;
+    waits_for_lock_ || anew ? start_transaction() : send_all();
+}
+
+// No partition has committed because of us. One that answered an inquiry with "prepared" refuses it.
+bool PutJob::may_abort() const {
+    return sent_ && !one_message() && !committed_ && phase_ != Phase::kCommitting &&
+           !request_->fault.die_after_prepare;
 }
 
 void PutJob::give_up(const Status& why) noexcept {
@@ -394,6 +403,10 @@ void PutJob::give_up(const Status& why) noexcept {
     locks_.forget();
     if (is_locking(session_.options().algorithm) && phase_ == Phase::kLocking) locks_.release(owner_);
     outstanding_ = 0;
+    if (may_abort())
+        for (size_t p = 0; p < part_count_; ++p)
+            session_.link(parts_[p]->partition)
+                .tell(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = request_->timestamp.value});
     const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
     request_->outcome_unknown = sent_ && !is_known;
     end(why);

@@ -18,7 +18,8 @@
 //   none               the outcome is unknown; the partitions find it (cooperative termination), the same on
 //   all
 // An abort that is answered "committed" is too late: the partitions have decided, and the client goes along.
-// So does a client that gives up: it does not know the outcome.
+// A client that gives up before it has sent a commit sends aborts: what it leaves prepared stays so as long
+// as a participant is down. It does not know the outcome.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once

@@ -102,6 +102,8 @@ void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     for (uint16_t participant : prepare_.participants)
         if (participant >= options_.partitions.size())
             return refuse(peer, header, wire::KvStatus::kMalformed, "a participant that is no partition");
+    if (waits_in_vain(prepare_.participants) && !store_->knows({prepare_.timestamp}))
+        return answer(peer, header, wire::KvStatus::kNotReady);
     ++counters_.prepares;
     writes_.clear();
     // What was done once is only to be told again: its locks went with it.

@@ -3,7 +3,9 @@
 //
 // The participants are asked. Any that has committed: commit. Any that has aborted, or never prepared (asking
 // it makes it refuse for ever): abort. All prepared: commit, as the client might have. One that cannot be
-// reached: wait; readers do not, that is RAMP's point.
+// reached: wait; readers do not, that is RAMP's point. Those that wait so are asked about in turn, a bounded
+// number at a time, and do not count as prepared ones; when they are very many, further transactions of that
+// partition are not taken on.
 //
 // One that has forgotten what is that old refuses it for ever: had it committed, its client would have had
 // our prepare, and it remembers commits for decision_window. So: abort. Where we have waited longer than that
@@ -41,7 +43,7 @@ void Service::terminate_overdue() {
                 options_.partition);
         ready_ = true;
     }
-    counters_.terminations_waiting = overdue.size();
+    counters_.terminations_waiting = store_->statistics().deferred;
     std::vector<std::pair<Timestamp, std::vector<std::byte>>> jobs;
     for (const store::Overdue& one : overdue)
         if (!terminations_.contains(one.timestamp.value) && terminations_.size() < kTerminationsMax)
@@ -63,6 +65,13 @@ void Service::terminate(const store::Overdue& overdue) {
     }
     job.building = false;
     if (job.outstanding == 0) termination_over(job);
+}
+
+// What would be prepared could not be decided before that partition is back.
+bool Service::waits_in_vain(std::span<const uint16_t> participants) const {
+    return store_->defers_too_many() &&
+           std::any_of(participants.begin(), participants.end(),
+                       [&](uint16_t p) { return links_[p] != nullptr && !links_[p]->ready(); });
 }
 
 Link* Service::link_to(uint32_t partition) {
@@ -125,6 +134,8 @@ void Service::termination_over(Termination& job) {
         if (!job.aborted && job.is_old) guessed(timestamp);
         ++counters_.terminated_abort;
         store_->abort(timestamp, {});
+    } else {
+        store_->defer(timestamp);
     }
     terminations_.erase(timestamp.value);
 }

@@ -14,13 +14,14 @@ namespace wss::kv::store {
 
 enum class DecisionState : uint8_t { kPreparing, kPrepared, kCommitted, kAborted };
 
-// The one state of a timestamp (S1). In `undecided` or `decided`, by its list node.
+// The one state of a timestamp (S1). In `undecided`, `deferred` or `decided`, by its list node.
 struct Decision : ListNode<> {
     uint64_t hash = 0;
     Decision* hash_next = nullptr;
     Timestamp timestamp;
     DecisionState state = DecisionState::kPreparing;
     bool put = false;       // commits as soon as it is durable; its row says committed
+    bool deferred = false;  // a participant could not be asked
     bool early = false;     // its commit came before its prepare
     bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it any more
     bool logging = false;   // the batch `ticket` is under way; who asks waits
@@ -71,6 +72,7 @@ struct Store::Parts {
     Decision& create(Timestamp timestamp, DecisionState state);
     void decide(Decision& decision, DecisionState state);
     void drop(Decision& decision);
+    void leave_undecided(Decision& decision);
     Answer wait(Decision& decision, Continuation done);
     void answer_waiting(Decision& decision, Answer answer);
 
@@ -120,8 +122,9 @@ struct Store::Parts {
     Pool<Decision> pool;
     HashIndex<Decision> decisions;
     List<Decision> undecided;  // the oldest first
+    List<Decision> deferred;   // undecided ones too; who was deferred last is last
     List<Decision> decided;
-    size_t undecided_count = 0;
+    size_t undecided_count = 0, deferred_count = 0;
     Timestamp floor;
     Timestamp newest;             // that was committed
     std::deque<Waiting> waiting;  // appended batches, in order

@@ -104,6 +104,7 @@ void Store::forget(void* context) {
                       [context](const Continuation& done) { return done.context == context; });
     };
     parts_->undecided.for_each(drop);
+    parts_->deferred.for_each(drop);
     parts_->decided.for_each(drop);
     for (auto& [ticket, fetch] : parts_->fetching)
         if (fetch.done.context == context) fetch.done = {};
@@ -113,17 +114,39 @@ void Store::forget(void* context) {
 std::vector<Overdue> Store::overdue(Nanoseconds age, size_t limit) const {
     std::vector<Overdue> all;
     const Nanoseconds now = parts_->clock.now();
-    parts_->undecided.for_each([&](Decision& decision) {
-        if (all.size() == limit || decision.state != DecisionState::kPrepared || decision.since > now - age)
-            return;
+    const auto add = [&](Decision& decision) {
+        if (decision.state != DecisionState::kPrepared || decision.since > now - age) return;
         Overdue& one = all.emplace_back();
         one.timestamp = decision.timestamp;
         one.age = now - decision.since;
         one.participants = std::as_bytes(std::span(decision.participants));
         for (Version* version = decision.versions; version != nullptr; version = version->sibling)
             one.keys.emplace_back(version->item->key);
+    };
+    // Ends where it has enough, and where those begin that are too young.
+    (void)parts_->deferred.find_if([&](Decision& decision) {
+        if (all.size() >= (limit + 1) / 2) return true;
+        add(decision);
+        return false;
+    });
+    (void)parts_->undecided.find_if([&](Decision& decision) {
+        if (all.size() >= limit || decision.since > now - age) return true;
+        add(decision);
+        return false;
     });
     return all;
+}
+
+void Store::defer(Timestamp timestamp) {
+    Decision* decision = parts_->find(timestamp);
+    if (decision == nullptr || decision->state != DecisionState::kPrepared) return;
+    decision->unlink();
+    parts_->deferred.push_back(*decision);
+    if (!std::exchange(decision->deferred, true)) parts_->deferred_count++;
+}
+
+bool Store::defers_too_many() const {
+    return parts_->deferred_count >= parts_->options.prepared_max;
 }
 
 Timestamp Store::floor() const {
@@ -146,7 +169,9 @@ void Store::raise_floor(Timestamp floor) {
 
 bool Store::settled(Timestamp at) const {
     bool settled = true;
-    parts_->undecided.for_each([&](Decision& decision) { settled = settled && decision.timestamp > at; });
+    const auto look = [&](Decision& decision) { settled = settled && decision.timestamp > at; };
+    parts_->undecided.for_each(look);
+    parts_->deferred.for_each(look);
     return settled;
 }
 
@@ -177,6 +202,7 @@ Statistics Store::statistics() const {
     all.versions = parts.table.versions;
     all.cold_versions = parts.table.cold_versions;
     all.prepared = parts.undecided_count;
+    all.deferred = parts.deferred_count;
     all.decisions = parts.decisions.size() - parts.undecided_count;
     all.arena_bytes = parts.table.arena().bytes();
     all.arena_used = parts.table.arena().used();

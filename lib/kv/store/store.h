@@ -89,8 +89,10 @@ struct Options {
     Nanoseconds decision_window = from_s(60);  // decisions are remembered at least that long
     uint64_t heap_limit = UINT64_MAX;          // bytes beside the arena
     uint32_t inline_cells = 2;                 // versions kept in a key's own extent: one READ brings them
-    uint32_t inline_max = 2048;        // bytes of a record that may be kept so; larger ones live elsewhere
-    uint32_t prepared_max = 1u << 16;  // transactions prepared or preparing at a time, then kBusy
+    uint32_t inline_max = 2048;  // bytes of a record that may be kept so; larger ones live elsewhere
+    // Transactions prepared or preparing at a time, then kBusy. Those that wait in vain for another partition
+    // (defer) do not count.
+    uint32_t prepared_max = 1u << 16;
 };
 
 enum class Presence : uint8_t { kAbsent, kExact, kNewer, kGone };
@@ -128,6 +130,7 @@ struct Statistics {
     uint64_t keys = 0;
     uint64_t versions = 0;
     uint64_t prepared = 0;  // transactions, preparing ones too
+    uint64_t deferred = 0;  // of these: a participant could not be asked
     uint64_t decisions = 0;
     uint64_t arena_bytes = 0;
     uint64_t arena_used = 0;
@@ -195,8 +198,13 @@ class Store final : public reactor::Source {
     // on.
     void forget(void* context);
 
-    // Transactions prepared for longer than `age`, oldest first, at most `limit`.
+    // Transactions prepared for longer than `age`, oldest first, at most `limit`. Those that were deferred
+    // take up to half of it, in the order in which they were.
     std::vector<Overdue> overdue(Nanoseconds age, size_t limit) const;
+    // A participant cannot be asked now: others first.
+    void defer(Timestamp timestamp);
+    // As many are deferred as may be prepared: what is sure to wait for the same partition is not taken on.
+    bool defers_too_many() const;
     Timestamp floor() const;
     // The latest committed version of any of the keys.
     Timestamp newest(std::span<const Write> writes) const;

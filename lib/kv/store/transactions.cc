@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prepare, commit, abort, inquire: rule S1 of store.h is decided here.
+#include <utility>
+
 #include "lib/kv/mutation.h"
 #include "lib/kv/store/parts.h"
 
@@ -44,6 +46,7 @@ Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     decision.hash = hash_of(timestamp);
     decision.timestamp = timestamp;
     decision.put = decision.early = decision.logging = decision.promised = decision.failed = false;
+    decision.deferred = false;
     decision.ticket = 0;
     decision.versions = nullptr;
     decision.participants.clear();
@@ -59,16 +62,21 @@ Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
 
 void Store::Parts::decide(Decision& decision, DecisionState state) {
     decision.unlink();
-    undecided_count--;
+    leave_undecided(decision);
     decision.state = state;
     decision.since = clock.now();
     decision.participants.clear();
     decided.push_back(decision);
 }
 
+void Store::Parts::leave_undecided(Decision& decision) {
+    undecided_count--;
+    if (std::exchange(decision.deferred, false)) deferred_count--;
+}
+
 void Store::Parts::drop(Decision& decision) {
     if (decision.state == DecisionState::kPreparing || decision.state == DecisionState::kPrepared)
-        undecided_count--;
+        leave_undecided(decision);
     decision.unlink();
     decisions.erase(&decision);
     pool.give(&decision);
@@ -98,7 +106,8 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
             counts.refused_old++;
             return Answer::kTooOld;
         }
-        if (undecided_count >= options.prepared_max || (log != nullptr && log->is_congested()))
+        if (undecided_count - deferred_count >= options.prepared_max ||
+            (log != nullptr && log->is_congested()))
             return Answer::kBusy;
     }
     // What is committed elsewhere already is not refused any more.

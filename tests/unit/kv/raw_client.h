@@ -15,18 +15,21 @@ namespace wss::kv::test {
 
 class RawClient final : public LinkHandler {
   public:
-    explicit RawClient(const std::string& address) {
+    // Of partition 0 of so many.
+    explicit RawClient(const std::string& address, uint32_t partitions = 1,
+                       uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0) {
         auto where = fabric::Address::parse(address, kDefaultPort);
         fabric_ = std::move(*fabric::open(*where));
         lane_ = std::move(*Lane::create(reactor_, *fabric_, 1));
         Link::Options options;
         options.address = *where;
         options.partition = 0;
-        options.nonce = Random::entropy() | 1;
+        options.nonce = nonce;
+        options.client_id = client_id;
         link_ = std::make_unique<Link>(*lane_, options, *this);
         link_->start();
         turn_until([this] { return link_->ready(); });
-        link_->options().epoch = map_epoch(1);
+        link_->options().epoch = map_epoch(partitions);
     }
     ~RawClient() override {
         link_->close();

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partition that is down must cost nothing but the transactions that touch it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
+
+namespace wss::kv::test {
+
+uint64_t prepared(Cluster& cluster, uint32_t partition) {
+    uint64_t count = 0;
+    cluster.on(partition, [&](Service& service) { count = service.store().statistics().prepared; });
+    return count;
+}
+
+bool becomes(const std::function<bool()>& holds) {
+    for (int i = 0; i < 2000 && !holds(); ++i) usleep(10'000);
+    return holds();
+}
+
+TEST(Termination, a_client_that_gives_up_leaves_nothing_prepared) {
+    Cluster cluster({.partitions = 3});
+    kv::Options options = cluster.client_options();
+    options.timeout = from_ms(100);
+    auto client = LocalClient::connect(options);
+    ASSERT_TRUE(client) << client.status().to_string();
+    std::vector<std::pair<std::string, std::string>> items;
+    for (uint32_t p = 0; p < 3; ++p) items.emplace_back(key_on(p, 3), "value");
+    ASSERT_TRUE(put(**client, items));
+    cluster.stop(2);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(put(**client, items).code(), Code::kTimedOut);
+    EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) + prepared(cluster, 1) == 0; }));
+    cluster.start(2);
+}
+
+class DeadPartition : public testing::Test {
+  protected:
+    static constexpr uint32_t kMany = 600;
+    Cluster cluster{{.partitions = 3, .prepared_max = kMany}};
+    std::string key = key_on(0, 3);
+
+    // On partition 0, by a client that is never heard of again.
+    static wire::KvStatus prepare(RawClient& client, uint64_t ticks, const std::string& key,
+                                  std::vector<uint16_t> participants) {
+        wire::KvPrepare body;
+        body.timestamp = client.transaction(ticks);
+        body.participants = std::move(participants);
+        body.items.emplace_back().key = key;
+        return client.ask(wire::KvKind::kPrepare, 0, body);
+    }
+    uint64_t aborted() { return cluster.counters(0).terminated_abort; }
+};
+
+TEST_F(DeadPartition, does_not_keep_transactions_of_others_undecided) {
+    cluster.stop(2);
+    RawClient client(cluster.addresses()[0], 3);
+    for (uint32_t i = 0; i + 1 < kMany; ++i)
+        ASSERT_EQ(prepare(client, i, key, {0, 2}), wire::KvStatus::kPrepared);
+    ASSERT_EQ(prepare(client, kMany, key, {0, 1}), wire::KvStatus::kPrepared);
+    EXPECT_TRUE(becomes([&] { return aborted() == 1; }));
+    cluster.start(2);
+    EXPECT_TRUE(becomes([&] { return aborted() == kMany; }));
+}
+
+TEST_F(DeadPartition, does_not_take_the_room_of_transactions_of_others) {
+    cluster.stop(2);
+    RawClient client(cluster.addresses()[0], 3);
+    for (uint32_t i = 0; i < kMany; ++i)
+        ASSERT_EQ(prepare(client, i, key, {0, 2}), wire::KvStatus::kPrepared);
+    auto status = wire::KvStatus::kUnknown;
+    uint64_t ticks = kMany;
+    EXPECT_TRUE(becomes([&] {
+        return (status = prepare(client, ++ticks, key, {0, 1})) == wire::KvStatus::kPrepared;
+    })) << wire::to_string(status);
+    // What cannot be decided is not prepared without end.
+    EXPECT_TRUE(becomes([&] {
+        return (status = prepare(client, ++ticks, key, {0, 2})) == wire::KvStatus::kNotReady;
+    })) << wire::to_string(status);
+    cluster.start(2);
+    EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) == 0; }));
+    EXPECT_EQ(prepare(client, ++ticks, key, {0, 2}), wire::KvStatus::kPrepared);
+}
+
+}  // namespace wss::kv::test
