@@ -13,7 +13,8 @@
 //
 // Errors. Request::status is ok, or: kInvalid (the request breaks a limit), kUnavailable (a partition could
 // not be reached in time), kTimedOut, kExhausted (the server's memory is full: writes fail, reads go on),
-// kRefused (a condition does not hold; a lock was not to be had), kClosed (the client is closing). A write
+// kRefused (a condition does not hold; a lock was not to be had), kClosed (the client is closing). A
+// partition that is down fails the requests that touch it, with its name and address, and no others. A write
 // that fails with `outcome_unknown` may still become visible, as a whole or not at all, within the
 // termination time.
 //
@@ -44,7 +45,7 @@ struct Options {
     uint32_t threads = 1;                     // of a Client
     uint32_t sessions = 1;                    // of a LocalClient, each with connections of its own
     Nanoseconds timeout = from_s(10);         // of a request, all rounds and retries
-    Nanoseconds connect_timeout = from_s(5);  // until every partition has answered, at start
+    Nanoseconds connect_timeout = from_s(5);  // until a partition has answered, at start
     uint32_t address_cache = 1u << 16;        // keys whose addresses are remembered
     uint32_t lock_retries = 1000;             // of kLockParallel, each after a random wait
     // Monotonic reads across the transactions of a session (a LocalClient's, a thread's of a Client), also of
@@ -180,7 +181,7 @@ struct Statistics {
 
 class Client {
   public:
-    // Returns when every partition has answered, or why not.
+    // Returns when a partition has answered, or why none has. The others are connected when they are needed.
     static Result<std::unique_ptr<Client>> connect(const Options& options);
     ~Client();  // requests under way end with kClosed first
     Client(const Client&) = delete;

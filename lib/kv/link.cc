@@ -30,6 +30,10 @@ void Link::start() noexcept {
     lane().reactor().set(timer_, lane().reactor().now() + kGreetTimeout + kGreetTimeout);
 }
 
+void Link::reconnect(std::string why) noexcept {
+    if (Channel* channel = ChannelOwner::channel()) channel->close(std::move(why));
+}
+
 std::string Link::name() const {
     const std::string address = options_.address.to_string();
     return options_.partition == UINT32_MAX ? address
@@ -79,13 +83,13 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
     wire::KvText text;
     if (header.status != wire::KvStatus::kOk) {
         std::string why(wire::parse(message, text) ? text.text : std::string_view());
-        // Somebody else has the id: the next greeting asks for another.
-        if (header.status == wire::KvStatus::kIdTaken) options_.client_id = 0;
+        if (header.status == wire::KvStatus::kIdTaken) handler_.on_id_taken(*this);
         return channel.close(fmt::format("{}: {}", wire::to_string(header.status), why.substr(0, 200)));
     }
     wire::KvHelloReply hello;
     if (!wire::parse(message, hello)) return channel.close("the partition's greeting is malformed");
-    if (Status status = accept_greeting(hello); !status) return channel.close(status.text());
+    refusal_ = accept_greeting(hello);
+    if (!refusal_) return channel.close(refusal_.text());
     if (options_.transport != Transport::kMessage && !channel.use_ring(hello.ring, options_.nonce))
         return channel.close("the partition offers no ring: use another transport");
     lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);
@@ -97,6 +101,11 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
 }
 
 Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
+    if (options_.partitions != 0 && hello.partitions != options_.partitions)
+        return failure(
+            Code::kInvalid,
+            "{} says that the store has {} partitions, the client's map has {}: check the addresses",
+            options_.address.to_string(), hello.partitions, options_.partitions);
     if (options_.partition != UINT32_MAX && hello.partition != options_.partition)
         return failure(Code::kInvalid, "{} is partition {}, not {}: check the order of the addresses",
                        options_.address.to_string(), hello.partition, options_.partition);

@@ -5,9 +5,9 @@
 //   down ──▶ connecting ──▶ greeting ──▶ ready ──(lost)──▶ down, again after a growing wait
 //                                 └─ the partition refuses ──▶ down, with the reason
 //
-// A call that is under way when the connection breaks ends with nullptr: the caller knows whether it may be
-// repeated. Nothing here waits without a limit: calls are bounded by their users' deadlines, greeting by
-// kGreetTimeout.
+// A link connects when it is wanted first. A call that is under way when the connection breaks ends with
+// nullptr: the caller knows whether it may be repeated. Nothing here waits without a limit: calls are bounded
+// by their users' deadlines, greeting by kGreetTimeout.
 //
 // Thread-safety: none; belongs to the lane's reactor. Ownership: a Call belongs to the caller, who does not
 // move or free it until it is done.
@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/kv/channel.h"
@@ -50,6 +51,8 @@ class LinkHandler {
     virtual ~LinkHandler() = default;
     virtual void on_ready(Link& link) noexcept = 0;
     virtual void on_lost(Link& link, const Status& why) noexcept = 0;
+    // Another client has the id that was presented: options().client_id is to be another one.
+    virtual void on_id_taken(Link&) noexcept {}
     virtual void on_read_done(Link&, uint64_t, fabric::CompletionStatus) noexcept {}
 };
 
@@ -58,7 +61,8 @@ class Link final : private ChannelOwner {
     struct Options {
         fabric::Address address;
         uint32_t partition = UINT32_MAX;  // that is expected there
-        uint64_t nonce = 0;               // 0: no client, asks for nothing that needs an id
+        uint32_t partitions = 0;          // of as many; 0: any number
+        uint64_t nonce = 0;               // 0: no client, inquires about transactions only
         uint32_t client_id = 0;           // 0: wants one leased
         Transport transport = Transport::kMessage;
         uint32_t epoch = 0;
@@ -67,10 +71,18 @@ class Link final : private ChannelOwner {
     // close() was called and over() holds, or it never started.
     ~Link() override;
 
-    void start() noexcept;
+    // Connects, unless it did before.
+    void want() noexcept {
+        if (!std::exchange(wanted_, true)) start();
+    }
+    bool wanted() const { return wanted_; }
     void close() noexcept;
+    // Gives the connection up and makes another one.
+    void reconnect(std::string why) noexcept;
     bool ready() const { return ready_; }
     const Status& why() const { return why_; }
+    // kInvalid: who answers is not the partition that is expected, and never will be.
+    const Status& refusal() const { return refusal_; }
     // "partition 1 (tcp://host:1)".
     std::string name() const;
     const PartitionFacts& facts() const { return facts_; }
@@ -105,6 +117,7 @@ class Link final : private ChannelOwner {
     // given up: a host that lost power tells nobody.
     static constexpr Nanoseconds kPingAfter = from_s(1);
 
+    void start() noexcept;
     wire::KvHeader register_call(Call& call, wire::KvKind kind, uint8_t flags);
     void on_up(Channel& channel) noexcept override;
     void on_message(Channel& channel, wire::Bytes message) noexcept override;
@@ -119,9 +132,9 @@ class Link final : private ChannelOwner {
 
     Options options_;
     LinkHandler& handler_;
-    bool ready_ = false, closed_ = false;
+    bool wanted_ = false, ready_ = false, closed_ = false;
     bool has_told_ = false;  // on this channel: nobody knows whether it has arrived
-    Status why_;
+    Status why_, refusal_;
     PartitionFacts facts_;
     reactor::Timer timer_;
     Nanoseconds wait_ = kRetryMin;

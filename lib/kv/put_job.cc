@@ -151,6 +151,7 @@ void PutJob::start_transaction() noexcept {
                 job.enter(Phase::kPreparing);
                 return;
             }
+            if (result == LockResult::kLost) return job.lock_again();
             if (result == LockResult::kConflict) ++job.session_.statistics().lock_conflicts;
             job.restart();
         },
@@ -371,6 +372,13 @@ void PutJob::end_unknown() noexcept {
     if (committed_ && refused_parts() > 0)
         failure_ = Status(Code::kInternal, "one partition has committed what another one has aborted");
     end(failure_);
+}
+
+// A partition cannot be reached now.
+void PutJob::lock_again() noexcept {
+    locks_.release(owner_);
+    waits_for_lock_ = true;
+    wake_in(kRetryAfterLoss);
 }
 
 void PutJob::restart() noexcept {

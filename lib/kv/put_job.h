@@ -75,6 +75,7 @@ class PutJob final : public Job {
     void abort_over() noexcept;
     void end_unknown() noexcept;
     size_t refused_parts() const;
+    void lock_again() noexcept;
     void restart() noexcept;
     void end(Status status) noexcept;
     bool skips(uint64_t mask, const Part& part) const;

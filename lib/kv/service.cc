@@ -28,11 +28,10 @@ std::string why_no_lease(wire::KvStatus status, const ServiceOptions& options) {
         case wire::KvStatus::kIdTaken:
             return "this client id belongs to another client";
         case wire::KvStatus::kNoMemory:
-            return fmt::format("all {} client ids are leased: one is free {} s after its client has gone",
-                               kClientIdMax - 1, options.lease.count / 1'000'000'000);
-        case wire::KvStatus::kUnsupported:
-            return fmt::format("this is partition {} of {}: give the address of partition 0 first ({})",
-                               options.partition, options.partitions.size(), options.partitions[0]);
+            return fmt::format(
+                "all client ids of partition {} are leased: that of a client that vanished is free after {} "
+                "s",
+                options.partition, options.lease.count / 1'000'000'000);
         default:
             return "this is no client id";
     }
@@ -65,10 +64,12 @@ Service::Service(reactor::Reactor& reactor, WallClock& wall, ServiceOptions opti
       clock_(wall),
       random_(options_.seed),
       incarnation_(random_.next() | 1),
+      leases_({.partition = options_.partition,
+               .partitions = static_cast<uint32_t>(options_.partitions.size()),
+               .lease = options_.lease,
+               .seed = random_.next()}),
       timer_(&Service::on_tick, this),
-      started_(reactor.clock().now()) {
-    next_id_ = 1 + static_cast<uint32_t>(random_.below(kClientIdMax / 2));
-}
+      started_(reactor.clock().now()) {}
 
 Service::~Service() {
     snapshot_.reset();
@@ -181,10 +182,7 @@ void Service::peer_gone(Peer& peer) {
         if (cold->peer == &peer) cold->peer = nullptr;
     for (auto& cold : cold_scans_)
         if (cold->peer == &peer) cold->peer = nullptr;
-    if (auto lease = leases_.find(peer.client_id); lease != leases_.end() && peer.client_id != 0) {
-        --lease->second.connections;
-        lease->second.until = reactor_.now() + options_.lease;
-    }
+    if (peer.lease != nullptr) leases_.leave(*peer.lease, reactor_.now());
     std::erase_if(peers_, [&](const auto& one) { return one.get() == &peer; });
 }
 
@@ -224,7 +222,10 @@ void Service::message_arrived(Peer& peer, wire::Bytes message) noexcept {
 void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     using Kind = wire::KvKind;
     bool of_client = header.kind != Kind::kHello && header.kind != Kind::kCheck &&
-                     header.kind != Kind::kInfo && header.kind != Kind::kPing;
+                     header.kind != Kind::kInfo && header.kind != Kind::kPing &&
+                     header.kind != Kind::kGoodbye;
+    // Another partition, which has no business with our keys.
+    if (of_client && peer.lease == nullptr) return answer(peer, header, wire::KvStatus::kNotLeased);
     if (of_client && !ready_) return answer(peer, header, wire::KvStatus::kNotReady);
     if (of_client && header.epoch != map_epoch(static_cast<uint32_t>(options_.partitions.size())))
         return answer(peer, header, wire::KvStatus::kWrongPartition);
@@ -256,6 +257,8 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
         case Kind::kPing:
             count_one_sided(message);
             return answer(peer, header, wire::KvStatus::kOk);
+        case Kind::kGoodbye:
+            return goodbye(peer, message);
     }
 }
 
@@ -291,19 +294,15 @@ void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     if (peer.greeted || !wire::parse(message, hello_))
         return peer.channel()->close("the peer's greeting is malformed");
     if (stopping_) return peer.channel()->close("the server is shutting down");
-    uint32_t id = hello_.client_id;
     if (hello_.nonce != 0) {
-        wire::KvStatus leased = lease_id(hello_.nonce, id);
+        wire::KvStatus leased = lease_id(peer);
         if (leased != wire::KvStatus::kOk)
             return refuse(peer, header, leased, why_no_lease(leased, options_));
-        ++leases_[id].connections;
-        peer.client_id = id;
-        peer.nonce = hello_.nonce;
     }
     peer.greeted = true;
     const fabric::Region& arena = registered_[peer.lane] ? *registered_[peer.lane] : *arena_;
     std::string map = join_map(options_.partitions);
-    wire::KvHelloReply reply{.client_id = id,
+    wire::KvHelloReply reply{.client_id = peer.client_id,
                              .partition = options_.partition,
                              .partitions = static_cast<uint32_t>(options_.partitions.size()),
                              .incarnation = incarnation_,
@@ -327,29 +326,24 @@ void Service::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
         peer.channel()->close("the peer offers no ring of ours");
 }
 
-wire::KvStatus Service::lease_id(uint64_t nonce, uint32_t& id) {
-    Nanoseconds now = reactor_.now();
-    if (id == 0) {
-        if (options_.partition != 0) return wire::KvStatus::kUnsupported;
-        // Whoever comes again is given what he had.
-        for (uint32_t tried = 0; tried < kClientIdMax && id == 0; ++tried) {
-            uint32_t candidate = next_id_;
-            next_id_ = next_id_ % (kClientIdMax - 1) + 1;
-            auto known = leases_.find(candidate);
-            if (known == leases_.end() || (known->second.connections == 0 && known->second.until < now))
-                id = candidate;
-        }
-        if (id == 0) return wire::KvStatus::kNoMemory;
-        leases_[id] = {.nonce = nonce};
-        return wire::KvStatus::kOk;
-    }
-    if (id > kClientIdMax) return wire::KvStatus::kMalformed;
-    auto known = leases_.find(id);
-    if (known == leases_.end() || (known->second.connections == 0 && known->second.until < now)) {
-        leases_[id] = {.nonce = nonce};
-        return wire::KvStatus::kOk;
-    }
-    return known->second.nonce == nonce ? wire::KvStatus::kOk : wire::KvStatus::kIdTaken;
+wire::KvStatus Service::lease_id(Peer& peer) {
+    if (hello_.client_id > kClientIdMax) return wire::KvStatus::kMalformed;
+    peer.lease = hello_.client_id == 0 ? leases_.take(hello_.nonce, reactor_.now())
+                                       : leases_.join(hello_.client_id, hello_.nonce, reactor_.now());
+    if (peer.lease == nullptr)
+        return hello_.client_id == 0 ? wire::KvStatus::kNoMemory : wire::KvStatus::kIdTaken;
+    peer.client_id = peer.lease->id;
+    return wire::KvStatus::kOk;
+}
+
+void Service::goodbye(Peer& peer, wire::Bytes message) {
+    wire::KvDecision last;
+    if (peer.lease == nullptr || !wire::parse(message, last))
+        return peer.channel()->close("malformed goodbye");
+    // What was issued beyond the bound was accepted nowhere.
+    const Timestamp bound =
+        Timestamp::make(clock_.now_ticks() + static_cast<uint64_t>(options_.ahead_max.count / 1000), 0);
+    LeaseTable::say_goodbye(*peer.lease, std::min(Timestamp{last.timestamp}, bound));
 }
 
 // --- what is waited for ---

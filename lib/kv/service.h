@@ -5,9 +5,9 @@
 //                                                                  └▶ reply when the log or the disk has
 //                                                                  answered
 //
-// Client ids. Partition 0 leases them; a client shows its id and its nonce to every partition. An id that is
-// in use, or was lately, by another nonce is refused, and so is a prepare whose timestamp carries an id that
-// is not the connection's: no two clients can make the same timestamp.
+// Client ids. Every partition leases those of its range (lease_table.h); a client shows its id and its nonce
+// to every partition. An id that is in use, or was lately, by another nonce is refused, and so is a prepare
+// whose timestamp carries an id that is not the connection's: no two clients can make the same timestamp.
 //
 // Termination. Transactions that stay prepared for Options::terminate_after are decided by asking the other
 // participants (store.h tells how); partitions connect to each other as clients without an id.
@@ -29,6 +29,7 @@
 
 #include "lib/kv/channel.h"
 #include "lib/kv/hlc.h"
+#include "lib/kv/lease_table.h"
 #include "lib/kv/link.h"
 #include "lib/kv/slow_log.h"
 #include "lib/kv/store/snapshot.h"
@@ -98,11 +99,6 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     struct ColdScan;
     struct ColdRow;
     struct Termination;
-    struct Lease {
-        uint64_t nonce = 0;
-        uint32_t connections = 0;
-        Nanoseconds until{};
-    };
     class Port;
 
     Service(reactor::Reactor& reactor, WallClock& wall, ServiceOptions options);
@@ -116,7 +112,8 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void message_arrived(Peer& peer, wire::Bytes message) noexcept;
     void dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
-    wire::KvStatus lease_id(uint64_t nonce, uint32_t& id);
+    wire::KvStatus lease_id(Peer& peer);
+    void goodbye(Peer& peer, wire::Bytes message);
     void get(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     wire::KvStatus check_get(const Peer& peer, const wire::KvGet& get, const wire::KvHeader& header);
     bool look_up(const wire::KvGet& get, uint8_t flags);
@@ -185,8 +182,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     std::unique_ptr<store::Store> store_;
     std::vector<std::unique_ptr<Port>> ports_;
     std::vector<std::unique_ptr<Peer>> peers_;
-    std::unordered_map<uint32_t, Lease> leases_;
-    uint32_t next_id_ = 0;
+    LeaseTable leases_;
     std::vector<std::unique_ptr<Pending>> pending_, pending_free_;
     std::vector<std::unique_ptr<ColdGet>> cold_;
     std::vector<std::unique_ptr<ColdScan>> cold_scans_;

@@ -87,6 +87,21 @@ std::string traffic_of(const ServiceCounters& c, size_t connections, size_t poll
         .done();
 }
 
+std::string memory_of(const store::Statistics& kept) {
+    return Object()
+        .number("keys", kept.keys)
+        .number("versions", kept.versions)
+        .number("cold_versions", kept.cold_versions)
+        .number("arena_bytes", kept.arena_bytes)
+        .number("arena_used", kept.arena_used)
+        .number("heap_used", kept.heap_used)
+        .number("refused_memory", kept.refused_memory)
+        .number("evicted", kept.evicted)
+        .number("fetched", kept.fetched)
+        .number("log_failures", kept.log_failures)
+        .done();
+}
+
 // Of the whole process: partitions of one process say the same.
 std::string process_json() {
     rusage usage{};
@@ -120,6 +135,8 @@ std::string Service::info_json() const {
             .number("window_ms", static_cast<uint64_t>(options_.store.window.count / 1'000'000))
             .number("uptime_ms", static_cast<uint64_t>((reactor_.now() - started_).count / 1'000'000))
             .number("ready", ready_)
+            .number("client_ids", leases_.range())
+            .number("client_ids_leased", leases_.leased(reactor_.now()))
             .done();
     std::string ramp = Object()
                            .number("prepared", kept.prepared)
@@ -133,18 +150,7 @@ std::string Service::info_json() const {
                            .number("collected", kept.collected)
                            .number("expired", kept.expired)
                            .done();
-    std::string memory = Object()
-                             .number("keys", kept.keys)
-                             .number("versions", kept.versions)
-                             .number("cold_versions", kept.cold_versions)
-                             .number("arena_bytes", kept.arena_bytes)
-                             .number("arena_used", kept.arena_used)
-                             .number("heap_used", kept.heap_used)
-                             .number("refused_memory", kept.refused_memory)
-                             .number("evicted", kept.evicted)
-                             .number("fetched", kept.fetched)
-                             .number("log_failures", kept.log_failures)
-                             .done();
+    std::string memory = memory_of(kept);
     std::string latency = Object()
                               .number("count", slow_log_.count())
                               .number("total_us", slow_log_.total_us())

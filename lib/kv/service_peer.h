@@ -24,7 +24,7 @@ class Service::Peer final : public ChannelOwner {
     const size_t lane;  // by its index
     bool greeted = false;
     uint32_t client_id = 0;
-    uint64_t nonce = 0;
+    LeaseTable::Lease* lease = nullptr;  // nullptr: another partition
 
   private:
     Service& service_;

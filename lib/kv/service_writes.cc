@@ -32,12 +32,23 @@ wire::KvStatus Service::check_timestamp(const Peer& peer, wire::KvKind kind, Tim
     if (kind != wire::KvKind::kCheck && timestamp.client() != peer.client_id &&
         !mutated(Mutation::kCollidingTimestamps))
         return wire::KvStatus::kNotLeased;
-    return is_too_far_ahead(timestamp) ? wire::KvStatus::kTooFarAhead : wire::KvStatus::kOk;
+    if (is_too_far_ahead(timestamp)) return wire::KvStatus::kTooFarAhead;
+    if (kind != wire::KvKind::kPrepare && kind != wire::KvKind::kPutIf) return wire::KvStatus::kOk;
+    if (is_of_former_client(peer, timestamp)) return wire::KvStatus::kTooOld;
+    peer.lease->last = std::max(peer.lease->last, timestamp);
+    return wire::KvStatus::kOk;
 }
 
-// Names what the client's clock must pass, or how far it is ahead.
+// Of the client that had this id before.
+bool Service::is_of_former_client(const Peer& peer, Timestamp timestamp) const {
+    return timestamp <= peer.lease->after;
+}
+
+// Says what the client's clock must pass, or how far it is behind.
 void Service::refuse_write(Peer& peer, const wire::KvHeader& header, wire::KvStatus status) {
-    const Timestamp named = status == wire::KvStatus::kTooFarAhead ? clock_stamp() : store_->floor();
+    Timestamp named = store_->floor();
+    if (status == wire::KvStatus::kTooOld) named = std::max(named, peer.lease->after);
+    if (status == wire::KvStatus::kTooFarAhead) named = clock_stamp();
     answer(peer, header, status, named.value);
 }
 

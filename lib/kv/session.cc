@@ -43,58 +43,93 @@ void Session::start(std::function<void(const Status&)> ready) {
     if (options_.session_order) floors_ = std::make_unique<Floors>(options_.address_cache);
     if (options_.one_sided != OneSided::kOff)
         if (Status status = landing_.open(lane_.fabric()); !status) return started(status);
-    make_link(0, options_.partitions[0]);
+    for (uint32_t i = 0; i < options_.partitions.size(); ++i)
+        if (Status status = make_link(i, options_.partitions[i]); !status) return started(status);
+    // Of one address nobody knows which partition it is.
+    if (links_.size() == 1) links_[0]->options().partition = UINT32_MAX;
+    try_next_link();
     want_tick(now() + kTick);
 }
 
-void Session::make_link(uint32_t partition, const std::string& uri) {
+Status Session::make_link(uint32_t partition, const std::string& uri) {
     auto address = fabric::Address::parse(uri, kDefaultPort);
-    if (!address) return started(address.status());
+    if (!address) return address.status();
+    const auto count = static_cast<uint32_t>(options_.partitions.size());
     Link::Options link{.address = *address,
                        .partition = partition,
+                       .partitions = count > 1 ? count : 0,
                        .nonce = nonce_,
                        .client_id = clock_.client(),
                        .transport = options_.transport,
-                       .epoch = 0};
+                       .epoch = map_epoch(count)};
     links_.push_back(std::make_unique<Link>(lane_, std::move(link), *this));
-    links_.back()->start();
+    return Status::ok();
 }
 
-// The first partition has leased an id and told the map.
-Status Session::connect_others() {
-    const PartitionFacts facts = links_[0]->facts();
-    if (options_.partitions.size() == 1 && facts.partitions > 1) options_.partitions = split_map(facts.map);
-    if (options_.partitions.size() != facts.partitions)
-        return failure(Code::kInvalid, "the store has {} partitions, {} addresses are given",
-                       facts.partitions, options_.partitions.size());
-    links_[0]->options().epoch = map_epoch(facts.partitions);
-    for (uint32_t i = 1; i < facts.partitions; ++i) {
-        make_link(i, options_.partitions[i]);
-        links_.back()->options().epoch = map_epoch(facts.partitions);
+// To begin with: clients spread over the partitions, whose ids are then leased evenly.
+void Session::try_next_link() noexcept {
+    next_try_ = now() + kTryNext;
+    for (size_t i = 0; i < links_.size(); ++i) {
+        Link& link = *links_[(nonce_ + i) % links_.size()];
+        if (!link.wanted()) return link.want();
     }
+}
+
+// One address was given: the partition there knows the others.
+Status Session::take_map(Link& link) {
+    const uint32_t partition = link.facts().partition;
+    options_.partitions = split_map(link.facts().map);
+    if (options_.partitions.size() != link.facts().partitions)
+        return failure(Code::kInvalid, "{} says that the store has {} partitions, and names {}",
+                       link.options().address.to_string(), link.facts().partitions,
+                       options_.partitions.size());
+    std::unique_ptr<Link> first = std::move(links_[0]);
+    links_.clear();
+    for (uint32_t i = 0; i < options_.partitions.size(); ++i) WSS_TRY(make_link(i, options_.partitions[i]));
+    first->options().partition = partition;
+    first->options().partitions = static_cast<uint32_t>(links_.size());
+    first->options().epoch = map_epoch(static_cast<uint32_t>(links_.size()));
+    links_[partition] = std::move(first);
     return Status::ok();
+}
+
+void Session::share_id(uint32_t id) noexcept {
+    clock_.set_client(id);
+    for (auto& link : links_) link->options().client_id = id;
 }
 
 void Session::on_ready(Link& link) noexcept {
     const PartitionFacts& facts = link.facts();
-    clocks_ahead_.resize(facts.partitions);
+    if (clock_.client() == 0) share_id(facts.client_id);
+    if (facts.client_id != clock_.client()) {
+        // Two partitions have leased an id at the same time.
+        link.tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{});
+        link.options().client_id = clock_.client();
+        return link.reconnect("one id is enough");
+    }
+    if (link.options().partition == UINT32_MAX)
+        if (Status status = take_map(link); !status) return started(status);
+    clocks_ahead_.resize(links_.size());
     clocks_ahead_[facts.partition] = static_cast<int64_t>(facts.ticks - clock_.wall_ticks());
     clock_.observe(Timestamp::make(facts.ticks, 0));
-    if (&link == links_[0].get()) {
-        clock_.set_client(facts.client_id);
-        for (auto& other : links_) other->options().client_id = facts.client_id;
-        if (links_.size() == 1 && !is_ready_)
-            if (Status status = connect_others(); !status) return started(status);
-    }
     // Readers end well before versions they may still ask for are collected.
     read_window_ = std::min(read_window_, from_ms(std::max(facts.window_ms * 3 / 4, 10u)));
-    if (is_ready_) ++statistics_.reconnects;
-    for (auto& other : links_)
-        if (!other->ready()) return;
-    if (!is_ready_ && links_.size() == facts.partitions) started(Status::ok());
+    if (!is_ready_) return started(Status::ok());
+    wake_waiting();
 }
 
-void Session::on_lost(Link&, const Status&) noexcept {}
+void Session::on_lost(Link&, const Status&) noexcept {
+    if (!closed_) ++statistics_.reconnects;
+}
+
+// A partition that was restarted has leased it anew, and the other client came here first. What is under way
+// ends with "not leased", and begins anew where that is safe.
+void Session::on_id_taken(Link& link) noexcept {
+    if (link.options().client_id != clock_.client()) return;
+    share_id(0);
+    for (auto& other : links_)
+        if (other->ready()) other->reconnect("another client has the id");
+}
 
 Timestamp Session::time_of(uint32_t partition) noexcept {
     const int64_t ahead = partition < clocks_ahead_.size() ? clocks_ahead_[partition].value_or(0) : 0;
@@ -108,6 +143,30 @@ Timestamp Session::slowest_time() noexcept {
     return slowest.value_or(Timestamp{});
 }
 
+void Session::started(const Status& status) noexcept {
+    is_ready_ = status.is_ok();
+    if (auto ready = std::exchange(ready_, nullptr)) ready(status);
+}
+
+Status Session::check_links() const {
+    for (const auto& link : links_)
+        if (link->wanted() && !link->ready())
+            return link->why().is_ok()
+                       ? failure(Code::kUnavailable, "{}: no answer", link->options().address.to_string())
+                       : Status(Code::kUnavailable, link->why().to_string());
+    return Status(Code::kUnavailable, "the partitions did not answer");
+}
+
+// Of a request whose time is over.
+Status Session::why_late() const {
+    for (const auto& link : links_) {
+        if (!link->wanted() || link->ready()) continue;
+        return failure(Code::kTimedOut, "{} cannot be reached{}{}", link->name(),
+                       link->why().is_ok() ? "" : ": ", link->why().is_ok() ? "" : link->why().text());
+    }
+    return Status(Code::kTimedOut, "the partitions did not answer in time");
+}
+
 Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const {
     const uint64_t ahead_ms = mine > theirs ? (mine.ticks() - theirs.ticks()) / 1000 : 0;
     return failure(
@@ -118,18 +177,12 @@ Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp thei
         links_[partition]->name(), ahead_ms / 1000, ahead_ms % 1000, kAheadMax_ticks / 1'000'000);
 }
 
-void Session::started(const Status& status) noexcept {
-    is_ready_ = status.is_ok();
-    if (auto ready = std::exchange(ready_, nullptr)) ready(status);
-}
-
-Status Session::check_links() const {
-    for (const auto& link : links_)
-        if (!link->ready())
-            return link->why().is_ok()
-                       ? failure(Code::kUnavailable, "{}: no answer", link->options().address.to_string())
-                       : Status(Code::kUnavailable, link->why().to_string());
-    return Status(Code::kUnavailable, "the partitions did not answer");
+// Requests that wait to try again may wait for the partition that has just come.
+void Session::wake_waiting() noexcept {
+    active_.for_each([&](Job& job) {
+        if (job.wake_at != kNever) job.wake_at = now();
+    });
+    if (!active_.empty()) want_tick(now());
 }
 
 // --- requests ---
@@ -190,7 +243,10 @@ void Session::finish(Job& job, Request& request, Status status) noexcept {
 void Session::close() noexcept {
     if (std::exchange(closed_, true)) return;
     while (Job* job = active_.front()) job->give_up(Status(Code::kClosed, "the client is closing"));
-    for (auto& link : links_) link->close();
+    for (auto& link : links_) {
+        link->tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{.timestamp = clock_.issued().value});
+        link->close();
+    }
     started(Status(Code::kClosed, "the client is closing"));
 }
 
@@ -258,13 +314,24 @@ Job* Session::find_due() noexcept {
     return due;
 }
 
+// Until a partition has answered.
+void Session::begin_anywhere() noexcept {
+    bool all_failed = true;
+    for (const auto& link : links_) {
+        if (link->refusal().code() == Code::kInvalid) return started(link->refusal());
+        all_failed = all_failed && (!link->wanted() || !link->why().is_ok());
+    }
+    if (now() >= start_deadline_) return started(check_links());
+    if (all_failed || now() >= next_try_) try_next_link();
+}
+
 void Session::tick() noexcept {
     if (closed_) return;
-    if (!is_ready_ && ready_ && now() >= start_deadline_) return started(check_links());
+    if (!is_ready_ && ready_) begin_anywhere();
     // What happens to one job may end another: look again after each. A tick has few.
     for (Job* due = find_due(); due != nullptr && !closed_; due = find_due()) {
         if (now() >= due->deadline) {
-            due->give_up(Status(Code::kTimedOut, "the partitions did not answer in time"));
+            due->give_up(why_late());
         } else {
             due->wake_at = kNever;
             due->on_wake();

@@ -7,6 +7,9 @@
 //
 // Life: start() → `ready` → submit() … → close() → closed(). close() ends what is under way with kClosed.
 //
+// Links are made when they are needed. One partition suffices to begin: it tells the map and leases the
+// client's id. A partition that is down fails what touches it, and nothing else.
+//
 // Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.
 #pragma once
 
@@ -61,7 +64,7 @@ class Session final : public LinkHandler {
     Session(Lane& lane, WallClock& wall, uint64_t seed, Options options);
     ~Session() override;
 
-    // `ready` is called once: every partition has answered, or why not.
+    // `ready` is called once: a partition has answered, or why none has.
     void start(std::function<void(const Status&)> ready);
     void submit(Request& request) noexcept;
     void close() noexcept;
@@ -74,7 +77,11 @@ class Session final : public LinkHandler {
     std::shared_ptr<SharedState> shared() const { return shared_; }
 
     // --- for jobs
-    Link& link(uint32_t partition) { return *links_[partition]; }
+    Link& link(uint32_t partition) {
+        Link& link = *links_[partition];
+        link.want();
+        return link;
+    }
     // That partition's time of day, as far as it is known here.
     Timestamp time_of(uint32_t partition) noexcept;
     Timestamp slowest_time() noexcept;  // of the partitions that have greeted
@@ -120,14 +127,21 @@ class Session final : public LinkHandler {
         uint32_t chunk = Landing::kNone;  // kNone: not in use
     };
     static constexpr Nanoseconds kTick = from_ms(2);
+    static constexpr Nanoseconds kTryNext = from_ms(250);  // to begin with another partition
 
-    void make_link(uint32_t partition, const std::string& uri);
-    Status connect_others();
+    Status make_link(uint32_t partition, const std::string& uri);
+    void try_next_link() noexcept;
+    void begin_anywhere() noexcept;
+    Status take_map(Link& link);
+    void share_id(uint32_t id) noexcept;
     Status check_links() const;
+    Status why_late() const;
+    void wake_waiting() noexcept;
     void started(const Status& status) noexcept;
     Job& take_job(Request::Kind kind);
     void on_ready(Link& link) noexcept override;
     void on_lost(Link& link, const Status& why) noexcept override;
+    void on_id_taken(Link& link) noexcept override;
     void on_read_done(Link& link, uint64_t cookie, fabric::CompletionStatus status) noexcept override;
     static void on_tick(void* self) noexcept;
     Job* find_due() noexcept;
@@ -140,11 +154,11 @@ class Session final : public LinkHandler {
     Random random_;
     const uint64_t nonce_;
     Landing landing_;
-    std::unique_ptr<Floors> floors_;  // nullptr: no session order
-    std::vector<std::unique_ptr<Link>> links_;
+    std::unique_ptr<Floors> floors_;                    // nullptr: no session order
+    std::vector<std::unique_ptr<Link>> links_;          // by partition, once the map is known
     std::vector<std::optional<int64_t>> clocks_ahead_;  // of ours, when they greeted; by partition
     std::function<void(const Status&)> ready_;
-    Nanoseconds start_deadline_{};
+    Nanoseconds start_deadline_{}, next_try_{};
     bool is_ready_ = false, closed_ = false;
     Nanoseconds read_window_ = from_s(4);
 

@@ -134,6 +134,8 @@ bool SimpleJob::send_scan(Link& link) noexcept {
 }
 
 void SimpleJob::on_wake() noexcept {
+    // Before the first greeting nobody knows the partition's time, nor perhaps the own id.
+    if (request_->kind == Request::Kind::kPutIf && !sent_) new_attempt();
     send();
 }
 

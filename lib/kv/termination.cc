@@ -90,7 +90,7 @@ Link* Service::link_to(uint32_t partition) {
             Link::Options options{.address = *address, .partition = partition};
             options.epoch = map_epoch(static_cast<uint32_t>(options_.partitions.size()));
             link = std::make_unique<Link>(*lane, std::move(options), *this);
-            link->start();
+            link->want();
             return link.get();
         }
     return nullptr;

@@ -47,8 +47,9 @@ enum class KvKind : uint8_t {
     kInfo = 11,
     kSnapshot = 12,
     kPing = 13,
+    kGoodbye = 14,  // the client comes no more: its id is free; no reply
 };
-constexpr uint8_t kKvKindMax = 13;
+constexpr uint8_t kKvKindMax = 14;
 constexpr uint8_t kKvReply = 0x80;  // added to the kind
 
 enum class KvStatus : uint8_t {

@@ -45,6 +45,8 @@ constexpr Row kRows[] = {
     {"traffic", "malformed", "wss_kv_malformed_total", "requests that broke the protocol", kCounter},
     {"traffic", "clock_ahead_max_us", "wss_kv_clock_ahead_max_microseconds",
      "the furthest that a client's clock was before this one", kGauge},
+    {"server", "client_ids", "wss_kv_client_ids", "client ids that this partition leases", kGauge},
+    {"server", "client_ids_leased", "wss_kv_client_ids_leased", "of these, leased now", kGauge},
     {"ramp", "prepared", "wss_kv_prepared", "transactions prepared and undecided", kGauge},
     {"ramp", "terminations_waiting", "wss_kv_terminations_waiting", "terminations under way", kGauge},
     {"ramp", "commits_lost", "wss_kv_commits_lost_total", "committed versions that a newer one preceded",

@@ -27,7 +27,7 @@ class RawClient final : public LinkHandler {
         options.nonce = nonce;
         options.client_id = client_id;
         link_ = std::make_unique<Link>(*lane_, options, *this);
-        link_->start();
+        link_->want();
         turn_until([this] { return link_->ready(); });
         link_->options().epoch = map_epoch(partitions);
     }

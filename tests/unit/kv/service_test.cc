@@ -297,16 +297,4 @@ std::vector<Mode> modes() {
 }
 INSTANTIATE_TEST_SUITE_P(Kv, EveryMode, testing::ValuesIn(modes()));
 
-TEST(KvStart, NamesTheFirstPartitionToAClientThatBeginsWithAnother) {
-    Cluster cluster({.partitions = 2});
-    auto options = cluster.client_options();
-    options.partitions = {cluster.addresses()[1]};
-    options.connect_timeout = from_ms(300);
-    auto client = LocalClient::connect(options);
-    ASSERT_FALSE(client);
-    EXPECT_NE(client.status().to_string().find("this is partition 1 of 2"), std::string::npos)
-        << client.status().to_string();
-    EXPECT_NE(client.status().to_string().find(cluster.addresses()[0]), std::string::npos);
-}
-
 }  // namespace wss::kv::test

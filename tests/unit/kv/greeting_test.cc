@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who greets as what may do what.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
+
+namespace wss::kv::test {
+
+struct Greeting : testing::Test {
+    Cluster cluster{{.partitions = 1}};
+};
+
+// Partitions greet with nonce 0: they ask what became of transactions, and do nothing else.
+TEST_F(Greeting, a_peer_without_a_nonce_does_not_write) {
+    RawClient peer(cluster.addresses()[0], 1, 0);
+    wire::KvPrepare prepare;
+    prepare.timestamp = peer.transaction(0);
+    prepare.participants = {0};
+    prepare.items.emplace_back().key = "key";
+    EXPECT_EQ(peer.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare), wire::KvStatus::kNotLeased);
+    wire::KvPutIf put{.timestamp = peer.transaction(1)};
+    put.item.key = "key";
+    EXPECT_EQ(peer.ask(wire::KvKind::kPutIf, 0, put), wire::KvStatus::kNotLeased);
+    for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit})
+        EXPECT_EQ(peer.ask(kind, 0, wire::KvDecision{.timestamp = peer.transaction(2)}),
+                  wire::KvStatus::kNotLeased);
+    wire::KvLock lock{.owner = peer.transaction(3), .exclusive = true, .keys = {"key"}};
+    EXPECT_EQ(peer.ask(wire::KvKind::kLock, 0, lock), wire::KvStatus::kNotLeased);
+    EXPECT_EQ(peer.ask(wire::KvKind::kCheck, 0, wire::KvDecision{.timestamp = peer.transaction(4)}),
+              wire::KvStatus::kAborted);
+    cluster.on(0, [](Service& service) { EXPECT_EQ(service.store().statistics().keys, 0u); });
+}
+
+std::string info(Cluster& cluster, uint32_t partition) {
+    std::string text;
+    cluster.on(partition, [&](Service& service) { text = service.info_json(); });
+    return text;
+}
+
+TEST(ClientIds, of_clients_that_close_are_free_at_once) {
+    Cluster cluster({.partitions = 2});
+    for (int i = 0; i < 3; ++i) {
+        auto client = LocalClient::connect(cluster.client_options());
+        ASSERT_TRUE(client) << client.status().to_string();
+        ASSERT_TRUE(put(**client, {{key_on(0, 2), "value"}, {key_on(1, 2), "value"}}));
+    }
+    for (uint32_t p = 0; p < 2; ++p) {
+        bool free = false;
+        for (int i = 0; i < 500 && !free; ++i, usleep(10'000))
+            free = info(cluster, p).find("\"client_ids_leased\":0") != std::string::npos;
+        EXPECT_TRUE(free) << info(cluster, p);
+    }
+}
+
+// A partition that restarts does not know which ids are in use.
+TEST(ClientIds, a_client_that_finds_its_id_with_another_takes_a_new_one) {
+    Cluster cluster({.partitions = 2});
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    PutAll write;
+    write.items.push_back({.key = key_on(0, 2), .value = "one"});
+    write.items.push_back({.key = key_on(1, 2), .value = "one"});
+    (*client)->run(write);
+    ASSERT_TRUE(write.status) << write.status.to_string();
+    const uint32_t id = write.timestamp.client();
+    cluster.stop(0);
+    cluster.start(0);
+    RawClient other(cluster.addresses()[0], 2, 77, id);
+    for (auto& item : write.items) item.value = "two";
+    // The write that meets it may fail: what it has prepared under the former id its partition ends.
+    for (int i = 0; i < 2; ++i) (*client)->run(write);
+    ASSERT_TRUE(write.status) << write.status.to_string();
+    EXPECT_NE(write.timestamp.client(), id);
+    EXPECT_EQ(get(**client, {key_on(0, 2), key_on(1, 2)}), (std::vector<std::string>{"two", "two"}));
+}
+
+}  // namespace wss::kv::test
