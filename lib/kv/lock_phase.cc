@@ -72,6 +72,7 @@ void LockPhase::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes m
         result = LockResult::kLost;
     else if (header->status != wire::KvStatus::kOk)
         result = LockResult::kConflict;
+    if (header != nullptr && header->status == wire::KvStatus::kNoMemory) ask.phase->was_full_ = true;
     ask.phase->answered(result);
 }
 

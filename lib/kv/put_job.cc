@@ -386,7 +386,9 @@ void PutJob::restart() noexcept {
     if (locking) locks_.release(owner_);
     uint32_t limit = locking ? session_.options().lock_retries : kRestartsMax;
     if (++base_->retries > limit)
-        return end(Status(Code::kRefused, locking ? "the locks were not to be had" : failure_.text()));
+        return end(!locking            ? failure_
+                   : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
+                                       : Status(Code::kRefused, "the locks were not to be had"));
     waits_for_lock_ = true;
     uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, 7u);
     wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));

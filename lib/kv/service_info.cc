@@ -140,6 +140,7 @@ std::string Service::info_json() const {
             .done();
     std::string ramp = Object()
                            .number("prepared", kept.prepared)
+                           .number("refused_locks", kept.refused_locks)
                            .number("terminated_commit", c.terminated_commit)
                            .number("terminated_abort", c.terminated_abort)
                            .number("terminated_guess", c.terminated_guess)

@@ -66,9 +66,10 @@ wire::KvStatus Service::check_get(const Peer& peer, const wire::KvGet& get, cons
     for (const wire::KvGet::Item& item : get.items) {
         ++counters_.locks;
         store::LockRequest request{.key = item.key, .owner = get.owner, .mode = store::LockMode::kShared};
-        if (store_->locks().lock(request, {}) == store::LockAnswer::kGranted) continue;
+        const store::LockAnswer given = store_->locks().lock(request, {});
+        if (given == store::LockAnswer::kGranted) continue;
         store_->locks().unlock_all(get.owner);
-        return wire::KvStatus::kLockConflict;
+        return given == store::LockAnswer::kFull ? wire::KvStatus::kNoMemory : wire::KvStatus::kLockConflict;
     }
     return wire::KvStatus::kOk;
 }

@@ -255,7 +255,9 @@ void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         drop(pending);
         if (given == store::LockAnswer::kGranted) continue;
         store_->locks().unlock_all(lock_.owner);
-        return answer(peer, header, wire::KvStatus::kLockConflict);
+        return answer(
+            peer, header,
+            given == store::LockAnswer::kFull ? wire::KvStatus::kNoMemory : wire::KvStatus::kLockConflict);
     }
     // Who writes under the locks must be later than whoever wrote before it.
     answer(peer, header, wire::KvStatus::kOk, std::max(store_->newest(), clock_stamp()).value);

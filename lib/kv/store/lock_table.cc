@@ -7,6 +7,11 @@ namespace wss::kv::store {
 
 LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
     auto at = locks_.find(request.key);
+    const bool again = at != locks_.end() && holder(at->second, request.owner) != at->second.holders.end();
+    if (!again && is_full(request.owner)) {
+        refused_++;
+        return LockAnswer::kFull;
+    }
     if (at == locks_.end()) at = locks_.emplace(std::string(request.key), Lock{}).first;
     Lock& lock = at->second;
     const Nanoseconds now = clock_.now();
@@ -25,6 +30,12 @@ LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
     waiting_++;
     grant_waiters(at);
     return LockAnswer::kWaiting;
+}
+
+bool LockTable::is_full(uint64_t owner) const {
+    if (held_ + waiting_ >= kLocksMax) return true;
+    auto keys = keys_of_.find(owner);
+    return keys != keys_of_.end() && keys->second.size() >= kOwnerMax;
 }
 
 LockAnswer LockTable::lock_again(Lock& lock, Holder& mine, const LockRequest& request) {
@@ -169,7 +180,13 @@ size_t LockTable::expire() {
     if (now < next_look_) return 0;
     next_look_ = now + kLookEvery;
     size_t ended = 0;
-    for (auto at = locks_.begin(); at != locks_.end();) {
+    auto at = locks_.lower_bound(look_from_);
+    look_from_.clear();
+    for (size_t looked = 0; at != locks_.end(); ++looked) {
+        if (looked == kLooksMax) {
+            look_from_ = at->first;
+            break;
+        }
         auto next = std::next(at);
         Lock& lock = at->second;
         ended += end_leases(lock, at->first, now);

@@ -28,6 +28,7 @@ enum class LockAnswer : uint8_t {
     kWaiting,   // `done` will be called
     kRefused,   // no-wait and taken; or too many wait
     kTimedOut,  // only to `done`: waited longer than the lease
+    kFull,      // kOwnerMax or kLocksMax is reached
 };
 
 struct LockDone {
@@ -60,11 +61,17 @@ class LockTable {
     void unlock_all(uint64_t owner);  // and stops waiting
     // Waits with this context are dropped without being called.
     void forget(void* context);
-    // Ends leases that are over; grants to who waits. Returns how many ended.
+    // Ends leases that are over; grants to who waits. Returns how many ended. A bounded number of locks is
+    // looked at: with very many a lease ends late. holds() never says that it has not.
     size_t expire();
 
     size_t held() const { return held_; }
     size_t waiting() const { return waiting_; }
+    uint64_t refused() const { return refused_; }  // with kFull
+
+    static constexpr size_t kOwnerMax = 1024;  // keys that an owner holds: as many as a transaction has
+    static constexpr size_t kLocksMax = size_t{1} << 18;  // held, of all owners
+    static constexpr size_t kLooksMax = 1024;             // locks that a turn of expire() looks at
 
   private:
     static constexpr size_t kWaitersMax = 1024;  // of one key
@@ -90,9 +97,10 @@ class LockTable {
         LockDone done;
         LockAnswer answer = LockAnswer::kGranted;
     };
-    static constexpr Nanoseconds kLookEvery = from_ms(1);  // expire() looks at every lock
+    static constexpr Nanoseconds kLookEvery = from_ms(1);
 
     std::vector<Holder>::iterator holder(Lock& lock, uint64_t owner);
+    bool is_full(uint64_t owner) const;
     LockAnswer lock_again(Lock& lock, Holder& mine, const LockRequest& request);
     void grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanoseconds lease);
     void grant_waiters(Locks::iterator at);
@@ -108,7 +116,9 @@ class LockTable {
     std::unordered_map<uint64_t, std::vector<std::string>> keys_of_;
     size_t held_ = 0;
     size_t waiting_ = 0;
+    uint64_t refused_ = 0;
     Nanoseconds next_look_{};
+    std::string look_from_;    // where the next turn of expire() begins
     std::deque<Ready> ready_;  // to be told
     bool telling_ = false;
 };

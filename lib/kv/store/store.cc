@@ -209,6 +209,7 @@ Statistics Store::statistics() const {
     all.heap_used =
         parts.table.heap_used() + parts.decisions.size() * sizeof(Decision) + parts.decisions.bytes();
     all.window_now = parts.window;
+    all.refused_locks = locks_.refused();
     if (Version* oldest = parts_->table.retired.front(); oldest != nullptr)
         all.gc_lag = std::max(Nanoseconds{}, parts_->clock.now() - oldest->retired_at - parts.window);
     return all;

@@ -142,6 +142,7 @@ struct Statistics {
     uint64_t commits_lost = 0;  // a newer version was committed already
     uint64_t conflicts = 0;
     uint64_t refused_memory = 0;
+    uint64_t refused_locks = 0;  // a limit of the lock table was reached
     uint64_t refused_old = 0;
     uint64_t collected = 0;  // versions
     uint64_t expired = 0;

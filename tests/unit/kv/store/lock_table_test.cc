@@ -120,5 +120,33 @@ TEST(KvLocks, ForgottenWaiterIsNotTold) {
     EXPECT_EQ(locks.table.held() + locks.table.waiting(), 0u);
 }
 
+TEST(KvLocks, AnOwnerHoldsNoMoreThanATransactionNeeds) {
+    Locks locks;
+    LockAnswer answer = LockAnswer::kGranted;
+    for (size_t i = 0; i < LockTable::kOwnerMax; i++)
+        answer = locks.table.lock({.key = "key" + std::to_string(i), .owner = 1, .mode = kX}, {});
+    EXPECT_EQ(answer, LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kFull);
+    EXPECT_EQ(locks.table.refused(), 1u);
+    EXPECT_EQ(locks.table.lock({.key = "key0", .owner = 1, .mode = kX}, {}), LockAnswer::kGranted)
+        << "its own";
+    EXPECT_EQ(locks.take(2, kX), LockAnswer::kGranted);
+    locks.table.unlock_all(1);
+    EXPECT_EQ(locks.table.held(), 1u);
+}
+
+TEST(KvLocks, LeasesEndInTurnsThatLookAtABoundedNumber) {
+    Locks locks;
+    const size_t count = LockTable::kLooksMax * 5 / 2;
+    for (size_t i = 0; i < count; i++)
+        locks.table.lock({.key = "key" + std::to_string(i), .owner = i + 1, .mode = kX}, {});
+    locks.clock.pass(from_s(6));
+    for (size_t left : {count - LockTable::kLooksMax, count - 2 * LockTable::kLooksMax, size_t{0}}) {
+        locks.table.expire();
+        EXPECT_EQ(locks.table.held(), left);
+        locks.clock.pass(from_ms(1));
+    }
+}
+
 }  // namespace
 }  // namespace wss::kv::store
