@@ -179,7 +179,7 @@ void GetJob::reply_arrived(Ask& ask, const wire::KvHeader* header, wire::Bytes m
         failed_ = true;
         return;
     }
-    if (header->status != wire::KvStatus::kOk) return refused(ask, header->status);
+    if (header->status != wire::KvStatus::kOk) return refused(ask, header->status, message);
     wire::KvGetReply& reply = session_.get_reply();
     if (!wire::parse(message, reply) || reply.items.size() != ask.items.size()) {
         failed_ = true;
@@ -189,13 +189,19 @@ void GetJob::reply_arrived(Ask& ask, const wire::KvHeader* header, wire::Bytes m
     for (size_t i = 0; i < ask.items.size(); ++i) take_reply(ask.items[i], reply.items[i]);
 }
 
-void GetJob::refused(const Ask&, wire::KvStatus status) noexcept {
+void GetJob::refused(const Ask& ask, wire::KvStatus status, wire::Bytes message) noexcept {
     failed_ = true;
     if (status == wire::KvStatus::kLockConflict) ++session_.statistics().lock_conflicts;
     if (status == wire::KvStatus::kWrongPartition)
         failure_ = "the partitions disagree about who holds a key: check the addresses and their order";
-    else if (status == wire::KvStatus::kMalformed || status == wire::KvStatus::kUnsupported)
-        failure_ = "a partition does not understand the request";
+    else if (status == wire::KvStatus::kNoMemory)
+        failure_ = "a partition has no room for more locks";
+    if (status != wire::KvStatus::kMalformed && status != wire::KvStatus::kUnsupported) return;
+    wire::KvText text;
+    const bool says_why = wire::parse(message, text) && !text.text.empty();
+    refusal_ = fmt::format("{} refuses the request: {}", session_.link(ask.partition).name(),
+                           says_why ? text.text.substr(0, 200) : wire::to_string(status));
+    failure_ = refusal_.c_str();
 }
 
 void GetJob::take_reply(uint32_t index, const wire::KvGetReply::Item& reply) noexcept {

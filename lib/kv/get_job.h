@@ -84,7 +84,7 @@ class GetJob final : public Job {
     void send_ask(Ask& ask) noexcept;
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void reply_arrived(Ask& ask, const wire::KvHeader* header, wire::Bytes message) noexcept;
-    void refused(const Ask& ask, wire::KvStatus status) noexcept;
+    void refused(const Ask& ask, wire::KvStatus status, wire::Bytes message) noexcept;
     void take_reply(uint32_t item, const wire::KvGetReply::Item& reply) noexcept;
     void remember_address(const Slot& slot, const wire::KvGetReply::Item& reply) noexcept;
 
@@ -132,6 +132,7 @@ class GetJob final : public Job {
     bool only_partition_ = false;
     bool failed_ = false;  // this step lost a connection: begin anew when all of it is over
     const char* failure_ = nullptr;
+    std::string refusal_;  // a partition's words
     Nanoseconds began_{};
     uint64_t owner_ = 0;  // of locks
 };

@@ -229,6 +229,13 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
     if (of_client && !ready_) return answer(peer, header, wire::KvStatus::kNotReady);
     if (of_client && header.epoch != map_epoch(static_cast<uint32_t>(options_.partitions.size())))
         return answer(peer, header, wire::KvStatus::kWrongPartition);
+    // One frame holds very many requests for much: the channel looks only when it takes the next.
+    const bool is_read =
+        header.kind == Kind::kGet || header.kind == Kind::kScan || header.kind == Kind::kInfo;
+    if (is_read && peer.channel()->backlog() > kBacklogMax) {
+        ++counters_.refused_backlog;
+        return answer(peer, header, wire::KvStatus::kNotReady);
+    }
     switch (header.kind) {
         case Kind::kHello:
             return hello(peer, header, message);

@@ -57,6 +57,8 @@ struct ServiceCounters {
     uint64_t gets = 0, get_keys = 0, second_round_gets = 0;
     uint64_t prepares = 0, commits = 0, aborts = 0, checks = 0, conditional = 0, scans = 0, locks = 0;
     uint64_t refused = 0, malformed = 0;
+    uint64_t refused_cold = 0;     // reads beyond kColdRequestsMax or kColdBytesMax
+    uint64_t refused_backlog = 0;  // … of a peer that does not take its replies
     uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
     uint64_t one_sided_keys = 0;                                 // as clients tell
     std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by their Fallback
@@ -74,7 +76,9 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
                                                    std::vector<std::shared_ptr<Lane>> lanes, WallClock& wall,
                                                    store::Log* log, ServiceOptions options);
-    static constexpr uint32_t kConnectionsMax = 64;  // what completion queues are sized for
+    static constexpr uint32_t kConnectionsMax = 64;      // what completion queues are sized for
+    static constexpr size_t kColdRequestsMax = 1024;     // gets and scans that wait for the disk
+    static constexpr size_t kColdBytesMax = 256u << 20;  // of values that they hold
     ~Service() override;
 
     Result<fabric::Address> listen(size_t fabric_index, const fabric::Address& address);
@@ -118,6 +122,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     wire::KvStatus check_get(const Peer& peer, const wire::KvGet& get, const wire::KvHeader& header);
     bool look_up(const wire::KvGet& get, uint8_t flags);
     store::Found find(const wire::KvGet::Item& item, bool addressed);
+    bool is_busy_with_disk();
     void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);
     void note_time(wire::KvKind kind, const Peer& peer, uint32_t keys, Nanoseconds began);
     void count_fallback(uint8_t flags);

@@ -76,6 +76,8 @@ std::string traffic_of(const ServiceCounters& c, size_t connections, size_t poll
         .number("locks", c.locks)
         .number("refused", c.refused)
         .number("malformed", c.malformed)
+        .number("refused_cold", c.refused_cold)
+        .number("refused_backlog", c.refused_backlog)
         .number("one_sided_keys", c.one_sided_keys)
         .number("fallback_cold", c.fallbacks[size_t(Fallback::kCold)])
         .number("fallback_invalid", c.fallbacks[size_t(Fallback::kInvalid)])

@@ -11,6 +11,8 @@ namespace {
 
 // Of one reply. Beyond it the transaction is to be read in parts.
 constexpr size_t kReplyBytesMax = 16u << 20;
+constexpr std::string_view kTooMuchAtOnce =
+    "the values of these keys on one partition are more than 16 MiB: read fewer keys at once";
 
 wire::KvFound found_of(store::Presence presence) {
     switch (presence) {
@@ -96,16 +98,17 @@ void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message)
     ++counters_.gets;
     counters_.get_keys += get_.items.size();
     count_fallback(header.flags);
-    if (!look_up(get_, header.flags)) return get_cold(peer, header, began);
+    if (!look_up(get_, header.flags)) {
+        if (is_busy_with_disk()) return answer(peer, header, wire::KvStatus::kNotReady);
+        return get_cold(peer, header, began);
+    }
     get_reply_.items.clear();
     size_t bytes = 0;
     for (const store::Found& found : found_) {
         get_reply_.items.push_back(reply_of(found, header.flags));
         bytes += get_reply_.items.back().value.size() + get_reply_.items.back().metadata.size();
     }
-    if (bytes > kReplyBytesMax)
-        return refuse(peer, header, wire::KvStatus::kUnsupported,
-                      "more than 16 MiB at once: read fewer keys");
+    if (bytes > kReplyBytesMax) return refuse(peer, header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
     peer.channel()->send(reply_to(header, wire::KvStatus::kOk), get_reply_);
     note_time(header.kind, peer, static_cast<uint32_t>(get_.items.size()), began);
 }
@@ -124,6 +127,16 @@ void Service::count_fallback(uint8_t flags) {
 }
 
 // --- values on disk ---
+
+// What waits for the disk holds all that it has so far. Its client comes again.
+bool Service::is_busy_with_disk() {
+    size_t bytes = 0;
+    for (const auto& get : cold_) bytes += get->bytes;
+    for (const auto& scan : cold_scans_) bytes += scan->bytes;
+    if (cold_.size() + cold_scans_.size() < kColdRequestsMax && bytes < kColdBytesMax) return false;
+    ++counters_.refused_cold;
+    return true;
+}
 
 void Service::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began) {
     auto job = std::make_unique<ColdGet>();
@@ -146,10 +159,9 @@ void Service::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds beg
         bytes += item.value.size();
         if (found_[i].cold) fetches[i] = {std::string(get_.items[i].key), found_[i].version.timestamp};
     }
-    if (bytes > kReplyBytesMax)
-        return refuse(peer, header, wire::KvStatus::kUnsupported,
-                      "more than 16 MiB at once: read fewer keys");
+    if (bytes > kReplyBytesMax) return refuse(peer, header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
     ColdGet& kept = *job;
+    kept.bytes = bytes;
     cold_.push_back(std::move(job));
     // Fetching is not a const call: from here on no view of the store is valid.
     for (size_t i = 0; i < fetches.size(); ++i) {
@@ -167,8 +179,11 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
         auto copy = [](wire::Bytes from) {
             return std::string(reinterpret_cast<const char*>(from.data()), from.size());
         };
-        item.metadata = copy(found.version.metadata);
-        item.value = copy(found.version.value);
+        job.bytes += found.version.value.size();
+        if (job.bytes <= kReplyBytesMax) {
+            item.metadata = copy(found.version.metadata);
+            item.value = copy(found.version.value);
+        }
         item.reply.is_deleted = found.version.tombstone;
     } else {
         item.reply.found = wire::KvFound::kGone;  // collected meanwhile: the reader begins anew
@@ -176,6 +191,8 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
     if (--job.outstanding > 0) return;
     job.is_over = true;
     if (job.peer == nullptr) return;
+    if (job.bytes > kReplyBytesMax)
+        return job.service->refuse(*job.peer, job.header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
     wire::KvGetReply reply;
     auto bytes_of = [](const std::string& text) {
         return std::as_bytes(std::span(text.data(), text.size()));

@@ -48,7 +48,10 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
     const store::Scanned scanned = store_->scan(scan.prefix, scan.cursor, store::kNoTimestamp, visit,
                                                 bounded ? store::kScanLooksMax : SIZE_MAX);
     if (!scanned.is_over) scan_reply_.cursor = scanned.last;
-    if (!cold.empty()) return scan_cold(peer, header, cold);
+    if (!cold.empty()) {
+        if (is_busy_with_disk()) return answer(peer, header, wire::KvStatus::kNotReady);
+        return scan_cold(peer, header, cold);
+    }
     peer.channel()->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
 }
 
@@ -67,7 +70,9 @@ void Service::scan_cold(Peer& peer, const wire::KvHeader& header, std::span<cons
         copy.timestamp = {row.timestamp};
         copy.expires = {row.expires};
         copy.value.assign(reinterpret_cast<const char*>(row.value.data()), row.value.size());
+        job.bytes += row.value.size();
     }
+    job.bytes += cold.size() * kValueMax;
     cold_scans_.push_back(std::move(made));
     job.outstanding = static_cast<uint32_t>(cold.size());
     for (size_t at : cold) fetch_row(job.rows[at]);
