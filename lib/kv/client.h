@@ -88,6 +88,7 @@ struct GetAll final : Request {
         std::string key;  // in
         bool found = false;
         Timestamp timestamp;  // of the version, also when that says "deleted"
+        Timestamp expires;    // none: never
         std::string value;
         std::vector<uint64_t> siblings;  // fingerprints of the keys that were written together (RAMP-Fast)
         Explain explain;

@@ -151,6 +151,7 @@ void GetJob::deliver() noexcept {
         // All siblings carry the same expiry, so that they vanish together.
         bool expired = slot.expires != 0 && slot.expires >> Timestamp::kClientBits <= now;
         item.found = !slot.timestamp.is_none() && !slot.deleted && !expired;
+        item.expires = {item.found ? slot.expires : 0};
         if (!item.found) item.value.clear();
         Metadata metadata(slot.metadata);
         item.siblings.clear();

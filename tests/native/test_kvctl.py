@@ -127,6 +127,18 @@ def test_what_is_exported_is_imported(store, tmp_path):
     store.kvctl("import", "-", stdin=b'{"key": "ok", "value": "1"}\nnonsense\n', expect=FAILED)
 
 
+def test_what_is_left_of_a_time_to_live_is_shown(store):
+    store.kvctl("put", "left:a", "1", "--ttl", "600000")
+    store.kvctl("put", "left:b", "2")
+    value, left = store.kvctl("get", "left:a", "--ttl").split()
+    assert value == "1" and 500_000 < int(left) <= 600_000
+    assert store.kvctl("get", "left:b", "--ttl") == "2\t-\n"
+    rows = dict(line.split("\t") for line in store.kvctl("scan", "left:", "--ttl").splitlines())
+    assert rows["left:b"] == "-" and 500_000 < int(rows["left:a"]) <= 600_000
+    assert 500_000 < store.kvctl_json("get", "left:a")["ttl_ms"] <= 600_000
+    assert "ttl_ms" not in store.kvctl_json("get", "left:b")
+
+
 def test_an_imported_key_expires_when_the_exported_one_does(store, tmp_path):
     store.kvctl("put", "exp:a", "1", "--ttl", "600000")
     store.kvctl("put", "exp:b", "2")

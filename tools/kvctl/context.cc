@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "lib/kv/hlc.h"
+
 namespace wss::kvctl {
 
 kv::Client* Context::client() {
@@ -143,11 +145,21 @@ Result<std::string> get_bytes(const Json& object, const std::string& name) {
     return failure(Code::kInvalid, "'{}' (a text) or '{}_base64' is missing", name, name);
 }
 
+uint64_t left_ms(kv::Timestamp expires) {
+    const uint64_t now = kv::SystemWallClock().ticks();
+    return expires.ticks() > now ? (expires.ticks() - now) / 1000 : 0;
+}
+
+std::string ttl_column(kv::Timestamp expires) {
+    return "\t" + (expires.is_none() ? "-" : std::to_string(left_ms(expires)));
+}
+
 Json to_json(const kv::GetAll::Item& item) {
     Json row;
     put_bytes(row, "key", item.key);
     row["found"] = item.found;
     row["timestamp"] = item.timestamp.value;
+    if (!item.expires.is_none()) row["ttl_ms"] = left_ms(item.expires);
     if (item.found) put_bytes(row, "value", item.value);
     return row;
 }

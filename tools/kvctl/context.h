@@ -54,7 +54,13 @@ std::string shown(const Context& context, std::string_view bytes);
 // {"value": text}, or {"value_base64": …} where the bytes are no UTF-8.
 void put_bytes(Json& object, const std::string& name, std::string_view bytes);
 Result<std::string> get_bytes(const Json& object, const std::string& name);
-// {"key", "found", "timestamp", "value"}
+constexpr const char* kTtlHelp =
+    "With a last column: the milliseconds until the key is gone, '-' if it has no end";
+// Milliseconds that are left, of a key that ends; 0: it has ended meanwhile.
+uint64_t left_ms(kv::Timestamp expires);
+// "\t" and what is left; "-": the key has no end.
+std::string ttl_column(kv::Timestamp expires);
+// {"key", "found", "timestamp", "ttl_ms", "value"}; "ttl_ms" of a key that ends.
 Json to_json(const kv::GetAll::Item& item);
 
 std::string base64(std::string_view bytes);

@@ -19,7 +19,7 @@ constexpr uint32_t kImportKeysMax = kv::kItemsMax;
 struct ScanArguments {
     std::string prefix, cursor, file = "-";
     uint64_t limit = 0;
-    bool values = false;
+    bool values = false, ttl = false;
 };
 
 // Calls `visit` for each row until it says no; false when something went wrong (and was said).
@@ -49,12 +49,15 @@ void scan(Context& context, const ScanArguments& arguments) {
     uint64_t left = arguments.limit == 0 ? UINT64_MAX : arguments.limit;
     request.limit = static_cast<uint32_t>(std::min<uint64_t>(left, kPageKeys));
     for_each_row(context, request, [&](const kv::Scan::Row& row) {
-        if (context.json)
-            context.print(row_json(row, arguments.values));
-        else
-            std::printf("%s\n",
-                        (shown(context, row.key) + (arguments.values ? "\t" + shown(context, row.value) : ""))
-                            .c_str());
+        if (context.json) {
+            Json json = row_json(row, arguments.values);
+            if (!row.expires.is_none()) json["ttl_ms"] = left_ms(row.expires);
+            context.print(json);
+        } else {
+            std::printf("%s%s%s\n", shown(context, row.key).c_str(),
+                        arguments.values ? ("\t" + shown(context, row.value)).c_str() : "",
+                        arguments.ttl ? ttl_column(row.expires).c_str() : "");
+        }
         return --left > 0;
     });
 }
@@ -160,6 +163,7 @@ void add_scan(CLI::App& app, Context& context) {
     command->add_option("prefix", arguments->prefix);
     command->add_option("--limit", arguments->limit, "At most so many keys; 0: all");
     command->add_flag("--values", arguments->values, "With their values");
+    command->add_flag("--ttl", arguments->ttl, kTtlHelp);
     command->callback([&context, arguments] { scan(context, *arguments); });
 }
 
