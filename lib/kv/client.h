@@ -114,6 +114,7 @@ struct PutAll final : Request {
     };
     std::vector<Item> items;
     uint64_t ttl_ms = 0;  // 0: never; all items expire together; at most kTtlMax_ms
+    Timestamp expires;    // instead of ttl_ms: the moment
     WriteFault fault;
     // Out.
     Timestamp timestamp;

@@ -206,7 +206,7 @@ bool PutJob::send_prepare(Part& part) noexcept {
     prepare_.participants = participants_;
     prepare_.metadata = metadata_;
     prepare_.items.clear();
-    uint64_t expires = 0;
+    uint64_t expires = request_->expires.value;
     // The same on all partitions: from the timestamp, not from the time of sending.
     if (request_->ttl_ms != 0)
         expires = Timestamp::make(request_->timestamp.ticks() + request_->ttl_ms * 1000, 0).value;

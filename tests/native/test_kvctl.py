@@ -139,6 +139,24 @@ def test_what_is_left_of_a_time_to_live_is_shown(store):
     assert "ttl_ms" not in store.kvctl_json("get", "left:b")
 
 
+def test_an_import_of_large_values_fits_its_transactions(store, tmp_path):
+    rows = [{"key": f"big:{i}", "value": chr(97 + i) * (1 << 20)} for i in range(20)]
+    store.kvctl("import", "-", stdin="".join(json.dumps(row) + "\n" for row in rows).encode())
+    assert store.kvctl("scan", "big:").count("\n") == 20
+    for row in rows:
+        store.kvctl("del", row["key"])
+
+
+def test_an_expiry_does_not_drift_from_export_to_import(store, tmp_path):
+    store.kvctl("put", "drift", "1", "--ttl", "600000")
+    moments = []
+    for turn in range(4):
+        store.kvctl("export", tmp_path / "dump", "--prefix", "drift")
+        moments.append(json.loads((tmp_path / "dump").read_text())["expires"])
+        store.kvctl("import", tmp_path / "dump")
+    assert len(set(moments)) == 1, moments
+
+
 def test_an_imported_key_expires_when_the_exported_one_does(store, tmp_path):
     store.kvctl("put", "exp:a", "1", "--ttl", "600000")
     store.kvctl("put", "exp:b", "2")

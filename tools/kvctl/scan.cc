@@ -15,6 +15,10 @@ namespace {
 
 constexpr uint32_t kPageKeys = 256;
 constexpr uint32_t kImportKeysMax = kv::kItemsMax;
+// Of one transaction. Large values go in many small ones: a partition takes at most kTransactionBytesMax.
+constexpr size_t kImportBytesMax = 4u << 20;
+
+constexpr uint64_t kExpiresMax_ms = (kv::kTicksMax + kv::kTicksEpoch_us) / 1000;
 
 struct ScanArguments {
     std::string prefix, cursor, file = "-";
@@ -94,30 +98,36 @@ Result<ImportedRow> parse_row(const std::string& line) {
     if (!value) return value.status();
     ImportedRow imported{{*key, *value, false}};
     if (auto expires = row.find("expires"); expires != row.end()) {
-        if (!expires->is_number_unsigned() || *expires == 0)
+        if (!expires->is_number_unsigned() || *expires == 0 || *expires > kExpiresMax_ms)
             return Status(Code::kInvalid, "\"expires\" is milliseconds since 1970");
         imported.expires_ms = *expires;
     }
     return imported;
 }
 
-// Writes rows in transactions of `keys`; those of a transaction expire together.
+// Writes rows in transactions of `keys` at most; those of a transaction expire together, at the moment that
+// the export names.
 class Importer {
   public:
     Importer(Context& context, uint32_t keys) : context_(context), keys_(keys) {}
     bool add(ImportedRow row) {
-        if (row.expires_ms != expires_ms_ && !flush()) return false;
+        const size_t bytes = row.item.key.size() + row.item.value.size();
+        if ((row.expires_ms != expires_ms_ || bytes_ + bytes > kImportBytesMax) && !flush()) return false;
         expires_ms_ = row.expires_ms;
+        bytes_ += bytes;
         request_.items.push_back(std::move(row.item));
         return request_.items.size() < keys_ || flush();
     }
     bool flush() {
         const uint64_t now_ms = kv::SystemWallClock().unix_us() / 1000;
         const bool expired = expires_ms_ != 0 && expires_ms_ <= now_ms;
-        request_.ttl_ms = expires_ms_ == 0 || expired ? 0 : expires_ms_ - now_ms;
+        request_.expires = expires_ms_ == 0 || expired
+                               ? kv::Timestamp{}
+                               : kv::Timestamp::make(expires_ms_ * 1000 - kv::kTicksEpoch_us, 0);
         if (!request_.items.empty() && !expired && !context_.run(request_)) return false;
         (expired ? expired_ : written_) += request_.items.size();
         request_.items.clear();
+        bytes_ = 0;
         return true;
     }
     uint64_t written() const { return written_; }
@@ -128,6 +138,7 @@ class Importer {
     const uint32_t keys_;
     kv::PutAll request_;
     uint64_t expires_ms_ = 0;
+    size_t bytes_ = 0;  // of the transaction to come
     uint64_t written_ = 0, expired_ = 0;
 };
 
