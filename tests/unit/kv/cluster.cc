@@ -108,11 +108,18 @@ ServiceCounters Cluster::counters(uint32_t partition) {
     return counters;
 }
 
-void Cluster::stop(uint32_t partition) {
+void Cluster::stop(uint32_t partition, const std::function<void()>& before) {
     Node& node = *nodes_[partition];
     if (!node.service) return;
-    std::promise<void> done;
-    node.reactor.post([&] { node.service->stop([&] { done.set_value(); }); });
+    std::promise<void> still, released, done;
+    node.reactor.post([&] {
+        still.set_value();
+        released.get_future().wait();
+        node.service->stop([&] { done.set_value(); });
+    });
+    still.get_future().wait();
+    if (before) before();
+    released.set_value();
     EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
     node.reactor.stop();
     node.thread.join();

@@ -35,7 +35,8 @@ class Cluster {
         options.partitions = addresses_;
         return options;
     }
-    void stop(uint32_t partition);   // its connections end
+    // Its connections end. `before`: runs while the partition does nothing at all, and ends with it.
+    void stop(uint32_t partition, const std::function<void()>& before = {});
     void start(uint32_t partition);  // empty again: nothing is durable here
     // Runs on the partition's thread.
     void on(uint32_t partition, const std::function<void(Service&)>& task);
