@@ -54,7 +54,16 @@ Status GetJob::prepare_items() {
     return Status::ok();
 }
 
+bool GetJob::reaches_all() {
+    bool all = true;  // those that are not connected yet connect together
+    for (size_t i = 0; i < request_->items.size(); ++i)
+        all = session_.link(slots_[i].partition).ready() && all;
+    return all;
+}
+
 void GetJob::start_transaction() noexcept {
+    // A part that is read too early would be read again.
+    if (!reaches_all()) return wake_in(kRetryAfterLoss);
     began_ = session_.now();
     round_ = 1;
     failed_ = false;

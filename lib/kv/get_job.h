@@ -72,6 +72,7 @@ class GetJob final : public Job {
 
     bool one_sided() const;
     Status prepare_items();
+    bool reaches_all();
     void start_transaction() noexcept;
     void round_one() noexcept;
     void release_reads() noexcept;

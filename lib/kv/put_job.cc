@@ -123,7 +123,19 @@ Status PutJob::prepare_items() {
     return Status::ok();
 }
 
+bool PutJob::reaches_all() {
+    bool all = true;  // those that are not connected yet connect together
+    for (size_t p = 0; p < part_count_; ++p) all = session_.link(parts_[p]->partition).ready() && all;
+    return all;
+}
+
 void PutJob::start_transaction() noexcept {
+    // Before a partition has greeted nobody knows its time, nor perhaps the own id; and nothing is left
+    // prepared for one that is down.
+    if (!reaches_all()) {
+        waits_to_start_ = true;
+        return wake_in(kRetryAfterLoss);
+    }
     // Not before the time of all its partitions: a clock that is far behind them is no reason to be refused.
     Timestamp slowest = session_.time_of(parts_[0]->partition);
     for (size_t p = 1; p < part_count_; ++p)
@@ -132,7 +144,7 @@ void PutJob::start_transaction() noexcept {
     owner_ = request_->timestamp.value;
     failure_ = Status();
     again_ = committed_ = sent_ = false;
-    waits_for_lock_ = false;
+    waits_to_start_ = false;
     for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = false;
     if (!is_locking(session_.options().algorithm)) return enter(Phase::kPreparing);
     phase_ = Phase::kLocking;
@@ -377,7 +389,7 @@ void PutJob::end_unknown() noexcept {
 // A partition cannot be reached now.
 void PutJob::lock_again() noexcept {
     locks_.release(owner_);
-    waits_for_lock_ = true;
+    waits_to_start_ = true;
     wake_in(kRetryAfterLoss);
 }
 
@@ -389,16 +401,13 @@ void PutJob::restart() noexcept {
         return end(!locking            ? failure_
                    : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
                                        : Status(Code::kRefused, "the locks were not to be had"));
-    waits_for_lock_ = true;
+    waits_to_start_ = true;
     uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, 7u);
     wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));
 }
 
 void PutJob::on_wake() noexcept {
-    // Before the first greeting nobody knows the partition's time, nor perhaps the own id.
-    const bool anew = phase_ == Phase::kPreparing && !sent_ && !is_locking(session_.options().algorithm);
-    if (anew) base_->rounds = 0;
-    waits_for_lock_ || anew ? start_transaction() : send_all();
+    waits_to_start_ ? start_transaction() : send_all();
 }
 
 // No partition has committed because of us. One that answered an inquiry with "prepared" refuses it.

@@ -57,6 +57,7 @@ class PutJob final : public Job {
 
     Status prepare_items();
     Status check_items() const;
+    bool reaches_all();
     void start_transaction() noexcept;
     void lock_or_prepare() noexcept;
     void enter(Phase phase) noexcept;
@@ -100,7 +101,7 @@ class PutJob final : public Job {
     bool sent_ = false;       // a prepare has left: the outcome may be decided without us
     bool again_ = false;      // a later timestamp may succeed
     bool committed_ = false;  // a partition that was to abort, or to commit, has committed
-    bool waits_for_lock_ = false;
+    bool waits_to_start_ = false;
     Status failure_;
 };
 

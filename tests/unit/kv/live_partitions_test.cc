@@ -54,6 +54,25 @@ TEST_P(LivePartitions, tell_the_map_to_a_client_that_knows_any_one_of_them) {
     }
 }
 
+// It waits for all its partitions first: what is read from one before another is there would be read again.
+TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
+    auto client = connect(cluster.addresses());
+    ASSERT_TRUE(client);
+    PutAll write;
+    GetAll read;
+    for (uint32_t p = 0; p < 3; ++p) {
+        write.items.push_back({.key = key_on(p, 3), .value = "value"});
+        read.items.emplace_back().key = key_on(p, 3);
+    }
+    connect(cluster.addresses())->run(write);
+    EXPECT_TRUE(write.status) << write.status.to_string();
+    EXPECT_EQ(write.retries, 0u);
+    client->run(read);
+    EXPECT_TRUE(read.status) << read.status.to_string();
+    EXPECT_EQ(read.retries, 0u);
+    EXPECT_EQ(client->statistics().messages, 3u);
+}
+
 // At once, and with the address that is wrong.
 TEST_P(LivePartitions, refuse_a_map_that_is_not_theirs) {
     kv::Options options = cluster.client_options();
