@@ -28,9 +28,12 @@ TEST(Termination, a_client_that_gives_up_leaves_nothing_prepared) {
     std::vector<std::pair<std::string, std::string>> items;
     for (uint32_t p = 0; p < 3; ++p) items.emplace_back(key_on(p, 3), "value");
     ASSERT_TRUE(put(**client, items));
-    cluster.stop(2);
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(put(**client, items).code(), Code::kTimedOut);
-    EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) + prepared(cluster, 1) == 0; }));
+    // It stands still: its connections are there, and nobody answers.
+    cluster.stop(2, [&] {
+        for (int i = 0; i < 5; ++i) EXPECT_EQ(put(**client, items).code(), Code::kTimedOut);
+        EXPECT_GT(cluster.counters(0).prepares, 1u);
+        EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) + prepared(cluster, 1) == 0; }));
+    });
     cluster.start(2);
 }
 
