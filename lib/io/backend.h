@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,6 +64,8 @@ struct Limits {
     uint64_t size = 0;             // bytes
     uint32_t logical_block = 512;  // offset and length of every request are multiples of it
     uint32_t physical_block = 4096;
+    uint32_t optimal_transfer = 0;     // bytes; 0: nothing is known
+    uint32_t discard_granularity = 0;  // bytes; 0: logical_block
     bool discard = false;
     bool volatile_cache = true;  // false: every write is stable when done (R1)
     bool rotational = false;
@@ -76,14 +79,20 @@ class Backend {
     // Grows or shrinks; a block device can only be what it is. Requests beyond the new end fail with
     // ENOSPC/EIO.
     virtual Status resize(uint64_t bytes) = 0;
+    // `changed` is called, on a thread of the backend's own that may block, after limits().size was changed
+    // by others. With an empty one calls are over when this returns. Only storage that can notice it calls.
+    using SizeChanged = std::function<void(uint64_t before, uint64_t after)>;
+    virtual void watch_size(SizeChanged) {}
+    // What keeps requests waiting or failing, in words for the operator; empty when all is well.
+    virtual std::string trouble() const { return {}; }
     // The whole storage as directly accessible memory, empty if it is none: the target then moves data
     // straight between it and the client. Stable until the Backend dies or resize().
     virtual std::span<std::byte> memory() noexcept { return {}; }
     virtual std::string describe() const = 0;  // "aio:/dev/nvme0n1"
 };
 
-// Opens by specification: "aio:PATH", "uring:PATH", "pool:THREADS:PATH", "spawn:PATH", "ram:SIZE". Defined
-// where all backends are known.
+// Opens by specification: "aio:PATH", "uring:PATH", "pool:THREADS:PATH", "spawn:PATH", "ram:SIZE",
+// "rbd:POOL/IMAGE". Defined where all backends are known.
 struct OpenOptions {
     uint64_t size = 0;  // file to be created or grown to this; 0: as it is
     bool create = false;

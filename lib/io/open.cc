@@ -5,7 +5,9 @@
 #include "lib/base/size.h"
 #include "lib/io/aio/aio.h"
 #include "lib/io/filter/filter.h"
+#include "lib/io/plugin.h"
 #include "lib/io/ram/ram.h"
+#include "lib/io/rbd/options.h"
 #include "lib/io/threads/threads.h"
 #include "lib/io/uring/uring.h"
 
@@ -67,6 +69,14 @@ Opened open_uring(const std::string& rest, const OpenOptions& options) {
     return UringBackend::open(rest, options);
 }
 
+Opened open_rbd(const std::string& rest, const OpenOptions& options) {
+    auto parsed = parse_rbd_options(rest);
+    if (!parsed) return parsed.status();
+    auto plugin = load_plugin("rbd", "librbd1");
+    if (!plugin) return plugin.status();
+    return (*plugin)->open(rest, options);
+}
+
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
 Opened open_filter(MakeFilter make, const std::string& rest, const OpenOptions& options) {
@@ -87,6 +97,7 @@ constexpr Kind kKinds[] = {
     {"uring:", open_uring},
     {"pool:", open_pool},
     {"spawn:", open_spawn},
+    {"rbd:", open_rbd},
     {"error:", [](const std::string& rest,
                   const OpenOptions& options) { return open_filter(make_error_filter, rest, options); }},
     {"delay:", [](const std::string& rest,
@@ -113,7 +124,8 @@ Opened open_backend(const std::string& specification, const OpenOptions& options
             return kind.open(specification.substr(kind.prefix.size()), options);
     if (specification.starts_with('/')) return AioBackend::open(specification, options);
     return failure(Code::kInvalid,
-                   "'{}' is no backend: write aio:PATH, uring:PATH, pool:PATH, spawn:PATH or ram:SIZE",
+                   "'{}' is no backend: write aio:PATH, uring:PATH, pool:PATH, spawn:PATH, ram:SIZE or "
+                   "rbd:POOL/IMAGE",
                    specification);
 }
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operator may write for an RBD image, and what each wrong word is answered with.
+#include "lib/io/rbd/options.h"
+
+#include "tests/unit/io/harness.h"
+
+namespace wss::io::test {
+namespace {
+
+std::string error_of(const std::string& text) {
+    auto parsed = parse_rbd_options(text);
+    return parsed ? "" : parsed.status().to_string();
+}
+
+TEST(RbdOptions, pool_and_image_are_enough) {
+    auto parsed = parse_rbd_options("rbd/disk0");
+    ASSERT_TRUE(parsed) << parsed.status().to_string();
+    EXPECT_EQ(parsed->pool, "rbd");
+    EXPECT_EQ(parsed->image, "disk0");
+    EXPECT_EQ(parsed->user, "admin");
+    EXPECT_FALSE(parsed->cache) << "librbd's cache loses acknowledged writes";
+    EXPECT_FALSE(parsed->steal);
+    EXPECT_FALSE(parsed->read_only());
+    EXPECT_EQ(parsed->name(), "rbd/disk0");
+}
+
+TEST(RbdOptions, every_option_is_taken) {
+    auto parsed = parse_rbd_options(
+        "p/i@s?conf=/etc/ceph/a.conf&id=wss&keyring=/k&cache=true&steal=0&mount_timeout=1&osd_timeout=2"
+        "&mon_timeout=3&open_timeout=4&resize_timeout=5&close_timeout=3600");
+    ASSERT_TRUE(parsed) << parsed.status().to_string();
+    EXPECT_EQ(parsed->snapshot, "s");
+    EXPECT_TRUE(parsed->read_only());
+    EXPECT_EQ(parsed->conf, "/etc/ceph/a.conf");
+    EXPECT_EQ(parsed->user, "wss");
+    EXPECT_EQ(parsed->keyring, "/k");
+    EXPECT_TRUE(parsed->cache);
+    EXPECT_FALSE(parsed->steal);
+    EXPECT_EQ(parsed->mount_timeout, 1u);
+    EXPECT_EQ(parsed->osd_timeout, 2u);
+    EXPECT_EQ(parsed->mon_timeout, 3u);
+    EXPECT_EQ(parsed->open_timeout, 4u);
+    EXPECT_EQ(parsed->resize_timeout, 5u);
+    EXPECT_EQ(parsed->close_timeout, 3600u);
+}
+
+TEST(RbdOptions, each_wrong_word_is_named) {
+    const std::pair<const char*, const char*> wrong[] = {
+        {"", "write POOL/IMAGE"},
+        {"disk0", "write POOL/IMAGE"},
+        {"/disk0", "the pool has no name"},
+        {"rbd/", "the image has no name"},
+        {"rbd/@s", "the image has no name"},
+        {"rbd/i@", "the snapshot has no name"},
+        {"rbd/i@a@b", "more than one @"},
+        {"rbd/ns/i", "namespace"},
+        {"rbd/a\nb", "control character"},
+        {"rbd/i?", "no option ''"},
+        {"rbd/i?cache", "true or false"},
+        {"rbd/i?cache=yes", "true or false"},
+        {"rbd/i?keyrng=/k", "did you mean 'keyring'"},
+        {"rbd/i?id=a&id=b", "given twice"},
+        {"rbd/i?id=a&", "no option ''"},
+        {"rbd/i?id=", "needs a value"},
+        {"rbd/i?id=client.admin", "without 'client.'"},
+        {"rbd/i?conf=ceph.conf", "starts with /"},
+        {"rbd/i?osd_timeout=0", "1 to 3600"},
+        {"rbd/i?osd_timeout=3601", "1 to 3600"},
+        {"rbd/i?osd_timeout=5s", "1 to 3600"},
+        {"rbd/i?osd_timeout=99999999999", "1 to 3600"},
+        {"rbd/i@s?steal=1", "a snapshot has not"},
+    };
+    for (const auto& [text, word] : wrong)
+        EXPECT_NE(error_of(text).find(word), std::string::npos) << text << ": " << error_of(text);
+    EXPECT_NE(error_of("rbd/" + std::string(96, 'x')).find("at most 95"), std::string::npos);
+}
+
+TEST(RbdOptions, a_wrong_word_is_reported_before_the_plug_in_is_looked_for) {
+    auto opened = open_backend("rbd:rbd/i?cahce=1", {});
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.status().code(), Code::kInvalid) << opened.status().to_string();
+}
+
+}  // namespace
+}  // namespace wss::io::test
