@@ -12,7 +12,7 @@ CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERN
 LDFLAGS += $(OPT) -pthread
 LDLIBS += -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lcrypto -Wl,--as-needed -lrocksdb -Wl,--no-as-needed -ldl
 
-LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*'))
+LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*' -not -path 'lib/io/rbd/plugin/*'))
 LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)
 
 $(BUILD)/%.o: %.cc
@@ -32,6 +32,15 @@ $(NBDKIT_PLUGIN): $(NBDKIT_OBJECTS) $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS)
 
--include $(LIB_OBJECTS:.o=.d) $(NBDKIT_OBJECTS:.o=.d)
+# The backend of RBD images, loaded when a volume rbd:POOL/IMAGE is opened: programs do not link librbd. What it has in
+# common with them it brings along, hidden.
+RBD_PLUGIN := $(BUILD)/wss-rbd.so
+RBD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard lib/io/rbd/plugin/*.cc))
+$(RBD_PLUGIN): $(RBD_OBJECTS) $(BUILD)/libwss.a lib/io/rbd/plugin/exports.map
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,--version-script=lib/io/rbd/plugin/exports.map -o $@ \
+		$(RBD_OBJECTS) $(BUILD)/libwss.a -lrbd -lrados -Wl,--as-needed $(LDLIBS)
+
+-include $(LIB_OBJECTS:.o=.d) $(RBD_OBJECTS:.o=.d) $(NBDKIT_OBJECTS:.o=.d)
 
 -include lib/initiator/part.mk

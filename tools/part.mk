@@ -14,7 +14,7 @@ TOOLS := $(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES)))))
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
 .PHONY: programs
-programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN) $(BUILD)/libwss.so
+programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN) $(BUILD)/libwss.so $(RBD_PLUGIN)
 
 # make install DESTDIR=... PREFIX=/usr/local; the module has `make modules-install`, which wants the kernel it is for.
 PREFIX ?= /usr/local
@@ -26,6 +26,7 @@ install: programs ## install programs, library, header, nbdkit plugin and udev r
 	install -D -m 644 $(BUILD)/libwss.so $(DESTDIR)$(LIBDIR)/libwss.so.0
 	ln -sf libwss.so.0 $(DESTDIR)$(LIBDIR)/libwss.so
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include lib/initiator/wss.h lib/kv/wss_kv.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/wss $(RBD_PLUGIN)
 	install -D -m 644 -t $(DESTDIR)$(NBDKIT_PLUGIN_DIR) $(NBDKIT_PLUGIN)
 	install -D -m 644 -t $(DESTDIR)$(UDEV_RULES_DIR) tools/udev/60-wss.rules
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss README.md Documentation/*.md Documentation/examples/*.toml

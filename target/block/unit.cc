@@ -16,7 +16,9 @@ static scsi::Device describe(const volume::Volume& volume) {
     device.blocks = volume.blocks();
     device.physical_block = std::max(limits.physical_block, volume.block_size());
     device.max_transfer_blocks = kTransferMax / volume.block_size();
-    device.optimal_transfer_blocks = kTransferOptimal / volume.block_size();
+    device.optimal_transfer_blocks =
+        (limits.optimal_transfer != 0 ? limits.optimal_transfer : kTransferOptimal) / volume.block_size();
+    device.unmap_granularity_blocks = std::max(limits.discard_granularity / volume.block_size(), 1u);
     device.read_only = volume.read_only();
     device.volatile_cache = limits.volatile_cache;
     device.discard = limits.discard;

@@ -28,7 +28,19 @@ class EachBackend : public testing::TestWithParam<Variant> {
         std::string prefix = GetParam().prefix;
         return prefix.ends_with("ram:") ? prefix + "8M" : prefix + folder_.file("disk");
     }
-    std::unique_ptr<Rig> open() { return Rig::open(specification(), {.size = kSize, .create = true}); }
+    // An image of a Ceph cluster that tests/native started; it is used by one test after the other.
+    static const char* image() { return std::getenv("WSS_TEST_IMAGE"); }
+    bool is_image() const { return GetParam().prefix == std::string_view("rbd:"); }
+    void SetUp() override {
+        if (is_image() && image() == nullptr) GTEST_SKIP() << "make check-ceph runs it";
+    }
+    std::unique_ptr<Rig> open() {
+        if (!is_image()) return Rig::open(specification(), {.size = kSize, .create = true});
+        auto rig = Rig::open(image());
+        Status resized = rig->backend->resize(kSize);
+        EXPECT_TRUE(resized) << resized.to_string();
+        return rig;
+    }
     TemporaryFolder folder_;
 };
 
@@ -242,6 +254,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"aio_tmpfs", "aio:", "/dev/shm"}, Variant{"uring_direct", "uring:", "/tmp"},
                     Variant{"uring_tmpfs", "uring:", "/dev/shm"}, Variant{"pool_direct", "pool:4:", "/tmp"},
                     Variant{"pool_tmpfs", "pool:", "/dev/shm"}, Variant{"spawn_direct", "spawn:", "/tmp"},
+                    Variant{"rbd", "rbd:", "/tmp"},
                     Variant{"error_filter", "error:after=1000000000:aio:", "/tmp"},
                     Variant{"delay_filter", "delay:us=50:aio:", "/tmp"}),
     [](const auto& chosen) { return std::string(chosen.param.name); });

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/rbd/plugin/backend.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "lib/base/log.h"
+#include "lib/base/size.h"
+#include "lib/io/plugin.h"
+#include "lib/io/rbd/plugin/bounded.h"
+#include "lib/io/rbd/plugin/queue.h"
+
+namespace wss::io::rbd {
+
+namespace {
+
+constexpr uint32_t kBlock = 512;
+constexpr uint32_t kPhysicalBlock = 4096;  // what an OSD writes without reading first
+
+// A process that ends while clients exist (abandoned, or leaked with requests in flight) must not run the
+// destructors of the libraries whose threads they are.
+void leave_at_exit() {
+    static const int registered = on_exit(
+        [](int status, void*) {
+            if (Client::alive() == 0) return;
+            std::fflush(nullptr);
+            _exit(status);
+        },
+        nullptr);
+    (void)registered;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const OpenOptions& options) {
+    auto parsed = parse_rbd_options(rest);
+    if (!parsed) return parsed.status();
+    leave_at_exit();
+    if (options.create)
+        return failure(Code::kUnsupported,
+                       "rbd:{}: images are made by rbd create, not by a volume's 'create'", parsed->name());
+    if (parsed->read_only() && !options.read_only)
+        return failure(Code::kInvalid, "rbd:{}: a snapshot is read-only: give the volume 'ro'",
+                       parsed->name());
+    auto client = Client::open(*parsed, options.read_only);
+    if (!client) return client.status();
+    std::unique_ptr<RbdBackend> backend(new RbdBackend(std::move(*client)));
+    WSS_TRY(backend->fit(options));
+    return std::unique_ptr<Backend>(std::move(backend));
+}
+
+RbdBackend::~RbdBackend() {
+    client_->watch_size({});
+    Client::close(std::move(client_));
+}
+
+Status RbdBackend::fit(const OpenOptions& options) {
+    if (options.size <= client_->size()) return Status::ok();
+    if (!options.grow || options.read_only)
+        return failure(Code::kIo, "{} has only {}, {} are wanted: rbd resize makes it longer", describe(),
+                       readable_size(client_->size()), readable_size(options.size));
+    return resize(options.size);
+}
+
+Limits RbdBackend::limits() const noexcept {
+    const auto object = static_cast<uint32_t>(std::min<uint64_t>(client_->object_bytes(), 1u << 30));
+    return {.size = client_->size(),
+            .logical_block = kBlock,
+            .physical_block = kPhysicalBlock,
+            .optimal_transfer = object,
+            .discard_granularity = object,
+            .discard = !client_->read_only(),
+            .volatile_cache = client_->options().cache,
+            .rotational = false};
+}
+
+Result<std::unique_ptr<Queue>> RbdBackend::open_queue(reactor::Reactor& reactor) {
+    const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_fd < 0) return Status::from_errno(errno, describe() + ": eventfd");
+    return std::unique_ptr<Queue>(std::make_unique<RbdQueue>(client_, reactor, event_fd));
+}
+
+Status RbdBackend::resize(uint64_t bytes) {
+    if (bytes == 0 || bytes % kBlock != 0)
+        return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0",
+                       describe(), bytes, kBlock);
+    if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
+    if (bytes == client_->size()) return Status::ok();
+    const uint32_t limit = client_->options().resize_timeout;
+    auto done = within_seconds<Status>(limit, [client = client_, bytes] { return client->resize(bytes); });
+    if (done) return *done;
+    return failure(Code::kTimedOut, "{}: Ceph has not resized it within {} s (resize_timeout): see ceph -s",
+                   describe(), limit);
+}
+
+}  // namespace wss::io::rbd
+
+extern "C" const wss::io::Plugin* wss_io_plugin() {
+    static const wss::io::Plugin plugin{
+        .set_log_level = [](const char* level) { (void)wss::log::set_level(level); },
+        .open = wss::io::rbd::RbdBackend::open};
+    return &plugin;
+}

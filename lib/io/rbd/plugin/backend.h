@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// RbdBackend: an image of a Ceph cluster as real storage.
+//
+// Stable: a write is acknowledged by Ceph when every replica has it on its medium, so that without librbd's
+// cache there is nothing volatile and FUA costs nothing. With it a FUA write is a write and a flush.
+//
+// Copies: what is written goes out of the request's buffer into the socket; what is read is copied once, by
+// librbd, from the buffer that it received into.
+#pragma once
+
+#include "lib/io/rbd/plugin/client.h"
+
+namespace wss::io::rbd {
+
+class RbdBackend final : public Backend {
+  public:
+    static Result<std::unique_ptr<Backend>> open(const std::string& rest, const OpenOptions& options);
+    ~RbdBackend() override;
+
+    Limits limits() const noexcept override;
+    Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override;
+    Status resize(uint64_t bytes) override;
+    void watch_size(SizeChanged changed) override { client_->watch_size(std::move(changed)); }
+    std::string trouble() const override { return client_->trouble(); }
+    std::string describe() const override { return "rbd:" + client_->options().name(); }
+
+  private:
+    explicit RbdBackend(std::shared_ptr<Client> client) : client_(std::move(client)) {}
+    Status fit(const OpenOptions& options);
+
+    std::shared_ptr<Client> client_;
+};
+
+}  // namespace wss::io::rbd

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/rbd/plugin/queue.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "lib/io/request.h"
+
+namespace wss::io::rbd {
+
+namespace {
+
+constexpr uint32_t kBlock = 512;
+constexpr size_t kDepth = 256;  // in librbd at once, per reactor and volume
+// One call of librbd; longer ones are cut. Of a zeroed range each object becomes an operation at once.
+constexpr uint64_t kTransferMax = 1 << 30;
+constexpr uint64_t kZeroMax = 256 << 20;
+
+struct Slot {
+    Request* next = nullptr;
+    Landing* landing = nullptr;
+    int64_t since = 0;  // when it was submitted
+    int64_t result = 0;
+    uint64_t progress = 0;
+    uint64_t chunk = 0;  // what librbd has at the moment
+    bool flushing = false;
+};
+static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
+
+Slot& slot_of(Request& request) noexcept {
+    return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+}
+
+// On a thread of librbd.
+void landed(rbd_completion_t completion, void* argument) {
+    Request& request = *static_cast<Request*>(argument);
+    Slot& slot = slot_of(request);
+    slot.result = rbd_aio_get_return_value(completion);
+    rbd_aio_release(completion);
+    slot.landing->push(request);
+}
+
+}  // namespace
+
+// --- the landing ---
+
+Request*& Landing::next_of(Request& request) noexcept {
+    return slot_of(request).next;
+}
+
+void Landing::push(Request& request) noexcept {
+    inside_.fetch_add(1);
+    Request* top = top_.load(std::memory_order_relaxed);
+    do {
+        next_of(request) = top;
+    } while (!top_.compare_exchange_weak(top, &request));
+    // From here on the request may be anybody's.
+    if (armed_.exchange(false)) {
+        uint64_t one = 1;
+        [[maybe_unused]] ssize_t written = write(event_fd_, &one, sizeof one);
+    }
+    inside_.fetch_sub(1);
+}
+
+Request* Landing::take_all() noexcept {
+    if (top_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+    Request* stack = top_.exchange(nullptr);
+    Request* first = nullptr;
+    while (stack != nullptr) {
+        Request* next = next_of(*stack);
+        next_of(*stack) = first;
+        first = stack;
+        stack = next;
+    }
+    return first;
+}
+
+bool Landing::arm() noexcept {
+    armed_.store(true);
+    if (top_.load() == nullptr) return true;
+    armed_.store(false);
+    return false;
+}
+
+// A callback may be between its push and its return, a few instructions.
+Landing::~Landing() {
+    while (inside_.load() != 0) sched_yield();
+    close(event_fd_);
+}
+
+// --- the queue ---
+
+RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, int event_fd)
+    : client_(std::move(client)),
+      reactor_(reactor),
+      event_fd_(event_fd),
+      progress_(client_->add_queue()),
+      landing_(event_fd) {}
+
+RbdQueue::~RbdQueue() {
+    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+}
+
+void RbdQueue::submit(Request& request) noexcept {
+    new (request.scratch) Slot{.landing = &landing_, .since = reactor_.clock().now().count};
+    waiting_.push_back(request);
+    ++waiting_count_;
+    ++in_flight_;
+}
+
+size_t RbdQueue::poll() noexcept {
+    if (in_flight_ == 0) return 0;
+    const size_t events = start_waiting() + reap();
+    if (events > 0) note_progress();
+    return events;
+}
+
+bool RbdQueue::arm() noexcept {
+    uint64_t count = 0;
+    if (in_flight_ == 0) return true;
+    [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
+    // What waits while Ceph has none of ours would have nobody to wake us.
+    return landing_.arm() && (waiting_count_ == 0 || in_ceph_count_ > 0);
+}
+
+void RbdQueue::note_progress() noexcept {
+    Request* oldest = in_ceph_.front();
+    progress_->oldest.store(oldest == nullptr ? 0 : slot_of(*oldest).since, std::memory_order_relaxed);
+    progress_->requests.store(static_cast<uint32_t>(in_flight_), std::memory_order_relaxed);
+}
+
+size_t RbdQueue::start_waiting() noexcept {
+    size_t events = 0;
+    // Only what waits now: done() may submit more, which is the next turn's work.
+    for (size_t left = waiting_count_; left > 0 && in_ceph_count_ < kDepth; --left, ++events) {
+        Request& request = *waiting_.pop_front();
+        --waiting_count_;
+        const int error =
+            client_->blocklisted() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
+        if (error != 0 || (request.op != Op::kFlush && request.length == 0))
+            end(request, error);
+        else
+            start(request);
+    }
+    return events;
+}
+
+void RbdQueue::start(Request& request) noexcept {
+    in_ceph_.push_back(request);
+    ++in_ceph_count_;
+    const int result = pass_on(request);
+    if (result >= 0) return;
+    // librbd has not taken it, and will not call back.
+    slot_of(request).result = result;
+    complete(request);
+}
+
+// To librbd. From here on the request is its, until it lands.
+int RbdQueue::pass_on(Request& request) noexcept {
+    Slot& slot = slot_of(request);
+    rbd_completion_t completion = nullptr;
+    if (int result = rbd_aio_create_completion(&request, landed, &completion); result < 0) return result;
+    const bool moves = request.op == Op::kRead || request.op == Op::kWrite;
+    const uint64_t offset = request.offset + slot.progress;
+    char* data = reinterpret_cast<char*>(request.data) + slot.progress;
+    slot.chunk = std::min(request.length - slot.progress, moves ? kTransferMax : kZeroMax);
+    rbd_image_t image = client_->image();
+    int result = 0;
+    if (request.op == Op::kFlush || slot.flushing)
+        result = rbd_aio_flush(image, completion);
+    else if (request.op == Op::kRead)
+        result = rbd_aio_read(image, offset, slot.chunk, data, completion);
+    else if (request.op == Op::kWrite)
+        result = rbd_aio_write(image, offset, slot.chunk, data, completion);
+    else
+        // Also to discard: librbd's own discard may skip what is no whole object, and discarded blocks of a
+        // volume read as zeroes. This one frees whole objects and zeroes the rest.
+        result = rbd_aio_write_zeroes(image, offset, slot.chunk, completion, 0, 0);
+    if (result < 0) rbd_aio_release(completion);
+    return result;
+}
+
+size_t RbdQueue::reap() noexcept {
+    size_t events = 0;
+    for (Request* request = landing_.take_all(); request != nullptr; ++events) {
+        Request* next = Landing::next_of(*request);
+        complete(*request);
+        request = next;
+    }
+    return events;
+}
+
+void RbdQueue::complete(Request& request) noexcept {
+    Slot& slot = slot_of(request);
+    request.unlink();
+    --in_ceph_count_;
+    if (slot.result < 0) {
+        const int error = static_cast<int>(-slot.result);
+        if (error == ESHUTDOWN) client_->set_blocklisted();
+        return end(request, error == EDQUOT || error == ENOSPC ? ENOSPC
+                            : error == ETIMEDOUT               ? ETIMEDOUT
+                                                               : EIO);
+    }
+    // What was read after the lock was lost may be old.
+    if (client_->blocklisted()) return end(request, EIO);
+    if (request.op == Op::kFlush || slot.flushing) return end(request, 0);
+    if (request.op == Op::kRead && static_cast<uint64_t>(slot.result) < slot.chunk) {
+        slot.progress += static_cast<uint64_t>(slot.result) / kBlock * kBlock;
+        return end(request, EIO);  // the image became smaller
+    }
+    slot.progress += slot.chunk;
+    slot.flushing = slot.progress == request.length && request.fua && client_->options().cache;
+    if (slot.progress == request.length && !slot.flushing) return end(request, 0);
+    start(request);
+}
+
+void RbdQueue::end(Request& request, int error) noexcept {
+    --in_flight_;
+    finish(request, error, request.op == Op::kFlush ? 0 : slot_of(request).progress);
+}
+
+}  // namespace wss::io::rbd
