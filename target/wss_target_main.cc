@@ -143,11 +143,11 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--listen", options.listen,
                    "Where to listen: rdma://HOST[:PORT], tcp://HOST[:PORT], shm:///PATH; repeatable")
         ->type_name("URI");
-    app.add_option(
-           "--volume", options.volumes,
-           "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]; BACKEND is aio:PATH, "
-           "uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, or rs:NAME on another node (--role rs); "
-           "repeatable")
+    app.add_option("--volume", options.volumes,
+                   "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]; BACKEND is aio:PATH, "
+                   "uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, rbd:POOL/IMAGE (Ceph), or rs:NAME "
+                   "on another node (--role rs); "
+                   "repeatable")
         ->type_name("VOLUME");
     app.add_option(
            "--access", options.access,

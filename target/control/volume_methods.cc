@@ -36,6 +36,7 @@ json to_json(const VolumeInfo& info) {
             {"read_only", info.read_only},
             {"declared", info.declared},
             {"access", info.access},
+            {"trouble", info.trouble},
             {"state", info.removing ? "removing" : "live"}};
 }
 

@@ -42,6 +42,11 @@ Samples volume_samples(volume::VolumeSet& volumes) {
         counter(out, "wss_volume_written_bytes_total", "bytes written", info.name, t.written_bytes);
         counter(out, "wss_volume_flushes_total", "flushes of real storage", info.name, t.flushes);
         counter(out, "wss_volume_errors_total", "operations that real storage failed", info.name, t.errors);
+        out.push_back({"wss_volume_storage_trouble",
+                       "1 while requests wait for real storage that does not answer, or it has shut us out",
+                       Sample::Kind::kGauge,
+                       {{"volume", info.name}},
+                       info.trouble.empty() ? 0.0 : 1.0});
     }
     return out;
 }

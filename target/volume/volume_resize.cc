@@ -167,4 +167,16 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
                     [&](Done done) { tell_reactors(change->volume, Change::kResized, std::move(done)); });
 }
 
+// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks.
+void VolumeSet::follow_backend(const std::string& name, uint64_t before, uint64_t after) {
+    auto info = find(name);
+    if (!info || info->block_size == 0) return;
+    const uint64_t bytes = after / info->block_size * info->block_size;
+    const bool whole = info->size == before / info->block_size * info->block_size;
+    if (bytes == info->size || (!whole && bytes > info->size)) return;
+    if (Status status = resize(name, bytes); !status)
+        log::warning("{}: its storage was resized, the volume was not; wssctl volume resize does it",
+                     status.within("volume " + name).to_string());
+}
+
 }  // namespace wss::volume

@@ -29,6 +29,7 @@ VolumeSet::~VolumeSet() {
         // to after it was freed.
         log::error("volume {}: still in use at shutdown, not closed", name);
         for (auto& open : record->opens) (void)open.release();
+        if (record->volume) record->volume->backend().watch_size({});
         new std::shared_ptr<Volume>(std::move(record->volume));
     }
     for (size_t i = 0; i < tables_.size(); ++i)
@@ -228,6 +229,9 @@ Status VolumeSet::make_volume(Record& record) {
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
+    record.volume->backend().watch_size([this, name = options.name](uint64_t before, uint64_t after) {
+        follow_backend(name, before, after);
+    });
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
     if (!extension) return extension.status().within(fmt::format("volume {}", options.name));
@@ -455,6 +459,7 @@ VolumeInfo VolumeSet::info_of(const Record& record) const {
         info.size = record.volume->size();
         info.block_size = record.volume->block_size();
         info.read_only = record.volume->read_only();
+        info.trouble = record.volume->backend().trouble();
     }
     for (const auto& open : record.opens) info.totals.add(open->counters());
     return info;

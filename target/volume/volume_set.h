@@ -39,6 +39,7 @@ struct VolumeInfo {
     uint32_t block_size = 0;
     bool read_only = false, declared = false, removing = false;
     std::vector<std::string> access;
+    std::string trouble;  // of its storage; empty: none
     Totals totals;
 };
 
@@ -130,6 +131,7 @@ class VolumeSet {
                        std::shared_ptr<const AccessList> access = nullptr);
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
+    void follow_backend(const std::string& name, uint64_t before, uint64_t after);
     // volume_resize.cc
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
     Status begin_shrink(const Resize& change);

@@ -31,6 +31,9 @@ void print_volumes(const Json& volumes) {
         return;
     }
     table.print();
+    for (const Json& volume : volumes)
+        if (const std::string trouble = volume.value("trouble", ""); !trouble.empty())
+            std::printf("%s: %s\n", volume.value("name", "?").c_str(), trouble.c_str());
 }
 
 // Asks and prints what becomes of one volume.
@@ -47,7 +50,8 @@ void add_create(CLI::App& volume, Context& context, Arguments& arguments) {
     command->add_option("NAME", arguments.name, "1 to 63 of A-Z a-z 0-9 . _ -")->required();
     command
         ->add_option("BACKEND", arguments.backend,
-                     "aio:PATH (file or block device), uring:PATH, pool:THREADS:PATH, spawn:PATH or ram:SIZE")
+                     "aio:PATH (file or block device), uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE "
+                     "or rbd:POOL/IMAGE")
         ->required();
     command->add_option("--size", arguments.size, "for example 10G; a file is created or grown to it");
     command->add_option("--block-size", arguments.block_size,
