@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes on images of a real Ceph cluster: the data path, sizes, snapshots, owners and what is refused."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .cache_cluster import ask, until
+from .ceph_cluster import CephCluster
+from .fio import fio
+from .programs import BUILD, Target, run
+from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, ZEROES, RawNbd
+
+KIB, MIB = 1024, 1024 * 1024
+EIO = 5
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster
+
+
+def start_target(ceph, directory, specification: str, *more) -> Target:
+    directory.mkdir(exist_ok=True)
+    control = directory / "target.sock"
+    target = Target("tcp://127.0.0.1:0", {"disk": specification}, directory, "--control", str(control), "--drain-seconds", "5", *more)
+    target.control = control
+    return target
+
+
+def refusal(ceph, directory, specification: str) -> str:
+    """What a target says that cannot open the volume."""
+    target = start_target(ceph, directory, specification)
+    with pytest.raises(AssertionError, match="did not get ready"):
+        target.start()
+    return target.log.read_text()
+
+
+def volume(target) -> dict:
+    return ask(target.control, "volume.list")[0]
+
+
+def test_an_image_does_what_every_backend_promises(ceph):
+    image = ceph.backend(ceph.create_image("8M"))
+    run(BUILD / "unit_tests", "--gtest_filter=All/EachBackend.*/rbd", timeout=300, env={**os.environ, "WSS_TEST_IMAGE": image})
+
+
+def test_what_was_written_is_in_the_image(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    content = bytearray(random.Random(1).randbytes(16 * MIB))
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            for at in range(0, 16 * MIB, MIB):
+                assert client.command(WRITE, at, MIB, bytes(content[at:at + MIB]), FUA if at % 2 else 0)[0] == 0
+            for kind, at, length in ((TRIM, MIB + 4 * KIB, 6 * MIB), (ZEROES, 9 * MIB + 512, 3 * KIB)):
+                assert client.command(kind, at, length)[0] == 0
+                content[at:at + length] = bytes(length)
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            for at in range(0, 16 * MIB, MIB):
+                assert client.command(READ, at, MIB) == (0, bytes(content[at:at + MIB])), at
+    ceph.rbd("export", image, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == bytes(content)
+
+
+def test_a_volume_follows_an_image_that_is_resized_elsewhere(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        for size in (32, 8, 64):
+            ceph.rbd("resize", "--allow-shrink", "--size", f"{size}M", image)
+            until(lambda: volume(target)["size"] == size * MIB, 30, f"the volume has {size} MiB")
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.size == 64 * MIB
+            assert client.command(WRITE, 63 * MIB, 4 * KIB, b"x" * 4 * KIB)[0] == 0
+        ask(target.control, "volume.resize", name="disk", size="24M")
+        assert f'"size":{24 * MIB}' in ceph.rbd("info", "--format", "json", image)
+
+
+def test_a_snapshot_serves_what_was_and_takes_no_write(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, 0, 4 * KIB, b"1" * 4 * KIB)[0] == 0
+            ceph.rbd("snap", "create", f"{image}@then")
+            assert client.command(WRITE, 0, 4 * KIB, b"2" * 4 * KIB)[0] == 0
+        with start_target(ceph, tmp_path / "b", ceph.backend(f"{image}@then") + ",ro") as snapshot:
+            with RawNbd(nbd(snapshot, "disk").socket) as client:
+                assert client.command(READ, 0, 4 * KIB) == (0, b"1" * 4 * KIB)
+                assert client.command(WRITE, 0, 4 * KIB, b"3" * 4 * KIB)[0] != 0
+
+
+def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    bare = ceph.create_image("8M", "--image-feature", "layering")
+    cached = ceph.create_image("8M")
+    ceph.rbd("config", "image", "set", cached, "rbd_cache", "true")
+    stranger = tmp_path / "keyring"
+    stranger.write_text("[client.admin]\n\tkey = AQBSdFhfAAAAABAAYWJjZGVmZ2hpamtsbW5vcA==\n")
+    nowhere = tmp_path / "nowhere.conf"
+    nowhere.write_text(f"[global]\nmon host = [v2:127.0.0.1:1/0]\nkeyring = {ceph.folder}/keyring\n")
+    wrong = [(ceph.backend("rbd/none"), "there is no such image"),
+             (ceph.backend("none/disk"), "there is no pool none"),
+             (ceph.backend(f"{image}@none") + ",ro", "no such snapshot"),
+             (ceph.backend(image, keyring=stranger), "its key is wrong"),
+             (ceph.backend(image, id="nobody"), "client.nobody"),
+             (ceph.backend(bare), "exclusive-lock"),
+             (ceph.backend(cached), "rbd config image rm"),
+             (ceph.backend(f"{image}@x"), "read-only"),
+             (ceph.backend(image, conf=nowhere, mount_timeout=2), "mount_timeout"),
+             (ceph.backend(image, conf=tmp_path / "none.conf"), "none.conf"),
+             (ceph.backend(image) + ",create", "rbd create")]
+    for specification, word in wrong:
+        assert word in refusal(ceph, tmp_path / "t", specification), specification
+
+
+def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    keyring = ceph.user("wss", "mon", "profile rbd", "osd", "profile rbd")
+    with start_target(ceph, tmp_path, ceph.backend(image, id="wss", keyring=keyring)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, 0, 4 * KIB, b"1" * 4 * KIB)[0] == 0
+
+
+def test_a_live_owner_is_named_and_a_stopped_one_is_shut_out_by_steal(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with RawNbd(nbd(first, "disk").socket) as client:
+            assert client.command(WRITE, 0, 4 * KIB, b"1" * 4 * KIB)[0] == 0
+            said = refusal(ceph, tmp_path / "b", ceph.backend(image))
+            assert "the client at 127.0.0.1:0/" in said and "steal=true" in said
+            first.process.send_signal(signal.SIGSTOP)
+            with start_target(ceph, tmp_path / "c", ceph.backend(image, steal="true")) as second:
+                with RawNbd(nbd(second, "disk").socket) as other:
+                    assert other.command(WRITE, 0, 4 * KIB, b"2" * 4 * KIB)[0] == 0
+                    first.process.send_signal(signal.SIGCONT)
+                    assert client.command(WRITE, 0, 4 * KIB, b"3" * 4 * KIB)[0] == EIO
+                    assert client.command(READ, 0, 4 * KIB)[0] == EIO, "nothing old either"
+                    assert "blocklisted" in volume(first)["trouble"]
+                    assert other.command(READ, 0, 4 * KIB) == (0, b"2" * 4 * KIB)
+            # The one that was shut out opens the image again, as a new client, when it is free.
+            ask(first.control, "volume.delete", name="disk")
+            ask(first.control, "volume.create", name="again", backend=ceph.backend(image))
+            with RawNbd(nbd(first, "again").socket) as client2:
+                assert client2.command(READ, 0, 4 * KIB) == (0, b"2" * 4 * KIB)
+
+
+def test_an_osd_that_dies_and_returns_loses_no_byte(ceph, tmp_path, nbd):
+    image = ceph.create_image("32M")
+    with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=60)) as target:
+        uri = nbd(target, "disk").uri
+        command = ["fio", "--ioengine=nbd", f"--uri={uri}", "--name=v", "--rw=randrw", "--bs=4k-64k", "--iodepth=8", "--size=32M",
+                   "--verify=crc32c", "--verify_state_save=0", "--time_based", "--runtime=15"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as load:
+            time.sleep(2)
+            ceph.kill_osd(1)
+            time.sleep(5)
+            ceph.start_osd(1)
+            output, _ = load.communicate(timeout=180)
+        assert load.returncode == 0, output
+        ceph.wait_for_osds(3)
+        fio(uri, {"rw": "randwrite", "bs": "16k", "size": "8M", "verify": "crc32c"})

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Ceph cluster that is down, full or taken away under volumes on its images. The long tests; `make check-ceph` runs them."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .cache_cluster import Cluster, ask, until
+from .ceph_cluster import CephCluster
+from .programs import Target, run
+from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
+from .test_ceph import EIO, KIB, MIB, start_target, volume
+
+pytestmark = pytest.mark.skipif(not os.environ.get("WSS_THOROUGH"), reason="long: make check-ceph")
+
+ENOSPC = 28
+BLOCK = 4 * KIB
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster
+
+
+class Writer:
+    """Writes growing numbers to a few blocks, one after the other, and knows which were acknowledged."""
+
+    BLOCKS = 64
+
+    def __init__(self, path, first: int = 1):
+        self.path, self.number = path, first
+        self.acknowledged: dict[int, int] = {}
+        self.attempted: dict[int, int] = {}
+        self.errors = 0
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    @staticmethod
+    def content(number: int) -> bytes:
+        return number.to_bytes(8, "little") * (BLOCK // 8)
+
+    def _run(self) -> None:
+        try:
+            with RawNbd(self.path, timeout=120) as client:
+                while not self.stopping.is_set():
+                    block = self.number % self.BLOCKS
+                    self.attempted[block] = self.number
+                    if client.command(WRITE, block * BLOCK, BLOCK, self.content(self.number))[0] == 0:
+                        self.acknowledged[block] = self.number
+                    else:
+                        self.errors += 1
+                    self.number += 1
+        except (AssertionError, OSError):
+            pass  # the server was killed
+
+    def __enter__(self) -> "Writer":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.thread.join(150)
+        assert not self.thread.is_alive(), "a write never ended"
+
+    def check(self, client: RawNbd) -> None:
+        """Each block holds the last number that was acknowledged, or a later one that was attempted."""
+        for block, number in self.acknowledged.items():
+            error, data = client.command(READ, block * BLOCK, BLOCK)
+            assert error == 0
+            found = int.from_bytes(data[:8], "little")
+            assert data == self.content(found) and number <= found <= self.attempted[block], (block, number, found)
+
+
+def test_requests_wait_while_all_osds_are_silent_and_fail_within_the_limit(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=12)) as target:
+        with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            ceph.hang_all()
+            try:
+                started = time.monotonic()
+                answers = []
+                asking = threading.Thread(target=lambda: answers.append(client.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0]))
+                asking.start()
+                until(lambda: "waits for Ceph since" in volume(target)["trouble"], 20, "the wait is shown")
+                asking.join(60)
+                assert answers == [EIO] and 8 < time.monotonic() - started < 40
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            until(lambda: client.command(WRITE, 0, BLOCK, b"3" * BLOCK)[0] == 0, 60, "a write succeeds")
+            assert client.command(READ, 0, BLOCK) == (0, b"3" * BLOCK)
+            assert volume(target)["trouble"] == ""
+
+
+def test_a_target_stops_within_its_limits_while_all_osds_are_silent(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    target = start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=60)).start()
+    try:
+        with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        ceph.hang_all()
+        started = time.monotonic()
+        target.process.send_signal(signal.SIGTERM)
+        status = target.process.wait(60)
+        assert time.monotonic() - started < 40
+        assert status == 0, target.log.read_text()
+        assert "abandoned" in target.log.read_text()
+    finally:
+        ceph.go_on()
+        target.kill()
+    ceph.wait_for_osds(3)
+
+
+def set_full(ceph, ratio: float) -> None:
+    for name, value in (("nearfull", ratio * 0.9), ("backfillfull", ratio * 0.95), ("full", ratio)):
+        ceph.ceph("osd", f"set-{name}-ratio", f"{value:f}")
+
+
+def test_a_full_pool_refuses_writes_that_need_space_and_serves_all_else(ceph, tmp_path, nbd):
+    ceph.create_pool("small")
+    image = ceph.create_image("64M", pool="small")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+            for at in range(0, 8 * MIB, MIB):
+                assert client.command(WRITE, at, MIB, b"1" * MIB)[0] == 0
+            # Without a manager nobody counts a pool's bytes: the OSDs themselves are full.
+            set_full(ceph, 0.0001)
+            try:
+                new = iter(range(8 * MIB, 64 * MIB, BLOCK))
+                until(lambda: client.command(WRITE, next(new), BLOCK, b"2" * BLOCK)[0] == ENOSPC, 90, "the cluster is full")
+                assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+                assert client.command(TRIM, 4 * MIB, 4 * MIB)[0] == 0
+            finally:
+                set_full(ceph, 0.95)
+            until(lambda: client.command(WRITE, 60 * MIB, BLOCK, b"3" * BLOCK)[0] == 0, 90, "space again")
+            assert client.command(READ, 60 * MIB, BLOCK) == (0, b"3" * BLOCK)
+
+
+def test_a_pool_deleted_under_load_is_an_error_and_no_hang(ceph, tmp_path, nbd):
+    ceph.create_pool("doomed")
+    image = ceph.create_image("8M", pool="doomed")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        server = nbd(target, "disk")
+        said = run("rbd", "-c", ceph.conf, "rm", image, check=False)
+        assert said.returncode != 0, "an image that is served is not removed by mistake"
+        with Writer(server.socket) as writer:
+            until(lambda: len(writer.acknowledged) > 10, 30, "the load runs")
+            ceph.ceph("osd", "pool", "delete", "doomed", "doomed", "--yes-i-really-really-mean-it")
+            until(lambda: writer.errors > 0, 60, "writes fail")
+
+
+def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing_when_woken(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with Writer(nbd(first, "disk").socket) as before:
+            until(lambda: len(before.acknowledged) > 20, 30, "the load runs")
+            first.process.send_signal(signal.SIGSTOP)
+            # Without steal: Ceph counts the first as dead after 30 s.
+            second = start_target(ceph, tmp_path / "b", ceph.backend(image, open_timeout=120))
+            with second.log.open("wb") as errors:
+                second.process = subprocess.Popen(second.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
+            line = second.process.stdout.readline().decode()
+            assert line.startswith("wss-target: ready on "), second.log.read_text()
+            second.address = line.split()[3].rstrip(",")
+            try:
+                with RawNbd(nbd(second, "disk").socket) as client:
+                    before.check(client)
+                    for block in range(Writer.BLOCKS):
+                        assert client.command(WRITE, block * BLOCK, BLOCK, Writer.content(1 << 40))[0] == 0
+                    acknowledged = dict(before.acknowledged)
+                    first.process.send_signal(signal.SIGCONT)
+                    until(lambda: before.errors > 3, 60, "the first fails")
+                    assert before.acknowledged == acknowledged, "nothing was acknowledged by the one that was shut out"
+                    for block in range(Writer.BLOCKS):
+                        assert client.command(READ, block * BLOCK, BLOCK) == (0, Writer.content(1 << 40))
+            finally:
+                assert second.stop() == 0
+
+
+def test_a_thousand_volumes_opened_and_closed_leave_nothing(ceph, tmp_path):
+    image = ceph.backend(ceph.create_image("8M"))
+    target = Target("tcp://127.0.0.1:0", {"other": "ram:1M"}, tmp_path, "--control", str(tmp_path / "sock"))
+
+    def cycle(times: int) -> None:
+        for _ in range(times):
+            ask(tmp_path / "sock", "volume.create", name="disk", backend=image)
+            ask(tmp_path / "sock", "volume.delete", name="disk")
+
+    def usage() -> tuple[int, int, int]:
+        status = dict(line.split(":", 1) for line in open(f"/proc/{target.process.pid}/status", encoding="ascii"))
+        return int(status["VmRSS"].split()[0]), int(status["Threads"]), len(os.listdir(f"/proc/{target.process.pid}/fd"))
+
+    with target:
+        cycle(100)
+        memory, threads, descriptors = usage()
+        cycle(900)
+        after = usage()
+        assert after[0] < memory + 24 * 1024, f"{memory} KiB became {after[0]}"
+        assert after[1] <= threads + 2 and after[2] <= descriptors + 4, (threads, descriptors, after)
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["own", "rs"])
+@pytest.mark.parametrize("policy", ["write-through", "write-back", "write-around"])
+def test_engines_in_front_lose_no_acknowledged_write_when_the_target_is_killed(ceph, tmp_path, nbd, policy, remote):
+    backend = ceph.backend(ceph.create_image("16M"), steal="true")
+    volumes = {"disk": "rs:disk,size=16M" if remote else backend}
+    with Cluster("tcp", tmp_path, engines=2, volumes=volumes) as cluster:
+        storage = None
+        if remote:
+            storage = Target(cluster._address("rs"), {"disk": backend}, tmp_path, "--role", "rs", "--join", cluster.join)
+            storage.start()
+        try:
+            until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+            cluster.policy(policy)
+            number = 1
+            for _ in range(3):
+                with Writer(nbd(cluster.target, "disk").socket, number) as writer:
+                    until(lambda: len(writer.acknowledged) == Writer.BLOCKS or writer.number > number + 500, 120, "load")
+                    cluster.target.kill()
+                number = writer.number + Writer.BLOCKS
+                cluster.target.start()
+                cluster.wait_for_engines(2, 60)
+                with RawNbd(nbd(cluster.target, "disk").socket, timeout=120) as client:
+                    until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 90, "the volume serves")
+                    writer.check(client)
+                    assert client.command(FLUSH, 0, 0)[0] == 0
+        finally:
+            if storage is not None:
+                storage.kill()
