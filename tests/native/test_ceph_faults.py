@@ -15,7 +15,7 @@ from .programs import Target, run
 from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
 from .test_ceph import EIO, KIB, MIB, start_target, volume
 
-pytestmark = pytest.mark.skipif(not os.environ.get("WSS_THOROUGH"), reason="long: make check-ceph")
+pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
 ENOSPC = 28
 BLOCK = 4 * KIB
