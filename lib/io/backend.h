@@ -79,8 +79,8 @@ class Backend {
     // Grows or shrinks; a block device can only be what it is. Requests beyond the new end fail with
     // ENOSPC/EIO.
     virtual Status resize(uint64_t bytes) = 0;
-    // `changed` is called, on a thread of the backend's own that may block, after limits().size was changed
-    // by others. With an empty one calls are over when this returns. Only storage that can notice it calls.
+    // `changed` is called, on a thread of its own that may block, after others changed limits().size (0: they
+    // have taken the storage). With an empty one calls are over when this returns.
     using SizeChanged = std::function<void(uint64_t before, uint64_t after)>;
     virtual void watch_size(SizeChanged) {}
     // What keeps requests waiting or failing, in words for the operator; empty when all is well.

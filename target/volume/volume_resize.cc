@@ -167,8 +167,20 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
                     [&](Done done) { tell_reactors(change->volume, Change::kResized, std::move(done)); });
 }
 
-// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks.
+// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks. Or
+// somebody else took it: then nobody may use the volume, so that cache engines answer nothing old either.
 void VolumeSet::follow_backend(const std::string& name, uint64_t before, uint64_t after) {
+    if (after == 0) {
+        std::unique_lock lock(m_);
+        auto record = find_live(name);
+        if (!record) return;
+        const std::shared_ptr<Volume> volume = (*record)->volume;
+        lock.unlock();
+        log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);
+        auto nobody = std::make_shared<const AccessList>(*AccessList::parse({"*=none"}));
+        return tell_reactors(
+            volume, Change::kAccess, [](const Status&) {}, nobody);
+    }
     auto info = find(name);
     if (!info || info->block_size == 0) return;
     const uint64_t bytes = after / info->block_size * info->block_size;

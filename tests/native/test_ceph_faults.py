@@ -183,6 +183,25 @@ def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing
                 assert second.stop() == 0
 
 
+def test_a_target_that_lost_its_image_answers_nothing_from_its_engines_either(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=2, volumes={"disk": ceph.backend(image)}) as first:
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and first.counters()["read_hits"] > 0, 30, "a hit")
+            first.target.process.send_signal(signal.SIGSTOP)
+            with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+                with RawNbd(nbd(second, "disk").socket) as other:
+                    assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+            first.target.process.send_signal(signal.SIGCONT)
+            # It looks every second whether the image is still its own.
+            until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 10, "reads fail")
+            for _ in range(20):
+                assert client.command(READ, 0, BLOCK)[0] != 0
+                time.sleep(0.1)
+
+
 def test_a_thousand_volumes_opened_and_closed_leave_nothing(ceph, tmp_path):
     image = ceph.backend(ceph.create_image("8M"))
     target = Target("tcp://127.0.0.1:0", {"other": "ram:1M"}, tmp_path, "--control", str(tmp_path / "sock"))

@@ -13,8 +13,6 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr auto kKeeperPeriod = std::chrono::seconds(1);
-constexpr Nanoseconds kWaitWorthAWord = from_s(5);
 
 }  // namespace
 
@@ -85,6 +83,7 @@ void Client::stop() {
         keeper_wake_.notify_one();
     }
     if (keeper_.joinable()) keeper_.join();
+    end_look();
     if (image_ != nullptr) {
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         rbd_close(image_);  // releases the lock
@@ -214,6 +213,10 @@ Status Client::measure() {
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
         return Status::from_errno(-result, "cannot read the properties of the image");
     object_bytes_ = info.obj_size;
+    char id[256] = {};
+    if (int result = rbd_get_id(image_, id, sizeof id); result < 0)
+        return Status::from_errno(-result, "cannot read the id of the image");
+    header_ = std::string("rbd_header.") + id;
     size_.store(info.size / kBlock * kBlock, std::memory_order_release);
     if (size() == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
     return Status::ok();
@@ -252,74 +255,6 @@ std::shared_ptr<Progress> Client::add_queue() {
     std::erase_if(queues_, [](const auto& queue) { return queue.expired(); });
     queues_.push_back(progress);
     return progress;
-}
-
-// --- the keeper ---
-
-void Client::keep() {
-    std::unique_lock lock(keeper_lock_);
-    while (!stopping_) {
-        keeper_wake_.wait_for(lock, kKeeperPeriod);
-        if (stopping_) return;
-        const bool changed = std::exchange(header_changed_, false);
-        lock.unlock();
-        if (changed) follow_size();
-        report_waiting();
-        lock.lock();
-    }
-}
-
-void Client::follow_size() {
-    uint64_t before = 0, after = 0;
-    {
-        std::lock_guard lock(size_lock_);
-        if (int result = rbd_get_size(image_, &after); result < 0) {
-            if (result == -ESHUTDOWN) set_blocklisted();
-            return;
-        }
-        after = after / kBlock * kBlock;
-        before = size_.exchange(after, std::memory_order_acq_rel);
-    }
-    if (before == after) return;
-    log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
-              readable_size(after));
-    std::lock_guard lock(changed_lock_);
-    if (auto changed = changed_) changed(before, after);
-}
-
-std::pair<Nanoseconds, uint32_t> Client::waiting() const {
-    int64_t oldest = 0;
-    uint32_t requests = 0;
-    std::lock_guard lock(queues_lock_);
-    for (const auto& queue : queues_) {
-        auto progress = queue.lock();
-        if (progress == nullptr) continue;
-        requests += progress->requests.load(std::memory_order_relaxed);
-        const int64_t since = progress->oldest.load(std::memory_order_relaxed);
-        if (since != 0 && (oldest == 0 || since < oldest)) oldest = since;
-    }
-    if (oldest == 0) return {Nanoseconds{}, 0};
-    return {SystemClock().now() - Nanoseconds{oldest}, requests};
-}
-
-void Client::report_waiting() {
-    const auto [time, requests] = waiting();
-    const bool waits = time >= kWaitWorthAWord;
-    if (waits == waiting_reported_) return;
-    waiting_reported_ = waits;
-    if (waits)
-        log::warning(
-            "rbd:{}: {} requests wait for Ceph, the oldest for {} s; each fails after {} s (osd_timeout)",
-            options_.name(), requests, time.count / from_s(1).count, options_.osd_timeout);
-    else
-        log::info("rbd:{}: Ceph answers again", options_.name());
-}
-
-std::string Client::trouble() const {
-    if (blocklisted()) return "blocklisted by Ceph: another client took the image";
-    const auto [time, requests] = waiting();
-    if (time < kWaitWorthAWord) return {};
-    return fmt::format("waits for Ceph since {} s ({} requests)", time.count / from_s(1).count, requests);
 }
 
 }  // namespace wss::io::rbd

@@ -85,6 +85,9 @@ class Client {
     void keep();
     void follow_size();
     void report_waiting();
+    void look_at_header();
+    void end_look();
+    void tell_lost();
     std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
 
     static std::atomic<uint32_t> alive_;
@@ -97,6 +100,7 @@ class Client {
     rbd_image_t image_ = nullptr;
     uint64_t watch_ = 0;
     uint64_t object_bytes_ = 0;
+    std::string header_;  // the object that every image has
 
     std::atomic<uint64_t> size_{0};
     std::atomic<bool> blocklisted_{false};
@@ -111,7 +115,12 @@ class Client {
     std::condition_variable keeper_wake_;
     bool header_changed_ = false;  // guarded by keeper_lock_
     bool stopping_ = false;        // guarded by keeper_lock_
+    // The keeper's own.
     bool waiting_reported_ = false;
+    bool lost_told_ = false;
+    rados_completion_t look_ = nullptr;
+    uint64_t header_size_ = 0;  // written by librados while look_ is under way
+    time_t header_time_ = 0;
     std::thread keeper_;
 };
 
