@@ -18,13 +18,14 @@ import traceback
 from pathlib import Path
 
 from .actions import Script, read_script
+from .block.ceph import CephWorld
 from .block.world import BlockWorld
 from .driver import Driver
 from .problems import Problem
 from .processes import environment_of_sanitizers
 from .report import Report
 
-WORLDS = {"block": BlockWorld}
+WORLDS = {"block": BlockWorld, "ceph": CephWorld}
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -12,6 +12,7 @@ import json
 import shutil
 import signal
 import subprocess
+import threading
 import uuid
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from .ports import free_port
 from .programs import run
 
 OSDS = 3
+GROUPS = 8  # of a pool
 DOWN_AFTER = 4  # seconds without a heartbeat until an OSD counts as down
 
 CONFIGURATION = """[global]
@@ -53,6 +55,7 @@ public addr = 127.0.0.1
 
 
 def _end_with_parent() -> None:
+    """The parent is the thread that starts it, so that this is for the main thread alone."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
@@ -101,6 +104,14 @@ class CephCluster:
     def wait_for_osds(self, count: int, seconds: float = 90) -> None:
         until(lambda: json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == count, seconds, f"{count} OSDs up")
 
+    def wait_until_clean(self, seconds: float = 120) -> None:
+        """Every object is on two OSDs again. One that was killed has lost what it held: it was in its memory."""
+        def clean() -> bool:
+            states = [json.loads(self.ceph("tell", f"1.{group:x}", "query", check=False) or "{}").get("state") for group in range(GROUPS)]
+            return states == ["active+clean"] * GROUPS
+
+        until(clean, seconds, "every placement group clean")
+
     def hang_all(self) -> None:
         for name, process in self.daemons.items():
             if name.startswith("osd."):
@@ -113,7 +124,8 @@ class CephCluster:
     def _daemon(self, name: str, *command) -> None:
         with (self.folder / "run" / f"{name}.out").open("ab") as output:
             self.daemons[name] = subprocess.Popen([*command, "-f", "-c", str(self.conf)], stdout=output, stderr=output,
-                                                  stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent)
+                                                  stdin=subprocess.DEVNULL,
+                                                  preexec_fn=_end_with_parent if threading.current_thread() is threading.main_thread() else None)
 
     def _end(self, name: str, how: int) -> None:
         process = self.daemons.pop(name)
@@ -140,8 +152,8 @@ class CephCluster:
         self.create_pool("rbd")
         return self
 
-    def create_pool(self, name: str, groups: int = 8) -> None:
-        self.ceph("osd", "pool", "create", name, groups)
+    def create_pool(self, name: str) -> None:
+        self.ceph("osd", "pool", "create", name, GROUPS)
         self.rbd("pool", "init", name)
 
     def _make_keyring(self) -> None:

@@ -89,7 +89,7 @@ class Cluster:
             words += ["--cache-listen", address]
         for volume in self.volumes.values():
             if volume.declared and volume.name not in self.options.missing:
-                words += ["--volume", f"{volume.name}={volume.backend},size=8M" + ("" if volume.backend.startswith("rs:") else ",create")]
+                words += ["--volume", f"{volume.name}={volume.backend},size=8M" + ("" if volume.backend.startswith(("rs:", "rbd:")) else ",create")]
         return words
 
     def _storage_command(self) -> list[str]:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world of block storage with one more volume, on an image of a real Ceph cluster whose OSDs die and return."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from tests.native.ceph_cluster import OSDS, CephCluster
+
+from ..actions import FAULT, Action
+from .world import BlockWorld
+
+NAME = "image"
+
+
+class CephWorld(BlockWorld):
+    def __init__(self, build: Path, folder: Path, seed: int):
+        super().__init__(build, folder, seed)
+        self.ceph = CephCluster(folder / "ceph")
+        self.actions.append(Action("kill-osd", FAULT, self._draw, self._kill_osd))
+
+    def start(self) -> None:
+        self.ceph.start()
+        # A target that was killed and starts again finds its own dead client: it does not wait until that counts as dead.
+        self.cluster.declare(NAME, self.ceph.backend(self.ceph.create_image("8M"), steal="true"), None)
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        self.ceph.stop()
+
+    def heal_and_verify(self) -> None:
+        self.ceph.wait_for_osds(OSDS)
+        super().heal_and_verify()
+
+    def _draw(self, chance: random.Random) -> dict:
+        return {"number": chance.randrange(OSDS), "pause": round(chance.uniform(0.5, 8), 1)}
+
+    def _kill_osd(self, number: int, pause: float) -> bool:
+        """One at a time: an object is on two."""
+        self.ceph.kill_osd(number)
+        time.sleep(pause)
+        self.ceph.start_osd(number)
+        self.ceph.wait_for_osds(OSDS)
+        self.ceph.wait_until_clean()
+        return True
