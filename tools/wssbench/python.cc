@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
     {"block", "Block I/O through the page cache, in the lab (D fig 16)"},
     {"breakdown", "Where the time of a request goes, in the lab (D tables 3, 4)"},
     {"scaling", "Cost by connections, volumes, keys and cache engines"},
+    {"ceph", "An image of a Ceph cluster of this host, directly and through WSS"},
     {"all", "Everything, into an HTML report and results.json"},
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `wssbench ramp|mlockv|raw|block|breakdown|scaling|all` runs."""
+"""What `wssbench ramp|mlockv|raw|block|breakdown|scaling|ceph|all` runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench.figures import core, everything, lab, ramp, scaling
+from tests.bench.figures import ceph, core, everything, lab, ramp, scaling
 from tests.bench.kernels import KERNELS
 
 WHERE_FROM = Path(os.environ.get("WSSBENCH_FROM", "."))
@@ -44,6 +44,7 @@ def parse() -> argparse.Namespace:
         add_lab(one)
     of_scaling = commands.add_parser("scaling", parents=[common], help="cost by connections, volumes, keys, cache engines")
     of_scaling.add_argument("which", nargs="*", default=[], help=f"of {', '.join(scaling.KINDS)} (default: all)")
+    commands.add_parser("ceph", parents=[common], help="an image of a Ceph cluster of this host, directly and through WSS")
     of_all = commands.add_parser("all", parents=[common], help="everything, into an HTML report")
     of_all.add_argument("--out", type=Path, required=True, metavar="DIR", help="where report.html and results.json go")
     of_all.add_argument("--only", nargs="+", metavar="FIGURE", help=f"of {', '.join(everything.NAMES)}")
@@ -68,6 +69,8 @@ def main() -> int:
         return everything.make(options)
     if options.command == "scaling":
         return scaling.show(options)
+    if options.command == "ceph":
+        return core.show(ceph.figure(options), options.json)
     try:
         result = ramp.figure(options.which, options) if options.command == "ramp" else lab.figure(options.command, options)
     except lab.NoLab as error:

@@ -27,13 +27,17 @@ def resident_kib(pid: int) -> int:
     return next(int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
 
 
-def remote(options: argparse.Namespace, *words: object) -> dict:
+def remote_row(options: argparse.Namespace, *words: object) -> dict:
     command = [options.build / "wssbench", "remote", "--json", "--no-progress", "--no-bounds", "--repeats", 1, "--warm-up", 0.3, "--seconds", options.seconds,
-               "--method", "ram", "--operation", "read", "--size", "4K", *words]  # fmt: skip
+               "--method", "ram", *words]  # fmt: skip
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=300)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip()[-500:])
-    row = json.loads(done.stdout)["rows"][0]
+    return json.loads(done.stdout)["rows"][0]
+
+
+def remote(options: argparse.Namespace, *words: object) -> dict:
+    row = remote_row(options, "--operation", "read", "--size", "4K", *words)
     cost = row["client_cpu_us"] + row.get("server_cpu_us", 0)
     return {"rate": row["rate"], "cpu_us": cost, **{key: row[key] for key in ("client_cpu_us", "server_cpu_us", "server_mib") if key in row}}
 

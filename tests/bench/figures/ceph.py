@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An image of a Ceph cluster of this host: by librbd (fio), through a target, and through a target with two cache engines.
+
+The OSDs hold their data in memory, and are on the same processors: what a cluster's disks and network cost is not in it. Processor time is that of the
+client's side and of WSS's processes; the OSDs' is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.bench.figures.core import Figure, Point, ratio_in_turns, run
+from tests.bench.figures.scaling import remote_row
+
+AREA_MIB = 64
+DEPTHS = (1, 16)
+ENGINES = 2
+WAYS = ("librbd", "target", "engines-cold", "engines-warm")
+
+
+def fio(ceph, image: str, *words: str) -> tuple[dict, float]:
+    """Its report of the job, and the processor time of all its threads: fio itself counts its own, and librbd has others."""
+    pool, name = image.split("/")
+    command = ["fio", "--output-format=json", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={name}", "--name=b", *words]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "CEPH_CONF": str(ceph.conf)})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip()[-500:])
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0], used
+
+
+def librbd(ceph, image: str, operation: str, size: str, depth: int, options: argparse.Namespace) -> dict:
+    words = [f"--rw=rand{operation}", f"--bs={size}", f"--iodepth={depth}", f"--size={AREA_MIB}M", "--norandommap=1"]
+    _, start = fio(ceph, image, *words, "--number_ios=1")
+    job, used = fio(ceph, image, *words, "--time_based", f"--runtime={options.seconds}", f"--ramp_time={options.warm_up}")
+    way = job[operation]
+    operations = way["iops"] * (options.seconds + options.warm_up)
+    return {"rate": way["iops"], "latency_us": way["clat_ns"]["percentile"]["50.000000"] / 1000, "p99_us": way["clat_ns"]["percentile"]["99.000000"] / 1000,
+            "cpu_us": max(used - start, 0) * 1e6 / operations}  # fmt: skip
+
+
+class Served:
+    """A target on an image, with or without engines; `operations` are measured through it."""
+
+    def __init__(self, stack: contextlib.ExitStack, directory: Path, backend: str, engines: int):
+        from tests.native.cache_cluster import Cluster
+        from tests.native.programs import Target
+
+        if engines:
+            self.cluster = stack.enter_context(Cluster("shm", directory, engines=engines, memory=f"{2 * AREA_MIB}M", volumes={"bench": backend}))
+            self.target = self.cluster.target
+            self.cluster.policy("write-through", volume="bench")
+            self.pids = [self.target.process.pid, *(engine.process.pid for engine in self.cluster.engines)]
+        else:
+            self.cluster = None
+            self.target = stack.enter_context(Target(f"shm://{directory}/t", {"bench": backend}, directory, "--auth-off", "--log-level", "warning"))
+            self.pids = [self.target.process.pid]
+
+    def hits(self) -> tuple[int, int]:
+        counters = self.cluster.counters("bench")
+        return counters["reads"], counters["read_hits"]
+
+    def measure(self, operation: str, size: str, depth: int, options: argparse.Namespace) -> dict:
+        from tests.native.programs import cpu_seconds
+
+        before, hits = sum(map(cpu_seconds, self.pids)), self.hits() if self.cluster else None
+        row = remote_row(options, "--fabric", "shm", "--target", self.target.address, "--volume", "bench", "--operation", operation, "--size", size, "--depth", depth,
+                         "--file-size", f"{AREA_MIB}M", "--connections", 1)  # fmt: skip
+        server = (sum(map(cpu_seconds, self.pids)) - before) * 1e6 / (row["rate"] * (options.seconds + 0.3))
+        result = {"rate": row["rate"], "latency_us": row["latency_us"], "p99_us": row.get("p99_us", -1), "cpu_us": row["client_cpu_us"] + server}
+        if hits and operation == "read":
+            reads, found = (after - was for after, was in zip(self.hits(), hits))
+            result["hit_ratio"] = round(found / reads, 4) if reads else 0
+        return result
+
+
+def measure(ceph, image: str, way: str, operation: str, size: str, depth: int, options: argparse.Namespace) -> dict:
+    if way == "librbd":
+        return librbd(ceph, image, operation, size, depth, options)
+    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory(prefix="wssbench-") as directory:
+        # The one before has ended, or gives it up.
+        served = Served(stack, Path(directory), ceph.backend(image, steal="true"), 0 if way == "target" else ENGINES)
+        if way == "engines-warm":
+            for _ in range(2):
+                served.measure("read", "64K", 16, options)
+        return served.measure(operation, size, depth, options)
+
+
+def judge(result: dict) -> None:
+    """Warm reads of 4 KiB: operations per second of processor time against librbd's; misses: latency against librbd's."""
+
+    def row(way: str, depth: int) -> dict | None:
+        return next((row for row in result["rows"] if (row["way"], row["operation"], row["size"], row["depth"]) == (way, "read", "4K", depth) and "rate" in row), None)
+
+    direct, warm = row("librbd", DEPTHS[-1]), row("engines-warm", DEPTHS[-1])
+    if direct and warm:
+        result["bound"], result["ratio"] = "librbd's warm reads per second of processor time", round(ratio_in_turns(direct, warm, "cpu_us"), 2)
+    direct, cold = row("librbd", 1), row("target", 1)
+    if direct and cold:
+        result["miss_latency"] = round(ratio_in_turns(cold, direct, "latency_us"), 2)
+
+
+def figure(options: argparse.Namespace) -> dict:
+    os.environ["WSS_BUILD"] = str(options.build)
+    from tests.native.ceph_cluster import CephCluster
+
+    with tempfile.TemporaryDirectory(prefix="wssbench-ceph-") as directory, CephCluster(Path(directory) / "c") as ceph:
+        image = ceph.create_image(f"{AREA_MIB}M")
+        # Reads of what was never written cost Ceph little.
+        ceph.rbd("bench", "--io-type", "write", "--io-size", "4M", "--io-total", f"{AREA_MIB}M", image)
+        points = []
+        for operation in ("read", "write"):
+            for size in ("4K",) if options.quick else ("4K", "64K"):
+                for depth in DEPTHS:
+                    for way in WAYS if operation == "read" else WAYS[:3]:
+                        labels = {"operation": operation, "size": size, "depth": depth, "way": way}
+                        points.append(Point(labels, lambda words=labels: measure(ceph, image, words["way"], words["operation"], words["size"], words["depth"], options),
+                                            options.seconds + 3))  # fmt: skip
+        return run(Figure("ceph", "none", "An image of a Ceph cluster, directly and through WSS", "operations/s", "depth", ["operation", "size", "way"], points, [],
+                          judge, "fio with librbd; wssbench remote through a target over shared memory; OSDs in memory on the same processors"), options)  # fmt: skip
