@@ -31,6 +31,7 @@ auth cluster required = cephx
 auth service required = cephx
 auth client required = cephx
 auth allow insecure global id reclaim = false
+rbd cache = false
 keyring = {folder}/keyring
 osd pool default size = 2
 osd pool default min size = 1
