@@ -23,9 +23,14 @@ class Workload:
     block: str
     depth: int  # of each device
     setup: Setup = Setup()
+    batch: int = 1  # submitted together, and waited for together
 
     def fio(self, devices: list[str], seconds: int) -> list[str]:
-        engine = ["--ioengine=io_uring", "--hipri=1"] if self.setup.polled else ["--ioengine=libaio"]
+        engine = ["--ioengine=libaio"]
+        if self.setup.polled:
+            engine = ["--ioengine=io_uring", "--hipri=1"]
+        elif self.batch > 1:
+            engine = ["--ioengine=io_uring", f"--iodepth_batch_submit={self.batch}", f"--iodepth_batch_complete_min={self.batch}"]
         return [
             "fio", f"--rw={self.pattern}", f"--bs={self.block}", f"--iodepth={self.depth}", *engine, "--direct=1",
             "--norandommap", "--randrepeat=1", "--thread", "--time_based", f"--runtime={seconds}", "--ramp_time=1",
@@ -40,6 +45,8 @@ WORKLOADS = (
     Workload("4k-randread-d1", "randread", "4k", 1),
     Workload("4k-randread-d32", "randread", "4k", 32),
     Workload("4k-randwrite-d32", "randwrite", "4k", 32),
+    Workload("4k-batched-read-d32", "randread", "4k", 32, batch=16),
+    Workload("4k-batched-write-d32", "randwrite", "4k", 32, batch=16),
     Workload("128k-read-d8", "read", "128k", 8),
     Workload("128k-write-d8", "write", "128k", 8),
     Workload("4k-randread-8x4", "randread", "4k", 4, EIGHT),
