@@ -19,6 +19,7 @@
 //   kFetchingTable  the fabric: RDMA READ of the descriptor table
 //   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
 //   kHeld           the unit: a COMPARE AND WRITE owns blocks that this one would write
+//   kAwaiting       the unit: cache engines that are away have what it asks for
 //   kLocking        the range locks: a COMPARE AND WRITE that waits for its turn
 //   kStorage        the volume's queue
 //   kSending        the channel: its answer waits for room in the send queue; then the fabric: posted

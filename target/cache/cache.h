@@ -30,8 +30,8 @@
 //  SE3  An operation of a volume that is frozen waits. Whoever freezes it (discards, a change of policy, the
 //       volume's end) waits until all that went before is over.
 //  SE4  What becomes of an engine is heard first by the index, then by the transfers that it owed.
-//  SE5  What was acknowledged and cannot be reached is not answered from real storage: it is lost (lost.cc),
-//       and reading it fails.
+//  SE5  What was acknowledged and cannot be reached is not answered from real storage: it is lost (lost.cc).
+//       Reading it waits with its owner for a while (awaits()), then fails.
 //  SE6  Nothing waits for ever but dirty data for storage that works again; the operator is told of it.
 //  SE7  Of hits that engines answer most are reported late, several with one message. Whoever waits for
 //       something that they hold (a line, the volume, a channel's slots) says hurry(); so does each tick.
