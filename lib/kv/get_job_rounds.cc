@@ -139,11 +139,10 @@ void GetJob::deliver() noexcept {
     locked_ = false;
     // One time for all keys, and not before any version: where one sibling is a tombstone of expiry already,
     // the others have expired as well, whatever the time of day is here.
-    uint64_t now = session_.clock().now_ticks();
-    for (size_t i = 0; i < request_->items.size(); ++i) {
-        session_.clock().observe(slots_[i].timestamp);
-        now = std::max(now, slots_[i].timestamp.ticks());
-    }
+    Timestamp latest;
+    for (size_t i = 0; i < request_->items.size(); ++i) latest = std::max(latest, slots_[i].timestamp);
+    session_.clock().observe(latest);
+    const uint64_t now = std::max(session_.clock().now_ticks(), latest.ticks());
     for (size_t i = 0; i < request_->items.size(); ++i) {
         Slot& slot = slots_[i];
         GetAll::Item& item = request_->items[i];

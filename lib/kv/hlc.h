@@ -76,6 +76,7 @@ class HybridClock {
         return issue(far_);
     }
     void observe(Timestamp seen) noexcept {
+        if (seen.ticks() <= last_) return;  // most are: the time of day is not asked for
         last_ = std::max(last_, std::min(seen.ticks(), wall_.ticks() + kFollowMax_ticks));
     }
     uint64_t now_ticks() noexcept { return std::max(wall_.ticks(), last_); }
