@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// A volume on storage that others can resize and take, as an image of a Ceph cluster is.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+
+namespace wss::volume {
+namespace {
+
+// Storage that others resize and take, as the test says.
+struct Shared {
+    uint64_t size = 1 << 20;
+    io::Backend::SizeChanged changed;
+};
+class SharedBackend final : public io::Backend {
+  public:
+    explicit SharedBackend(Shared& shared)
+        : shared_(shared), ram_(*io::open_backend("delay:us=1:ram:4M", {})) {}
+    io::Limits limits() const noexcept override { return {.size = shared_.size}; }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return ram_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override { return shared_.size = bytes, Status::ok(); }
+    void watch_size(SizeChanged changed) override { shared_.changed = std::move(changed); }
+    std::string describe() const override { return "shared"; }
+
+  private:
+    Shared& shared_;
+    const std::unique_ptr<io::Backend> ram_;
+};
+
+// One reactor on the test's own thread.
+class OnSharedStorage : public testing::Test {
+  protected:
+    OnSharedStorage() {
+        auto open = [this](const std::string&,
+                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+            return std::unique_ptr<io::Backend>(std::make_unique<SharedBackend>(shared_));
+        };
+        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&reactor_},
+                                           VolumeSet::Options{.open = open});
+    }
+    ~OnSharedStorage() override {
+        EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
+    }
+    Status await(const std::function<void(VolumeSet::Done)>& start) {
+        std::optional<Status> result;
+        start([&](Status status) { result = std::move(status); });
+        const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+        while (!result && clock_.now() < deadline) reactor_.step();
+        return result.value_or(Status(Code::kTimedOut, "the test's patience"));
+    }
+    Status create(const std::string& name, uint64_t size = 0) {
+        VolumeOptions options;
+        options.name = name;
+        options.backend = "any";
+        options.size = size;
+        return await([&](VolumeSet::Done done) { set_->create_async(options, std::move(done)); });
+    }
+    // As the backend's own thread does, which may block.
+    void others_resize(uint64_t bytes) {
+        const uint64_t before = std::exchange(shared_.size, bytes);
+        std::atomic<bool> over{false};
+        std::thread keeper([&] {
+            shared_.changed(before, bytes);
+            over = true;
+        });
+        while (!over) reactor_.step();
+        keeper.join();
+    }
+
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    Shared shared_;
+    std::unique_ptr<VolumeSet> set_;
+};
+
+TEST_F(OnSharedStorage, a_volume_that_is_all_of_it_follows_its_size) {
+    ASSERT_TRUE(create("a"));
+    for (uint64_t bytes : {2 << 20, 512 << 10, 3 << 20}) {
+        others_resize(bytes);
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+}
+
+TEST_F(OnSharedStorage, a_volume_that_is_a_part_of_it_only_shrinks) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+    others_resize(256 << 10);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
+}
+
+TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_refuses_everybody) {
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(set_->table(0).find(0)->access().of("anybody"), Permission::kWrite);
+    shared_.changed(shared_.size, 0);
+    reactor_.step();
+    for (size_t i = 0; i < set_->tables(); ++i)
+        EXPECT_EQ(set_->table(i).find(0)->access().of("anybody"), Permission::kNone);
+}
+
+}  // namespace
+}  // namespace wss::volume
