@@ -13,14 +13,16 @@ from tests.lab.kernel import KERNEL_SCRIPTS, Kernel, choose_kernel, fetched_kern
 KERNELS = {"installed": "the newest one that is installed", "newer": "that of Debian's backports, fetched once",
            "newest": "that of Debian's stable release and its backports, fetched once"}
 
+FETCHED = ("newer", "newest")
+
 
 def kernel_named(which: str) -> Kernel:
-    return choose_kernel() if which == "installed" else fetched_kernel(which)
+    return fetched_kernel(which) if which in FETCHED else choose_kernel()
 
 
 def module_for(kernel: Kernel | None, which: str, build: Path, module: Path | None) -> Path:
     """The driver of the build, or `module` instead; of a kernel that is not installed, one that is built for it in a directory of its own."""
-    if which != "installed":
+    if which in FETCHED:
         return _built_for(kernel, build / f"{which}-kernel")
     found = (module or build / "kernel/wss.ko").resolve()
     if not found.exists():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable
 
 from tests.bench.figures.core import ROOT, machine
-from tests.bench.kernels import kernel_named, module_for
+from tests.bench.kernels import FETCHED, kernel_named, module_for
 from tests.lab.errors import LabError
 from tests.lab.inside import frames
 from tests.lab.lab import Lab, open_lab
@@ -148,7 +148,7 @@ def run_kernel(which: str, names: list[str], options: argparse.Namespace, measur
     kernel = None if on_host() else kernel_named(which)
     words = guest_words(names, options, module_for(kernel, which, options.build, getattr(options, "module", None)))
     if kernel and "siw" in networks(options):
-        if which != "installed":
+        if which in FETCHED:
             raise NoLab("soft iWARP is built for the installed kernel only")
         words += ["--siw", str(siw_module(kernel.release))]
     shape = Shape(cpus=1, memory_mib=2048, icount=kernel is not None, kernel_arguments=kernel_arguments(options))

@@ -134,7 +134,7 @@ TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_p
     constexpr uint32_t kElsewhere = INADDR_LOOPBACK + 1;
     Descriptor before = dial_from(INADDR_LOOPBACK);
     std::vector<Descriptor> idle;
-    for (int i = 0; i < 700; ++i) {
+    for (int i = 0; i < 500; ++i) {
         idle.push_back(dial_from(kElsewhere));
         poller->poll();
     }
