@@ -196,19 +196,27 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 	return wss_abort_command(victim->slot, victim->tag);
 }
 
+static void wss_reclaim_of_unit(struct wss_slot *slot, const u8 lun[8])
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+	u64 tag = smp_load_acquire(&slot->live); /* pairs with wss_slot_start() */
+
+	if (tag && !memcmp(cmd->lun, lun, sizeof(cmd->lun)))
+		wss_slot_reclaim(slot, tag);
+}
+
 /* All that is still out for a logical unit on a channel that has answered the reset. */
 static void wss_reclaim_unit(struct wss_chan *chan, const u8 lun[8])
 {
+	struct wss_slot *ping = wss_control_slot(chan, WSS_SLOT_PING);
+	const struct wss_srp_cmd *cmd = ping->cmd.data;
 	u32 i;
 
-	for (i = 0; i < chan->nr_slots; i++) {
-		struct wss_slot *slot = &chan->slots[i];
-		const struct wss_srp_cmd *cmd = slot->cmd.data;
-		u64 tag = smp_load_acquire(&slot->live); /* pairs with wss_slot_start() */
-
-		if (tag && !memcmp(cmd->lun, lun, sizeof(cmd->lun)))
-			wss_slot_reclaim(slot, tag);
-	}
+	for (i = 0; i < chan->nr_slots; i++)
+		wss_reclaim_of_unit(&chan->slots[i], lun);
+	/* The unit has dropped a TEST UNIT READY of ours as well; that it answers the reset is answer enough. */
+	if (cmd->opcode == WSS_SRP_CMD)
+		wss_reclaim_of_unit(ping, lun);
 }
 
 static bool wss_reset_channels(struct wss_session *sess, const u8 lun[8])
@@ -228,9 +236,13 @@ static bool wss_reset_channels(struct wss_session *sess, const u8 lun[8])
 /* Context: sess->admin_mutex held. */
 static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *victim)
 {
+	struct wss_volume *vol = victim->disk->private_data;
 	struct request_queue *q = victim->disk->queue;
 	bool ok;
 
+	/* The unit has another number now: its old one may be that of a disk whose queue runs. */
+	if (memcmp(vol->id.lun, victim->lun, sizeof(victim->lun)))
+		return false;
 	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
 		    victim->disk->disk_name);
 	wss_stat_inc(sess, resets);

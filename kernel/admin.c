@@ -39,33 +39,37 @@ static void wss_admin_wait(struct wss_session *sess, u32 ms)
 }
 
 /* The command was not answered in time: it ends here, or with the connection. */
-static int wss_admin_abort(struct wss_slot *slot, struct wss_error *err)
+static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
+	bool done;
 
-	wss_warn_rl(sess, "an administrative command was not answered within %u ms: aborting it",
-		    WSS_ADMIN_TIMEOUT_MS);
+	wss_warn_rl(sess, "an administrative command was not answered within %u ms: aborting it", timeout_ms);
 	if (wss_abort_command(slot, READ_ONCE(slot->tag)))
 		wss_admin_wait(sess, WSS_COMPLETION_TIMEOUT_MS);
-	if (sess->admin.done && !sess->admin.error)
+	done = smp_load_acquire(&sess->admin.done); /* pairs with wss_admin_finish() */
+	if (done && !sess->admin.error)
 		return 0; /* answered after all */
 	/* The buffer is the device's until the channel is torn down. */
-	if (!sess->admin.done)
+	if (!done)
 		wss_session_error(sess, "the target neither answers an administrative command nor ends it");
-	return wss_fail(err, sess->admin.done ? -EBUSY : -ETIMEDOUT, "no answer within %u ms",
-			WSS_ADMIN_TIMEOUT_MS);
+	return wss_fail(err, done ? -EBUSY : -ETIMEDOUT, "no answer within %u ms", timeout_ms);
 }
 
 static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
+	u32 timeout_ms = WSS_ADMIN_TIMEOUT_MS;
 
-	wss_admin_wait(sess, WSS_ADMIN_TIMEOUT_MS);
-	if (sess->admin.done)
+	/* Requests of all volumes wait until each was asked. */
+	if (READ_ONCE(sess->state) == WSS_RECOVERING)
+		timeout_ms = WSS_ADMIN_RECOVERY_MS;
+	wss_admin_wait(sess, timeout_ms);
+	if (smp_load_acquire(&sess->admin.done)) /* pairs with wss_admin_finish() */
 		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
 	if (wss_admin_ended(sess))
 		return wss_admin_broken(sess, -ENOTCONN, err);
-	return wss_admin_abort(slot, err);
+	return wss_admin_abort(slot, timeout_ms, err);
 }
 
 static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, struct wss_error *err)

@@ -21,6 +21,9 @@
 #include "log.h"
 #include "wss.h"
 
+/* A map begins anew when the target changes meanwhile; a target that always does is not waited for. */
+#define WSS_MAP_TRIES 3
+
 /**
  * struct wss_pending - a map that is to happen as soon as it can
  * @node: in wss_pendings
@@ -82,19 +85,31 @@ static int wss_check_unmapped(struct wss_session *sess, const struct wss_lun_id 
 	return ret;
 }
 
+/* Return: the volume, or an error pointer; -EAGAIN: the unit may have another number by now. */
+static struct wss_volume *wss_map_unit(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
+				       struct wss_error *err)
+{
+	int changes = atomic_read(&sess->changes);
+	int ret = wss_find_volume(sess, spec, id, err);
+
+	if (!ret)
+		ret = wss_check_unmapped(sess, id, err);
+	return ret ? ERR_PTR(ret) : wss_volume_create(sess, id, changes, err);
+}
+
 static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss_error *err)
 {
 	struct wss_lun_id id;
 	struct wss_volume *vol;
+	int tries = WSS_MAP_TRIES;
 	int ret;
 
-	ret = wss_find_volume(sess, spec, &id, err);
+	ret = wss_tags_share(sess, err);
 	if (ret)
 		return ret;
-	ret = wss_check_unmapped(sess, &id, err);
-	if (ret)
-		return ret;
-	vol = wss_volume_create(sess, &id, err);
+	do {
+		vol = wss_map_unit(sess, spec, &id, err);
+	} while (vol == ERR_PTR(-EAGAIN) && --tries);
 	if (IS_ERR(vol))
 		return PTR_ERR(vol);
 	wss_info(sess, "volume '%s' is /dev/%s, %llu blocks of %u bytes%s", id.name,

@@ -112,27 +112,44 @@ static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
 	return blk_mq_alloc_disk(set, limits, data);
 }
 
-/** wss_change_cache - another kind of write cache, while requests go on; sleeps */
-static inline void wss_change_cache(struct request_queue *q, blk_features_t features)
+/*
+ * Who writes to a limit in sysfs holds the lock and waits for the queue's requests, which may wait for recovery, which may
+ * have called here. So nobody waits for the lock.
+ */
+static inline bool wss_lock_limits(struct request_queue *q, struct queue_limits *limits)
+{
+	if (!mutex_trylock(&q->limits_lock))
+		return false;
+	*limits = q->limits;
+	return true;
+}
+
+/** wss_change_cache - another kind of write cache, while requests go on; false: somebody else changes the limits */
+static inline bool wss_change_cache(struct request_queue *q, blk_features_t features)
 {
 	const blk_features_t cache = BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
-	struct queue_limits limits = queue_limits_start_update(q);
+	struct queue_limits limits;
 
+	if (!wss_lock_limits(q, &limits))
+		return false;
 	limits.features = (limits.features & ~cache) | (features & cache);
 	/* Cannot fail: the limits were good before. */
 	WARN_ON_ONCE(queue_limits_commit_update(q, &limits));
+	return true;
 }
 
 /**
  * wss_change_limits - the target's limits are others now; those of the device stay
  *
  * Requests go on: some that were cut for the old limits may still come. The queue is not frozen, because it could not be
- * while requests wait for the target.
+ * while requests wait for the target. Return: 0; -EBUSY: somebody else changes them; or another -errno.
  */
 static inline int wss_change_limits(struct request_queue *q, const struct queue_limits *to)
 {
-	struct queue_limits limits = queue_limits_start_update(q);
+	struct queue_limits limits;
 
+	if (!wss_lock_limits(q, &limits))
+		return -EBUSY;
 	limits.physical_block_size = to->physical_block_size;
 	limits.io_min = to->io_min;
 	limits.io_opt = to->io_opt;
@@ -156,9 +173,10 @@ static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 #define BLK_FEAT_FUA BIT(1)
 #define BLK_FEAT_ROTATIONAL BIT(2)
 
-static inline void wss_change_cache(struct request_queue *q, blk_features_t features)
+static inline bool wss_change_cache(struct request_queue *q, blk_features_t features)
 {
 	blk_queue_write_cache(q, features & BLK_FEAT_WRITE_CACHE, features & BLK_FEAT_FUA);
+	return true;
 }
 
 /* As in newer kernels, 0 is the default. */

@@ -138,9 +138,9 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	 */
 	if (!sess->opts.mlockv)
 		per_slot += 2 * (WSS_PIECES - 1);
-	if (max_wr < 64 || max_wr / per_slot < 4)
+	if (max_wr < WSS_WRS_EXTRA + 3 * per_slot)
 		return -EOPNOTSUPP;
-	chan->depth = min_t(u32, sess->opts.queue_depth, max_wr / per_slot - 2);
+	chan->depth = min_t(u32, sess->opts.queue_depth, (max_wr - WSS_WRS_EXTRA) / per_slot - 1);
 	max_send_wr = per_slot * (chan->depth + 1) + WSS_WRS_EXTRA;
 	chan->nr_recvs = chan->depth + WSS_CONTROL_SLOTS + WSS_RECV_EXTRA + WSS_RECV_BATCH;
 	chan->lkey = sess->pd->local_dma_lkey;
@@ -380,7 +380,7 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 
 	chan->granted = min_t(u32, credits, chan->depth + WSS_CONTROL_SLOTS);
 	/* Some stay for what must go out when I/O has used up all others. */
-	chan->reserved = chan->granted > 4 * WSS_CONTROL_SLOTS ? WSS_CONTROL_SLOTS : 1;
+	chan->reserved = min_t(u32, WSS_CONTROL_SLOTS, chan->granted / 2);
 	atomic_set(&chan->credits, chan->granted - chan->reserved);
 	chan->max_imm = 0;
 	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)
@@ -776,10 +776,9 @@ int wss_chans_start(struct wss_session *sess, struct wss_error *err)
 		ret = wss_queues_start(sess, err);
 	if (ret)
 		goto stop;
-	mutex_lock(&sess->ping_mutex);
-	sess->up = true;
-	mutex_unlock(&sess->ping_mutex);
-	mod_delayed_work(wss_wq(admin), &sess->keepalive_work, HZ);
+	atomic_inc(&sess->logins);
+	atomic_inc(&sess->changes);
+	wss_keepalive_start(sess);
 	return 0;
 
 stop:
@@ -797,9 +796,6 @@ void wss_chans_stop(struct wss_session *sess)
 {
 	if (!sess->up)
 		return;
-	/* A question under way has been woken by what led here; none follows. */
-	mutex_lock(&sess->ping_mutex);
-	sess->up = false;
-	mutex_unlock(&sess->ping_mutex);
+	wss_keepalive_stop(sess);
 	wss_chans_end(sess);
 }

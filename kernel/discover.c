@@ -285,19 +285,26 @@ static bool wss_search_fits(struct wss_search *search, const struct wss_lun_id *
 	return false;
 }
 
-/* Context: sess->admin_mutex held. Return: 0, -ENXIO when none fits, or another -errno. */
+/*
+ * Others may ask, and commands may be aborted, between two units: one that does not answer takes its time. Return: 0,
+ * -ENXIO when none fits, or another -errno.
+ */
 static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 			    struct wss_lun_id *id, struct wss_error *err)
 {
 	u8 *luns = NULL;
-	int count = wss_report_luns(sess, &luns, err);
 	int ret = -ENXIO;
+	int count;
 	int i;
+
+	mutex_lock(&sess->admin_mutex);
+	count = wss_report_luns(sess, &luns, err);
+	mutex_unlock(&sess->admin_mutex);
 
 	if (count < 0)
 		return count;
 	for (i = 0; i < count && ret == -ENXIO; i++) {
-		int error = wss_identify_locked(sess, luns + 8 * i, id, &search->why);
+		int error = wss_identify(sess, luns + 8 * i, id, &search->why);
 
 		if (!error && wss_search_fits(search, id))
 			ret = 0;
@@ -329,9 +336,7 @@ int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_i
 	struct wss_search search = { .spec = spec };
 	int ret;
 
-	mutex_lock(&sess->admin_mutex);
 	ret = wss_search_units(sess, &search, id, err);
-	mutex_unlock(&sess->admin_mutex);
 	if (ret != -ENXIO)
 		return ret;
 	if (search.shown)
@@ -359,9 +364,7 @@ int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, struc
 	struct wss_search search = { .unit = unit };
 	int ret;
 
-	mutex_lock(&sess->admin_mutex);
 	ret = wss_search_units(sess, &search, id, err);
-	mutex_unlock(&sess->admin_mutex);
 	if (ret != -ENXIO)
 		return ret;
 	if (search.unknown)

@@ -3,8 +3,8 @@
  * Keep-alive: tells the target that we live, and sees that it does.
  *
  * It runs as long as the channels are logged in, in every state of the session: while volumes are looked at after a
- * login, an administrative command may wait for longer than the target waits for a word of ours. So it has a slot and
- * a credit of its own.
+ * login, an administrative command may wait for longer than the target waits for a word of ours. So it has a slot of its
+ * own; and a credit, where the target gives enough of them and the question costs one.
  */
 #include "log.h"
 #include "wss.h"
@@ -50,10 +50,12 @@ static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 	struct wss_slot *slot = wss_control_slot(chan, WSS_SLOT_PING);
 	struct wss_tmf *ping = wss_slot_tmf(slot);
 
-	/* The next one will go out, if the target gave too few credits for one of our own. */
-	if (smp_load_acquire(&ping->busy) || atomic_read(&chan->credits) <= -(int)chan->reserved)
+	if (smp_load_acquire(&ping->busy))
 		return;
 	wss_ping_fill(slot);
+	/* The next one will go out. */
+	if (wss_costs_credit(slot) && atomic_read(&chan->credits) <= -(int)chan->reserved)
+		return;
 	ping->busy = true;
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);
@@ -80,5 +82,31 @@ void wss_keepalive_work(struct work_struct *work)
 		wss_ping(sess, limit_ms - period_ms);
 	mutex_unlock(&sess->ping_mutex);
 	if (limit_ms && !READ_ONCE(sess->broken))
-		queue_delayed_work(wss_wq(admin), &sess->keepalive_work, msecs_to_jiffies(period_ms));
+		queue_delayed_work(wss_wq(keepalive), &sess->keepalive_work, msecs_to_jiffies(period_ms));
+}
+
+/**
+ * wss_keepalive_start - the channels are logged in: ask from now on, for the first time before the target thinks us dead
+ * @sess: the session
+ */
+void wss_keepalive_start(struct wss_session *sess)
+{
+	u32 period_ms = wss_keepalive_period_ms(wss_keepalive_limit_ms(sess));
+
+	mutex_lock(&sess->ping_mutex);
+	sess->up = true;
+	mutex_unlock(&sess->ping_mutex);
+	mod_delayed_work(wss_wq(keepalive), &sess->keepalive_work,
+			 min_t(unsigned long, HZ, msecs_to_jiffies(period_ms)));
+}
+
+/**
+ * wss_keepalive_stop - mirror of wss_keepalive_start(): no question is under way on return, and none follows
+ * @sess: the session; what led here has woken who waits for an answer
+ */
+void wss_keepalive_stop(struct wss_session *sess)
+{
+	mutex_lock(&sess->ping_mutex);
+	sess->up = false;
+	mutex_unlock(&sess->ping_mutex);
 }

@@ -76,6 +76,7 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_CM_TIMEOUT_MS 3000
 #define WSS_CONNECT_TIMEOUT_MS 10000
 #define WSS_ADMIN_TIMEOUT_MS 10000
+#define WSS_ADMIN_RECOVERY_MS 3000
 #define WSS_LOGOUT_TIMEOUT_MS 500
 /* ... and for the answer to a task management request. */
 #define WSS_TMF_TIMEOUT_MS 5000

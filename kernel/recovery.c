@@ -225,6 +225,8 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 		if (READ_ONCE(sess->broken) || READ_ONCE(sess->state) != WSS_RECOVERING)
 			break;
 	}
+	/* Whoever waits for an answer on these channels, a map for instance, is not waited for. */
+	wss_session_error(sess, "the login was given up");
 	/* Nobody has submitted since the tear-down: the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;
@@ -249,7 +251,7 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
-	/* Absent volumes are looked for. */
+	/* Absent volumes are looked for; all, if the target reported a change meanwhile. */
 	queue_delayed_work(wss_wq(admin), &sess->rescan_work, HZ);
 }
 

@@ -100,13 +100,24 @@ void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob)
 	wss_slot_put(slot, iob);
 }
 
+/* Is it the TEST UNIT READY of a keep-alive? */
+static bool wss_is_ping_command(struct wss_chan *chan, u32 index)
+{
+	const struct wss_srp_cmd *cmd;
+
+	if (index != chan->nr_slots + WSS_SLOT_PING)
+		return false;
+	cmd = chan->slots[index].cmd.data;
+	return cmd->opcode == WSS_SRP_CMD;
+}
+
 /* A good answer without data of its own, by the low bits of its tag. False: to no command. */
 static bool wss_take_good(struct wss_chan *chan, u32 index, struct io_comp_batch *iob)
 {
 	struct wss_slot *slot = NULL;
 
 	/* Task management is never answered so: its status is in a response. */
-	if (likely(chan->nr_slots && index <= chan->nr_slots + WSS_SLOT_ADMIN))
+	if (likely(chan->nr_slots && (index <= chan->nr_slots + WSS_SLOT_ADMIN || wss_is_ping_command(chan, index))))
 		slot = wss_take_slot(chan, index, READ_ONCE(chan->slots[index].live));
 	if (unlikely(!slot))
 		return false;

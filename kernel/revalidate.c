@@ -142,8 +142,10 @@ static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *li
 		WRITE_ONCE(vol->no_unmap, false);
 }
 
-static void wss_volume_follow_limits(struct wss_volume *vol, const struct wss_limits *limits)
+/* False: somebody else is changing the queue's limits; nothing was done. */
+static bool wss_volume_follow_limits(struct wss_volume *vol, const struct wss_limits *limits)
 {
+	const struct wss_limits known = vol->limits;
 	blk_features_t features = wss_features(vol);
 	struct queue_limits before;
 	struct queue_limits after;
@@ -157,11 +159,17 @@ static void wss_volume_follow_limits(struct wss_volume *vol, const struct wss_li
 	wss_limit_queue(vol, &after);
 	if (memcmp(&before, &after, sizeof(before)))
 		ret = wss_change_limits(vol->disk->queue, &after);
+	if (ret == -EBUSY)
+		goto busy;
 	if (ret)
 		wss_warn_rl(vol->sess, "/dev/%s: the target's new limits make no sense (error %d): the old ones stay",
 			    vol->disk->disk_name, ret);
-	if (wss_features(vol) != features)
-		wss_change_cache(vol->disk->queue, wss_features(vol));
+	if (wss_features(vol) == features || wss_change_cache(vol->disk->queue, wss_features(vol)))
+		return true;
+
+busy:
+	vol->limits = known;
+	return false;
 }
 
 static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *limits)
@@ -170,7 +178,12 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		wss_volume_lost(vol, "changed its block size");
 		return;
 	}
-	wss_volume_follow_limits(vol, limits);
+	if (!wss_volume_follow_limits(vol, limits)) {
+		/* Soon, or when recovery is over. */
+		WRITE_ONCE(vol->sess->rescan_all, true);
+		queue_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
+		return;
+	}
 	if (get_capacity(vol->disk) != wss_sectors(vol))
 		set_capacity_and_notify(vol->disk, wss_sectors(vol));
 	if (get_disk_ro(vol->disk) != limits->read_only)
@@ -224,13 +237,18 @@ static void wss_volume_apply(struct wss_volume *vol, const struct wss_look *look
 static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 {
 	struct wss_session *sess = vol->sess;
-	struct wss_look look;
+	int login = atomic_read(&sess->logins);
+	struct wss_look look = {};
 	int ret = wss_volume_ask(vol, &look, err);
 
+	/* Said on a connection that is no more: recovery asks again. */
+	if (atomic_read(&sess->logins) != login)
+		return 0;
 	if (ret && !wss_concerns_unit(ret))
 		return ret;
 	mutex_lock(&sess->mutex);
-	wss_volume_apply(vol, &look, ret, err);
+	if (atomic_read(&sess->logins) == login)
+		wss_volume_apply(vol, &look, ret, err);
 	mutex_unlock(&sess->mutex);
 	return 0;
 }
@@ -260,6 +278,40 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 	return found;
 }
 
+/* When to look for an absent volume again, and whether its requests may wait any longer. */
+static unsigned long wss_volume_expire(struct wss_volume *vol)
+{
+	struct wss_session *sess = vol->sess;
+	unsigned long absent = jiffies - vol->absent_since;
+	unsigned long delay = max(sess->opts.reconnect_delay, 1) * HZ;
+	unsigned long tmo = sess->opts.fast_io_fail_tmo * HZ;
+
+	delay = max(delay, min_t(unsigned long, absent / 4, WSS_ABSENT_DELAY_MAX));
+	if (!vol->quiesced || sess->opts.fast_io_fail_tmo < 0)
+		return delay;
+	if (wss_volume_waits(vol))
+		return min(delay, absent < tmo ? tmo - absent : 1);
+	wss_warn_rl(sess, "/dev/%s: volume '%s' has been absent for %d s; its I/O fails until it is there again",
+		    vol->disk->disk_name, vol->id.name, sess->opts.fast_io_fail_tmo);
+	wss_volume_unquiesce(vol);
+	return delay;
+}
+
+/* When to look for absent volumes again; ULONG_MAX: there is none. */
+static unsigned long wss_volumes_expire(struct wss_session *sess)
+{
+	unsigned long again = ULONG_MAX;
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (!READ_ONCE(vol->removing) && vol->state == WSS_VOLUME_ABSENT)
+			again = min(again, wss_volume_expire(vol));
+	}
+	mutex_unlock(&sess->mutex);
+	return again;
+}
+
 /* Looks at all volumes, or at the absent ones, while the session is in @state. */
 static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, struct wss_error *err)
 {
@@ -273,6 +325,9 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 			break;
 		ret = wss_volume_revalidate(vol, err);
 		wss_volume_put(vol);
+		/* The next unit may take long to answer. */
+		if (state == WSS_LIVE)
+			wss_volumes_expire(sess);
 	}
 	return ret;
 }
@@ -321,40 +376,6 @@ bool wss_volumes_seen(struct wss_session *sess)
 	return true;
 }
 
-/* When to look for an absent volume again, and whether its requests may wait any longer. */
-static unsigned long wss_volume_expire(struct wss_volume *vol)
-{
-	struct wss_session *sess = vol->sess;
-	unsigned long absent = jiffies - vol->absent_since;
-	unsigned long delay = max(sess->opts.reconnect_delay, 1) * HZ;
-	unsigned long tmo = sess->opts.fast_io_fail_tmo * HZ;
-
-	delay = max(delay, min_t(unsigned long, absent / 4, WSS_ABSENT_DELAY_MAX));
-	if (!vol->quiesced || sess->opts.fast_io_fail_tmo < 0)
-		return delay;
-	if (wss_volume_waits(vol))
-		return min(delay, absent < tmo ? tmo - absent : 1);
-	wss_warn_rl(sess, "/dev/%s: volume '%s' has been absent for %d s; its I/O fails until it is there again",
-		    vol->disk->disk_name, vol->id.name, sess->opts.fast_io_fail_tmo);
-	wss_volume_unquiesce(vol);
-	return delay;
-}
-
-/* When to look for absent volumes again; ULONG_MAX: there is none. */
-static unsigned long wss_volumes_expire(struct wss_session *sess)
-{
-	unsigned long again = ULONG_MAX;
-	struct wss_volume *vol;
-
-	mutex_lock(&sess->mutex);
-	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!READ_ONCE(vol->removing) && vol->state == WSS_VOLUME_ABSENT)
-			again = min(again, wss_volume_expire(vol));
-	}
-	mutex_unlock(&sess->mutex);
-	return again;
-}
-
 /**
  * wss_rescan_work - look at volumes again: all of them when something changed, absent ones from time to time
  * @work: sess->rescan_work
@@ -364,19 +385,24 @@ void wss_rescan_work(struct work_struct *work)
 	struct wss_session *sess = container_of(to_delayed_work(work), struct wss_session, rescan_work);
 	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutexes */
 	struct wss_error err;
-	unsigned long again;
-	int ret;
+	unsigned long again = ULONG_MAX;
+	int login;
+	int ret = 0;
 
 	mutex_lock(&sess->look_mutex);
-	wss_begin_walk(sess);
-	ret = wss_walk(sess, WSS_LIVE, xchg(&sess->rescan_all, false), &err);
-	again = READ_ONCE(sess->state) == WSS_LIVE ? wss_volumes_expire(sess) : ULONG_MAX;
+	login = atomic_read(&sess->logins);
+	/* Recovery queues this work again when the session is live. */
+	if (READ_ONCE(sess->state) == WSS_LIVE) {
+		wss_begin_walk(sess);
+		ret = wss_walk(sess, WSS_LIVE, xchg(&sess->rescan_all, false), &err);
+		again = wss_volumes_expire(sess);
+	}
 	mutex_unlock(&sess->look_mutex);
 	memalloc_noio_restore(noio);
 	/* Recovery looks until it has seen them all. */
-	if (ret)
+	if (ret && atomic_read(&sess->logins) == login)
 		wss_session_error(sess, "what changed on the target could not be found out");
-	else if (again != ULONG_MAX)
+	else if (again != ULONG_MAX && READ_ONCE(sess->state) == WSS_LIVE)
 		queue_delayed_work(wss_wq(admin), &sess->rescan_work, again);
 }
 
@@ -388,6 +414,7 @@ void wss_rescan_work(struct work_struct *work)
  */
 void wss_session_changed(struct wss_session *sess)
 {
+	atomic_inc(&sess->changes);
 	WRITE_ONCE(sess->rescan_all, true);
 	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
 }

@@ -90,6 +90,8 @@ struct wss_session {
 	bool tried;			/* the first connection was */
 	bool connected;			/* and succeeded */
 
+	atomic_t logins;		/* what was told before the last one says nothing of this connection */
+	atomic_t changes;		/* logins, and changes that the target has reported */
 	struct mutex look_mutex;	/* one walk over the volumes at a time (revalidate.c) */
 	unsigned int look;		/* number of the last walk; under mutex */
 
@@ -156,7 +158,8 @@ struct wss_device {
 	X(recovery, WQ_MEM_RECLAIM) /* recover_work: connects, for seconds */       \
 	X(timer, WQ_MEM_RECLAIM)    /* fail_work: must not wait behind recovery */  \
 	X(abort, WQ_MEM_RECLAIM)    /* abort_work */                                \
-	X(admin, WQ_MEM_RECLAIM)    /* keep-alive, rescan, late answers */          \
+	X(admin, WQ_MEM_RECLAIM)    /* rescan, late answers */                      \
+	X(keepalive, WQ_MEM_RECLAIM) /* must not wait behind a rescan */            \
 	X(engine, WQ_MEM_RECLAIM)   /* engine_work: recovery waits for it */        \
 	X(map, 0)                   /* pending maps: these read partition tables */
 
@@ -208,6 +211,8 @@ void wss_log_out(struct wss_session *sess);
 
 /* keepalive.c */
 void wss_keepalive_work(struct work_struct *work);
+void wss_keepalive_start(struct wss_session *sess);
+void wss_keepalive_stop(struct wss_session *sess);
 
 /* recovery.c */
 extern const char wss_target_closed[];

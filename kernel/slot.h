@@ -176,6 +176,14 @@ struct wss_recv {
 	struct wss_iu iu;
 };
 
+/* Commands and task management do; SRP's other messages, and our keep-alive, come from outside the window. */
+static inline bool wss_costs_credit(const struct wss_slot *slot)
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+
+	return cmd->opcode == WSS_SRP_CMD || cmd->opcode == WSS_SRP_TSK_MGMT;
+}
+
 /* A message of an opcode and a tag into the command buffer of a control slot. */
 static inline void wss_slot_fill_short(struct wss_slot *slot, u8 opcode)
 {

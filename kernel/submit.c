@@ -65,14 +65,6 @@ static bool wss_take_credit(struct wss_chan *chan)
 	return false;
 }
 
-/* Commands and task management do; SRP's other messages, and our keep-alive, come from outside the window. */
-static bool wss_costs_credit(const struct wss_slot *slot)
-{
-	const struct wss_srp_cmd *cmd = slot->cmd.data;
-
-	return cmd->opcode == WSS_SRP_CMD || cmd->opcode == WSS_SRP_TSK_MGMT;
-}
-
 /* The SEND of a slot whose IU and data pieces are set. */
 static void wss_prepare_send(struct wss_slot *slot)
 {

@@ -4,8 +4,8 @@
  *
  * When a tag set's second queue comes, or its last but one goes, blk-mq freezes the one that is there: it waits for its
  * requests, for ever while the target is away and they are to wait for it. So when a second disk comes, the set first gets
- * a queue that has no request, ever: the keeper. It stays as long as the session, so that the set never has a last but one
- * queue again. For the keeper the disk that is there must be frozen once, and that has a limit here.
+ * a queue that has no request, ever: the keeper. It stays as long as the session, so that nothing but the keeper is frozen
+ * when disks come and go. For the keeper the disk that is there must be frozen once, and that has a limit here.
  *
  * Without a second disk there is no keeper, because a set that several queues share costs every request something, and
  * older kernels do not use queue_rqs for it at all.
@@ -16,7 +16,7 @@
 #include "wss.h"
 
 /* Requests in flight on a session that is live end sooner; those that wait for a target need not end at all. */
-#define WSS_FREEZE_TIMEOUT (5 * HZ)
+#define WSS_FREEZE_TIMEOUT HZ
 
 /**
  * wss_tags_create - the tag set of a session
@@ -60,7 +60,10 @@ void wss_tags_free(struct wss_session *sess)
 	blk_mq_free_tag_set(&sess->tags);
 }
 
-/* The disk that is there, with a reference. NULL: it is being removed, and no request waits in it. */
+/*
+ * The disk that is there, with a reference. NULL: it was removed, and somebody has it open yet. -EAGAIN: it is being
+ * removed, which may wait for requests.
+ */
 static struct gendisk *wss_first_disk(struct wss_session *sess)
 {
 	struct wss_volume *vol;
@@ -68,7 +71,9 @@ static struct gendisk *wss_first_disk(struct wss_session *sess)
 
 	mutex_lock(&sess->mutex);
 	vol = list_first_entry_or_null(&sess->volumes, struct wss_volume, node);
-	if (vol && !READ_ONCE(vol->removing)) {
+	if (vol && READ_ONCE(vol->removing)) {
+		disk = ERR_PTR(-EAGAIN);
+	} else if (vol) {
 		disk = vol->disk;
 		get_device(disk_to_dev(disk));
 	}
@@ -106,6 +111,8 @@ int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 	disk = wss_first_disk(sess);
 	if (!disk)
 		return wss_tags_add_keeper(sess);
+	if (IS_ERR(disk))
+		return wss_fail(err, PTR_ERR(disk), "another disk of this target is being removed: try again");
 	/* Memory must not be had by writing to a disk that is frozen. */
 	noio = memalloc_noio_save();
 	blk_freeze_queue_start(disk->queue);

@@ -176,7 +176,23 @@ static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struc
 	return vol;
 }
 
-static int wss_volume_add_disk(struct wss_volume *vol)
+/* In the list before it is visible: recovery must find it as soon as it may have requests. */
+static int wss_volume_list(struct wss_volume *vol, int changes, struct wss_error *err)
+{
+	struct wss_session *sess = vol->sess;
+	int ret = 0;
+
+	mutex_lock(&sess->mutex);
+	/* From here on every login, and every change that the target reports, has the volume looked at. */
+	if (atomic_read(&sess->changes) == changes)
+		list_add_tail(&vol->node, &sess->volumes);
+	else
+		ret = wss_fail(err, -EAGAIN, "the target changed while the volume was looked for");
+	mutex_unlock(&sess->mutex);
+	return ret;
+}
+
+static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_error *err)
 {
 	struct wss_session *sess = vol->sess;
 	struct queue_limits limits = {};
@@ -185,7 +201,7 @@ static int wss_volume_add_disk(struct wss_volume *vol)
 	wss_limit_queue(vol, &limits);
 	vol->disk = wss_alloc_disk(&sess->tags, &limits, wss_features(vol), vol);
 	if (IS_ERR(vol->disk))
-		return PTR_ERR(vol->disk);
+		return wss_fail(err, PTR_ERR(vol->disk), "no memory for a disk");
 	/* Until it is released; one that cannot be added stays in the count, which costs no more than a keeper (tags.c). */
 	atomic_inc(&sess->disks);
 	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);
@@ -194,18 +210,18 @@ static int wss_volume_add_disk(struct wss_volume *vol)
 	set_disk_ro(vol->disk, vol->limits.read_only);
 	set_capacity(vol->disk, wss_sectors(vol));
 
-	/* In the list before it is visible: recovery must find it as soon as it may have requests.
-	 */
-	mutex_lock(&sess->mutex);
-	list_add_tail(&vol->node, &sess->volumes);
-	mutex_unlock(&sess->mutex);
+	ret = wss_volume_list(vol, changes, err);
+	if (ret)
+		goto put;
 	ret = device_add_disk(&sess->dev, vol->disk, wss_disk_groups);
-	if (ret) {
-		mutex_lock(&sess->mutex);
-		list_del_init(&vol->node);
-		mutex_unlock(&sess->mutex);
-		put_disk(vol->disk);
-	}
+	if (!ret)
+		return 0;
+	wss_fail(err, ret, "the disk could not be created: %s", wss_reason(ret));
+	mutex_lock(&sess->mutex);
+	list_del_init(&vol->node);
+	mutex_unlock(&sess->mutex);
+put:
+	put_disk(vol->disk);
 	return ret;
 }
 
@@ -213,21 +229,18 @@ static int wss_volume_add_disk(struct wss_volume *vol)
  * wss_volume_create - make a disk of a logical unit
  * @sess: its session, live
  * @id: which
+ * @changes: sess->changes before the unit was looked for
  * @err: says why not
  *
- * Context: sleeps; reads the partition table, thus does I/O.
- * Return: the volume, or an error pointer.
+ * Context: sleeps; reads the partition table, thus does I/O; after wss_tags_share().
+ * Return: the volume, or an error pointer; -EAGAIN: @id may be out of date.
  */
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
-				     struct wss_error *err)
+				     int changes, struct wss_error *err)
 {
-	struct wss_volume *vol;
+	struct wss_volume *vol = wss_volume_alloc(sess, id);
 	int ret;
 
-	ret = wss_tags_share(sess, err);
-	if (ret)
-		return ERR_PTR(ret);
-	vol = wss_volume_alloc(sess, id);
 	if (!vol) {
 		wss_fail(err, -ENOMEM, "no memory for a volume");
 		return ERR_PTR(-ENOMEM);
@@ -236,11 +249,9 @@ struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_
 	if (ret)
 		goto free;
 	vol->block_shift = ilog2(vol->limits.block_bytes);
-	ret = wss_volume_add_disk(vol);
-	if (ret) {
-		wss_fail(err, ret, "the disk could not be created: %s", wss_reason(ret));
+	ret = wss_volume_add_disk(vol, changes, err);
+	if (ret)
 		goto free;
-	}
 	return vol;
 
 free:

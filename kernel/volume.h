@@ -141,7 +141,7 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 /* volume.c */
 void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
-				     struct wss_error *err);
+				     int changes, struct wss_error *err);
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
 void wss_volume_put(struct wss_volume *vol);
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
