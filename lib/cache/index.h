@@ -47,7 +47,7 @@ namespace wss::cache {
 
 struct IndexOptions {
     LineGeometry geometry;
-    uint32_t volumes_max = 1024;
+    uint32_t volumes_max = 1024;  // for which there is room from the start
     // Lines without slots that operations are on: a miss, a write around the cache. At least the operations
     // that can be outstanding.
     uint32_t transient_lines = 4096;

@@ -49,9 +49,7 @@ void Index::rehash(size_t lines) {
 }
 
 Status Index::add_volume(uint32_t volume) {
-    if (volume >= volumes_.size())
-        return failure(Code::kExhausted, "volume number {} is beyond the cache's {}", volume,
-                       volumes_.size());
+    if (volume >= volumes_.size()) volumes_.resize(volume + 1);
     if (volumes_[volume] == nullptr) volumes_[volume] = std::make_unique<Volume>();
     return Status::ok();
 }

@@ -163,7 +163,7 @@ void Channel::prepare(Request& request) noexcept {
 }
 
 // The room for its data that the command needs from the pool.
-static uint32_t buffer_needed(const Request& request) {
+static uint32_t buffer_needed(const Request& request, bool is_cached) {
     const scsi::Action& action = request.action;
     const bool immediate = request.command.out.kind == wire::DataBuffer::Kind::kImmediate;
     const uint32_t block = request.unit != nullptr ? request.unit->device.block_size : 512;
@@ -171,12 +171,12 @@ static uint32_t buffer_needed(const Request& request) {
     const uint32_t chunk = static_cast<uint32_t>(std::min<uint64_t>(bytes, kCompareChunk));
     switch (action.kind) {
         case Kind::kRead: {
-            if (request.unit->memory != nullptr || request.unit->cached != nullptr) return 0;
+            if (request.unit->memory != nullptr || is_cached) return 0;
             uint32_t wanted = std::min(action.data_in_length, request.command.in.length);
             return (wanted + block - 1) / block * block;
         }
         case Kind::kWrite:
-            if (request.unit->memory != nullptr || request.unit->cached != nullptr) return 0;
+            if (request.unit->memory != nullptr || is_cached) return 0;
             return immediate ? 0 : action.data_out_length;
         case Kind::kUnmap:
             return immediate ? 0 : action.data_out_length;
@@ -192,7 +192,7 @@ static uint32_t buffer_needed(const Request& request) {
 }
 
 void Channel::with_table(Request& request) noexcept {
-    uint32_t bytes = buffer_needed(request);
+    uint32_t bytes = buffer_needed(request, is_cached(request));
     if (bytes > kBufferMax) return respond_sense(request, scsi::sense::invalid_field(0));
     if (bytes > 0 && !obtain(request, bytes, part_of(bytes))) return;
     with_buffer(request);

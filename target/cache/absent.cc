@@ -5,6 +5,7 @@
 // deleted, or given up.
 #include <algorithm>
 
+#include "lib/base/assert.h"
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "target/cache/cache.h"
@@ -35,13 +36,6 @@ uint32_t Cache::free_number() {
     return number;
 }
 
-bool Cache::has_number_for(uint64_t wwid) const {
-    if (absent_.contains(wwid)) return true;
-    for (uint32_t number = 0; number < options_.volumes_max; ++number)
-        if (!is_taken(number)) return true;
-    return false;
-}
-
 std::optional<uint64_t> Cache::wwid_of(uint32_t number) const {
     if (const auto& volume = volumes_[number])
         return volume->removed() ? std::nullopt : std::optional(volume->open->volume().wwid());
@@ -52,12 +46,6 @@ std::optional<uint64_t> Cache::wwid_of(uint32_t number) const {
 
 Status Cache::may_open(const volume::Volume& volume) const {
     auto known = membership_.dirty.find(volume.wwid());
-    if (known != membership_.dirty.end() && !has_number_for(volume.wwid()))
-        return failure(
-            Code::kRefused,
-            "volume {}: cache engines may hold acknowledged writes of it, and all {} numbers that the "
-            "cache has for volumes are in use: delete volumes that are not needed, and start it again",
-            volume.name(), options_.volumes_max);
     if (known == membership_.dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
         return Status::ok();
     return failure(Code::kRefused,
@@ -74,12 +62,8 @@ void Cache::keep_absent(cache::Recovery& recovery) {
     for (const auto& [wwid, dirty] : membership_.dirty) {
         if (opened(wwid) != nullptr) continue;
         const uint32_t number = free_number();
-        if (Status added = index_->add_volume(number); !added) {
-            log::error("volume {}: what cache engines may hold of it cannot be kept: {}", dirty.name,
-                       added.to_string());
-            membership_.lost.add_whole(wwid);
-            continue;
-        }
+        const Status added = index_->add_volume(number);
+        WSS_ASSERT(added, "there are as many numbers as are needed");
         absent_[wwid] = number;
         recovery.add_volume(wwid, number, UINT64_MAX);
     }

@@ -73,7 +73,7 @@ struct CacheOptions {
     uint32_t line_bytes = cache::kLineBytesDefault;
     cache::PolicySettings default_policy{};   // of volumes that nobody set one for
     uint64_t lines_max = lines_max_here();    // of all engines, which bounds the index
-    uint32_t volumes_max = 1024;              // open, or with lines that are kept or being wiped
+    uint32_t volumes_max = 1024;              // that the index has room for from the start
     uint32_t works = 1024;                    // commands under way
     uint32_t destages = 16;                   // lines being brought home at a time
     Nanoseconds silence_max = from_ms(1200);  // an engine that says nothing for so long is lost
@@ -431,7 +431,6 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool absent_is_home(uint64_t mark);
     bool has_absent_lines() const;
     bool is_taken(uint32_t number) const;
-    bool has_number_for(uint64_t wwid) const;
     uint32_t free_number();
     std::optional<uint64_t> wwid_of(uint32_t number) const;
     CachedVolume* opened(uint64_t wwid) const;

@@ -183,6 +183,17 @@ class ClusterAbsent : public ClusterOperator {
         auto info = target_->cache().info();
         return info.absent.empty() ? se::AbsentVolumeInfo{} : info.absent.front();
     }
+    // All volumes that a target can have; the last one is "b".
+    void fill_up() {
+        for (size_t i = target_->volumes().count(); i < volume::kVolumesMax - 1; ++i)
+            create(fmt::format("other{}", i), b_);
+        create("b", b_);
+    }
+    void remove(const std::string& name) {
+        std::optional<Status> removed;
+        target_->remove_volume(name, [&](Status status) { removed = status; });
+        ASSERT_TRUE(until([&] { return removed.has_value(); }));
+    }
     void expect_all_read(Outcome outcome) {
         for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), outcome);
     }
@@ -274,18 +285,27 @@ TEST_F(ClusterAbsent, giving_up_a_name_destroys_nothing_of_another_volume_that_h
     EXPECT_EQ(absent().name, "");
 }
 
-TEST_F(ClusterAbsent, a_volume_that_may_be_dirty_is_refused_where_the_cache_has_no_number_for_it) {
-    world_.cut(node_, *engines_[1].node);
-    options_.volumes_max = 2;
-    restart_target();
-    create("b", b_);
-    const Status refused = try_create("a", a_);
-    EXPECT_EQ(refused.code(), Code::kRefused) << refused.to_string();
-    std::optional<Status> removed;
-    target_->remove_volume("b", [&](Status status) { removed = status; });
-    ASSERT_TRUE(until([&] { return removed.has_value(); }));
+TEST_F(ClusterAbsent, as_many_volumes_as_a_target_has_are_cached_beside_those_that_are_kept) {
+    restart();
+    fill_up();
+    attach("b", b_);
+    for (Operation operation : {Operation::kWrite, Operation::kRead, Operation::kFlush, Operation::kRead})
+        EXPECT_EQ(run(b_, operation, 3 * kLine), Outcome::kOk);
+    remove("b");
     bring_back();
+    expect_all_read(Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, volumes_that_are_not_dirty_take_no_place_of_one_that_is) {
+    world_.cut(node_, *engines_[1].node);
+    restart_target();
+    fill_up();
     world_.heal_all();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    world_.run_for(from_s(1));
+    EXPECT_EQ(absent().dirty_lines, 4u);
+    remove("b");
+    bring_back();
     expect_all_read(Outcome::kOk);
 }
 
