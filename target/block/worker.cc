@@ -173,8 +173,6 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
 void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr) return shrink->done();
-    if (unit->cached != nullptr && unit->cached->known)
-        return service_.cache()->shrink_volume(*unit->cached, std::move(shrink));
     // A write that is in storage would make a file longer again.
     for (auto& lane : lanes_)
         lane->for_each_channel(
@@ -188,7 +186,12 @@ void Worker::beyond_ended(Unit& unit) noexcept {
 }
 
 void Worker::end_shrinks(Unit& unit) noexcept {
-    for (auto& shrink : std::exchange(unit.shrinks, {})) shrink->done();
+    for (auto& shrink : std::exchange(unit.shrinks, {})) {
+        if (unit.cached == nullptr)
+            shrink->done();
+        else if (!unit.cached->removed())
+            unit.cached->cache->shrink_volume(*unit.cached, std::move(shrink));
+    }
 }
 
 void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume) {

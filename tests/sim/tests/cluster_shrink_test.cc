@@ -58,6 +58,20 @@ TEST_F(ClusterShrink, what_was_dirty_beyond_the_end_does_not_come_back_when_the_
     expect_that_nothing_came_back();
 }
 
+// A file would be longer again.
+TEST_F(ClusterShrink, waits_for_what_is_in_storage_beyond_the_end_and_holds_no_line) {
+    a_.faults.latency_min = a_.faults.latency_max = from_s(1);
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);  // a freeze has nothing to bring home
+    ASSERT_TRUE(a_.client->begin(Operation::kWriteZeroes, 8 * kLine, kLine));
+    world_.run_for(from_ms(100));
+    std::optional<Status> resized;
+    begin_resize(kLineBytes * 4, resized);
+    world_.run_for(from_ms(500));
+    EXPECT_FALSE(resized.has_value());
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_TRUE(until([&] { return resized.has_value(); }, from_s(1)) && *resized);
+}
+
 TEST_F(ClusterShrink, nor_when_the_target_crashes_after_the_shrink) {
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     restart_target();
