@@ -67,10 +67,12 @@ bool Cache::refuse_lost(Work& work) noexcept {
                       .error = EIO,
                       .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
                       .offset = std::max(at, work.offset)};
-        if (awaits(volume)) ending = {.kind = waits_are_over_ ? Ending::Kind::kBusy : Ending::Kind::kAwait};
-        if (ending.kind == Ending::Kind::kStorageFailed) ++volume.counters.lost_refusals;
-        // A write that has failed once may have changed copies.
+        // A write that has failed once may have changed copies. Others may see it, and write over it: it is
+        // not done again behind their backs.
         const bool may_have_changed = work.is_write && work.attempts > 0;
+        const bool may_wait = !waits_are_over_ && !may_have_changed;
+        if (awaits(volume)) ending = {.kind = may_wait ? Ending::Kind::kAwait : Ending::Kind::kBusy};
+        if (ending.kind == Ending::Kind::kStorageFailed) ++volume.counters.lost_refusals;
         may_have_changed ? give_up_write(work, ending) : end(work, ending);
         return true;
     }
