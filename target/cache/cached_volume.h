@@ -63,7 +63,7 @@ struct CachedVolume {
     CacheCounters counters;
     uint64_t hit_ns = 0;              // what a delegated read took whose end was heard of at once
     std::string last_error;           // of destaging
-    Nanoseconds lost_since = kNever;  // when the first of what is lost was
+    Nanoseconds lost_since = kNever;  // the latest loss of what is lost
     LostWaiters* waiters = nullptr;   // the unit's, which has a place in the gate; nullptr: none any more
     // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
     bool loss_told = true, fail_next_flush = false;

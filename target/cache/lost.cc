@@ -37,7 +37,8 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
         any = true;
         if (CachedVolume* volume = volumes_[line.key.volume].get()) {
             volume->loss_told = false;
-            if (volume->lost_since == kNever) volume->lost_since = reactor_.now();
+            // The time of what was lost before, and perhaps is for ever, may be over.
+            volume->lost_since = reactor_.now();
         }
         membership_.lost.add({*wwid, line.key.line, line.generation}, line.pieces);
     }
@@ -46,7 +47,7 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
     membership_.away.insert(departed_.begin(), departed_.end());
     log::error(
         "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
-        "reading them fails until one is back (or: wssctl cache give-up)",
+        "reading them waits for a while, then fails, until one is back (or: wssctl cache give-up)",
         loss.lost.size(), identity.identity);
 }
 

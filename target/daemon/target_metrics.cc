@@ -85,7 +85,8 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    {{"volume", name}},
                    static_cast<double>(volume.dirty_lines)});
     out.push_back({"wss_cache_lost_bytes",
-                   "acknowledged bytes that only engines which are away have; reading them fails",
+                   "acknowledged bytes that only engines which are away have; reading them waits for "
+                   "--cache-grace, then fails",
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.lost_bytes)});

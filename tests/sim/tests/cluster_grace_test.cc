@@ -127,6 +127,23 @@ TEST_F(ClusterGrace, the_next_loss_has_its_own_time) {
     EXPECT_EQ(a_.shared.failed, 0u);
 }
 
+TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one) {
+    for (EngineNode& engine : engines_) kill_engine(engine);
+    world_.run_for(grace_ + from_s(1));
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
+    for (EngineNode& engine : engines_) start_engine(engine);
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
+    const uint64_t failed = a_.shared.failed;
+    fall_silent();
+    begin(Operation::kRead, 8 * kLine, kLine);
+    world_.run_for(from_s(4));
+    EXPECT_EQ(waiting(), 1u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.shared.failed, failed);
+}
+
 TEST_F(ClusterGrace, a_removal_of_the_volume_ends_the_wait) {
     fall_silent();
     begin_all();
