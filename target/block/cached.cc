@@ -253,17 +253,34 @@ void Channel::await_engines(Request& request) noexcept {
     end_change(request);
     request.waited = true;
     request.state = State::kAwaiting;
-    request.unit->awaiting.push_back(request);
+    look_again(request);
+}
+
+// What the initiator may do can have changed since the command came.
+static std::optional<wire::Sense> forbidden(const Request& request, volume::Permission permission) {
+    if (permission == volume::Permission::kNone) return scsi::sense::lun_not_supported();
+    const Kind kind = request.action.kind;
+    const bool changes = kind != Kind::kRead && kind != Kind::kVerify && kind != Kind::kFlush;
+    if (changes && request.unit->device.read_only) return scsi::sense::write_protected();
+    return std::nullopt;
 }
 
 void Channel::look_again(Request& request) noexcept {
     if (!running()) return;  // it ends with the channel
+    // The initiator sends it again, over its next channel.
+    if (life_ != Life::kLive) {
+        request.status = wire::kBusy;
+        return respond(request);
+    }
     const Kind kind = request.action.kind;
     const bool moves = kind == Kind::kRead || kind == Kind::kWrite;
     const uint64_t offset = request.action.lba * request.unit_block();
     if (worker_.service().cache()->awaits(*request.unit->cached, offset, moves ? cached_length(request) : 0,
                                           kind == Kind::kWrite))
         return request.unit->awaiting.push_back(request);
+    const volume::Permission allowed = permission(*request.unit);
+    request.unit->refresh(allowed == volume::Permission::kWrite);
+    if (auto sense = forbidden(request, allowed)) return respond_sense(request, *sense);
     if (kind == Kind::kFlush) return cached_flush(request);
     if (kind == Kind::kRead) return cached_io(request);
     kind == Kind::kVerify ? data_ready(request) : begin_change(request);

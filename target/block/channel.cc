@@ -109,6 +109,13 @@ void Channel::set_life(Life next) noexcept {
     if (next == Life::kDraining) record_->draining_since_ns = worker_.reactor().now().count;
     // It ends when its last command has.
     if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->hurry();
+    if (next != Life::kDraining) return;
+    // What waits for engines has begun nothing.
+    for (uint32_t i = 0; i < slots_; ++i) {
+        if (requests_[i].state != State::kAwaiting) continue;
+        static_cast<ListNode<>&>(requests_[i]).unlink();
+        look_again(requests_[i]);
+    }
 }
 
 void Channel::close(std::string_view why) noexcept {

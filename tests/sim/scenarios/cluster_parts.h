@@ -60,6 +60,7 @@ class ClusterTarget {
     const Status& cache_stopped() const { return cache_stopped_; }
     // Once started.
     se::Cache& cache() { return *cache_; }
+    volume::VolumeSet& volumes() { return *volumes_; }
 
   private:
     Status create();

@@ -144,6 +144,35 @@ TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one)
     EXPECT_EQ(a_.shared.failed, failed);
 }
 
+TEST_F(ClusterGrace, a_write_that_waited_obeys_who_made_the_volume_read_only_meanwhile) {
+    fall_silent();
+    begin(Operation::kWrite, kLine + 1, 1);
+    begin(Operation::kWriteZeroes, 9 * kLine, kLine);
+    begin(Operation::kRead);
+    world_.run_for(from_ms(300));
+    ASSERT_EQ(waiting(), 3u);
+    std::optional<Status> changed;
+    target_->volumes().set_read_only_async("a", true, [&](Status status) { changed = status; });
+    ASSERT_TRUE(until([&] { return changed.has_value(); }) && *changed);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.shared.failed, 2u);
+    EXPECT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, who_has_no_access_any_more_gets_nothing_after_the_wait) {
+    fall_silent();
+    begin(Operation::kRead);
+    world_.run_for(from_ms(300));
+    ASSERT_EQ(waiting(), 1u);
+    std::optional<Status> changed;
+    target_->volumes().set_access_async("a", {"somebody=rw"}, [&](Status status) { changed = status; });
+    ASSERT_TRUE(until([&] { return changed.has_value(); }) && *changed);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.shared.failed, 1u);
+}
+
 TEST_F(ClusterGrace, a_removal_of_the_volume_ends_the_wait) {
     fall_silent();
     begin_all();
@@ -193,6 +222,26 @@ TEST_F(ClusterGrace, the_end_of_a_session_ends_the_wait_of_its_commands) {
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
     attach("a", a_);
     for (uint64_t i = 2; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
+    using block::testing::RawClient;
+    using Direction = wire::CommandRequest::Direction;
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    fall_silent();
+    const uint64_t read =
+        client.start(1, block::testing::cdb_read16(0, 8), Direction::kIn, {client.remote(0, 4096)});
+    ASSERT_TRUE(side.until([&] { return waiting() == 1; }));
+    std::array<std::byte, 16> message;
+    ASSERT_EQ(wire::encode_short({.opcode = WSS_SRP_I_LOGOUT, .tag = 2}, message), message.size());
+    client.send(message);
+    ASSERT_TRUE(side.until([&] { return client.closed(); }));
+    ASSERT_TRUE(client.answered(read));
+    EXPECT_EQ(client.take(read).response.status, wire::kBusy);
+    EXPECT_EQ(waiting(), 0u);
 }
 
 TEST_F(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
