@@ -252,6 +252,8 @@ Status Daemon::start_metrics() {
 }
 
 Status Daemon::stop() {
+    // What clients of the control socket have asked for may wait for engines.
+    if (cache_ != nullptr) reactors_[0]->post([cache = &cache_->cache()] { cache->end_waits(); });
     control_.reset();
     exporter_.reset();
     if (kv_ != nullptr) WSS_TRY(kv_->stop(config_.drain_seconds));
