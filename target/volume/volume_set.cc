@@ -418,8 +418,18 @@ Status VolumeSet::create(const VolumeOptions& options) {
 // It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
 Status VolumeSet::remove(const std::string& name) {
     std::optional<uint64_t> doomed;
+    // By somebody else, whose record of that must stay until it is over.
+    auto is_being_deleted = [&] {
+        std::lock_guard lock(m_);
+        auto known = known_.find(name);
+        return known != known_.end() &&
+               std::any_of(deleting_.begin(), deleting_.end(), [&](const StoredVolume& stored) {
+                   return stored.identity == known->second.identity;
+               });
+    };
     {
         std::lock_guard changing(change_m_);
+        if (is_being_deleted()) return failure(Code::kBusy, "volume {} is being deleted", name);
         doomed = note_deletion(name);
         Status saved = doomed ? save() : Status::ok();
         if (!saved) {
