@@ -452,6 +452,11 @@ Status VolumeSet::remove(const std::string& name) {
 }
 
 Status VolumeSet::close_all() {
+    {
+        // The file may hold what was taken back.
+        std::lock_guard changing(change_m_);
+        if (!saved_is_known_) save_again();
+    }
     return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
 }
 

@@ -168,6 +168,21 @@ TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_bet
 
 // ---- Saves that fail in the middle of something ----------------------------------------------------------
 
+TEST_F(VolumeState, what_could_not_be_undone_in_the_file_is_undone_at_the_stop) {
+    std::atomic<bool> fails{true};
+    write_ = [&fails](const auto& to, const auto& volumes) {
+        if (fails && !volumes[0].write_protected) return Status::from_errno(ENOSPC, to);
+        Status written = write_state_file(to, volumes);
+        return fails ? Status::from_errno(EIO, "sync its folder") : written;
+    };
+    EXPECT_FALSE(set_->set_read_only("a", true));
+    ASSERT_NE(text().find("write_protected"), std::string::npos) << text();
+    fails = false;
+    stop();
+    start();
+    EXPECT_FALSE(set_->find("a")->read_only);
+}
+
 TEST_F(VolumeState, a_change_that_is_refused_is_undone_in_the_file_too) {
     bool failed = false;
     write_ = [&failed](const auto& to, const auto& volumes) {
