@@ -6,13 +6,6 @@
 
 namespace wss::kv {
 
-namespace {
-
-constexpr uint32_t kSlotBits = 16;  // calls under way on one link
-constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
-
-}  // namespace
-
 Link::Link(Lane& lane, Options options, LinkHandler& handler)
     : ChannelOwner(lane), options_(std::move(options)), handler_(handler), timer_(&Link::on_timer, this) {}
 
@@ -128,8 +121,10 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
 void Link::ping() noexcept {
     lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);
     silent_ticks_ = heard_ == std::exchange(heard_at_tick_, heard_) ? silent_ticks_ + 1 : 0;
-    if (silent_ticks_ > 2 && ping_.id != 0) return channel()->close("the partition says nothing any more");
-    if ((silent_ticks_ == 0 && one_sided_ == 0) || ping_.id != 0) return;
+    // Calls that fill the link are proof enough: there is no room for a ping.
+    if (silent_ticks_ > 2 && (ping_.id != 0 || is_full()))
+        return channel()->close("the partition says nothing any more");
+    if ((silent_ticks_ == 0 && one_sided_ == 0) || ping_.id != 0 || is_full()) return;
     ping_.done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
     call(ping_, wire::KvKind::kPing, 0, wire::KvDecision{.timestamp = std::exchange(one_sided_, 0)});
 }
@@ -140,7 +135,6 @@ wire::KvHeader Link::register_call(Call& call, wire::KvKind kind, uint8_t flags)
     uint32_t slot;
     if (free_.empty()) {
         slot = static_cast<uint32_t>(calls_.size());
-        WSS_ASSERT(slot <= kSlotMask, "sessions bound what they have under way");
         calls_.push_back(nullptr);
     } else {
         slot = free_.back();

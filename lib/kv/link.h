@@ -89,10 +89,10 @@ class Link final : private ChannelOwner {
     Options& options() { return options_; }
     Channel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }
 
-    // False: not ready. Else `call.done` follows.
+    // False: not ready, or kSlotMask + 1 calls are outstanding. Else `call.done` follows.
     template <typename Body>
     bool call(Call& call, wire::KvKind kind, uint8_t flags, const Body& body) {
-        if (!ready_) return false;
+        if (!ready_ || is_full()) return false;
         channel()->send(register_call(call, kind, flags), body);
         return true;
     }
@@ -110,6 +110,8 @@ class Link final : private ChannelOwner {
     void count_one_sided() { ++one_sided_; }
 
   private:
+    static constexpr uint32_t kSlotBits = 16;  // calls outstanding on one link
+    static constexpr uint32_t kSlotMask = (1u << kSlotBits) - 1;
     static constexpr Nanoseconds kRetryMin = from_ms(5);
     static constexpr Nanoseconds kRetryMax = from_ms(500);
     static constexpr Nanoseconds kGreetTimeout = from_s(5);
@@ -118,6 +120,7 @@ class Link final : private ChannelOwner {
     static constexpr Nanoseconds kPingAfter = from_s(1);
 
     void start() noexcept;
+    bool is_full() const { return free_.empty() && calls_.size() > kSlotMask; }
     wire::KvHeader register_call(Call& call, wire::KvKind kind, uint8_t flags);
     void on_up(Channel& channel) noexcept override;
     void on_message(Channel& channel, wire::Bytes message) noexcept override;

@@ -134,6 +134,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     static void row_arrived(void* context, const store::Found& found) noexcept;
     void send_cold_scan(ColdScan& job);
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    bool are_distinct_partitions(std::span<const uint16_t> participants) const;
     wire::KvStatus check_key(std::string_view key) const;
     Timestamp clock_stamp();
     bool is_too_far_ahead(Timestamp timestamp);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a partition answers to writers: prepares, decisions, conditional puts, locks.
 #include <algorithm>
+#include <bitset>
 
 #include "lib/kv/metadata.h"
 #include "lib/kv/placement.h"
@@ -106,13 +107,23 @@ void Service::finish_write(Pending& pending, store::Answer given) {
 
 // --- prepare ---
 
+// Whoever is not there can never be asked: the transaction would stay undecided for ever. One that repeats
+// would cost an inquiry each time.
+bool Service::are_distinct_partitions(std::span<const uint16_t> participants) const {
+    std::bitset<kPartitionsMax> seen;
+    for (uint16_t participant : participants) {
+        if (participant >= options_.partitions.size() || seen.test(participant)) return false;
+        seen.set(participant);
+    }
+    return true;
+}
+
 void Service::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     if (!wire::parse(message, prepare_))
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
-    // Whoever is not there can never be asked: the transaction would stay undecided for ever.
-    for (uint16_t participant : prepare_.participants)
-        if (participant >= options_.partitions.size())
-            return refuse(peer, header, wire::KvStatus::kMalformed, "a participant that is no partition");
+    if (!are_distinct_partitions(prepare_.participants))
+        return refuse(peer, header, wire::KvStatus::kMalformed,
+                      "a participant that is no partition or repeats");
     if (waits_in_vain(prepare_.participants) && !store_->knows({prepare_.timestamp}))
         return answer(peer, header, wire::KvStatus::kNotReady);
     ++counters_.prepares;

@@ -20,4 +20,41 @@ TEST(Participants, that_do_not_exist_leave_no_transaction_that_nobody_can_decide
     cluster.on(0, [](Service& service) { EXPECT_EQ(service.store().statistics().prepared, 0u); });
 }
 
+TEST(Participants, that_repeat_do_not_multiply_the_inquiries) {
+    Cluster cluster({.partitions = 2});
+    RawClient client(cluster.addresses()[0], 2);
+    wire::KvPrepare prepare;
+    const std::string key = key_on(0, 2);
+    prepare.items.emplace_back().key = key;
+    for (const std::vector<uint16_t>& repeated :
+         {std::vector<uint16_t>{0, 1, 1}, {1, 0, 1}, std::vector<uint16_t>(256, 1)}) {
+        prepare.timestamp = client.transaction(1);
+        prepare.participants = repeated;
+        EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kMalformed);
+    }
+    prepare.participants = {1, 0};  // in any order
+    EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kPrepared);
+}
+
+TEST(Participants, that_do_not_reply_cannot_exhaust_a_link) {
+    static constexpr uint32_t kCallsMax = 1u << 16;
+    Cluster cluster({.partitions = 1});
+    RawClient client(cluster.addresses()[0]);
+    static size_t ended;
+    ended = 0;
+    const auto done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept { ++ended; };
+    cluster.stop(0, [&] {
+        std::vector<Call> calls(kCallsMax + 1);
+        for (Call& call : calls) call.done = done;
+        wire::KvDecision decision{.timestamp = client.transaction(1)};
+        for (uint32_t i = 0; i < kCallsMax; ++i)
+            ASSERT_TRUE(client.link().call(calls[i], wire::KvKind::kCheck, 0, decision));
+        EXPECT_FALSE(client.link().call(calls[kCallsMax], wire::KvKind::kCheck, 0, decision));
+        client.link().forget(calls[7]);
+        EXPECT_TRUE(client.link().call(calls[kCallsMax], wire::KvKind::kCheck, 0, decision));
+        client.link().close();
+        EXPECT_EQ(ended, kCallsMax);
+    });
+}
+
 }  // namespace wss::kv::test
