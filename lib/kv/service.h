@@ -166,6 +166,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void tick();
     void terminate_overdue();
     void terminate(const store::Overdue& overdue);
+    void give_up_late_inquiries(Nanoseconds now);
     bool waits_in_vain(std::span<const uint16_t> participants) const;
     bool ask_participant(Termination& job, uint32_t partition);
     static void participant_answered(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;

@@ -90,6 +90,7 @@ struct Service::Termination {
     Timestamp timestamp;
     std::vector<std::unique_ptr<Ask>> asks;
     uint32_t outstanding = 0;
+    Nanoseconds deadline{};  // when those that have not replied are given up
     bool building = false;
     bool committed = false, aborted = false, unsure = false;
     bool is_old = false;  // prepared here for longer than others remember decisions

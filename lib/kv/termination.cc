@@ -23,6 +23,8 @@ namespace {
 
 constexpr Nanoseconds kTerminationTick = from_ms(50);
 constexpr size_t kTerminationsMax = 256;
+// Of the replies: a participant that is connected and does not reply holds no place for longer.
+constexpr Nanoseconds kInquiryLimit = from_s(3);
 // After a restart: how long clients wait for partitions that cannot be asked.
 constexpr Nanoseconds kRecoveryLimit = from_s(10);
 
@@ -44,10 +46,22 @@ void Service::terminate_overdue() {
         ready_ = true;
     }
     counters_.terminations_waiting = store_->statistics().deferred;
-    std::vector<std::pair<Timestamp, std::vector<std::byte>>> jobs;
+    give_up_late_inquiries(now);
     for (const store::Overdue& one : overdue)
         if (!terminations_.contains(one.timestamp.value) && terminations_.size() < kTerminationsMax)
             terminate(one);
+}
+
+void Service::give_up_late_inquiries(Nanoseconds now) {
+    std::vector<Termination*> late;
+    for (const auto& [timestamp, job] : terminations_)
+        if (now >= job->deadline) late.push_back(job.get());
+    for (Termination* job : late) {
+        for (const auto& ask : job->asks) links_[ask->partition]->forget(ask->call);
+        job->outstanding = 0;
+        job->unsure = true;
+        termination_over(*job);
+    }
 }
 
 void Service::terminate(const store::Overdue& overdue) {
@@ -55,6 +69,7 @@ void Service::terminate(const store::Overdue& overdue) {
     Termination& job = *made;
     job.service = this;
     job.timestamp = overdue.timestamp;
+    job.deadline = reactor_.now() + kInquiryLimit;
     job.is_old = overdue.age > options_.store.decision_window;
     terminations_[job.timestamp.value] = std::move(made);
     job.building = true;

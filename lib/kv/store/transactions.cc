@@ -106,8 +106,9 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
             counts.refused_old++;
             return Answer::kTooOld;
         }
+        // Deferred ones have room of their own, and no more than that.
         if (undecided_count - deferred_count >= options.prepared_max ||
-            (log != nullptr && log->is_congested()))
+            undecided_count / 2 >= options.prepared_max || (log != nullptr && log->is_congested()))
             return Answer::kBusy;
     }
     // What is committed elsewhere already is not refused any more.

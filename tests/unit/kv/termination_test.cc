@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "lib/kv/store/memory_log.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
 
@@ -83,6 +84,35 @@ TEST_F(DeadPartition, does_not_take_the_room_of_transactions_of_others) {
     cluster.start(2);
     EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) == 0; }));
     EXPECT_EQ(prepare(client, ++ticks, key, {0, 2}), wire::KvStatus::kPrepared);
+}
+
+// It is connected and replies to pings; what must reach its disk is never answered.
+class HangingDisk : public DeadPartition {
+  protected:
+    static constexpr uint32_t kInquiries = 256;  // as many as are made at once
+    store::MemoryLog first, second, hanging{store::MemoryLog::Persist::kByHand};
+    Cluster stores{{.partitions = 3, .logs = {&first, &second, &hanging}, .prepared_max = kInquiries + 1}};
+};
+
+TEST_F(HangingDisk, does_not_keep_transactions_of_others_undecided) {
+    RawClient client(stores.addresses()[0], 3);
+    for (uint32_t i = 0; i < kInquiries; ++i)
+        ASSERT_EQ(prepare(client, i, key, {0, 2}), wire::KvStatus::kPrepared);
+    ASSERT_EQ(prepare(client, kMany, key, {0, 1}), wire::KvStatus::kPrepared);
+    EXPECT_TRUE(becomes([&] { return stores.counters(0).terminated_abort == 1; }));
+}
+
+TEST_F(HangingDisk, does_not_let_undecided_transactions_grow_without_bound) {
+    RawClient client(stores.addresses()[0], 3);
+    uint64_t ticks = 0;
+    const uint64_t bound = 2 * (kInquiries + 1);
+    auto status = wire::KvStatus::kUnknown;
+    const bool refused = becomes([&] {
+        for (int i = 0; i < 64; ++i) status = prepare(client, ++ticks, key, {0, 2});
+        return prepared(stores, 0) == bound && status == wire::KvStatus::kLockConflict;
+    });
+    EXPECT_TRUE(refused) << prepared(stores, 0) << ' ' << wire::to_string(status);
+    EXPECT_LE(prepared(stores, 0), bound);
 }
 
 }  // namespace wss::kv::test
