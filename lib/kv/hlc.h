@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 
 #include "lib/kv/mutation.h"
 #include "lib/kv/types.h"
@@ -71,9 +72,15 @@ class HybridClock {
             observe(past);
             return next(lead);
         }
-        far_ = std::max(far_, std::min(past.ticks(), kTicksMax / 2)) + 1;
-        far_ |= 1;
-        return issue(far_);
+        return issue(next_far(std::min(past.ticks(), kTicksMax / 2)));
+    }
+    // The time of day was set back so far that partitions refuse what must follow the timestamps issued.
+    bool is_stranded() noexcept { return last_ > wall_.ticks() + kAheadMax_ticks; }
+    // Begins anew, for another client id: the present one may have issued the same timestamps before.
+    void restart() noexcept {
+        last_ = passed_ = 0;
+        far_.clear();
+        issued_ = {};
     }
     void observe(Timestamp seen) noexcept {
         if (seen.ticks() <= last_) return;  // most are: the time of day is not asked for
@@ -85,7 +92,24 @@ class HybridClock {
     Timestamp issued() const { return issued_; }
 
   private:
+    static constexpr uint64_t kInterval_ticks = kAheadMax_ticks;
+    static constexpr size_t kIntervalsMax = 64;
     static uint64_t even(uint64_t ticks) { return (ticks + 1) & ~uint64_t{1}; }
+    // Odd, later than `past`, never issued before. Each interval has its own latest one, so that a partition
+    // that names the end of time moves none but the writes that must pass it. Of too many intervals the
+    // earliest are forgotten and not entered again.
+    uint64_t next_far(uint64_t past) {
+        uint64_t ticks = (std::max(past, passed_) + 1) | 1;
+        for (auto at = far_.find(ticks / kInterval_ticks); at != far_.end() && at->second >= ticks;
+             at = far_.find(ticks / kInterval_ticks))
+            ticks = at->second + 2;
+        far_[ticks / kInterval_ticks] = ticks;
+        if (far_.size() > kIntervalsMax) {
+            passed_ = far_.begin()->second;
+            far_.erase(far_.begin());
+        }
+        return ticks;
+    }
     Timestamp issue(uint64_t ticks) noexcept {
         const Timestamp made = Timestamp::make(ticks, mutated(Mutation::kCollidingTimestamps) ? 1 : client_);
         issued_ = std::max(issued_, made);
@@ -95,7 +119,8 @@ class HybridClock {
     WallClock& wall_;
     uint32_t client_ = 0;
     uint64_t last_ = 0;
-    uint64_t far_ = 0;
+    std::map<uint64_t, uint64_t> far_;  // the latest issued beyond the bound, by interval
+    uint64_t passed_ = 0;               // no later one of a forgotten interval was issued
     Timestamp issued_;
 };
 

@@ -56,6 +56,24 @@ TEST_F(HybridClockTest, a_timestamp_far_ahead_is_passed_by_one_write_and_not_fol
     EXPECT_EQ(clock.issued().ticks(), far.ticks() + 2);
 }
 
+// One partition that names the end of time does not keep the others' writes from being made.
+TEST_F(HybridClockTest, a_timestamp_far_ahead_does_not_move_those_that_must_pass_a_nearer_one) {
+    clock.next_after({UINT64_MAX});
+    const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);
+    const Timestamp mine = clock.next_after(theirs);
+    EXPECT_GT(mine, theirs);
+    EXPECT_LE(mine.ticks(), theirs.ticks() + 2);
+}
+
+TEST_F(HybridClockTest, timestamps_far_ahead_are_never_issued_twice) {
+    std::set<uint64_t> issued;
+    size_t count = 0;
+    for (uint64_t round = 0; round < 3; ++round)
+        for (uint64_t far = 1; far <= 300; ++far, ++count)
+            issued.insert(clock.next_after(Timestamp::make(wall.ticks() + far * 50 * kSecond, 9)).value);
+    EXPECT_EQ(issued.size(), count);
+}
+
 TEST_F(HybridClockTest, timestamps_beyond_the_bound_are_not_issued_again_when_the_time_has_come) {
     std::set<uint64_t> issued;
     for (int i = 0; i < 100; ++i)
