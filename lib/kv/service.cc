@@ -348,8 +348,8 @@ void Service::goodbye(Peer& peer, wire::Bytes message) {
     if (peer.lease == nullptr || !wire::parse(message, last))
         return peer.channel()->close("malformed goodbye");
     // What was issued beyond the bound was accepted nowhere.
-    const Timestamp bound =
-        Timestamp::make(clock_.now_ticks() + static_cast<uint64_t>(options_.ahead_max.count / 1000), 0);
+    const uint64_t now = std::max(clock_.now_ticks(), store_->floor().ticks());
+    const Timestamp bound = Timestamp::make(now + static_cast<uint64_t>(options_.ahead_max.count / 1000), 0);
     LeaseTable::say_goodbye(*peer.lease, std::min(Timestamp{last.timestamp}, bound));
 }
 

@@ -20,8 +20,9 @@ Timestamp Service::clock_stamp() {
 }
 
 // The one bound of what peers name: a later timestamp leaves no trace. What is known here was within it once.
+// It begins at the floor where the clock is behind it, as after a step back: what must pass the floor can.
 bool Service::is_too_far_ahead(Timestamp timestamp) {
-    const uint64_t now = clock_.now_ticks();
+    const uint64_t now = std::max(clock_.now_ticks(), store_->floor().ticks());
     if (timestamp.ticks() <= now) return false;
     const uint64_t ahead = timestamp.ticks() - now;
     counters_.ahead_max_us = std::max(counters_.ahead_max_us, ahead);
@@ -97,8 +98,10 @@ void Service::finish_write(Pending& pending, store::Answer given) {
     if (pending.peer != nullptr) {
         Timestamp timestamp = pending.timestamp;
         if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, store_->floor());
-        // What is in the way is named exactly.
-        if (status != wire::KvStatus::kConditionFailed) timestamp = std::max(timestamp, clock_stamp());
+        // What is in the way is named exactly: a clock that is ahead of it would pass for a version.
+        const bool is_in_the_way =
+            status == wire::KvStatus::kConditionFailed || status == wire::KvStatus::kTooOld;
+        if (!is_in_the_way) timestamp = std::max(timestamp, clock_stamp());
         answer(*pending.peer, pending.header, status, timestamp.value);
         note_time(pending.header.kind, *pending.peer, pending.keys, pending.since);
     }

@@ -245,8 +245,9 @@ size_t Store::Parts::forget_decisions(size_t budget) {
         Decision* decision = decided.front();
         if (decision == nullptr || decision->logging || decision->since + options.decision_window > now)
             break;
-        if (decision->timestamp.ticks() > latest_now.ticks()) {
-            // Ahead of this clock: the floor would refuse the writes of clients whose clocks are right.
+        if (decision->timestamp.ticks() > latest_now.ticks() && floor.ticks() <= latest_now.ticks()) {
+            // Ahead of this clock: the floor would refuse the writes of clients whose clocks are right. Where
+            // the clock was set back behind the floor it does so already.
             decision->since = now;
             decision->unlink();
             decided.push_back(*decision);

@@ -102,6 +102,10 @@ void Cluster::on(uint32_t partition, const std::function<void(Service&)>& task) 
     done.get_future().get();
 }
 
+void Cluster::step_clock(uint32_t partition, int64_t ahead_us) {
+    nodes_[partition]->wall.step(ahead_us);
+}
+
 ServiceCounters Cluster::counters(uint32_t partition) {
     ServiceCounters counters;
     on(partition, [&](Service& service) { counters = service.counters(); });

@@ -2,6 +2,7 @@
 // A store of several partitions in this process, each on a thread of its own, over a real fabric.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,6 +42,8 @@ class Cluster {
     // Runs on the partition's thread.
     void on(uint32_t partition, const std::function<void(Service&)>& task);
     ServiceCounters counters(uint32_t partition);
+    // Steps its time of day to so far ahead of the right one.
+    void step_clock(uint32_t partition, int64_t ahead_us);
 
   private:
     struct Node;
@@ -53,11 +56,14 @@ class Cluster {
 class WrongWallClock final : public WallClock {
   public:
     explicit WrongWallClock(int64_t ahead_us) : ahead_us_(ahead_us) {}
-    uint64_t unix_us() noexcept override { return right_.unix_us() + static_cast<uint64_t>(ahead_us_); }
+    uint64_t unix_us() noexcept override {
+        return right_.unix_us() + static_cast<uint64_t>(ahead_us_.load());
+    }
+    void step(int64_t ahead_us) { ahead_us_ = ahead_us; }
 
   private:
     SystemWallClock right_;
-    const int64_t ahead_us_;
+    std::atomic<int64_t> ahead_us_;
 };
 
 // A key that lies on that partition of so many.

@@ -43,20 +43,26 @@ class RawClient final : public LinkHandler {
         struct Answer : Call {
             wire::KvStatus status = wire::KvStatus::kUnknown;
             bool here = false;
+            wire::KvDecision body;
         } answer;
-        answer.done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
+        answer.done = [](Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
             auto& mine = static_cast<Answer&>(call);
             mine.here = true;
             if (header != nullptr) mine.status = header->status;
+            if (header != nullptr && !wire::parse(message, mine.body)) mine.body = {};
         };
         EXPECT_TRUE(link_->call(answer, kind, flags, body));
         turn_until([&] { return answer.here; });
+        named_ = {answer.body.timestamp};
         return answer.status;
     }
     template <typename Body>
     void tell(wire::KvKind kind, const Body& body) {
         link_->tell(kind, 0, body);
     }
+
+    // By the reply to the last ask().
+    Timestamp named() const { return named_; }
 
     Link& link() { return *link_; }
     template <typename Condition>
@@ -75,6 +81,7 @@ class RawClient final : public LinkHandler {
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<Lane> lane_;
     std::unique_ptr<Link> link_;
+    Timestamp named_;
 };
 
 }  // namespace wss::kv::test
