@@ -124,7 +124,7 @@ Status PutJob::prepare_items() {
 }
 
 bool PutJob::reaches_all() {
-    bool all = true;  // those that are not connected yet connect together
+    bool all = session_.has_id();  // those that are not connected yet connect together
     for (size_t p = 0; p < part_count_; ++p) all = session_.link(parts_[p]->partition).ready() && all;
     return all;
 }
@@ -286,6 +286,10 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
             }
             [[fallthrough]];
         case wire::KvStatus::kTooFarAhead:
+            // It names its clock. What was in the way under another one may not be any more.
+            if (status == wire::KvStatus::kTooFarAhead && session_.learn_time(part.partition, named))
+                past_ = {};
+            [[fallthrough]];
         case wire::KvStatus::kNotLeased:
         case wire::KvStatus::kAborted:
             // … one that the partition's has not reached yet, a lock whose lease has ended, an id that

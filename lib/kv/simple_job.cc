@@ -33,6 +33,7 @@ void SimpleJob::begin(Request& request) noexcept {
     partition_ = 0;
     after_.clear();
     if (Status status = check(); !status) return end(std::move(status));
+    if (request.kind == Request::Kind::kPutIf && !session_.has_id()) return wake_in(kRetryAfterLoss);
     send();
 }
 
@@ -135,7 +136,10 @@ bool SimpleJob::send_scan(Link& link) noexcept {
 
 void SimpleJob::on_wake() noexcept {
     // Before the first greeting nobody knows the partition's time, nor perhaps the own id.
-    if (request_->kind == Request::Kind::kPutIf && !sent_) new_attempt();
+    if (request_->kind == Request::Kind::kPutIf && !sent_) {
+        if (!session_.has_id()) return wake_in(kRetryAfterLoss);
+        new_attempt();
+    }
     send();
 }
 
@@ -194,6 +198,8 @@ void SimpleJob::put_if_refused() noexcept {
                 past_ = std::max(past_, in_the_way_);
                 ++conflicts_;
             }
+            if (refusal_ == wire::KvStatus::kTooFarAhead && session_.learn_time(partition_, in_the_way_))
+                past_ = {};
             new_attempt();
             return wake_in(kRetryAfterLoss);
         case wire::KvStatus::kNoMemory:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of day of a partition is stepped, or ahead of what is written.
+// The time of day of a partition or of a client is stepped while they are connected.
 #include <gtest/gtest.h>
 
+#include "lib/kv/session.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
 
@@ -30,6 +31,23 @@ TEST(ClockStep, too_old_names_the_version_in_the_way_and_not_the_clock) {
     EXPECT_EQ(client.named().value, version);
 }
 
+TEST(ClockStep, of_a_partition_does_not_end_the_writes_of_connected_clients) {
+    Cluster cluster({.partitions = 2, .clocks_ahead_us = {0, kHour_us}});
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    const std::string key = key_on(1, 2);
+    ASSERT_TRUE(put(**client, {{key_on(0, 2), "before"}}));
+    (void)get(**client, {key});  // connects
+    cluster.step_clock(1, 0);
+    Status status = put(**client, {{key, "after"}});
+    EXPECT_TRUE(status) << status.to_string();
+    PutIf condition;
+    condition.key = key_on(1, 2) + "new";
+    while (partition_of(fingerprint(condition.key), 2) != 1) condition.key += 'x';
+    (*client)->run(condition);
+    EXPECT_TRUE(condition.status) << condition.status.to_string();
+}
+
 TEST(ClockStep, back_below_the_floor_leaves_a_partition_writable) {
     Cluster cluster({.partitions = 1, .clocks_ahead_us = {kHour_us}});
     {
@@ -41,6 +59,70 @@ TEST(ClockStep, back_below_the_floor_leaves_a_partition_writable) {
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();
     Status status = put(**client, {{"key", "value"}});
+    EXPECT_TRUE(status) << status.to_string();
+}
+
+// A session whose time of day the test sets.
+struct SteppedSession {
+    explicit SteppedSession(Cluster& cluster) {
+        auto where = fabric::Address::parse(cluster.addresses()[0], kDefaultPort);
+        fabric = std::move(*fabric::open(*where));
+        lane = std::move(*Lane::create(reactor, *fabric, 1));
+        session = std::make_unique<Session>(*lane, wall, Random::entropy(), cluster.client_options());
+        Status why(Code::kTimedOut, "");
+        session->start([&](const Status& status) { why = status; });
+        turn_until([&] { return why.is_ok(); });
+    }
+    ~SteppedSession() {
+        session->close();
+        turn_until([&] { return session->closed(); });
+    }
+    template <typename Condition>
+    void turn_until(Condition holds) {
+        const Nanoseconds limit = clock.now() + from_s(20);
+        while (!holds() && clock.now() < limit) reactor.turn();
+        EXPECT_TRUE(holds());
+    }
+    Status put(const std::string& key) {
+        PutAll request;
+        request.items.push_back({.key = key, .value = "value"});
+        bool over = false;
+        request.context = &over;
+        request.done = [](Request& finished) noexcept { *static_cast<bool*>(finished.context) = true; };
+        session->submit(request);
+        turn_until([&] { return over; });
+        timestamp = request.timestamp;
+        return request.status;
+    }
+    SystemClock clock;
+    reactor::Reactor reactor{clock};
+    WrongWallClock wall{0};
+    std::unique_ptr<fabric::Fabric> fabric;
+    std::unique_ptr<Lane> lane;
+    std::unique_ptr<Session> session;
+    Timestamp timestamp;
+};
+
+TEST(ClockStep, of_a_client_forward_and_back_does_not_end_its_writes) {
+    Cluster cluster({.partitions = 1});
+    SteppedSession client(cluster);
+    ASSERT_TRUE(client.put("one"));
+    const uint32_t id = client.timestamp.client();
+    client.wall.step(kHour_us);
+    EXPECT_FALSE(client.put("two"));
+    client.wall.step(0);
+    const Status status = client.put("three");
+    EXPECT_TRUE(status) << status.to_string();
+    // What the clock shows for the second time was issued already.
+    EXPECT_NE(client.timestamp.client(), id);
+}
+
+TEST(ClockStep, of_a_client_back_does_not_end_its_writes) {
+    Cluster cluster({.partitions = 1});
+    SteppedSession client(cluster);
+    ASSERT_TRUE(client.put("one"));
+    client.wall.step(-kHour_us);
+    const Status status = client.put("two");
     EXPECT_TRUE(status) << status.to_string();
 }
 
