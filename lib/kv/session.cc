@@ -109,8 +109,8 @@ void Session::on_ready(Link& link) noexcept {
     }
     if (link.options().partition == UINT32_MAX)
         if (Status status = take_map(link); !status) return started(status);
-    clocks_ahead_.resize(links_.size());
-    clocks_ahead_[facts.partition] = static_cast<int64_t>(facts.ticks - clock_.wall_ticks());
+    times_.resize(links_.size());
+    times_[facts.partition] = {.ticks = facts.ticks, .at = now()};
     clock_.observe(Timestamp::make(facts.ticks, 0));
     // Readers end well before versions they may still ask for are collected.
     read_window_ = std::min(read_window_, from_ms(std::max(facts.window_ms * 3 / 4, 10u)));
@@ -125,21 +125,41 @@ void Session::on_lost(Link&, const Status&) noexcept {
 // A partition that was restarted has leased it anew, and the other client came here first. What is under way
 // ends with "not leased", and begins anew where that is safe.
 void Session::on_id_taken(Link& link) noexcept {
-    if (link.options().client_id != clock_.client()) return;
+    if (link.options().client_id == clock_.client()) renew_id("another client has the id");
+}
+
+void Session::renew_id(std::string_view why) noexcept {
     share_id(0);
-    for (auto& other : links_)
-        if (other->ready()) other->reconnect("another client has the id");
+    for (auto& link : links_)
+        if (link->ready()) link->reconnect(std::string(why));
+}
+
+bool Session::has_id() noexcept {
+    if (clock_.client() == 0) return false;
+    if (!clock_.is_stranded()) return true;
+    clock_.restart();
+    renew_id("the client's clock was set back");
+    return false;
 }
 
 Timestamp Session::time_of(uint32_t partition) noexcept {
-    const int64_t ahead = partition < clocks_ahead_.size() ? clocks_ahead_[partition].value_or(0) : 0;
-    return Timestamp::make(static_cast<uint64_t>(static_cast<int64_t>(clock_.wall_ticks()) + ahead), 0);
+    if (partition >= times_.size() || !times_[partition]) return Timestamp::make(clock_.wall_ticks(), 0);
+    const KnownTime& known = *times_[partition];
+    return Timestamp::make(known.ticks + static_cast<uint64_t>((now() - known.at).count / 1000), 0);
+}
+
+bool Session::learn_time(uint32_t partition, Timestamp theirs) noexcept {
+    constexpr uint64_t kStep_ticks = 1'000'000;  // more than a reply takes
+    if (partition >= times_.size() || theirs.ticks() > kTicksMax / 2) return false;
+    const uint64_t expected = time_of(partition).ticks();
+    times_[partition] = {.ticks = theirs.ticks(), .at = now()};
+    return std::max(expected, theirs.ticks()) - std::min(expected, theirs.ticks()) > kStep_ticks;
 }
 
 Timestamp Session::slowest_time() noexcept {
     std::optional<Timestamp> slowest;
-    for (uint32_t i = 0; i < clocks_ahead_.size(); ++i)
-        if (clocks_ahead_[i]) slowest = std::min(slowest.value_or(time_of(i)), time_of(i));
+    for (uint32_t i = 0; i < times_.size(); ++i)
+        if (times_[i]) slowest = std::min(slowest.value_or(time_of(i)), time_of(i));
     return slowest.value_or(Timestamp{});
 }
 
@@ -314,13 +334,18 @@ Job* Session::find_due() noexcept {
     return due;
 }
 
+// nullptr: one may still be what the map says.
+const Status* Session::refusal_of_all() const {
+    for (const auto& link : links_)
+        if (link->refusal().code() != Code::kInvalid) return nullptr;
+    return links_.empty() ? nullptr : &links_[nonce_ % links_.size()]->refusal();
+}
+
 // Until a partition has answered.
 void Session::begin_anywhere() noexcept {
     bool all_failed = true;
-    for (const auto& link : links_) {
-        if (link->refusal().code() == Code::kInvalid) return started(link->refusal());
-        all_failed = all_failed && (!link->wanted() || !link->why().is_ok());
-    }
+    for (const auto& link : links_) all_failed = all_failed && (!link->wanted() || !link->why().is_ok());
+    if (const Status* refusal = refusal_of_all()) return started(*refusal);
     if (now() >= start_deadline_) return started(check_links());
     if (all_failed || now() >= next_try_) try_next_link();
 }

@@ -85,6 +85,11 @@ class Session final : public LinkHandler {
     // That partition's time of day, as far as it is known here.
     Timestamp time_of(uint32_t partition) noexcept;
     Timestamp slowest_time() noexcept;  // of the partitions that have greeted
+    // A refusal of `partition` named its clock. True: the clock was stepped.
+    bool learn_time(uint32_t partition, Timestamp theirs) noexcept;
+    // Takes another client id when the own clock was stepped back too far for the present one. False: there
+    // is none yet, to begin with.
+    bool has_id() noexcept;
     // The reason why `partition`, whose clock shows `theirs`, refuses the timestamp `mine`.
     Status too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const;
     HybridClock& clock() { return clock_; }
@@ -134,8 +139,10 @@ class Session final : public LinkHandler {
     void begin_anywhere() noexcept;
     Status take_map(Link& link);
     void share_id(uint32_t id) noexcept;
+    void renew_id(std::string_view why) noexcept;
     Status check_links() const;
     Status why_late() const;
+    const Status* refusal_of_all() const;
     void wake_waiting() noexcept;
     void started(const Status& status) noexcept;
     Job& take_job(Request::Kind kind);
@@ -154,9 +161,14 @@ class Session final : public LinkHandler {
     Random random_;
     const uint64_t nonce_;
     Landing landing_;
-    std::unique_ptr<Floors> floors_;                    // nullptr: no session order
-    std::vector<std::unique_ptr<Link>> links_;          // by partition, once the map is known
-    std::vector<std::optional<int64_t>> clocks_ahead_;  // of ours, when they greeted; by partition
+    std::unique_ptr<Floors> floors_;            // nullptr: no session order
+    std::vector<std::unique_ptr<Link>> links_;  // by partition, once the map is known
+    // A partition's time of day goes on with the monotonic clock: steps of ours do not move it.
+    struct KnownTime {
+        uint64_t ticks = 0;
+        Nanoseconds at{};
+    };
+    std::vector<std::optional<KnownTime>> times_;  // by partition; none: it has not greeted
     std::function<void(const Status&)> ready_;
     Nanoseconds start_deadline_{}, next_try_{};
     bool is_ready_ = false, closed_ = false;
