@@ -147,7 +147,7 @@ TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
 // could not take it back, and did not say it again, though the writer had rung and taken him for awake; or he
 // fell asleep while a frame was on its way as a WRITE.
 TEST_F(KvSimMutation, a_sleeper_who_is_taken_for_awake_is_caught) {
-    EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 30).find("nobody woke him"),
+    EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 200).find("nobody woke him"),
               std::string::npos);
 }
 
