@@ -16,8 +16,11 @@ uint64_t prepared(Cluster& cluster, uint32_t partition) {
 }
 
 bool becomes(const std::function<bool()>& holds) {
-    for (int i = 0; i < 2000 && !holds(); ++i) usleep(10'000);
-    return holds();
+    for (int i = 0; i < 2000; ++i) {
+        if (holds()) return true;
+        usleep(10'000);
+    }
+    return false;
 }
 
 TEST(Termination, a_client_that_gives_up_leaves_nothing_prepared) {
