@@ -34,6 +34,8 @@ void Service::terminate_overdue() {
     Nanoseconds now = reactor_.now();
     if (now - last_termination_ < kTerminationTick) return;
     last_termination_ = now;
+    // First: those that it defers are behind the others in what follows, and leave their places to these.
+    give_up_late_inquiries(now);
     // What a restart found prepared is decided before clients are served.
     Nanoseconds age = ready_ ? options_.terminate_after : Nanoseconds{0};
     auto overdue = store_->overdue(age, kTerminationsMax);
@@ -46,7 +48,6 @@ void Service::terminate_overdue() {
         ready_ = true;
     }
     counters_.terminations_waiting = store_->statistics().deferred;
-    give_up_late_inquiries(now);
     for (const store::Overdue& one : overdue)
         if (!terminations_.contains(one.timestamp.value) && terminations_.size() < kTerminationsMax)
             terminate(one);

@@ -105,6 +105,17 @@ TEST_F(HangingDisk, does_not_keep_transactions_of_others_undecided) {
     EXPECT_TRUE(becomes([&] { return stores.counters(0).terminated_abort == 1; }));
 }
 
+// Inquiries that end one by one must not begin anew, each in its own place, before those that never had one.
+TEST_F(HangingDisk, leaves_places_for_inquiries_that_were_not_made_yet) {
+    RawClient client(stores.addresses()[0], 3);
+    for (uint32_t i = 0; i < kInquiries; ++i) {
+        ASSERT_EQ(prepare(client, i, key, {0, 2}), wire::KvStatus::kPrepared);
+        usleep(12'000);
+    }
+    ASSERT_EQ(prepare(client, kMany, key, {0, 1}), wire::KvStatus::kPrepared);
+    EXPECT_TRUE(becomes([&] { return stores.counters(0).terminated_abort == 1; }));
+}
+
 TEST_F(HangingDisk, does_not_let_undecided_transactions_grow_without_bound) {
     RawClient client(stores.addresses()[0], 3);
     uint64_t ticks = 0;
