@@ -34,7 +34,7 @@ say "fetching Linux $release of $stable-backports into $home, once: about 150 MB
 what="the packages could not be had"
 try in_root apt-get -y -q install --no-install-recommends "linux-headers-$release"
 # The image and its modules are one package in some releases, several in others.
-mapfile -t packages < <(in_root apt-cache pkgnames linux- | grep -xF -e linux-{image,base,binary,modules}"-$release")
+mapfile -t packages < <(in_root apt-cache pkgnames linux- | grep -xF "$(printf "linux-%s-$release\n" image base binary modules)")
 [ "${#packages[@]}" -gt 0 ] || fail "$stable-backports has no image of Linux $release"
 try in_root sh -c "cd /var/tmp && apt-get -q -o APT::Sandbox::User=root download ${packages[*]}"
 unpack_kernel "$release" "$work/tree" "$root"/var/tmp/*.deb
