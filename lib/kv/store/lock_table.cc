@@ -27,6 +27,8 @@ LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
     }
     if (!request.wait || lock.waiters.size() >= kWaitersMax) return LockAnswer::kRefused;
     lock.waiters.push_back({request.owner, request.mode, request.lease, now + request.lease, done});
+    waits_of_.emplace(request.owner, at);
+    waits_by_.emplace(done.context, at);
     waiting_++;
     grant_waiters(at);
     return LockAnswer::kWaiting;
@@ -35,7 +37,8 @@ LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
 bool LockTable::is_full(uint64_t owner) const {
     if (held_ + waiting_ >= kLocksMax) return true;
     auto keys = keys_of_.find(owner);
-    return keys != keys_of_.end() && keys->second.size() >= kOwnerMax;
+    const size_t held = keys != keys_of_.end() ? keys->second.size() : 0;
+    return held + waits_of_.count(owner) >= kOwnerMax;
 }
 
 LockAnswer LockTable::lock_again(Lock& lock, Holder& mine, const LockRequest& request) {
@@ -84,7 +87,7 @@ void LockTable::grant_waiters(Locks::iterator at) {
         const bool shared = lock.mode == LockMode::kShared && next.mode == LockMode::kShared;
         if (!lock.holders.empty() && !shared) return;
         lock.waiters.pop_front();
-        waiting_--;
+        wait_over(at, next);
         grant(at, next.owner, next.mode, next.lease);
         ready_.push_back({next.done, LockAnswer::kGranted});
     }
@@ -144,7 +147,7 @@ void LockTable::unlock(std::string_view key, uint64_t owner) {
 }
 
 void LockTable::unlock_all(uint64_t owner) {
-    if (waiting_ > 0) drop_waiters([owner](const Waiter& waiter) { return waiter.owner == owner; });
+    drop_waiters(waits_of_, owner, [owner](const Waiter& waiter) { return waiter.owner == owner; });
     if (auto keys = keys_of_.find(owner); keys != keys_of_.end()) {
         const std::vector<std::string> held = std::move(keys->second);
         keys_of_.erase(keys);
@@ -155,22 +158,33 @@ void LockTable::unlock_all(uint64_t owner) {
 
 void LockTable::forget(void* context) {
     std::erase_if(ready_, [context](const Ready& ready) { return ready.done.context == context; });
-    if (waiting_ > 0)
-        drop_waiters([context](const Waiter& waiter) { return waiter.done.context == context; });
+    drop_waiters(waits_by_, context,
+                 [context](const Waiter& waiter) { return waiter.done.context == context; });
     tell();
 }
 
-template <typename Which>
-void LockTable::drop_waiters(Which&& which) {
-    for (auto at = locks_.begin(); at != locks_.end();) {
-        auto next = std::next(at);
-        if (const size_t dropped = at->second.waiters.remove_if(which); dropped > 0) {
-            waiting_ -= dropped;
-            grant_waiters(at);
-            drop_if_free(at);
-        }
-        at = next;
+template <typename Waits, typename Which>
+void LockTable::drop_waiters(Waits& waits, typename Waits::key_type whose, Which&& which) {
+    for (auto first = waits.find(whose); first != waits.end(); first = waits.find(whose)) {
+        const Locks::iterator at = first->second;
+        at->second.waiters.remove_if([&](const Waiter& waiter) {
+            if (!which(waiter)) return false;
+            wait_over(at, waiter);
+            return true;
+        });
+        grant_waiters(at);
+        drop_if_free(at);
     }
+}
+
+void LockTable::wait_over(Locks::iterator at, const Waiter& waiter) {
+    const auto take = [at](auto& waits, auto whose) {
+        auto [first, last] = waits.equal_range(whose);
+        waits.erase(std::find_if(first, last, [at](const auto& wait) { return wait.second == at; }));
+    };
+    take(waits_of_, waiter.owner);
+    take(waits_by_, waiter.done.context);
+    waiting_--;
 }
 
 size_t LockTable::expire() {
@@ -193,7 +207,7 @@ size_t LockTable::expire() {
         ended += lock.waiters.remove_if([&](const Waiter& waiter) {
             if (waiter.until > now) return false;
             ready_.push_back({waiter.done, LockAnswer::kTimedOut});
-            waiting_--;
+            wait_over(at, waiter);
             return true;
         });
         grant_waiters(at);

@@ -69,7 +69,8 @@ class LockTable {
     size_t waiting() const { return waiting_; }
     uint64_t refused() const { return refused_; }  // with kFull
 
-    static constexpr size_t kOwnerMax = 1024;  // keys that an owner holds: as many as a transaction has
+    static constexpr size_t kOwnerMax =
+        1024;  // keys that an owner holds or waits for: as many as a transaction has
     static constexpr size_t kLocksMax = size_t{1} << 18;  // held, of all owners
     static constexpr size_t kLooksMax = 1024;             // locks that a turn of expire() looks at
 
@@ -107,13 +108,17 @@ class LockTable {
     size_t end_leases(Lock& lock, const std::string& key, Nanoseconds now);
     void release(std::string_view key, uint64_t owner);
     void drop_if_free(Locks::iterator at);
-    template <typename Which>
-    void drop_waiters(Which&& which);
+    template <typename Waits, typename Which>
+    void drop_waiters(Waits& waits, typename Waits::key_type whose, Which&& which);
+    void wait_over(Locks::iterator at, const Waiter& waiter);
     void tell();
 
     Clock& clock_;
     Locks locks_;
     std::unordered_map<uint64_t, std::vector<std::string>> keys_of_;
+    // Where each owner and each context waits, once for each wait: who ends is found without a walk.
+    std::unordered_multimap<uint64_t, Locks::iterator> waits_of_;
+    std::unordered_multimap<void*, Locks::iterator> waits_by_;
     size_t held_ = 0;
     size_t waiting_ = 0;
     uint64_t refused_ = 0;

@@ -57,6 +57,61 @@ TEST(KvLocks, WaitersAreServedInOrderAndNotOvertaken) {
     EXPECT_EQ(reader.answer, LockAnswer::kGranted);
 }
 
+// Not with what all others hold: a hundred thousand looks at as many locks take minutes.
+TEST(KvLocks, work_of_an_owner_that_ends_grows_with_its_own_locks_and_waits) {
+    Locks locks;
+    Told waiter;
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kX, true, waiter.done()), LockAnswer::kWaiting);
+    constexpr uint64_t kOthers = 100'000;
+    for (uint64_t i = 0; i < kOthers; ++i)
+        EXPECT_EQ(locks.table.lock({.key = "key" + std::to_string(i), .owner = 3 + i / 1000, .mode = kX}, {}),
+                  LockAnswer::kGranted);
+    SystemClock clock;
+    const Nanoseconds limit = clock.now() + from_s(20);
+    uint64_t ended = 0;
+    for (; ended < kOthers && clock.now() < limit; ++ended) {
+        Told nobody;
+        locks.table.unlock_all(2 * kOthers + ended);
+        locks.table.forget(&nobody);
+    }
+    EXPECT_EQ(ended, kOthers);
+    EXPECT_FALSE(waiter.answer.has_value());
+    locks.table.unlock_all(1);
+    EXPECT_EQ(waiter.answer, LockAnswer::kGranted);
+}
+
+TEST(KvLocks, bound_what_an_owner_waits_for) {
+    Locks locks;
+    Told waits[LockTable::kOwnerMax + 1];
+    const auto wait = [&](size_t i) {
+        const std::string key = "key" + std::to_string(i);
+        EXPECT_EQ(locks.table.lock({.key = key, .owner = 100 + i, .mode = kX}, {}), LockAnswer::kGranted);
+        return locks.table.lock({.key = key, .owner = 1, .mode = kX, .wait = true}, waits[i].done());
+    };
+    for (size_t i = 0; i < LockTable::kOwnerMax; ++i) EXPECT_EQ(wait(i), LockAnswer::kWaiting);
+    EXPECT_EQ(wait(LockTable::kOwnerMax), LockAnswer::kFull);
+    locks.table.unlock_all(1);
+    EXPECT_EQ(locks.table.waiting(), 0u);
+}
+
+TEST(KvLocks, forget_each_wait_once) {
+    Locks locks;
+    Told first, second;
+    EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
+    EXPECT_EQ(locks.take(2, kX, true, first.done()), LockAnswer::kWaiting);
+    EXPECT_EQ(locks.take(2, kX, true, second.done()), LockAnswer::kWaiting) << "the same owner again";
+    EXPECT_EQ(locks.table.waiting(), 2u);
+    locks.table.forget(&first);
+    EXPECT_EQ(locks.table.waiting(), 1u);
+    locks.table.unlock_all(2);
+    EXPECT_EQ(locks.table.waiting(), 0u);
+    locks.table.unlock_all(1);
+    EXPECT_EQ(locks.table.held(), 0u);
+    EXPECT_FALSE(first.answer.has_value());
+    EXPECT_FALSE(second.answer.has_value());
+}
+
 TEST(KvLocks, DeadHolderLosesItsLease) {
     Locks locks;
     Told told;
