@@ -78,7 +78,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
                                                    store::Log* log, ServiceOptions options);
     static constexpr uint32_t kConnectionsMax = 64;      // what completion queues are sized for
     static constexpr size_t kColdRequestsMax = 1024;     // gets and scans that wait for the disk
-    static constexpr size_t kColdBytesMax = 256u << 20;  // of values that they hold
+    static constexpr size_t kColdBytesMax = 256u << 20;  // that they hold, or will when the disk has answered
     ~Service() override;
 
     Result<fabric::Address> listen(size_t fabric_index, const fabric::Address& address);
@@ -122,7 +122,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     wire::KvStatus check_get(const Peer& peer, const wire::KvGet& get, const wire::KvHeader& header);
     bool look_up(const wire::KvGet& get, uint8_t flags);
     store::Found find(const wire::KvGet::Item& item, bool addressed);
-    bool is_busy_with_disk();
+    bool is_busy_with_disk(size_t more);
     void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);
     void note_time(wire::KvKind kind, const Peer& peer, uint32_t keys, Nanoseconds began);
     void count_fallback(uint8_t flags);

@@ -53,7 +53,7 @@ struct Service::ColdGet {
     Peer* peer = nullptr;
     wire::KvHeader header;
     std::vector<Item> items;
-    size_t bytes = 0;  // of values
+    size_t bytes = 0;  // with what is to be fetched
     uint32_t outstanding = 0;
     bool is_over = false;
     Nanoseconds began{};
@@ -73,7 +73,7 @@ struct Service::ColdScan {
     wire::KvHeader header;
     std::vector<ColdRow> rows;  // does not grow once the first is fetched
     std::string cursor;
-    size_t bytes = 0;  // of values
+    size_t bytes = 0;  // with what is to be fetched
     uint32_t outstanding = 0;
     bool failed = false;
     bool is_over = false;

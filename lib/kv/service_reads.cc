@@ -27,6 +27,10 @@ wire::KvFound found_of(store::Presence presence) {
     }
 }
 
+std::string copy_of(wire::Bytes from) {
+    return {reinterpret_cast<const char*>(from.data()), from.size()};
+}
+
 wire::KvGetReply::Item reply_of(const store::Found& found, uint8_t flags) {
     wire::KvGetReply::Item item;
     item.found = found_of(found.presence);
@@ -98,10 +102,7 @@ void Service::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message)
     ++counters_.gets;
     counters_.get_keys += get_.items.size();
     count_fallback(header.flags);
-    if (!look_up(get_, header.flags)) {
-        if (is_busy_with_disk()) return answer(peer, header, wire::KvStatus::kNotReady);
-        return get_cold(peer, header, began);
-    }
+    if (!look_up(get_, header.flags)) return get_cold(peer, header, began);
     get_reply_.items.clear();
     size_t bytes = 0;
     for (const store::Found& found : found_) {
@@ -128,47 +129,49 @@ void Service::count_fallback(uint8_t flags) {
 
 // --- values on disk ---
 
-// What waits for the disk holds all that it has so far. Its client comes again.
-bool Service::is_busy_with_disk() {
-    size_t bytes = 0;
+// What waits for the disk holds all that it has so far, and is admitted with what it will hold. Its client
+// comes again.
+bool Service::is_busy_with_disk(size_t more) {
+    size_t bytes = more;
     for (const auto& get : cold_) bytes += get->bytes;
     for (const auto& scan : cold_scans_) bytes += scan->bytes;
-    if (cold_.size() + cold_scans_.size() < kColdRequestsMax && bytes < kColdBytesMax) return false;
+    if (cold_.size() + cold_scans_.size() < kColdRequestsMax && bytes <= kColdBytesMax) return false;
     ++counters_.refused_cold;
     return true;
 }
 
 void Service::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began) {
-    auto job = std::make_unique<ColdGet>();
-    job->began = began;
-    job->service = this;
-    job->peer = &peer;
-    job->header = header;
-    job->items.resize(found_.size());
-    size_t bytes = 0;
+    size_t reply = 0, held = 0;
+    for (size_t i = 0; i < found_.size(); ++i) {
+        const size_t key = get_.items[i].key.size();
+        if (found_[i].bytes != 0) reply += found_[i].bytes - store::record_bytes(key, 0, 0);
+        held += sizeof(ColdGet::Item) + key + found_[i].bytes;
+    }
+    if (reply > kReplyBytesMax) return refuse(peer, header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
+    if (is_busy_with_disk(held)) return answer(peer, header, wire::KvStatus::kNotReady);
+    cold_.push_back(std::make_unique<ColdGet>());
+    ColdGet& job = *cold_.back();
+    job.began = began;
+    job.service = this;
+    job.peer = &peer;
+    job.header = header;
+    job.bytes = held;
+    job.items.resize(found_.size());
     std::vector<std::pair<std::string, Timestamp>> fetches(found_.size());
     for (size_t i = 0; i < found_.size(); ++i) {
-        ColdGet::Item& item = job->items[i];
-        item.get = job.get();
+        ColdGet::Item& item = job.items[i];
+        item.get = &job;
         item.reply = reply_of(found_[i], header.flags);
-        auto copy = [](wire::Bytes from) {
-            return std::string(reinterpret_cast<const char*>(from.data()), from.size());
-        };
-        item.metadata = copy(item.reply.metadata);
-        item.value = copy(item.reply.value);
-        bytes += item.value.size();
+        item.metadata = copy_of(item.reply.metadata);
+        item.value = copy_of(item.reply.value);
         if (found_[i].cold) fetches[i] = {std::string(get_.items[i].key), found_[i].version.timestamp};
     }
-    if (bytes > kReplyBytesMax) return refuse(peer, header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
-    ColdGet& kept = *job;
-    kept.bytes = bytes;
-    cold_.push_back(std::move(job));
     // Fetching is not a const call: from here on no view of the store is valid.
     for (size_t i = 0; i < fetches.size(); ++i) {
         if (fetches[i].first.empty()) continue;
-        ++kept.outstanding;
+        ++job.outstanding;
         store_->fetch(fetches[i].first, fetches[i].second,
-                      {.run = &Service::cold_arrived, .context = &kept.items[i]});
+                      {.run = &Service::cold_arrived, .context = &job.items[i]});
     }
 }
 
@@ -176,14 +179,8 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
     ColdGet::Item& item = *static_cast<ColdGet::Item*>(context);
     ColdGet& job = *item.get;
     if (found.presence == store::Presence::kExact) {
-        auto copy = [](wire::Bytes from) {
-            return std::string(reinterpret_cast<const char*>(from.data()), from.size());
-        };
-        job.bytes += found.version.value.size();
-        if (job.bytes <= kReplyBytesMax) {
-            item.metadata = copy(found.version.metadata);
-            item.value = copy(found.version.value);
-        }
+        item.metadata = copy_of(found.version.metadata);
+        item.value = copy_of(found.version.value);
         item.reply.is_deleted = found.version.tombstone;
     } else {
         item.reply.found = wire::KvFound::kGone;  // collected meanwhile: the reader begins anew
@@ -191,8 +188,6 @@ void Service::cold_arrived(void* context, const store::Found& found) noexcept {
     if (--job.outstanding > 0) return;
     job.is_over = true;
     if (job.peer == nullptr) return;
-    if (job.bytes > kReplyBytesMax)
-        return job.service->refuse(*job.peer, job.header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
     wire::KvGetReply reply;
     auto bytes_of = [](const std::string& text) {
         return std::as_bytes(std::span(text.data(), text.size()));

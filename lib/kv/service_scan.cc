@@ -11,8 +11,16 @@ constexpr size_t kScanBytesMax = 4u << 20;
 // Fetched values of a page: together with the bytes above they fit a message, however long they are.
 constexpr uint32_t kScanFetchesMax = 12;
 static_assert(kScanBytesMax + (kScanFetchesMax + 1) * kValueMax < wire::kKvMessageMax);
+constexpr size_t kRowBytes = 128;  // of a row that waits, beside its key and value
 // Of one row, whose version may be replaced and collected while it is fetched.
 constexpr uint32_t kFetchesMax = 4;
+
+// What a page holds until all of it is there. A version that replaces the one fetched may be larger.
+size_t bytes_of_scan(const wire::KvScanReply& page, size_t cold) {
+    size_t bytes = page.cursor.size() + cold * kValueMax;
+    for (const auto& row : page.rows) bytes += kRowBytes + row.key.size() + row.value.size();
+    return bytes;
+}
 
 }  // namespace
 
@@ -49,7 +57,8 @@ void Service::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message
                                                 bounded ? store::kScanLooksMax : SIZE_MAX);
     if (!scanned.is_over) scan_reply_.cursor = scanned.last;
     if (!cold.empty()) {
-        if (is_busy_with_disk()) return answer(peer, header, wire::KvStatus::kNotReady);
+        if (is_busy_with_disk(bytes_of_scan(scan_reply_, cold.size())))
+            return answer(peer, header, wire::KvStatus::kNotReady);
         return scan_cold(peer, header, cold);
     }
     peer.channel()->send(reply_to(header, wire::KvStatus::kOk), scan_reply_);
@@ -70,9 +79,8 @@ void Service::scan_cold(Peer& peer, const wire::KvHeader& header, std::span<cons
         copy.timestamp = {row.timestamp};
         copy.expires = {row.expires};
         copy.value.assign(reinterpret_cast<const char*>(row.value.data()), row.value.size());
-        job.bytes += row.value.size();
     }
-    job.bytes += cold.size() * kValueMax;
+    job.bytes = bytes_of_scan(scan_reply_, cold.size());
     cold_scans_.push_back(std::move(made));
     job.outstanding = static_cast<uint32_t>(cold.size());
     for (size_t at : cold) fetch_row(job.rows[at]);

@@ -12,6 +12,7 @@ Found found_as(Presence presence, const Table& table, Item& item, const Version&
     return {.presence = presence,
             .committed = version.state == VersionState::kCommitted,
             .cold = version.is_cold(),
+            .bytes = version.length,
             .version = table.view(version),
             .slot = table.slot_of(item)};
 }

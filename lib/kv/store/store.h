@@ -102,6 +102,7 @@ struct Found {
     Presence presence = Presence::kAbsent;
     bool committed = false;  // kExact: false for a prepared one
     bool cold = false;       // S8: value and metadata are on disk; fetch() them
+    uint32_t bytes = 0;      // of the record, in memory or on disk
     RecordView version;      // key, metadata, value, timestamp, expires, tombstone
     SlotAddress slot;        // where remote readers find the key; bytes 0: nowhere
 };

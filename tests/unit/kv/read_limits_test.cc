@@ -2,6 +2,7 @@
 // Reads that would take more memory than a partition, or a message, has for them.
 #include <gtest/gtest.h>
 
+#include "lib/kv/store/memory_log.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
 
@@ -48,6 +49,80 @@ TEST(ReadLimits, many_small_requests_for_large_values_do_not_pile_up_replies_wit
     EXPECT_GE(served, kBacklogMax / kValueMax);
     EXPECT_LE(served, kBacklogMax / kValueMax + 2);
     EXPECT_EQ(cluster.counters(0).refused_backlog, put_off);
+}
+
+// A log whose disk is slow: what is fetched does not come.
+class SlowDisk final : public store::Log {
+  public:
+    Status load(store::LogVisitor& visitor) override { return log_.load(visitor); }
+    void append(store::LogBatch batch, uint64_t ticket) override { log_.append(std::move(batch), ticket); }
+    void fetch(std::string_view, Timestamp, uint64_t) override { ++fetches_; }
+    Result<bool> find_transaction(Timestamp timestamp, store::LoggedTransaction& found) override {
+        return log_.find_transaction(timestamp, found);
+    }
+    size_t poll(std::vector<store::LogCompletion>& done) override { return log_.poll(done); }
+    bool arm() noexcept override { return log_.arm(); }
+    size_t fetches() const { return fetches_; }
+
+  private:
+    store::MemoryLog log_;
+    size_t fetches_ = 0;  // of the partition's thread
+};
+
+class ColdReads : public testing::Test {
+  protected:
+    static constexpr size_t kCold = 12;
+    ColdReads() {
+        auto writer = LocalClient::connect(cluster.client_options());
+        EXPECT_TRUE(writer) << writer.status().to_string();
+        for (int i = 0; i < 48; ++i)
+            EXPECT_TRUE(put(**writer, {{"key" + std::to_string(i), std::string(kValueMax, 'v')}}));
+        cluster.on(0, [this](Service& service) {
+            for (int i = 0; i < 48 && get.items.size() < kCold; ++i) {
+                keys.push_back("key" + std::to_string(i));
+                if (!service.store().get(keys.back(), false).cold) keys.pop_back();
+            }
+        });
+        for (const std::string& key : keys) get.items.emplace_back().key = key;
+        get.items.resize(std::min(get.items.size(), kCold));
+    }
+    size_t fetches() {
+        size_t count = 0;
+        cluster.on(0, [&](Service&) { count = disk.fetches(); });
+        return count;
+    }
+    SlowDisk disk;
+    Cluster cluster{{.partitions = 1, .logs = {&disk}}};
+    std::vector<std::string> keys;
+    wire::KvGet get;
+};
+
+TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
+    ASSERT_EQ(get.items.size(), kCold);
+    RawClient reader(cluster.addresses()[0]);
+    static size_t put_off;
+    put_off = 0;
+    std::vector<Call> calls(60);  // 720 MiB
+    for (Call& call : calls) {
+        call.done = [](Call&, const wire::KvHeader* header, wire::Bytes) noexcept {
+            put_off += header != nullptr && header->status == wire::KvStatus::kNotReady;
+        };
+        ASSERT_TRUE(reader.link().call(call, wire::KvKind::kGet, wire::kKvGetValues, get));
+    }
+    EXPECT_EQ(reader.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    EXPECT_GT(put_off, 0u);
+    EXPECT_LE(fetches() * kValueMax, Service::kColdBytesMax);
+    EXPECT_GT((fetches() + 2 * kCold) * kValueMax, Service::kColdBytesMax);
+    for (Call& call : calls) reader.link().forget(call);
+}
+
+TEST_F(ColdReads, that_fit_no_message_fetch_nothing) {
+    ASSERT_EQ(get.items.size(), kCold);
+    const size_t before = fetches();
+    for (size_t i = 0; i < kCold; ++i) get.items.push_back(get.items[i]);
+    RawClient reader(cluster.addresses()[0]);
+    EXPECT_EQ(reader.ask(wire::KvKind::kGet, wire::kKvGetValues, get), wire::KvStatus::kUnsupported);
+    EXPECT_EQ(fetches(), before);
 }
 
 }  // namespace wss::kv::test
