@@ -12,6 +12,7 @@ void LockPhase::acquire(uint64_t owner, bool exclusive, bool sequential,
                         void (*done)(void*, LockResult) noexcept, void* context) {
     owner_ = owner;
     latest_ = {};
+    behind_.reset();
     was_full_ = false;
     exclusive_ = exclusive;
     sequential_ = sequential;
@@ -65,7 +66,10 @@ void LockPhase::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes m
     wire::KvDecision reply;
     if (header != nullptr && wire::parse(message, reply)) {
         ask.phase->session_.clock().observe({reply.timestamp});
-        ask.phase->latest_ = std::max(ask.phase->latest_, Timestamp{reply.timestamp});
+        if (header->status == wire::KvStatus::kTooFarAhead)
+            ask.phase->behind_ = {.partition = ask.partition, .clock = {reply.timestamp}};
+        else
+            ask.phase->latest_ = std::max(ask.phase->latest_, Timestamp{reply.timestamp});
     }
     LockResult result = LockResult::kGranted;
     if (header == nullptr)

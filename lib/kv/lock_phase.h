@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,12 @@ class LockPhase {
     // Who writes under the locks does so later than all who held them.
     Timestamp latest() const { return latest_; }
     bool was_full() const { return was_full_; }  // a partition has room for no more locks
+    // A partition whose clock is so far behind the owner that it would not take the write.
+    struct Behind {
+        uint32_t partition = 0;
+        Timestamp clock;
+    };
+    const std::optional<Behind>& behind() const { return behind_; }
 
     // `done` is called once, from within when no partition can be reached.
     void acquire(uint64_t owner, bool exclusive, bool sequential, void (*done)(void*, LockResult) noexcept,
@@ -58,6 +65,7 @@ class LockPhase {
     size_t next_ = 0;
     uint64_t owner_ = 0;
     Timestamp latest_;
+    std::optional<Behind> behind_;
     bool was_full_ = false;
     bool exclusive_ = false, sequential_ = false;
     LockResult result_ = LockResult::kGranted;

@@ -157,17 +157,33 @@ void PutJob::start_transaction() noexcept {
         owner_, true, session_.options().algorithm == Algorithm::kLockSequential,
         [](void* self, LockResult result) noexcept {
             PutJob& job = *static_cast<PutJob*>(self);
-            if (result == LockResult::kGranted) {
-                // Later than every version that the locks protect: the replies told of them.
-                job.request_->timestamp = job.session_.clock().next_after(job.locks_.latest());
-                job.enter(Phase::kPreparing);
-                return;
-            }
+            if (result == LockResult::kGranted) return job.write_under_locks();
             if (result == LockResult::kLost) return job.lock_again();
-            if (result == LockResult::kConflict) ++job.session_.statistics().lock_conflicts;
-            job.restart();
+            job.locks_refused();
         },
         this);
+}
+
+// Later than every version that the locks protect. The partitions have granted them to an owner that is about
+// as late: where that does not suffice they are asked anew, as what one of them refuses another has written.
+void PutJob::write_under_locks() noexcept {
+    const Timestamp owner{owner_};
+    const Timestamp later = session_.clock().next_after(std::max(locks_.latest(), owner));
+    if (later.ticks() > owner.ticks() + kLockedLead_ticks) {
+        past_ = std::max(past_, later);
+        return restart();
+    }
+    request_->timestamp = later;
+    enter(Phase::kPreparing);
+}
+
+void PutJob::locks_refused() noexcept {
+    ++session_.statistics().lock_conflicts;
+    if (const auto& behind = locks_.behind()) {
+        failure_ = session_.too_far_ahead(behind->partition, {owner_}, behind->clock);
+        if (session_.learn_time(behind->partition, behind->clock)) past_ = {};
+    }
+    restart();
 }
 
 void PutJob::enter(Phase phase) noexcept {
@@ -400,9 +416,12 @@ void PutJob::lock_again() noexcept {
 void PutJob::restart() noexcept {
     bool locking = is_locking(session_.options().algorithm);
     if (locking) locks_.release(owner_);
+    // Locks that others hold are worth more attempts than what a partition refuses.
+    const bool was_refused = !failure_;
     uint32_t limit = locking ? session_.options().lock_retries : kRestartsMax;
+    if (was_refused) limit = std::min(limit, kRestartsMax);
     if (++base_->retries > limit)
-        return end(!locking            ? failure_
+        return end(was_refused         ? failure_
                    : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
                                        : Status(Code::kRefused, "the locks were not to be had"));
     waits_to_start_ = true;

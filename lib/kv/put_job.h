@@ -59,7 +59,8 @@ class PutJob final : public Job {
     Status check_items() const;
     bool reaches_all();
     void start_transaction() noexcept;
-    void lock_or_prepare() noexcept;
+    void write_under_locks() noexcept;
+    void locks_refused() noexcept;
     void enter(Phase phase) noexcept;
     void send_all() noexcept;
     void send(Part& part) noexcept;

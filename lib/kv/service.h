@@ -137,7 +137,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     bool are_distinct_partitions(std::span<const uint16_t> participants) const;
     wire::KvStatus check_key(std::string_view key) const;
     Timestamp clock_stamp();
-    bool is_too_far_ahead(Timestamp timestamp);
+    bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);
     wire::KvStatus check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp);
     bool is_of_former_client(const Peer& peer, Timestamp timestamp) const;
     void refuse_write(Peer& peer, const wire::KvHeader& header, wire::KvStatus status);
@@ -145,6 +145,7 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     bool is_prepared(Timestamp timestamp) const;
     void lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    Timestamp newest_of_locked(const Peer& peer, std::span<const std::string_view> keys);
     void unlock(Peer& peer, wire::Bytes message);
     void work_on_snapshot();
     void end_snapshot(const Status& status);

@@ -38,6 +38,7 @@ struct Service::Pending {
     Timestamp timestamp;
     bool committing = false;
     uint64_t unlock = 0;  // owner whose locks end with it
+    std::string key;      // whose lock is waited for
     uint32_t keys = 0;
     Nanoseconds since{};
 };

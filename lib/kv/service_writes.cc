@@ -21,12 +21,13 @@ Timestamp Service::clock_stamp() {
 
 // The one bound of what peers name: a later timestamp leaves no trace. What is known here was within it once.
 // It begins at the floor where the clock is behind it, as after a step back: what must pass the floor can.
-bool Service::is_too_far_ahead(Timestamp timestamp) {
+// `lead`: so much of the bound is to stay free.
+bool Service::is_too_far_ahead(Timestamp timestamp, uint64_t lead) {
     const uint64_t now = std::max(clock_.now_ticks(), store_->floor().ticks());
     if (timestamp.ticks() <= now) return false;
     const uint64_t ahead = timestamp.ticks() - now;
     counters_.ahead_max_us = std::max(counters_.ahead_max_us, ahead);
-    return ahead > static_cast<uint64_t>(options_.ahead_max.count / 1000) && !store_->knows(timestamp);
+    return ahead + lead > static_cast<uint64_t>(options_.ahead_max.count / 1000) && !store_->knows(timestamp);
 }
 
 wire::KvStatus Service::check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp) {
@@ -236,14 +237,27 @@ void Service::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
 
 // --- locks ---
 
+// What a write of these keys must be later than. Neither the clock nor versions of other keys: where they are
+// ahead, another partition that is written to would refuse what follows them, after this one took it. While
+// the locks are held the floor may rise, but not beyond the clock.
+Timestamp Service::newest_of_locked(const Peer& peer, std::span<const std::string_view> keys) {
+    writes_.clear();
+    for (std::string_view key : keys) writes_.push_back({.key = key});
+    const Timestamp floor = store_->floor();
+    const Timestamp newest = std::max({store_->newest(writes_), peer.lease->after, floor});
+    if (floor.is_none()) return newest;
+    return std::max(newest, std::min(Timestamp::make(floor.ticks() + kLockedLead_ticks, 0), clock_stamp()));
+}
+
 void Service::lock_answered(void* context, store::LockAnswer answer) noexcept {
     Pending& pending = *static_cast<Pending*>(context);
     Service& service = *pending.service;
     bool granted = answer == store::LockAnswer::kGranted;
+    const std::string_view key = pending.key;
     if (pending.peer != nullptr)
         service.answer(*pending.peer, pending.header,
                        granted ? wire::KvStatus::kOk : wire::KvStatus::kLockConflict,
-                       std::max(service.store_->newest(), service.clock_stamp()).value);
+                       service.newest_of_locked(*pending.peer, {&key, 1}).value);
     else if (granted)
         service.store_->locks().unlock_all(pending.timestamp.value);  // its client is gone
     service.drop(pending);
@@ -255,6 +269,8 @@ void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         return refuse(peer, header, wire::KvStatus::kMalformed, "malformed lock");
     if (Timestamp{lock_.owner}.client() != peer.client_id)
         return answer(peer, header, wire::KvStatus::kNotLeased);
+    if (lock_.exclusive && is_too_far_ahead({lock_.owner}, kLockedLead_ticks))
+        return refuse_write(peer, header, wire::KvStatus::kTooFarAhead);
     for (std::string_view key : lock_.keys) {
         ++counters_.locks;
         store::LockRequest request{
@@ -265,7 +281,10 @@ void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message
         Pending& pending = expect(peer, header, {lock_.owner});
         store::LockAnswer given =
             store_->locks().lock(request, {.run = &Service::lock_answered, .context = &pending});
-        if (given == store::LockAnswer::kWaiting) return;
+        if (given == store::LockAnswer::kWaiting) {
+            pending.key = key;
+            return;
+        }
         drop(pending);
         if (given == store::LockAnswer::kGranted) continue;
         store_->locks().unlock_all(lock_.owner);
@@ -273,8 +292,7 @@ void Service::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message
             peer, header,
             given == store::LockAnswer::kFull ? wire::KvStatus::kNoMemory : wire::KvStatus::kLockConflict);
     }
-    // Who writes under the locks must be later than whoever wrote before it.
-    answer(peer, header, wire::KvStatus::kOk, std::max(store_->newest(), clock_stamp()).value);
+    answer(peer, header, wire::KvStatus::kOk, newest_of_locked(peer, lock_.keys).value);
 }
 
 void Service::unlock(Peer& peer, wire::Bytes message) {

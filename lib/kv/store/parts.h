@@ -126,7 +126,6 @@ struct Store::Parts {
     List<Decision> decided;
     size_t undecided_count = 0, deferred_count = 0;
     Timestamp floor;
-    Timestamp newest;             // that was committed
     std::deque<Waiting> waiting;  // appended batches, in order
     std::unordered_map<uint64_t, Fetching> fetching;
     Table::Expiry expired_to;  // how far the last turn of expiry came

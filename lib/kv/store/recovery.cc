@@ -67,7 +67,6 @@ void Store::Parts::recover_version(const RecordView& record, Bytes bytes) {
         return;
     } else {
         table.commit(*version, clock.now());
-        newest = std::max(newest, version->timestamp);
     }
     table.publish(item);
 }

@@ -157,10 +157,6 @@ Timestamp Store::newest(std::span<const Write> writes) const {
     return parts_->newest_of(writes);
 }
 
-Timestamp Store::newest() const {
-    return parts_->newest;
-}
-
 void Store::raise_floor(Timestamp floor) {
     if (floor <= parts_->floor) return;
     parts_->floor = floor;

@@ -210,8 +210,6 @@ class Store final : public reactor::Source {
     Timestamp floor() const;
     // The latest committed version of any of the keys.
     Timestamp newest(std::span<const Write> writes) const;
-    // … of any key: what was committed here and is forgotten was not later.
-    Timestamp newest() const;
     // No prepare at or below is accepted from now on (what is prepared already stays).
     void raise_floor(Timestamp floor);
 

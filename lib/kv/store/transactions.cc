@@ -282,7 +282,6 @@ void Store::Parts::commit_now(Decision& decision) {
         version = next;
     }
     decision.versions = nullptr;
-    newest = std::max(newest, decision.timestamp);
     counts.commits++;
     decide(decision, DecisionState::kCommitted);
     decision.early = false;

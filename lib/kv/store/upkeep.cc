@@ -232,7 +232,6 @@ bool Store::Parts::expire_one(Version& version) {
         append(std::move(batch), kNoTimestamp);
     }
     table.commit(*tombstone, clock.now());
-    newest = std::max(newest, tombstone->timestamp);
     table.publish(item);
     return true;
 }
