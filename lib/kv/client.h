@@ -119,6 +119,7 @@ struct PutAll final : Request {
     // Out.
     Timestamp timestamp;
     bool outcome_unknown = false;
+    bool is_over = false;  // `expires` is not after `timestamp`: nothing was written
 };
 
 // Writes one key if a condition holds; atomic on its partition. kRefused when it does not hold.

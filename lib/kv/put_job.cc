@@ -56,7 +56,7 @@ bool PutJob::skips(uint64_t mask, const Part& part) const {
 void PutJob::begin(Request& request) noexcept {
     base_ = &request;
     request_ = static_cast<PutAll*>(&request);
-    request_->outcome_unknown = false;
+    request_->outcome_unknown = request_->is_over = false;
     request_->timestamp = past_ = {};
     conflicts_ = 0;
     if (Status status = check_items(); !status) return end(std::move(status));
@@ -146,7 +146,7 @@ void PutJob::start_transaction() noexcept {
     again_ = committed_ = sent_ = false;
     waits_to_start_ = false;
     for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = false;
-    if (!is_locking(session_.options().algorithm)) return enter(Phase::kPreparing);
+    if (!is_locking(session_.options().algorithm)) return begin_writing();
     phase_ = Phase::kLocking;
     auto& wanted = locks_.wanted();
     wanted.clear();
@@ -174,7 +174,7 @@ void PutJob::write_under_locks() noexcept {
         return restart();
     }
     request_->timestamp = later;
-    enter(Phase::kPreparing);
+    begin_writing();
 }
 
 void PutJob::locks_refused() noexcept {
@@ -184,6 +184,18 @@ void PutJob::locks_refused() noexcept {
         if (session_.learn_time(behind->partition, behind->clock)) past_ = {};
     }
     restart();
+}
+
+// The moment is named by who asks; partitions refuse what has ended before it began.
+bool PutJob::ends_before_it_begins() const {
+    return !request_->expires.is_none() && request_->ttl_ms == 0 && request_->expires <= request_->timestamp;
+}
+
+void PutJob::begin_writing() noexcept {
+    if (!ends_before_it_begins()) return enter(Phase::kPreparing);
+    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
+    request_->is_over = true;
+    end(Status(Code::kInvalid, "the keys expire before they could be written"));
 }
 
 void PutJob::enter(Phase phase) noexcept {

@@ -60,6 +60,8 @@ class PutJob final : public Job {
     bool reaches_all();
     void start_transaction() noexcept;
     void write_under_locks() noexcept;
+    bool ends_before_it_begins() const;
+    void begin_writing() noexcept;
     void locks_refused() noexcept;
     void enter(Phase phase) noexcept;
     void send_all() noexcept;

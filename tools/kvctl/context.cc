@@ -36,10 +36,13 @@ bool Context::run(kv::Request& request) {
     kv::Client* client_ = client();
     if (client_ == nullptr) return false;
     client_->run(request);
-    if (request.status) return true;
+    if (!request.status) report(request);
+    return request.status.is_ok();
+}
+
+void Context::report(const kv::Request& request) {
     fail(request.status);
     if (is_outcome_unknown(request)) std::fprintf(stderr, "kvctl: outcome %s\n", kUnknownOutcome);
-    return false;
 }
 
 void Context::fail(const Status& status) {

@@ -42,6 +42,7 @@ struct Context {
     kv::Client* client();
     // Runs the request; false after having said what went wrong.
     bool run(kv::Request& request);
+    void report(const kv::Request& request);  // of one that failed
     // Prints `status` and remembers the exit status that goes with it. kNotFound is for keys: a file or a
     // device that is not there is kFailed.
     void fail(const Status& status);

@@ -119,12 +119,17 @@ class Importer {
         return request_.items.size() < keys_ || flush();
     }
     bool flush() {
-        const uint64_t now_ms = kv::SystemWallClock().unix_us() / 1000;
-        const bool expired = expires_ms_ != 0 && expires_ms_ <= now_ms;
-        request_.expires = expires_ms_ == 0 || expired
-                               ? kv::Timestamp{}
-                               : kv::Timestamp::make(expires_ms_ * 1000 - kv::kTicksEpoch_us, 0);
-        if (!request_.items.empty() && !expired && !context_.run(request_)) return false;
+        if (request_.items.empty()) return true;
+        request_.expires = expires_ms_ == 0 ? kv::Timestamp{}
+                                            : kv::Timestamp::make(expires_ms_ * 1000 - kv::kTicksEpoch_us, 0);
+        kv::Client* client = context_.client();
+        if (client == nullptr) return false;
+        client->run(request_);
+        const bool expired = request_.is_over;
+        if (!request_.status && !expired) {
+            context_.report(request_);
+            return false;
+        }
         (expired ? expired_ : written_) += request_.items.size();
         request_.items.clear();
         bytes_ = 0;

@@ -54,4 +54,26 @@ TEST(Expiry, a_time_to_live_beyond_what_timestamps_hold_is_refused) {
     EXPECT_EQ(get(**client, {"key", "other"}), (std::vector<std::string>{"value", ""}));
 }
 
+// An import of keys near their end has no other way to know: the timestamp is the client's.
+TEST(ExpiryMoment, that_is_over_when_a_write_begins_is_told_apart_from_failures) {
+    Cluster cluster({.partitions = 2});
+    for (Algorithm algorithm : {Algorithm::kRampFast, Algorithm::kLockParallel}) {
+        kv::Options options = cluster.client_options();
+        options.algorithm = algorithm;
+        auto client = LocalClient::connect(options);
+        ASSERT_TRUE(client) << client.status().to_string();
+        PutAll request;
+        request.items = {{.key = key_on(0, 2), .value = "value"}, {.key = key_on(1, 2), .value = "value"}};
+        request.expires = Timestamp::make(SystemWallClock().ticks() - 1, 0);
+        (*client)->run(request);
+        EXPECT_FALSE(request.status);
+        EXPECT_TRUE(request.is_over);
+        EXPECT_FALSE(request.outcome_unknown);
+        request.expires = Timestamp::make(SystemWallClock().ticks() + 60'000'000, 0);
+        (*client)->run(request);
+        EXPECT_TRUE(request.status) << request.status.to_string();
+        EXPECT_FALSE(request.is_over);
+    }
+}
+
 }  // namespace wss::kv::test
