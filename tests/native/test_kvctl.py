@@ -278,6 +278,9 @@ def test_errors_say_what_to_do(tmp_path):
     assert "a to f" in stderr_of("--target", "tcp://127.0.0.1:1", "bench", "--workload", "z", status=USAGE)
     (tmp_path / "h").write_text("r(1,2,3)\n")
     assert "h:1" in stderr_of("check", str(tmp_path / "h"), status=FAILED)
+    for text in ("", "some other file", "{}"):
+        (tmp_path / "h").write_text(text)
+        assert stderr_of("check", str(tmp_path / "h"), status=FAILED)
 
 
 @pytest.mark.parametrize("letter", "abcdef")

@@ -65,6 +65,8 @@ void snapshot(Context& context, const std::string& directory) {
 void check(Context& context, const std::string& path) {
     auto history = kv::check::read_history(path);
     if (!history) return context.fail(history.status());
+    if (history->operations.empty())
+        return context.fail_with(kFailed, fmt::format("{} holds no operation: nothing was checked", path));
     kv::check::Verdict verdict = kv::check::judge_history(*history);
     if (!verdict.violations.empty()) context.exit = kViolation;
     if (context.json)

@@ -103,6 +103,20 @@ static bool parse_line(std::string_view line, Operation& out) {
            (out.txn >= 0 || (out.txn == -1 && out.write));
 }
 
+// What a writer that was killed leaves of its last line.
+static bool is_cut_off(std::string_view line) {
+    constexpr std::string_view kEmpty = "(,,,)";
+    if (line[0] != 'r' && line[0] != 'w') return false;
+    size_t at = 0;  // of the punctuation
+    for (char letter : line.substr(1)) {
+        if (at < kEmpty.size() && letter == kEmpty[at])
+            ++at;
+        else if (at == 0 || at == kEmpty.size() || !((letter >= '0' && letter <= '9') || letter == '-'))
+            return false;
+    }
+    return at < kEmpty.size();
+}
+
 Result<History> parse_history(std::string_view text, const std::string& name) {
     History history;
     const bool ends = text.empty() || text.back() == '\n';
@@ -113,7 +127,7 @@ Result<History> parse_history(std::string_view text, const std::string& name) {
         if (line.empty()) continue;
         Operation operation;
         if (!parse_line(line, operation)) {
-            history.is_partial = text.empty() && !ends;
+            history.is_partial = text.empty() && !ends && is_cut_off(line);
             if (history.is_partial) break;
             return failure(Code::kInvalid, "{}:{}: '{}' is no r(key,value,session,txn) and no w(…)", name,
                            number, line.substr(0, 80));

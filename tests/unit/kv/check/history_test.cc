@@ -150,6 +150,14 @@ TEST(ParseHistory, leaves_out_a_last_line_that_was_cut_off) {
     EXPECT_TRUE(judge_history(*parsed).violations.empty());
 }
 
+TEST(ParseHistory, takes_no_other_text_for_a_line_that_was_cut_off) {
+    for (const char* text :
+         {"some other file", "w(1,1,1,1)\nx", "{\"key\": 1}", "r", "r(", "w(1,1,1,1)\nw(1,-1,1,"}) {
+        const bool is_cut = text[0] == 'r' || std::string(text).ends_with(",");
+        EXPECT_EQ(parse_history(text, "file").status().is_ok(), is_cut) << text;
+    }
+}
+
 TEST(JudgeHistory, finds_violations_in_a_partial_history_too) {
     auto parsed =
         parse_history("w(1,1,1,1)\nw(2,1,1,1)\nw(1,3,1,2)\nw(2,3,1,2)\nr(1,3,2,3)\nr(2,1,2,3)\nr(", "f");
