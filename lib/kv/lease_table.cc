@@ -41,9 +41,13 @@ LeaseTable::Lease* LeaseTable::join(uint32_t id, uint64_t nonce, Nanoseconds now
     return &lease;
 }
 
-void LeaseTable::leave(Lease& lease, Nanoseconds now) {
+void LeaseTable::leave(Lease& lease, Nanoseconds now, Timestamp clock) {
     --lease.connections;
     lease.until = lease.goodbye ? now : now + lease_;
+    if (lease.last > clock) {
+        const auto ahead_us = static_cast<int64_t>(lease.last.ticks() - clock.ticks());
+        lease.until = std::max(lease.until, now + from_us(ahead_us));
+    }
 }
 
 void LeaseTable::say_goodbye(Lease& lease, Timestamp last) {

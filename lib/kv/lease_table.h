@@ -6,7 +6,9 @@
 // Options::lease after the last connection of its client ended, or at once when the client said goodbye.
 //
 // Whoever gets an id after another client must not issue that client's timestamps anew: what is at or below
-// `after` was its. The partition refuses those as too old.
+// `after` was its. The partition refuses those as too old. Where they are ahead of the partition's clock the
+// id is free only when the clock has passed them, however its client ended: else it could give ids back that
+// nobody can write with.
 //
 // A partition that restarts knows no ids. Clients come back with theirs; a new client that was leased the
 // same id meanwhile is refused where both come, and leases another one.
@@ -44,7 +46,8 @@ class LeaseTable {
     Lease* take(uint64_t nonce, Nanoseconds now);
     // … of one that has. nullptr: another client has it.
     Lease* join(uint32_t id, uint64_t nonce, Nanoseconds now);
-    void leave(Lease& lease, Nanoseconds now);
+    // `clock`: the partition's time of day.
+    void leave(Lease& lease, Nanoseconds now, Timestamp clock);
     // The client will not come again; `last`: the latest timestamp that it issued.
     static void say_goodbye(Lease& lease, Timestamp last);
 

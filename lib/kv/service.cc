@@ -182,7 +182,8 @@ void Service::peer_gone(Peer& peer) {
         if (cold->peer == &peer) cold->peer = nullptr;
     for (auto& cold : cold_scans_)
         if (cold->peer == &peer) cold->peer = nullptr;
-    if (peer.lease != nullptr) leases_.leave(*peer.lease, reactor_.now());
+    if (peer.lease != nullptr)
+        leases_.leave(*peer.lease, reactor_.now(), std::max(clock_stamp(), store_->floor()));
     std::erase_if(peers_, [&](const auto& one) { return one.get() == &peer; });
 }
 
@@ -345,7 +346,9 @@ wire::KvStatus Service::lease_id(Peer& peer) {
 
 void Service::goodbye(Peer& peer, wire::Bytes message) {
     wire::KvDecision last;
-    if (peer.lease == nullptr || !wire::parse(message, last))
+    // Timestamps of others say nothing about the id that is given back.
+    if (peer.lease == nullptr || !wire::parse(message, last) ||
+        (last.timestamp != 0 && Timestamp{last.timestamp}.client() != peer.client_id))
         return peer.channel()->close("malformed goodbye");
     // What was issued beyond the bound was accepted nowhere.
     const uint64_t now = std::max(clock_.now_ticks(), store_->floor().ticks());

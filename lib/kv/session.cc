@@ -264,7 +264,9 @@ void Session::close() noexcept {
     if (std::exchange(closed_, true)) return;
     while (Job* job = active_.front()) job->give_up(Status(Code::kClosed, "the client is closing"));
     for (auto& link : links_) {
-        link->tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{.timestamp = clock_.issued().value});
+        // Of a former id of this session no later timestamp is issued than of the present one.
+        const Timestamp last = Timestamp::make(clock_.issued().ticks(), link->facts().client_id);
+        link->tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{.timestamp = last.value});
         link->close();
     }
     started(Status(Code::kClosed, "the client is closing"));

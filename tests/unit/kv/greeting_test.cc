@@ -54,6 +54,42 @@ TEST(ClientIds, of_clients_that_close_are_free_at_once) {
     }
 }
 
+// Else the next client of the id could not write before the clocks have passed what was named.
+TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
+    Cluster cluster({.partitions = 1});
+    {
+        RawClient liar(cluster.addresses()[0]);
+        liar.tell(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = liar.transaction(50'000'000)});
+        EXPECT_EQ(liar.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    }
+    {
+        RawClient writer(cluster.addresses()[0]);
+        wire::KvPrepare prepare;
+        prepare.timestamp = writer.transaction(50'000'000);
+        prepare.participants = {0};
+        prepare.items.emplace_back().key = "key";
+        EXPECT_EQ(writer.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare),
+                  wire::KvStatus::kCommitted);
+        writer.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
+        EXPECT_EQ(writer.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    }
+    // Both are gone when their connections are: what comes next on the partition's thread sees that.
+    std::string text;
+    for (int i = 0; i < 500 && text.find("\"connections\":0") == std::string::npos; ++i, usleep(10'000))
+        text = info(cluster, 0);
+    EXPECT_NE(text.find("\"client_ids_leased\":2"), std::string::npos) << text;
+}
+
+// A timestamp of another client says nothing about the id that is given back.
+TEST(ClientIds, are_given_back_with_timestamps_of_their_own_only) {
+    Cluster cluster({.partitions = 1});
+    RawClient liar(cluster.addresses()[0]);
+    liar.tell(
+        wire::KvKind::kGoodbye,
+        wire::KvDecision{.timestamp = Timestamp::make(Timestamp{liar.transaction(0)}.ticks(), 77).value});
+    liar.turn_until([&] { return !liar.link().ready(); });
+}
+
 // A partition that restarts does not know which ids are in use.
 TEST(ClientIds, a_client_that_finds_its_id_with_another_takes_a_new_one) {
     Cluster cluster({.partitions = 2});
