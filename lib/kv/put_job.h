@@ -40,6 +40,7 @@ class PutJob final : public Job {
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;
     void give_up(const Status& why) noexcept override;
+    bool uses_id() const override { return !waits_to_start_; }
 
   private:
     static constexpr uint32_t kRestartsMax = 100;

@@ -101,7 +101,11 @@ void Session::share_id(uint32_t id) noexcept {
 void Session::on_ready(Link& link) noexcept {
     const PartitionFacts& facts = link.facts();
     if (clock_.client() == 0) share_id(facts.client_id);
-    if (facts.client_id != clock_.client()) {
+    const bool was_asked = std::exchange(second_lease(link).asked, false);
+    if (facts.client_id != clock_.client() && was_asked) {
+        lessor_ = &link;
+        want_tick(now());
+    } else if (facts.client_id != clock_.client()) {
         // Two partitions have leased an id at the same time.
         link.tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{});
         link.options().client_id = clock_.client();
@@ -122,20 +126,50 @@ void Session::on_lost(Link&, const Status&) noexcept {
     if (!closed_) ++statistics_.reconnects;
 }
 
-// A partition that was restarted has leased it anew, and the other client came here first. What is under way
-// ends with "not leased", and begins anew where that is safe.
+// A partition that was restarted has leased it anew, and the other client came here first. It leases us
+// another id. The other links are left alone until it has.
 void Session::on_id_taken(Link& link) noexcept {
-    if (link.options().client_id == clock_.client()) renew_id("another client has the id");
+    const bool is_ours = link.options().client_id == clock_.client();
+    link.options().client_id = clock_.client();
+    SecondLease& lease = second_lease(link);
+    lease.asked = is_ours && now() >= lease.again;
+    if (!lease.asked) return;
+    lease.again = now() + kLeaseAgain;
+    link.options().client_id = 0;
+}
+
+Session::SecondLease& Session::second_lease(Link& link) {
+    leases_.resize(links_.size());
+    // Of one address nobody knows which partition it is.
+    return leases_[link.options().partition == UINT32_MAX ? 0 : link.options().partition];
+}
+
+// When nothing that is under way carries the present id; what comes waits meanwhile (has_id).
+void Session::adopt_id() noexcept {
+    if (lessor_ == nullptr) return;
+    bool is_used = false;
+    active_.for_each([&](const Job& job) { is_used = is_used || job.uses_id(); });
+    if (is_used && lessor_->ready()) return;
+    Link& lessor = *std::exchange(lessor_, nullptr);
+    if (lessor.ready()) {
+        share_id(lessor.facts().client_id);
+        for (auto& link : links_)
+            if (link.get() != &lessor && link->ready()) link->reconnect("the client has another id");
+    } else {
+        lessor.options().client_id = clock_.client();
+    }
+    wake_waiting();
 }
 
 void Session::renew_id(std::string_view why) noexcept {
     share_id(0);
+    lessor_ = nullptr;
     for (auto& link : links_)
         if (link->ready()) link->reconnect(std::string(why));
 }
 
 bool Session::has_id() noexcept {
-    if (clock_.client() == 0) return false;
+    if (clock_.client() == 0 || lessor_ != nullptr) return false;
     if (!clock_.is_stranded()) return true;
     clock_.restart();
     renew_id("the client's clock was set back");
@@ -362,6 +396,7 @@ void Session::tick() noexcept {
         } else {
             due->wake_at = kNever;
             due->on_wake();
+    adopt_id();
         }
     }
     if (active_.empty() && (is_ready_ || !ready_)) return;

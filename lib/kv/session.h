@@ -49,6 +49,8 @@ class Job : public ListNode<Job> {
     // The deadline has passed or the session closes: forget all calls, set the request's status, finish().
     virtual void give_up(const Status& why) noexcept = 0;
     virtual void on_read_done(uint32_t, bool) noexcept {}
+    // Something that carries the client's id is under way: a write, a lock.
+    virtual bool uses_id() const { return false; }
 
     Nanoseconds deadline{};
     Nanoseconds wake_at = kNever;
@@ -133,6 +135,13 @@ class Session final : public LinkHandler {
     };
     static constexpr Nanoseconds kTick = from_ms(2);
     static constexpr Nanoseconds kTryNext = from_ms(250);  // to begin with another partition
+    // A partition that refuses the client's id may lease it another one so often. All links change with it:
+    // one that lies, or forgets ids, disturbs the others no more than that.
+    static constexpr Nanoseconds kLeaseAgain = from_s(10);
+    struct SecondLease {
+        Nanoseconds again{};  // not before
+        bool asked = false;
+    };
 
     Status make_link(uint32_t partition, const std::string& uri);
     void try_next_link() noexcept;
@@ -140,6 +149,8 @@ class Session final : public LinkHandler {
     Status take_map(Link& link);
     void share_id(uint32_t id) noexcept;
     void renew_id(std::string_view why) noexcept;
+    void adopt_id() noexcept;
+    SecondLease& second_lease(Link& link);
     Status check_links() const;
     Status why_late() const;
     const Status* refusal_of_all() const;
@@ -169,6 +180,8 @@ class Session final : public LinkHandler {
         Nanoseconds at{};
     };
     std::vector<std::optional<KnownTime>> times_;  // by partition; none: it has not greeted
+    std::vector<SecondLease> leases_;              // by partition
+    Link* lessor_ = nullptr;  // has leased another id, which becomes ours when the present one is not used
     std::function<void(const Status&)> ready_;
     Nanoseconds start_deadline_{}, next_try_{};
     bool is_ready_ = false, closed_ = false;

@@ -21,6 +21,7 @@ class SimpleJob final : public Job {
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;
     void give_up(const Status& why) noexcept override;
+    bool uses_id() const override { return sent_ && request_->kind == Request::Kind::kPutIf; }
 
   private:
     Status check() noexcept;

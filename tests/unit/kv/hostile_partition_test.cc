@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partitions and clients that use client ids as the protocol does not mean it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
+
+namespace wss::kv::test {
+namespace {
+
+// Answers every greeting as its test says.
+class FakePartition final : public fabric::ListenHandler {
+  public:
+    using Greet = void (*)(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply);
+    FakePartition(const std::string& uri, Greet greet) : greet_(greet) {
+        auto address = fabric::Address::parse(uri, kDefaultPort);
+        fabric_ = std::move(*fabric::open(*address));
+        lane_ = std::move(*Lane::create(reactor_, *fabric_, 16));
+        auto listener = lane_->poller().listen(*address, *this);
+        EXPECT_TRUE(listener) << listener.status().to_string();
+        listener_ = std::move(*listener);
+        thread_ = std::thread([this] { reactor_.run(); });
+    }
+    ~FakePartition() override {
+        reactor_.stop();
+        thread_.join();
+        listener_.reset();
+        peers_.clear();
+        const Nanoseconds limit = clock_.now() + from_s(20);
+        while (!lane_->empty() && clock_.now() < limit) reactor_.turn();
+        EXPECT_TRUE(lane_->empty());
+    }
+
+  private:
+    class Peer final : public ChannelOwner {
+      public:
+        Peer(Lane& lane, Greet greet) : ChannelOwner(lane), greet_(greet) {}
+        using ChannelOwner::accept;
+        void on_up(Channel&) noexcept override {}
+        void on_message(Channel& channel, wire::Bytes message) noexcept override {
+            wire::KvHeader header;
+            wire::KvHello hello;
+            if (!wire::parse_header(message, header) || header.kind != wire::KvKind::kHello ||
+                !wire::parse(message, hello))
+                return;
+            header.is_reply = true;
+            greet_(channel, hello, header);
+        }
+        void on_ended(const Status&) noexcept override {}
+
+      private:
+        const Greet greet_;
+    };
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        peers_.push_back(std::make_unique<Peer>(*lane_, greet_));
+        (void)peers_.back()->accept(*request);
+    }
+
+    const Greet greet_;
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<Lane> lane_;
+    std::unique_ptr<fabric::Listener> listener_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    std::thread thread_;
+};
+
+void refuse(Channel& channel, wire::KvHeader reply) {
+    reply.status = wire::KvStatus::kIdTaken;
+    channel.send(reply, wire::KvText{.text = "this client id belongs to another client"});
+}
+
+// Leases an id to whoever has none, and knows nothing of it afterwards.
+void lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+    static std::atomic<uint32_t> next{9000};
+    if (hello.client_id != 0) return refuse(channel, reply);
+    reply.status = wire::KvStatus::kOk;
+    channel.send(reply, wire::KvHelloReply{.client_id = next++,
+                                           .partition = 1,
+                                           .partitions = 2,
+                                           .incarnation = 1,
+                                           .ticks = SystemWallClock().ticks(),
+                                           .window_ms = 5000,
+                                           .arena_rkey = 0,
+                                           .arena_address = 0,
+                                           .arena_bytes = 0,
+                                           .arena_epoch = 1,
+                                           .ring = {},
+                                           .map = {}});
+    channel.close("that was all");
+}
+
+}  // namespace
+
+// While a write to the liar waits, those to the other partition go on, over one connection.
+void expect_others_undisturbed(FakePartition::Greet greet, uint64_t reconnects_max) {
+    Cluster cluster({.partitions = 2});
+    cluster.stop(1);
+    FakePartition liar(cluster.addresses()[1], greet);
+    kv::Options options = cluster.client_options();
+    options.timeout = from_s(3);
+    auto client = LocalClient::connect(options);
+    ASSERT_TRUE(client) << client.status().to_string();
+    ASSERT_TRUE(put(**client, {{key_on(0, 2), "value"}}));
+    const uint64_t before = cluster.counters(0).connections;
+    PutAll refused;
+    refused.items.push_back({.key = key_on(1, 2), .value = "value"});
+    static bool over;
+    over = false;
+    refused.done = [](Request&) noexcept { over = true; };
+    (*client)->submit(refused);
+    while (!over) {
+        const Status status = put(**client, {{key_on(0, 2), "value"}});
+        ASSERT_TRUE(status) << status.to_string();
+    }
+    EXPECT_FALSE(refused.status);
+    EXPECT_NE(refused.status.to_string().find("partition 1"), std::string::npos)
+        << refused.status.to_string();
+    EXPECT_LE(cluster.counters(0).connections, before + reconnects_max);
+}
+
+TEST(LyingPartition, that_refuses_every_client_id_loses_its_own_connection_only) {
+    expect_others_undisturbed(
+        [](Channel& channel, const wire::KvHello&, wire::KvHeader reply) { refuse(channel, reply); }, 0);
+}
+
+// The id of the first lease is taken over by the others: they connect with it once.
+TEST(LyingPartition, that_forgets_the_ids_it_leases_disturbs_the_others_once) {
+    expect_others_undisturbed(&lease_and_refuse, 1);
+}
+
+}  // namespace wss::kv::test
