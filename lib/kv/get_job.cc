@@ -184,6 +184,8 @@ void GetJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes mess
 }
 
 void GetJob::reply_arrived(Ask& ask, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    put_off_by =
+        header != nullptr && header->status == wire::KvStatus::kNotReady ? ask.partition : kPartitionsMax;
     if (header == nullptr) {
         failed_ = true;
         return;
@@ -287,6 +289,14 @@ void GetJob::restart(const char* why) noexcept {
 
 void GetJob::on_wake() noexcept {
     start_transaction();
+}
+
+uint32_t GetJob::waits_for() const {
+    for (size_t i = 0; i < request_->items.size(); ++i)
+        if (!session_.link(slots_[i].partition).ready()) return slots_[i].partition;
+    for (const auto& ask : asks_)
+        if (ask->busy) return ask->partition;
+    return put_off_by;
 }
 
 void GetJob::give_up(const Status& why) noexcept {

@@ -31,6 +31,7 @@ class GetJob final : public Job {
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;
     void give_up(const Status& why) noexcept override;
+    uint32_t waits_for() const override;
     void on_read_done(uint32_t index, bool good) noexcept override;
 
   private:

@@ -274,6 +274,8 @@ void PutJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes mess
 }
 
 void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    put_off_by =
+        header != nullptr && header->status == wire::KvStatus::kNotReady ? part.partition : kPartitionsMax;
     if (header == nullptr || header->status == wire::KvStatus::kNotReady) {
         lost_ = true;
         part.lost = part.lost || header == nullptr;
@@ -443,6 +445,15 @@ void PutJob::restart() noexcept {
 
 void PutJob::on_wake() noexcept {
     waits_to_start_ ? start_transaction() : send_all();
+}
+
+uint32_t PutJob::waits_for() const {
+    uint32_t partition = kPartitionsMax;
+    for (size_t p = part_count_; p-- > 0;)
+        if (waits_to_start_ || !parts_[p]->done) partition = parts_[p]->partition;
+    for (size_t p = 0; p < part_count_; ++p)
+        if (!session_.link(parts_[p]->partition).ready()) return parts_[p]->partition;
+    return partition;
 }
 
 // No partition has committed because of us. One that answered an inquiry with "prepared" refuses it.

@@ -41,6 +41,7 @@ class PutJob final : public Job {
     void on_wake() noexcept override;
     void give_up(const Status& why) noexcept override;
     bool uses_id() const override { return !waits_to_start_; }
+    uint32_t waits_for() const override;
 
   private:
     static constexpr uint32_t kRestartsMax = 100;

@@ -211,14 +211,20 @@ Status Session::check_links() const {
     return Status(Code::kUnavailable, "the partitions did not answer");
 }
 
-// Of a request whose time is over.
-Status Session::why_late() const {
-    for (const auto& link : links_) {
-        if (!link->wanted() || link->ready()) continue;
-        return failure(Code::kTimedOut, "{} cannot be reached{}{}", link->name(),
-                       link->why().is_ok() ? "" : ": ", link->why().is_ok() ? "" : link->why().text());
-    }
-    return Status(Code::kTimedOut, "the partitions did not answer in time");
+// Of a request whose time is over. Of the partitions that it does not need none is the reason.
+Status Session::why_late(const Job& job) const {
+    const uint32_t partition = job.waits_for();
+    if (partition >= links_.size()) return Status(Code::kTimedOut, "the partitions did not answer in time");
+    const Link& link = *links_[partition];
+    if (!link.ready())
+        return failure(Code::kTimedOut, "{} cannot be reached{}{}", link.name(),
+                       link.why().is_ok() ? "" : ": ", link.why().is_ok() ? "" : link.why().text());
+    if (job.put_off_by == partition)
+        return failure(Code::kTimedOut,
+                       "{} was not ready in time: it starts, is busy with its disk, or waits for a "
+                       "partition that is down",
+                       link.name());
+    return failure(Code::kTimedOut, "{} did not answer in time", link.name());
 }
 
 Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const {
@@ -272,6 +278,7 @@ void Session::submit(Request& request) noexcept {
     Job& job = take_job(request.kind);
     job.deadline = lane_.reactor().clock().now() + options_.timeout;
     job.wake_at = kNever;
+    job.put_off_by = kPartitionsMax;
     active_.push_back(job);
     want_tick(now() + kTick);
     job.begin(request);
@@ -389,14 +396,14 @@ void Session::begin_anywhere() noexcept {
 void Session::tick() noexcept {
     if (closed_) return;
     if (!is_ready_ && ready_) begin_anywhere();
+    adopt_id();
     // What happens to one job may end another: look again after each. A tick has few.
     for (Job* due = find_due(); due != nullptr && !closed_; due = find_due()) {
         if (now() >= due->deadline) {
-            due->give_up(why_late());
+            due->give_up(why_late(*due));
         } else {
             due->wake_at = kNever;
             due->on_wake();
-    adopt_id();
         }
     }
     if (active_.empty() && (is_ready_ || !ready_)) return;

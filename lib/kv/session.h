@@ -51,10 +51,13 @@ class Job : public ListNode<Job> {
     virtual void on_read_done(uint32_t, bool) noexcept {}
     // Something that carries the client's id is under way: a write, a lock.
     virtual bool uses_id() const { return false; }
+    // A partition without which it cannot go on, rather one that cannot be reached; kPartitionsMax: none.
+    virtual uint32_t waits_for() const = 0;
 
     Nanoseconds deadline{};
     Nanoseconds wake_at = kNever;
     Request::Kind kind{};
+    uint32_t put_off_by = kPartitionsMax;  // that partition's last reply was "not ready"
 
   protected:
     void wake_in(Nanoseconds delay) noexcept;
@@ -152,7 +155,7 @@ class Session final : public LinkHandler {
     void adopt_id() noexcept;
     SecondLease& second_lease(Link& link);
     Status check_links() const;
-    Status why_late() const;
+    Status why_late(const Job& job) const;
     const Status* refusal_of_all() const;
     void wake_waiting() noexcept;
     void started(const Status& status) noexcept;

@@ -147,6 +147,8 @@ void SimpleJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes m
     SimpleJob& job = *static_cast<SimpleJob*>(call.context);
     // All of these may be repeated: a conditional put by its timestamp, which the partition remembers.
     job.lost_ = job.lost_ || header == nullptr;
+    job.put_off_by =
+        header != nullptr && header->status == wire::KvStatus::kNotReady ? job.partition_ : kPartitionsMax;
     if (header == nullptr || header->status == wire::KvStatus::kNotReady) return job.wake_in(kRetryAfterLoss);
     job.answered(*header, message);
 }

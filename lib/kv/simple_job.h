@@ -22,6 +22,7 @@ class SimpleJob final : public Job {
     void on_wake() noexcept override;
     void give_up(const Status& why) noexcept override;
     bool uses_id() const override { return sent_ && request_->kind == Request::Kind::kPutIf; }
+    uint32_t waits_for() const override { return partition_; }
 
   private:
     Status check() noexcept;

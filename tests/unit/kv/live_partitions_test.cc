@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
+#include <thread>
 
 #include "tests/unit/kv/cluster.h"
 
@@ -71,6 +73,36 @@ TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
     EXPECT_TRUE(read.status) << read.status.to_string();
     EXPECT_EQ(read.retries, 0u);
     EXPECT_EQ(client->statistics().messages, 3u);
+}
+
+// What has stopped another partition, which the request does not need, is no reason.
+TEST_P(LivePartitions, are_named_by_a_request_that_is_late_because_of_them) {
+    auto client = connect(cluster.addresses());
+    ASSERT_TRUE(client);
+    for (uint32_t p = 0; p < 2; ++p) ASSERT_TRUE(put(*client, {{key_on(p, 3), "value"}}));
+    cluster.stop(0);
+    const auto expect_named = [](const Status& status) {
+        EXPECT_EQ(status.code(), Code::kTimedOut);
+        EXPECT_NE(status.to_string().find("partition 1 "), std::string::npos) << status.to_string();
+        EXPECT_NE(status.to_string().find("did not answer in time"), std::string::npos) << status.to_string();
+    };
+    PutAll write;
+    write.items.push_back({.key = key_on(1, 3), .value = "value"});
+    GetAll read;
+    read.items.emplace_back().key = key_on(1, 3);
+    std::promise<void> begun;
+    std::thread busy([&] {
+        cluster.on(1, [&](Service&) {
+            begun.set_value();
+            usleep(2'500'000);  // less than a silent partition is given
+        });
+    });
+    begun.get_future().wait();
+    client->submit(write);
+    client->run(read);
+    expect_named(write.status);
+    expect_named(read.status);
+    busy.join();
 }
 
 // At once, and with the address that is wrong.
