@@ -275,6 +275,22 @@ TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_when_it_is_stab
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
 }
 
+TEST_F(ClusterEvents, a_save_of_the_membership_that_fails_is_repeated_at_each_tick_until_it_succeeds) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    membership_.full = true;
+    world_.cut(node_, *engines_[1].node);
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
+    ASSERT_TRUE(client_->begin(Operation::kWrite, 0, kLine));
+    const uint64_t saves = membership_.saves;
+    world_.run_for(from_s(1));
+    EXPECT_EQ(client_->under_way(), 1u) << "it waits until the membership without the engine is stable";
+    EXPECT_GE(membership_.saves - saves, 5u);
+    EXPECT_LE(membership_.saves - saves, 11u);
+    membership_.full = false;
+    ASSERT_TRUE(world_.run_until([&] { return client_->under_way() == 0; }, from_ms(300)));
+    EXPECT_EQ(client_->last_outcome(), Outcome::kOk);
+}
+
 TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_ends_in_its_time) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.full = true;

@@ -244,6 +244,46 @@ TEST_F(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
     EXPECT_EQ(waiting(), 0u);
 }
 
+TEST_F(ClusterGrace, a_command_that_comes_to_wait_on_a_channel_that_drains_returns_busy) {
+    using block::testing::RawClient;
+    using Direction = wire::CommandRequest::Direction;
+    const uint64_t partly_dirty = 8 * kLine;
+    ASSERT_EQ(run(a_, Operation::kWrite, partly_dirty, 8), Outcome::kOk);
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    a_.faults.latency_min = a_.faults.latency_max = from_s(3);
+    const uint64_t read = client.start(1, block::testing::cdb_read16(partly_dirty, 16), Direction::kIn,
+                                       {client.remote(0, 8192)});
+    world_.run_for(from_ms(100));
+    std::array<std::byte, 16> message;
+    ASSERT_EQ(wire::encode_short({.opcode = WSS_SRP_I_LOGOUT, .tag = 2}, message), message.size());
+    client.send(message);
+    fall_silent();
+    ASSERT_FALSE(client.closed()) << "real storage has the command";
+    ASSERT_TRUE(until([&] { return client.closed(); }, from_s(4)));
+    ASSERT_TRUE(client.answered(read));
+    EXPECT_EQ(client.take(read).response.status, wire::kBusy);
+}
+
+TEST_F(ClusterGrace, a_write_under_which_every_engine_is_lost_returns_busy) {
+    using block::testing::RawClient;
+    using Direction = wire::CommandRequest::Direction;
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    const uint64_t write =
+        client.start(1, block::testing::cdb_write16(1, 1), Direction::kOut, {client.remote(0, 512)});
+    ASSERT_TRUE(until([&] { return client.answered(write); }, from_s(4)));
+    EXPECT_EQ(client.take(write).response.status, wire::kBusy);
+    EXPECT_EQ(waiting(), 0u);
+    client.close();
+    ASSERT_TRUE(side.until([&] { return client.closed(); }));
+}
+
 TEST_F(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
     using block::testing::RawClient;
     using Direction = wire::CommandRequest::Direction;
