@@ -146,11 +146,12 @@ void Cache::give_up_absent(uint64_t wwid) {
     drop_absent(wwid);
 }
 
-void Cache::volume_deleted(uint64_t wwid) {
-    if (opened(wwid) != nullptr) return;  // remove_volume() does it
+void Cache::volume_deleted(uint64_t wwid, std::function<void()> recorded) {
+    if (opened(wwid) != nullptr) return recorded();  // remove_volume() does it
     membership_.policies.erase(wwid);
     membership_.given_up.erase(wwid);
     drop_absent(wwid);
+    when_recorded(std::move(recorded));
 }
 
 void Cache::list_absent(CacheInfo& info) const {

@@ -262,10 +262,13 @@ void Cache::remove_volume(CachedVolume& volume) {
     forget_lost(volume.open->volume().wwid());
     told_of_loss(volume);
     hurry();
+    // Whoever removes it forgets it when `open` has no users: not before a restart would.
+    volume.open->hold();
     volume.gate.when_quiet([this, &volume] {
-        when_recorded([this, &volume] {
+        when_recorded([this, &volume, open = volume.open] {
             wipe_lines(volume.number, volume.removal);
             volume.removal.release();
+            open->release();
         });
     });
 }

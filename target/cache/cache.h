@@ -143,11 +143,13 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void volume_grew(CachedVolume& volume);
     // No line beyond the new end counts any more, in engines and after a restart, when `shrink` is done.
     void shrink_volume(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
-    // A volume that is not open was deleted, by the operator's word: its lines are wiped.
-    void volume_deleted(uint64_t wwid);
+    // A volume that is not open was deleted, by the operator's word: its lines are wiped. `recorded` follows
+    // when the membership that says so is on stable storage.
+    void volume_deleted(uint64_t wwid, std::function<void()> recorded);
     // No command begins any more: what waits ends with ENXIO, what is under way ends as it does. The lines
-    // are wiped. `open` is not used any more when its users are gone; the volume is freed, and its number
-    // used again, when nobody has a place in its gate.
+    // are wiped. `open` has a user until it is on stable storage that nothing of the volume counts, and is
+    // not used any more when its users are gone. The volume is freed, and its number used again, when nobody
+    // has a place in its gate.
     void remove_volume(CachedVolume& volume);
     void set_policy(const std::string& name, const cache::PolicySettings& settings,
                     std::function<void(Status)> done);

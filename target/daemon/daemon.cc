@@ -158,8 +158,10 @@ Status Daemon::create_service() {
     options.wait = from_s(config_.drain_seconds);
     if (cached) options.open = cache_->opener();
     if (cached)
-        options.deleted = [this](uint64_t wwid) {
-            reactors_[0]->post([cache = &cache_->cache(), wwid] { cache->volume_deleted(wwid); });
+        options.deleted = [this](uint64_t wwid, std::function<void()> recorded) {
+            reactors_[0]->post([cache = &cache_->cache(), wwid, recorded = std::move(recorded)] {
+                cache->volume_deleted(wwid, recorded);
+            });
         };
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
     auto service = block::Service::create(reactors, *volumes_, fabrics,

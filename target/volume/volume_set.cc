@@ -291,8 +291,8 @@ bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
 void VolumeSet::remove_async(const std::string& name, Done done) {
     uint64_t gone = 0;
     if (forget_unopened(name, gone)) {
-        if (options_.deleted && gone != 0) options_.deleted(gone);
-        return done(Status::ok());
+        if (!options_.deleted || gone == 0) return done(Status::ok());
+        return options_.deleted(gone, [done = std::move(done)] { done(Status::ok()); });
     }
     auto record = start_removing(name);
     if (!record) return done(record.status());
@@ -438,14 +438,15 @@ Status VolumeSet::remove(const std::string& name) {
             return saved.within(fmt::format("volume {} is not deleted", name));
         }
     }
-    Status removed =
-        wait_for("removing volume " + name, [&](Done done) { remove_async(name, std::move(done)); });
+    // It may outlast the wait: its record ends with it.
+    Status removed = wait_for("removing volume " + name, [&](const Done& done) {
+        remove_async(name, [this, doomed, done](Status status) {
+            if (doomed) end_deletion(*doomed);
+            done(std::move(status));
+        });
+    });
+    if (!removed) return removed;
     std::lock_guard changing(change_m_);
-    if (!removed) {
-        if (doomed && removed.code() != Code::kTimedOut) end_deletion(*doomed);
-        return removed;
-    }
-    if (doomed) end_deletion(*doomed);
     if (Status saved = save(); !saved)
         log::warning("{}: the next start deletes volume {} again", saved.to_string(), name);
     return Status::ok();
@@ -453,9 +454,9 @@ Status VolumeSet::remove(const std::string& name) {
 
 Status VolumeSet::close_all() {
     {
-        // The file may hold what was taken back.
+        // The file may hold what was taken back, or a deletion that outlasted its caller.
         std::lock_guard changing(change_m_);
-        if (!saved_is_known_) save_again();
+        save_again();
     }
     return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
 }

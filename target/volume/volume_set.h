@@ -59,9 +59,9 @@ class VolumeSet {
         Open open = io::open_backend;
         Extend extend;  // may be empty
         Write write = write_state_file;
-        // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread; may be
-        // empty.
-        std::function<void(uint64_t wwid)> deleted;
+        // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread;
+        // `recorded` follows on any thread when that is on stable storage. May be empty.
+        std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
         Nanoseconds wait = from_s(30);
         // Adds each table to its reactor at once. Else the owner does, where he wants it among the sources.
         bool attach = true;

@@ -31,8 +31,14 @@ Status VolumeSet::restore() {
         }
     }
     // Those that were being deleted when the target ended.
-    for (const StoredVolume& volume : *stored)
-        if (volume.deleted && options_.deleted) options_.deleted(volume.identity.wwid);
+    for (const StoredVolume& volume : *stored) {
+        if (!volume.deleted || !options_.deleted) continue;
+        {
+            std::lock_guard lock(m_);
+            deleting_.push_back(volume);
+        }
+        options_.deleted(volume.identity.wwid, [this, wwid = volume.identity.wwid] { end_deletion(wwid); });
+    }
     std::erase_if(*stored, [](const StoredVolume& volume) { return volume.deleted; });
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;

@@ -209,10 +209,10 @@ TEST_F(ClusterRemoval, ends_what_waits_for_a_recovery_that_does_not_end) {
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, ends_what_waits_for_stable_storage_that_takes_nothing) {
+TEST_F(ClusterRemoval, ends_what_waits_for_stable_storage_and_is_over_when_it_is_recorded) {
     set_policy("a", cache::Policy::kBack);
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
-    membership_.stuck = true;
+    membership_.full = true;
     world_.cut(node_, *engine_nodes_[1]);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
@@ -220,8 +220,12 @@ TEST_F(ClusterRemoval, ends_what_waits_for_stable_storage_that_takes_nothing) {
     world_.run_for(from_ms(500));
     ASSERT_EQ(a_.client->under_way(), 2u);
     remove_a();
-    EXPECT_TRUE(all_ends());
+    EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }, kSoon));
     EXPECT_EQ(a_.shared.failed, 2u);
+    world_.run_for(from_s(1));
+    EXPECT_FALSE(a_.removed) << "a restart would find the volume in the membership";
+    membership_.full = false;
+    EXPECT_TRUE(all_ends());
 }
 
 TEST_F(ClusterRemoval, ends_a_change_of_policy_that_waits) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <thread>
 
@@ -40,11 +41,15 @@ class VolumeState : public testing::Test {
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{&reactor_},
             VolumeSet::Options{
-                .state_path = path(),
+                .state_path = remembers_ ? path() : "",
                 .open = open_,
                 .write = [this](const auto& to, const auto& volumes) { return write_(to, volumes); },
-                .deleted = [this](uint64_t wwid) { deleted_.push_back(wwid); },
-                .wait = from_s(5)});
+                .deleted =
+                    [this](uint64_t wwid, std::function<void()> recorded) {
+                        deleted_.push_back(wwid);
+                        records_deletions_ ? recorded() : recorded_.swap(recorded);
+                    },
+                .wait = wait_});
         set_->table(0).add_observer(holder_);
         thread_ = std::thread([this] { reactor_.run(); });
         ASSERT_TRUE(set_->restore());
@@ -77,6 +82,10 @@ class VolumeState : public testing::Test {
     VolumeSet::Open open_ = io::open_backend;
     VolumeSet::Write write_ = write_state_file;
     std::vector<uint64_t> deleted_;
+    bool records_deletions_ = true;  // at once; else when the test calls recorded_
+    std::function<void()> recorded_;
+    Nanoseconds wait_ = from_s(5);
+    bool remembers_ = true;
     std::unique_ptr<VolumeSet> set_;
     std::thread thread_;
 };
@@ -164,6 +173,107 @@ TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_bet
     EXPECT_EQ(deleted_, std::vector<uint64_t>{wwid});
     EXPECT_EQ(set_->count(), 1u);
     EXPECT_TRUE(create("a")) << "its name is free";
+}
+
+// The volume that nobody lets go of until release().
+class HeldVolume {
+  public:
+    HeldVolume(reactor::Reactor& reactor, OpenVolume& open) : reactor_(reactor), open_(open) {
+        std::promise<void> held;
+        reactor_.post([&] {
+            open_.hold();
+            held.set_value();
+        });
+        held.get_future().wait();
+    }
+    void release() {
+        reactor_.post([&open = open_] { open.release(); });
+    }
+
+  private:
+    reactor::Reactor& reactor_;
+    OpenVolume& open_;
+};
+
+bool soon(const std::function<bool()>& done) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!done()) {
+        if (std::chrono::steady_clock::now() > limit) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+TEST_F(VolumeState, a_second_deletion_of_a_volume_is_refused_and_leaves_the_record_of_the_first) {
+    ASSERT_TRUE(create("b"));
+    HeldVolume held(reactor_, *set_->table(0).find(0));
+    std::thread deletes([&] { EXPECT_TRUE(set_->remove("a")); });
+    EXPECT_TRUE(soon([&] { return text().find("deleted") != std::string::npos; }));
+    EXPECT_EQ(set_->remove("a").code(), Code::kBusy);
+    EXPECT_TRUE(set_->set_read_only("b", true)) << "the file is written";
+    EXPECT_NE(text().find("deleted"), std::string::npos) << text();
+    held.release();
+    deletes.join();
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
+}
+
+TEST_F(VolumeState, a_deletion_that_outlasts_its_caller_leaves_no_record_when_it_is_over) {
+    stop();
+    wait_ = from_s(1);
+    start();
+    ASSERT_TRUE(create("b"));
+    HeldVolume held(reactor_, *set_->table(0).find(0));
+    EXPECT_EQ(set_->remove("a").code(), Code::kTimedOut);
+    EXPECT_NE(text().find("deleted"), std::string::npos) << text();
+    held.release();
+    ASSERT_TRUE(soon([&] { return set_->count() == 1; }));
+    EXPECT_TRUE(set_->set_read_only("b", true)) << "the file is written";
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
+}
+
+TEST_F(VolumeState, the_stop_removes_the_record_of_a_deletion_that_outlasted_its_caller) {
+    stop();
+    wait_ = from_s(1);
+    start();
+    HeldVolume held(reactor_, *set_->table(0).find(0));
+    EXPECT_EQ(set_->remove("a").code(), Code::kTimedOut);
+    held.release();
+    ASSERT_TRUE(soon([&] { return set_->count() == 0; }));
+    stop();
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
+    start();
+    EXPECT_TRUE(deleted_.empty());
+}
+
+TEST_F(VolumeState,
+       a_volume_can_be_deleted_that_has_the_identity_of_one_whose_deletion_outlasted_its_caller) {
+    stop();
+    remembers_ = false;
+    wait_ = from_s(1);
+    start();
+    ASSERT_TRUE(create("x"));
+    HeldVolume held(reactor_, *set_->table(0).find(0));
+    EXPECT_EQ(set_->remove("x").code(), Code::kTimedOut);
+    held.release();
+    ASSERT_TRUE(soon([&] { return set_->count() == 0; }));
+    ASSERT_TRUE(create("x"));
+    EXPECT_TRUE(set_->remove("x"));
+}
+
+TEST_F(VolumeState,
+       the_deletion_of_a_volume_that_is_not_open_keeps_its_record_until_others_have_recorded_it) {
+    stop();
+    std::filesystem::rename(folder_.file("a"), folder_.file("hidden"));
+    start();
+    ASSERT_EQ(set_->count(), 0u);
+    records_deletions_ = false;
+    std::thread deletes([&] { EXPECT_TRUE(set_->remove("a")); });
+    EXPECT_TRUE(soon([&] { return text().find("deleted") != std::string::npos; }));
+    ASSERT_TRUE(create("b"));
+    EXPECT_NE(text().find("deleted"), std::string::npos) << text();
+    recorded_();
+    deletes.join();
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
 // ---- Saves that fail in the middle of something ----------------------------------------------------------
