@@ -55,6 +55,7 @@ bool LostPieces::found(uint64_t volume, uint64_t line, Pieces pieces) {
         at->second = at->second.without(pieces);
         at = at->second.empty() ? lines_.erase(at) : std::next(at);
     }
+    known_again_ += any;
     return any;
 }
 
@@ -64,6 +65,7 @@ bool LostPieces::cut(uint64_t volume, uint64_t line, Pieces left) {
     const auto end = lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX});
     const bool any = first != end;
     lines_.erase(first, end);
+    known_again_ += any;
     return (!left.empty() && found(volume, line, Pieces{UINT64_MAX}.without(left))) || any;
 }
 
@@ -71,6 +73,7 @@ bool LostPieces::forget(uint64_t volume) {
     const bool any = any_of(volume);
     lines_.erase(lines_.lower_bound({volume, 0, 0}), lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX}));
     whole_.erase(volume);
+    known_again_ += any;
     return any;
 }
 

@@ -58,6 +58,9 @@ class LostPieces {
     // Given up, or the volume is gone. True if anything of it was lost.
     bool forget(uint64_t volume);
 
+    // Grows whenever something is not lost any more.
+    uint64_t known_again() const noexcept { return known_again_; }
+
     const std::map<Key, Pieces>& lines() const noexcept { return lines_; }
     const std::set<uint64_t>& whole() const noexcept { return whole_; }
 
@@ -65,6 +68,7 @@ class LostPieces {
     size_t lines_max_;
     std::map<Key, Pieces> lines_;  // of one line the pieces differ
     std::set<uint64_t> whole_;
+    uint64_t known_again_ = 0;
 };
 
 }  // namespace wss::cache

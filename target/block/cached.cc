@@ -247,10 +247,12 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
 
 // ---- Engines that are away -------------------------------------------------------------------------------
 
-// They have what it asks for. It holds nothing of the cache meanwhile and no range, and is begun anew.
+// They have what it asks for. It holds nothing of the cache meanwhile, no range and no buffer, and is begun
+// anew. Its table of descriptors it keeps, and its slot, which is the initiator's.
 void Channel::await_engines(Request& request) noexcept {
     leave_cache(request);
     end_change(request);
+    give_data_buffer(request);
     request.waited = true;
     request.state = State::kAwaiting;
     look_again(request);
@@ -281,20 +283,20 @@ void Channel::look_again(Request& request) noexcept {
     const volume::Permission allowed = permission(*request.unit);
     request.unit->refresh(allowed == volume::Permission::kWrite);
     if (auto sense = forbidden(request, allowed)) return respond_sense(request, *sense);
-    if (kind == Kind::kFlush) return cached_flush(request);
-    if (kind == Kind::kRead) return cached_io(request);
-    kind == Kind::kVerify ? data_ready(request) : begin_change(request);
+    kind == Kind::kFlush ? cached_flush(request) : with_table(request);
 }
 
-void Unit::look_again() noexcept {
-    List<Request> waiting;
-    waiting.splice_back(awaiting);
-    while (Request* request = waiting.pop_front()) request->channel->look_again(*request);
+bool Unit::look(size_t& left) noexcept {
+    for (; left > 0 && !looking.empty(); --left) {
+        Request& request = *looking.pop_front();
+        request.channel->look_again(request);
+    }
+    return !looking.empty();
 }
 
 uint64_t Unit::count() noexcept {
     uint64_t count = 0;
-    awaiting.for_each([&count](Request&) { ++count; });
+    for (List<Request>* list : {&awaiting, &looking}) list->for_each([&count](Request&) { ++count; });
     return count;
 }
 

@@ -140,6 +140,7 @@ class Channel final : public fabric::ConnectionHandler,
     void with_table(Request& request) noexcept;
     void with_buffer(Request& request) noexcept;
     bool obtain(Request& request, uint32_t bytes, Part part) noexcept;
+    void give_data_buffer(Request& request) noexcept;
     void give_buffers(Request& request) noexcept;
     void use_block(Request& request, std::byte* block) noexcept;
     void data_ready(Request& request) noexcept;

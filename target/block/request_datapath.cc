@@ -230,11 +230,16 @@ void Channel::use_block(Request& request, std::byte* block) noexcept {
     request.data_lkey = lane_.arena().pool(request.part).lkey();
 }
 
-void Channel::give_buffers(Request& request) noexcept {
+void Channel::give_data_buffer(Request& request) noexcept {
     if (request.buffer_bytes > 0)
         lane_.arena().give(part_of(request.buffer_bytes), request.data, request.buffer_bytes);
+    request.buffer_bytes = 0;
+}
+
+void Channel::give_buffers(Request& request) noexcept {
+    give_data_buffer(request);
     if (request.admin_bytes > 0) lane_.arena().give(Part::kAdmin, request.admin, request.admin_bytes);
-    request.buffer_bytes = request.admin_bytes = 0;
+    request.admin_bytes = 0;
 }
 
 void Channel::buffer_offered(Request& request, std::byte* block) noexcept {

@@ -49,8 +49,10 @@ struct Unit final : se::LostWaiters {
     std::vector<std::shared_ptr<volume::Shrink>> shrinks;
     uint32_t beyond = 0;
     List<Request> awaiting;  // for engines of the cache
+    List<Request> looking;   // … and are to be checked
 
-    void look_again() noexcept override;
+    void look_due() noexcept override { looking.splice_back(awaiting); }
+    bool look(size_t& left) noexcept override;
     uint64_t count() noexcept override;
     uint64_t lun() const { return open->volume().lun(); }
     // What may change at any time (V2), read once per command.

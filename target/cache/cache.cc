@@ -165,6 +165,7 @@ void Cache::take_place() noexcept {
 size_t Cache::poll() noexcept {
     size_t done = std::exchange(wants_turn_, false) ? 1 : 0;
     if (std::exchange(salvage_due_, false)) salvage();
+    if (looking_) look();
     if (holding_ && !recovering_) resume_after_recovery();
     serve_granted();
     auto turn_links = [this] {
@@ -281,7 +282,11 @@ void Cache::refuse_waiting(CachedVolume& volume) noexcept {
         refuse(*work);
     }
     for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
-    if (LostWaiters* waiters = std::exchange(volume.waiters, nullptr)) waiters->look_again();
+    if (LostWaiters* waiters = std::exchange(volume.waiters, nullptr)) {
+        size_t all = SIZE_MAX;
+        waiters->look_due();
+        waiters->look(all);
+    }
     run_postponed(after_recovery_, &volume);
     run_postponed(after_saving_, &volume);
     List<Work> others, refused;
@@ -432,6 +437,7 @@ CacheInfo Cache::info() {
                    .away = static_cast<uint32_t>(membership_.away.size()),
                    .lost_grace = options_.lost_grace,
                    .salvage_checks = salvage_checks_,
+                   .waiting_checks = waiting_checks_,
                    .index = index_->counters(),
                    .capacity_lines = index_->capacity_lines()};
     for (auto& engine : links_) {

@@ -405,6 +405,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool refuse_lost(Work& work) noexcept;
     bool awaits(const CachedVolume& volume) const noexcept;
     void look_again() noexcept;
+    void look_due(CachedVolume& volume) noexcept;
+    void look() noexcept;
     bool known_again(uint64_t wwid, uint64_t line, cache::Pieces pieces);
     void written_anew(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void brought_home(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
@@ -519,6 +521,9 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // Lost while dirty lines had one other copy: theirs may be as new.
     std::map<uint64_t, uint32_t> departed_;
     bool salvage_due_ = false;
+    uint64_t looked_at_ = 0;  // LostPieces::known_again() when commands that wait were checked last
+    uint64_t waiting_checks_ = 0;
+    bool looking_ = false;  // some are still to be checked
     uint64_t salvage_checks_ = 0;
     std::map<size_t, SalvageQueue> salvages_;  // by number of the engine that came back
     // Lines (WWID, number) that were lost and are in real storage, while what is saved, or being saved, does

@@ -29,8 +29,10 @@ enum class Asker : uint8_t { kClient, kOperator };
 // (Cache::awaits()).
 class LostWaiters {
   public:
-    // The wait of some may be over.
-    virtual void look_again() noexcept = 0;
+    // The wait of some may be over: look() checks each of them once.
+    virtual void look_due() noexcept = 0;
+    // Checks at most `left`, which it counts down. True: some are still to be checked.
+    virtual bool look(size_t& left) noexcept = 0;
     virtual uint64_t count() noexcept = 0;
 
   protected:

@@ -16,6 +16,7 @@ namespace wss::se {
 using cache::Pieces;
 
 constexpr Nanoseconds kSalvageAgain = from_s(1);
+constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
 // More engines than ever join come and go while one line is without its second copy: older ones are
 // forgotten.
 constexpr size_t kDepartedMax = 1024;
@@ -105,13 +106,33 @@ bool Cache::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length,
     return false;
 }
 
+// What waits is checked when something that was lost is known again, when its time is over, and when the
+// volume has another size: a tick costs nothing for a command that goes on waiting.
 void Cache::look_again() noexcept {
+    const uint64_t before = std::exchange(looked_at_, membership_.lost.known_again());
+    const bool changed = looked_at_ != before;
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed()) continue;
         if (volume->lost_since != kNever && !membership_.lost.any_of(volume->wwid))
             volume->lost_since = kNever;
-        if (volume->waiters != nullptr) volume->waiters->look_again();
+        if (changed || waits_are_over_ || !awaits(*volume)) look_due(*volume);
     }
+}
+
+void Cache::look_due(CachedVolume& volume) noexcept {
+    if (volume.waiters == nullptr) return;
+    volume.waiters->look_due();
+    looking_ = wants_turn_ = true;
+}
+
+// Some each turn.
+void Cache::look() noexcept {
+    size_t left = kLooksPerTurn;
+    looking_ = false;
+    for (auto& volume : volumes_)
+        if (volume != nullptr && volume->waiters != nullptr) looking_ |= volume->waiters->look(left);
+    waiting_checks_ += kLooksPerTurn - left;
+    wants_turn_ |= looking_;
 }
 
 // True: what is on stable storage still says that they are lost.

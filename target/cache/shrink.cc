@@ -21,6 +21,7 @@ bool Cache::beyond_end(const Work& work) const noexcept {
 
 // What a recovery finds is not known before it is over.
 void Cache::shrink_volume(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
+    look_due(volume);
     auto cut = [this, &volume, shrink = std::move(shrink)] { cut_lines(volume, shrink); };
     waits(volume) ? postpone(after_recovery_, volume, std::move(cut)) : cut();
 }

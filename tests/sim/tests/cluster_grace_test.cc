@@ -7,6 +7,9 @@
 namespace wss::sim {
 namespace {
 
+using block::testing::RawClient;
+using Direction = wire::CommandRequest::Direction;
+
 class ClusterGrace : public ClusterOperator {
   protected:
     static constexpr uint64_t kDirty = 4;  // lines
@@ -74,6 +77,41 @@ TEST_F(ClusterGrace, whatever_asks_for_what_is_lost_waits_and_is_done_when_it_is
     EXPECT_EQ(a_.shared.failed, 0u);
     EXPECT_EQ(waiting(), 0u);
     for (uint64_t i = 0; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterGrace, what_waits_holds_no_buffer) {
+    constexpr uint64_t kMany = 20;  // a volume may have 14 buffers of that size
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    fall_silent();
+    std::vector<uint64_t> tags;
+    for (uint64_t i = 0; i < kMany; ++i) {
+        auto write_same = block::testing::cdb_write16((10 + i) * kLine, kLine);
+        write_same[0] = std::byte{0x93};
+        tags.push_back(client.start(1, write_same, Direction::kOut, {client.remote(0, 512)}));
+    }
+    EXPECT_TRUE(side.until([&] { return waiting() == kMany; })) << waiting();
+    const uint64_t read = client.start(1, block::testing::cdb_read16(8 * kLine, 8), Direction::kIn,
+                                       {client.remote(4096, 4096)});
+    EXPECT_TRUE(side.until([&] { return client.answered(read); }));
+    world_.heal_all();
+    for (uint64_t tag : tags) {
+        ASSERT_TRUE(until([&] { return client.answered(tag); }, from_s(5)));
+        EXPECT_EQ(client.take(tag).response.status, wire::kGood);
+    }
+    client.close();
+    ASSERT_TRUE(side.until([&] { return client.closed(); }));
+}
+
+TEST_F(ClusterGrace, a_command_that_goes_on_waiting_is_not_checked_at_each_tick) {
+    fall_silent();
+    begin_all();
+    const uint64_t checks = target_->cache().info().waiting_checks;
+    world_.run_for(from_s(3));
+    EXPECT_EQ(waiting(), 5u);
+    EXPECT_EQ(target_->cache().info().waiting_checks, checks);
 }
 
 TEST_F(ClusterGrace, other_lines_and_other_volumes_go_on) {
@@ -225,8 +263,6 @@ TEST_F(ClusterGrace, the_end_of_a_session_ends_the_wait_of_its_commands) {
 }
 
 TEST_F(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
-    using block::testing::RawClient;
-    using Direction = wire::CommandRequest::Direction;
     RawSide side(world_, network_);
     RawClient client(side);
     client.connect(block::testing::World::login(1, 0));
@@ -245,8 +281,6 @@ TEST_F(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
 }
 
 TEST_F(ClusterGrace, a_command_that_comes_to_wait_on_a_channel_that_drains_returns_busy) {
-    using block::testing::RawClient;
-    using Direction = wire::CommandRequest::Direction;
     const uint64_t partly_dirty = 8 * kLine;
     ASSERT_EQ(run(a_, Operation::kWrite, partly_dirty, 8), Outcome::kOk);
     RawSide side(world_, network_);
@@ -268,8 +302,6 @@ TEST_F(ClusterGrace, a_command_that_comes_to_wait_on_a_channel_that_drains_retur
 }
 
 TEST_F(ClusterGrace, a_write_under_which_every_engine_is_lost_returns_busy) {
-    using block::testing::RawClient;
-    using Direction = wire::CommandRequest::Direction;
     RawSide side(world_, network_);
     RawClient client(side);
     client.connect(block::testing::World::login(1, 0));
@@ -285,8 +317,6 @@ TEST_F(ClusterGrace, a_write_under_which_every_engine_is_lost_returns_busy) {
 }
 
 TEST_F(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
-    using block::testing::RawClient;
-    using Direction = wire::CommandRequest::Direction;
     constexpr uint64_t kLun = 1;
     RawSide side(world_, network_);
     RawClient client(side);
