@@ -50,14 +50,6 @@ size_t DestagePlanner::run_of(Index& index, Line& oldest, Nanoseconds now, std::
     return gather(index, oldest, run);
 }
 
-Nanoseconds DestagePlanner::next_time(Index& index, uint32_t volume, Nanoseconds now) {
-    Line* oldest = index.oldest_dirty(volume);
-    if (oldest == nullptr) return kNever;
-    if (failing() && now < retry_at_) return retry_at_;
-    if (due(index, *oldest, now)) return now;
-    return oldest->dirty_since() + options_.age_max;
-}
-
 void DestagePlanner::failed(Nanoseconds now) {
     retry_ =
         failing() ? Nanoseconds{std::min(retry_.count * 2, options_.retry_max.count)} : options_.retry_first;

@@ -3,7 +3,7 @@
 //
 //   age      a dirty line is brought home after `age_max`: what a crash of every holder could cost
 //   ratio    above `dirty_high_percent` of the cache dirty, until below `dirty_low_percent`: room for writes
-//   mark     a flush waits (Index::flush_mark), or the volume or an engine is being emptied: kEverything
+//   mark     a flush waits (Index::flush_mark), or the volume or an engine is being emptied
 //   merging  with the oldest line go its neighbours that are dirty and idle, so that sequential writes leave
 //   as one
 //            sequential write
@@ -34,8 +34,6 @@ constexpr uint32_t kDestageRunMax = 256;  // lines: 1 MiB of the smallest
 
 class DestagePlanner {
   public:
-    static constexpr uint64_t kEverything = UINT64_MAX;
-
     explicit DestagePlanner(const DestageOptions& options) : options_(options) {}
 
     // Everything that is dirty with a sequence up to `mark` is due now, until it is done. Marks add up.
@@ -49,8 +47,6 @@ class DestagePlanner {
     // again.
     template <typename AskedFor>
     size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run, AskedFor&& asked_for);
-    // When to ask again if nothing changes; kNever if nothing is dirty.
-    Nanoseconds next_time(Index& index, uint32_t volume, Nanoseconds now);
 
     void succeeded() { retry_ = {}; }
     void failed(Nanoseconds now);

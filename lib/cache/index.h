@@ -47,7 +47,6 @@ namespace wss::cache {
 
 struct IndexOptions {
     LineGeometry geometry;
-    uint32_t volumes_max = 1024;  // for which there is room from the start
     // Lines without slots that operations are on: a miss, a write around the cache. At least the operations
     // that can be outstanding.
     uint32_t transient_lines = 4096;
@@ -101,7 +100,7 @@ class Index {
     static uint32_t shard_of(LineKey key, uint32_t shards);
 
     // --- volumes and engines: control plane, may allocate
-    Status add_volume(uint32_t volume);
+    void add_volume(uint32_t volume);
     // Requires that it has no lines (wipe them first).
     Status remove_volume(uint32_t volume);
     Status add_engine(EngineIndex engine, const EngineOptions& options);

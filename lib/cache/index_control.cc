@@ -9,7 +9,6 @@
 namespace wss::cache {
 
 Index::Index(const IndexOptions& options) : geometry_(options.geometry) {
-    volumes_.resize(options.volumes_max);
     rehash(options.transient_lines);
     add_lines(options.transient_lines);
 }
@@ -48,10 +47,9 @@ void Index::rehash(size_t lines) {
         }
 }
 
-Status Index::add_volume(uint32_t volume) {
+void Index::add_volume(uint32_t volume) {
     if (volume >= volumes_.size()) volumes_.resize(volume + 1);
     if (volumes_[volume] == nullptr) volumes_[volume] = std::make_unique<Volume>();
-    return Status::ok();
 }
 
 Status Index::remove_volume(uint32_t volume) {

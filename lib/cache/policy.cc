@@ -111,27 +111,15 @@ WritePlan without_room(const WriteFacts& facts) {
 }
 
 ReadPlan plan_read(const ReadFacts& facts) {
-    bool may_serve = facts.settings.policy != Policy::kNone;
-    Pieces missing = facts.touched.without(facts.valid);
-    if (facts.touched.overlaps(facts.dirty))
-        return {missing.empty() ? ReadFrom::kEngine : ReadFrom::kEngineAfterFetch, missing, {}};
-    if (may_serve && missing.empty()) return {ReadFrom::kEngine, {}, {}};
-    return {ReadFrom::kStorage, {}, may_serve && facts.engines != 0 ? missing : Pieces{}};
+    const bool may_serve = facts.settings.policy != Policy::kNone;
+    const bool dirty = facts.touched.overlaps(facts.dirty);
+    const Pieces missing = facts.touched.without(facts.valid);
+    if ((may_serve || dirty) && missing.empty()) return {ReadFrom::kEngine, {}};
+    return {ReadFrom::kStorage, dirty || (may_serve && facts.engines != 0) ? missing : Pieces{}};
 }
 
-FlushPlan plan_flush(bool volume_has_dirty_lines) {
-    return {volume_has_dirty_lines, true};
-}
-
-DiscardPlan plan_discard(Pieces touched, Pieces covered, Pieces valid, Pieces dirty) {
-    return {touched.without(covered) & dirty, touched & valid};
-}
-
-PolicyChange plan_change(Policy from, Policy to) {
-    PolicyChange change;
-    change.destage_all = from == Policy::kBack && to != Policy::kBack;
-    change.erase_all = from != Policy::kNone && to == Policy::kNone;
-    return change;
+bool forgets_lines(Policy from, Policy to) {
+    return from != Policy::kNone && to == Policy::kNone;
 }
 
 }  // namespace wss::cache

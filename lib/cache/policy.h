@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies: what has to be done for a write, a read, a flush, given what the index knows. Pure decisions:
+// Policies: what has to be done for a write or a read, given what the index knows. Pure decisions:
 // each is a function from facts to a plan, so that every combination can be tested, and a policy can change
 // at run time between any two operations.
 //
@@ -80,41 +80,17 @@ struct ReadFacts {
     uint32_t engines = 0;
 };
 enum class ReadFrom : uint8_t {
-    kEngine,            // the primary answers the client
-    kStorage,           // real storage answers the client
-    kEngineAfterFetch,  // some of it is dirty and some is not there: fetch the latter, then the primary
-                        // answers
+    kEngine,   // the primary answers the client
+    kStorage,  // real storage answers the client, with dirty pieces on top of it
 };
 struct ReadPlan {
     ReadFrom from = ReadFrom::kStorage;
-    Pieces fetch;            // before the answer (kEngineAfterFetch)
-    Pieces fill_afterwards;  // after the answer, off the critical path (kStorage)
+    Pieces fill_afterwards;  // after the answer, off the critical path
     bool operator==(const ReadPlan&) const = default;
 };
 ReadPlan plan_read(const ReadFacts& facts);
 
-// What a flush does: all that is dirty goes to real storage, then real storage is flushed.
-struct FlushPlan {
-    bool destage = false;  // until Index::flushed(mark)
-    bool flush_storage = true;
-    bool operator==(const FlushPlan&) const = default;
-};
-FlushPlan plan_flush(bool volume_has_dirty_lines);
-
-// A discard or a write of zeroes of whole blocks goes to real storage; what the cache has of it ends. The
-// touched pieces that are covered in part only and dirty are destaged first.
-struct DiscardPlan {
-    Pieces destage_first;
-    Pieces invalidate;
-    bool operator==(const DiscardPlan&) const = default;
-};
-DiscardPlan plan_discard(Pieces touched, Pieces covered, Pieces valid, Pieces dirty);
-
-// What must be done, once, when a volume's policy changes. New operations go by the new policy at once.
-struct PolicyChange {
-    bool destage_all = false;  // write-back ends: bring everything home
-    bool erase_all = false;    // `none`: afterwards the cache forgets the volume
-};
-PolicyChange plan_change(Policy from, Policy to);
+// A volume whose policy changes, and of which nothing is dirty: the cache forgets it.
+bool forgets_lines(Policy from, Policy to);
 
 }  // namespace wss::cache

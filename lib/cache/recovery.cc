@@ -14,7 +14,7 @@ void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::
     if (parsed.fault == HeaderFault::kEmpty) return;
     ++report_.headers;
     const LineHeader& header = parsed.header;
-    if (parsed.fault != HeaderFault::kNone || header.line_shift != options_.geometry.shift()) {
+    if (parsed.fault != HeaderFault::kNone || header.line_shift != geometry_.shift()) {
         ++report_.refused;
         return erase_.push_back(slot);
     }
@@ -24,13 +24,12 @@ void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::
     }
     newest_ = std::max(newest_, header.generation);
     auto volume = volumes_.find(header.volume);
-    if (volume == volumes_.end() || header.line >= options_.geometry.lines(volume->second.bytes)) {
+    if (volume == volumes_.end() || header.line >= geometry_.lines(volume->second.bytes)) {
         ++report_.unknown_volume;
         return wipe_.push_back(slot);
     }
     if (!volume->second.may_be_dirty) return erase_.push_back(slot);
-    found_[{volume->second.volume, header.line}].push_back(
-        {slot, header.generation, header.valid, header.dirty});
+    found_[{volume->second.volume, header.line}].push_back({slot, header.generation, header.dirty});
 }
 
 bool Recovery::better(const Copy& a, const Copy& b) {
@@ -45,18 +44,16 @@ void Recovery::restore_line(Index& index, LineKey key, std::vector<Copy>& copies
     report_.older += copies.size() - 1;
     for (size_t i = 1; i < copies.size(); ++i) erase_.push_back(copies[i].slot);
     const Copy& best = copies.front();
-    Pieces valid = options_.keep_clean ? best.valid : best.dirty;
-    Line* line = valid.empty() ? nullptr : index.open(key);
+    Line* line = best.dirty.empty() ? nullptr : index.open(key);
     if (line == nullptr) return erase_.push_back(best.slot);
     LineOp op;
     op.pieces = index.geometry().all();
     op.access = Access::kExclusive;
     index.enter(*line, op);
     if (index.place_at(*line, best.slot, best.generation)) {
-        index.filled(*line, valid);
-        if (!best.dirty.empty()) index.written(*line, best.dirty, Nanoseconds{});
-        ++report_.lines;
-        report_.dirty_lines += !best.dirty.empty();
+        index.filled(*line, best.dirty);
+        index.written(*line, best.dirty, Nanoseconds{});
+        ++report_.dirty_lines;
     } else {
         erase_.push_back(best.slot);
     }

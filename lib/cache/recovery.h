@@ -8,8 +8,7 @@
 // way may be in one only.
 //
 // Clean pieces do not count after a restart: a write that was under way may have reached storage and not the
-// copy, and a reader must not see it come and go. `keep_clean` is for a storage engine that ended in an
-// orderly way, with no write under way and the headers of all free slots erased.
+// copy, and a reader must not see it come and go.
 //
 // What loses or cannot be (another incarnation, an unknown volume, beyond its end, half written, another line
 // size) is for erasure.
@@ -29,24 +28,18 @@
 
 namespace wss::cache {
 
-struct RecoveryOptions {
-    LineGeometry geometry;
-    bool keep_clean = false;
-};
-
 struct RecoveryReport {
     uint64_t headers = 0;         // that were not empty
     uint64_t refused = 0;         // damaged or impossible, or of another line size
     uint64_t foreign = 0;         // of an old incarnation
     uint64_t unknown_volume = 0;  // deleted, or beyond its end
     uint64_t older = 0;           // lost against a newer copy
-    uint64_t lines = 0;           // restored
-    uint64_t dirty_lines = 0;
+    uint64_t dirty_lines = 0;     // restored
 };
 
 class Recovery {
   public:
-    explicit Recovery(const RecoveryOptions& options) : options_(options) {}
+    explicit Recovery(const LineGeometry& geometry) : geometry_(geometry) {}
 
     // Lines of the volume with this WWID are restored under `volume`. If it may not be dirty, what claims to
     // be is of a former one with this WWID: nothing of it counts.
@@ -70,7 +63,7 @@ class Recovery {
     struct Copy {
         Slot slot;
         uint64_t generation = 0;
-        Pieces valid, dirty;
+        Pieces dirty;
     };
     struct KeyHash {
         size_t operator()(const LineKey& key) const { return hash(key); }
@@ -78,7 +71,7 @@ class Recovery {
     static bool better(const Copy& a, const Copy& b);
     void restore_line(Index& index, LineKey key, std::vector<Copy>& copies);
 
-    const RecoveryOptions options_;
+    const LineGeometry geometry_;
     std::unordered_map<uint64_t, VolumeInfo> volumes_;
     std::unordered_map<LineKey, std::vector<Copy>, KeyHash> found_;
     std::vector<Slot> erase_, wipe_;

@@ -21,7 +21,7 @@ static Request& request_of(se::Work& work) {
 }
 
 bool Channel::is_cached(const Request& request) const noexcept {
-    return request.unit != nullptr && request.unit->cached != nullptr && request.unit->cached->known;
+    return request.unit != nullptr && request.unit->cached != nullptr;
 }
 
 bool Channel::take_back(Request& request) noexcept {

@@ -85,9 +85,8 @@ Status Cache::prepare() {
     if (!geometry) return geometry.status();
     geometry_ = *geometry;
     lines_per_work_ = block::kTransferMax / options_.line_bytes + 1;
-    index_ = std::make_unique<cache::Index>(cache::IndexOptions{.geometry = geometry_,
-                                                                .volumes_max = options_.volumes_max,
-                                                                .transient_lines = 4096 + lines_per_work_});
+    index_ = std::make_unique<cache::Index>(
+        cache::IndexOptions{.geometry = geometry_, .transient_lines = 4096 + lines_per_work_});
     for (uint32_t i = 0; i < options_.works; ++i) {
         auto work = std::make_unique<Work>();
         work->cache = this;
@@ -226,8 +225,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
     auto remembered = membership_.policies.find(wwid);
     volume.settings = remembered != membership_.policies.end() ? remembered->second : options_.default_policy;
-    Status added = index_->add_volume(volume.number);
-    volume.known = added.is_ok();
+    index_->add_volume(volume.number);
     // Whether a flush has failed for it before the restart is not known.
     volume.loss_told = !membership_.lost.any_of(wwid);
     if (!volume.loss_told) volume.lost_since = reactor_.now();
@@ -235,8 +233,6 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     // What was found of it has one copy.
     if (membership_.degraded) volume.planner->want(degraded_mark_);
     note_dirty(volume, membership_.dirty.contains(wwid) || may_write_back(volume));
-    if (!added)
-        log::warning("volume {} is served without the cache: {}", open.volume().name(), added.to_string());
     if (open.volume().shrinking()) shrink_volume(volume, nullptr);
     return &volume;
 }
@@ -336,8 +332,8 @@ void Cache::set_policy(const std::string& name, const cache::PolicySettings& set
                 removed ? failure(Code::kNotFound, "the volume is gone")
                         : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
         }
-        const auto change = cache::plan_change(volume->settings.policy, settings.policy);
-        if (change.erase_all) drop_lines(*volume, 0, UINT64_MAX);
+        if (cache::forgets_lines(volume->settings.policy, settings.policy))
+            drop_lines(*volume, 0, UINT64_MAX);
         volume->settings = settings;
         membership_.policies[volume->open->volume().wwid()] = settings;
         note_dirty(*volume, may_write_back(*volume));

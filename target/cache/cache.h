@@ -73,7 +73,6 @@ struct CacheOptions {
     uint32_t line_bytes = cache::kLineBytesDefault;
     cache::PolicySettings default_policy{};   // of volumes that nobody set one for
     uint64_t lines_max = lines_max_here();    // of all engines, which bounds the index
-    uint32_t volumes_max = 1024;              // that the index has room for from the start
     uint32_t works = 1024;                    // commands under way
     uint32_t destages = 16;                   // lines being brought home at a time
     Nanoseconds silence_max = from_ms(1200);  // an engine that says nothing for so long is lost

@@ -46,7 +46,6 @@ struct CachedVolume {
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
-    bool known = false;         // the index has it: lines may exist
     bool may_be_dirty = false;  // as Membership::dirty says; set by Cache::note_dirty() alone
     VolumeGate gate;
     uint32_t works = 0;  // its commands that are not released
@@ -71,7 +70,7 @@ struct CachedVolume {
     bool loss_told = true, fail_next_flush = false;
 
     bool removed() const noexcept { return gate.closed(); }
-    bool serves() const noexcept { return known && settings.policy != cache::Policy::kNone; }
+    bool serves() const noexcept { return settings.policy != cache::Policy::kNone; }
     // What its writes go by: nothing is written back of a volume that is not recorded as dirty.
     cache::PolicySettings for_writes() const noexcept {
         const bool not_yet = settings.policy == cache::Policy::kBack && !may_be_dirty;

@@ -16,7 +16,7 @@ using wire::CacheStatus;
 
 void Cache::destage_tick() noexcept {
     for (auto& volume : volumes_)
-        if (volume != nullptr && volume->known && !volume->removed()) start_destages(*volume);
+        if (volume != nullptr && !volume->removed()) start_destages(*volume);
     fail_flushes();
     salvage_again();
 }

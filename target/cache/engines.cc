@@ -141,8 +141,7 @@ void Cache::note_dirty(CachedVolume& volume, bool may_be_dirty) {
 // The first dirty line waits until no header of before can be taken for one of this volume: recovery wipes
 // those of volumes that are not recorded as dirty.
 bool Cache::may_write_back(const CachedVolume& volume) const {
-    return volume.known && volume.settings.policy == cache::Policy::kBack && !holding_ &&
-           !being_wiped(volume.wwid);
+    return volume.settings.policy == cache::Policy::kBack && !holding_ && !being_wiped(volume.wwid);
 }
 
 void Cache::begin_write_back() {
@@ -236,9 +235,9 @@ void Cache::check_recovery() {
 }
 
 void Cache::finish_recovery() {
-    cache::Recovery recovery({.geometry = geometry_});
+    cache::Recovery recovery(geometry_);
     for (const auto& volume : volumes_)
-        if (volume != nullptr && !volume->removed() && volume->known)
+        if (volume != nullptr && !volume->removed())
             recovery.add_volume(volume->open->volume().wwid(), volume->number, volume->open->volume().size(),
                                 volume->may_be_dirty);
     keep_absent(recovery);

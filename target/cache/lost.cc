@@ -292,7 +292,7 @@ bool Cache::start_salvage(Destage& job, const SalvageQueue::Item& item) noexcept
     const cache::LineHeader& header = item.header;
     if (salvageable(item).empty()) return true;
     CachedVolume* volume = opened(header.volume);
-    if (volume == nullptr || !volume->known || reactor_.now() < item.not_before) return false;
+    if (volume == nullptr || reactor_.now() < item.not_before) return false;
     cache::Line* line = index_->open({volume->number, header.line});
     if (line == nullptr) return false;
     job.salvage = true;

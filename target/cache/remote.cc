@@ -296,8 +296,8 @@ bool Cache::can_bring(const Work& work) const noexcept {
 }
 
 bool Cache::wants_fill(const Work&, const LineWork& line) const noexcept {
-    return (line.read.fill_afterwards | line.read.fetch).overlaps(line.covered) &&
-           line.op.access == cache::Access::kExclusive && !stopping_;
+    return line.read.fill_afterwards.overlaps(line.covered) && line.op.access == cache::Access::kExclusive &&
+           !stopping_;
 }
 
 void Cache::miss(Work& work) noexcept {

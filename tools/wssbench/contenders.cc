@@ -198,9 +198,8 @@ class Lru {
 // What target/cache does for a read, without the data.
 class Wss {
   public:
-    explicit Wss(uint32_t lines) : index_({.geometry = {}, .volumes_max = 64, .transient_lines = 16}) {
-        for (uint32_t volume = 0; volume < 64; ++volume)
-            WSS_ASSERT(index_.add_volume(volume).is_ok(), "below volumes_max");
+    explicit Wss(uint32_t lines) : index_({.geometry = {}, .transient_lines = 16}) {
+        for (uint32_t volume = 0; volume < 64; ++volume) index_.add_volume(volume);
         WSS_ASSERT(index_.add_engine({0}, {.identity = 1, .weight = lines, .slots = lines}).is_ok(),
                    "the first");
     }

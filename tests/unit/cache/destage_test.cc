@@ -32,9 +32,7 @@ using Lines = std::vector<uint64_t>;
 TEST_F(Planned, a_dirty_line_is_brought_home_when_it_is_old_enough) {
     ASSERT_TRUE(bench.write({0, 7}, piece(0), from_s(10)));
     EXPECT_EQ(next(from_s(14)), Lines{});
-    EXPECT_EQ(planner.next_time(bench.index, 0, from_s(14)), from_s(15));
     EXPECT_EQ(next(from_s(15)), Lines{7});
-    EXPECT_EQ(planner.next_time(bench.index, 1, from_s(15)), kNever);
 }
 
 TEST_F(Planned, neighbours_go_along_in_ascending_order) {
@@ -91,12 +89,14 @@ TEST_F(Planned, failing_storage_is_asked_again_less_and_less_often) {
     ASSERT_TRUE(bench.write({0, 5}, piece(0), from_s(0)));
     planner.failed(from_s(10));
     EXPECT_EQ(next(from_s(10)), Lines{});
-    EXPECT_EQ(planner.next_time(bench.index, 0, from_s(10)), from_s(10) + from_ms(100));
+    EXPECT_EQ(next(from_s(10) + from_ms(99)), Lines{});
     EXPECT_EQ(next(from_s(10) + from_ms(100)), Lines{5});
     planner.failed(from_s(11));
-    EXPECT_EQ(planner.next_time(bench.index, 0, from_s(11)), from_s(11) + from_ms(200));
+    EXPECT_EQ(next(from_s(11) + from_ms(199)), Lines{});
+    EXPECT_EQ(next(from_s(11) + from_ms(200)), Lines{5});
     for (int i = 0; i < 20; ++i) planner.failed(from_s(12));
-    EXPECT_EQ(planner.next_time(bench.index, 0, from_s(12)), from_s(22));
+    EXPECT_EQ(next(from_s(22) - from_ms(1)), Lines{});
+    EXPECT_EQ(next(from_s(22)), Lines{5});
     planner.succeeded();
     EXPECT_EQ(next(from_s(12)), Lines{5});
 }

@@ -68,22 +68,19 @@ TEST(CachePolicy, every_write_plan_keeps_the_newest_data_and_nothing_else) {
     }));
 }
 
-TEST(CachePolicy, every_read_plan_returns_dirty_data_from_the_engines) {
+TEST(CachePolicy, every_read_plan_answers_from_an_engine_only_what_the_engine_has) {
     EXPECT_TRUE(rc::check([] {
         WriteFacts state = draw_write();
         ReadFacts facts{state.settings, state.touched, state.valid, state.dirty, state.engines};
         ReadPlan plan = plan_read(facts);
         Pieces missing = facts.touched.without(facts.valid);
-        if (plan.from == ReadFrom::kStorage) {
-            RC_ASSERT(!facts.touched.overlaps(facts.dirty));
-        }
         if (plan.from == ReadFrom::kEngine) {
             RC_ASSERT(missing.empty());
         }
-        if (plan.from == ReadFrom::kEngineAfterFetch) {
-            RC_ASSERT(plan.fetch == missing && !missing.empty());
+        if (plan.from == ReadFrom::kStorage && facts.touched.overlaps(facts.dirty)) {
+            RC_ASSERT(plan.fill_afterwards == missing && !missing.empty());
         }
-        RC_ASSERT(!(plan.fetch | plan.fill_afterwards).overlaps(facts.valid));
+        RC_ASSERT(!plan.fill_afterwards.overlaps(facts.valid));
     }));
 }
 
@@ -151,15 +148,10 @@ TEST(CachePolicy, a_policy_is_parsed_as_it_is_printed) {
     EXPECT_NE(wrong.status().text().find("write-back"), std::string::npos) << wrong.status().text();
 }
 
-TEST(CachePolicy, leaving_write_back_brings_everything_home) {
-    EXPECT_TRUE(plan_change(Policy::kBack, Policy::kThrough).destage_all);
-    EXPECT_FALSE(plan_change(Policy::kThrough, Policy::kBack).destage_all);
-    EXPECT_TRUE(plan_change(Policy::kThrough, Policy::kNone).erase_all);
-    EXPECT_TRUE(plan_flush(true).destage && plan_flush(true).flush_storage &&
-                plan_flush(false).flush_storage);
-    DiscardPlan discard = plan_discard(kBoth, kSecond, kBoth, kBoth);
-    EXPECT_EQ(discard.destage_first, kFirst);
-    EXPECT_EQ(discard.invalidate, kBoth);
+TEST(CachePolicy, a_volume_that_leaves_the_cache_keeps_no_lines) {
+    EXPECT_TRUE(forgets_lines(Policy::kThrough, Policy::kNone));
+    EXPECT_FALSE(forgets_lines(Policy::kNone, Policy::kNone));
+    EXPECT_FALSE(forgets_lines(Policy::kBack, Policy::kThrough));
 }
 
 }  // namespace

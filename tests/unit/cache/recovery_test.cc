@@ -31,7 +31,7 @@ struct RecoveryTest : ::testing::Test {
         return std::find(slots.begin(), slots.end(), Slot{{engine}, number}) != slots.end();
     }
     Bench bench{3, 8};
-    Recovery recovery{RecoveryOptions{}};
+    Recovery recovery{LineGeometry{}};
 };
 
 TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
@@ -79,7 +79,7 @@ TEST_F(RecoveryTest, clean_lines_and_what_is_not_ours_is_erased) {
     other_size.line_shift = 17;
     add(0, 3, other_size);
     RecoveryReport report = recovery.restore(bench.index);
-    EXPECT_EQ(report.lines, 0u);
+    EXPECT_EQ(report.dirty_lines, 0u);
     EXPECT_EQ(report.headers, 4u);
     EXPECT_EQ(report.refused, 2u);
     EXPECT_EQ(report.foreign, 1u);
@@ -104,19 +104,8 @@ TEST_F(RecoveryTest, empty_slots_and_slots_beyond_the_engine_do_no_harm) {
     add(40, 0, header(2, 1, piece(0)));
     RecoveryReport report = recovery.restore(bench.index);
     EXPECT_EQ(report.headers, 2u);
-    EXPECT_EQ(report.lines, 0u);
+    EXPECT_EQ(report.dirty_lines, 0u);
     EXPECT_TRUE(bench.index.consistent());
-}
-
-TEST_F(RecoveryTest, an_orderly_end_keeps_clean_lines) {
-    Recovery orderly(RecoveryOptions{.keep_clean = true});
-    orderly.add_volume(kWwid, 2, kBytes);
-    std::array<std::byte, kHeaderBytes> bytes;
-    write_header(header(8, 4, {}), bytes);
-    orderly.add_header({{2}, 3}, kIncarnation, bytes);
-    EXPECT_EQ(orderly.restore(bench.index).lines, 1u);
-    EXPECT_EQ(bench.index.find({2, 8})->state(), LineState::kClean);
-    EXPECT_EQ(bench.index.find({2, 8})->valid(), kAll);
 }
 
 }  // namespace
