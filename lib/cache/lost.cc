@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cache/lost.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace wss::cache {
 
-void LostPieces::add(const Key& key, Pieces pieces) {
+void LostPieces::add(const Key& key, Pieces pieces, Nanoseconds since) {
     if (pieces.empty() || is_whole(key.volume)) return;
     if (lines_.size() >= lines_max_ && !lines_.contains(key)) {
         forget(key.volume);
         return add_whole(key.volume);
     }
-    lines_[key] |= pieces;
+    auto [at, added] = lines_.try_emplace(key, Loss{pieces, since});
+    added ? ++times_[{key.volume, since}] : at->second.pieces.bits |= pieces.bits;
+}
+
+LostPieces::Lines::iterator LostPieces::erase(Lines::iterator line) {
+    auto time = times_.find({line->first.volume, line->second.since});
+    if (--time->second == 0) times_.erase(time);
+    return lines_.erase(line);
+}
+
+void LostPieces::erase(Lines::iterator first, Lines::iterator end) {
+    while (first != end) first = erase(first);
 }
 
 void LostPieces::add_whole(uint64_t volume) {
@@ -23,8 +35,26 @@ Pieces LostPieces::of(uint64_t volume, uint64_t line) const noexcept {
     Pieces pieces;
     for (auto at = lines_.lower_bound({volume, line, 0});
          at != lines_.end() && at->first.volume == volume && at->first.line == line; ++at)
-        pieces |= at->second;
+        pieces |= at->second.pieces;
     return pieces;
+}
+
+Nanoseconds LostPieces::since(uint64_t volume, uint64_t line, Pieces pieces) const noexcept {
+    Nanoseconds first = kNever;
+    for (auto at = lines_.lower_bound({volume, line, 0});
+         at != lines_.end() && at->first.volume == volume && at->first.line == line; ++at)
+        if (at->second.pieces.overlaps(pieces)) first = std::min(first, at->second.since);
+    return first;
+}
+
+Nanoseconds LostPieces::since(uint64_t volume) const noexcept {
+    auto at = times_.lower_bound({volume, Nanoseconds{INT64_MIN}});
+    return at != times_.end() && at->first.first == volume ? at->first.second : kNever;
+}
+
+bool LostPieces::any_since(uint64_t volume, Nanoseconds after, Nanoseconds until) const noexcept {
+    auto at = times_.upper_bound({volume, after});
+    return at != times_.end() && at->first.first == volume && at->first.second <= until;
 }
 
 bool LostPieces::any_of(uint64_t volume) const noexcept {
@@ -35,7 +65,7 @@ bool LostPieces::any_of(uint64_t volume) const noexcept {
 uint64_t LostPieces::pieces_of(uint64_t volume) const noexcept {
     uint64_t count = 0;
     for (auto at = lines_.lower_bound({volume, 0, 0}); at != lines_.end() && at->first.volume == volume; ++at)
-        count += at->second.count();
+        count += at->second.pieces.count();
     return count;
 }
 
@@ -43,7 +73,7 @@ Pieces LostPieces::in_copy(const Key& key, Pieces dirty) const noexcept {
     Pieces pieces;
     for (auto at = lines_.lower_bound({key.volume, key.line, 0}); at != lines_.end() && at->first <= key;
          ++at)
-        pieces |= at->second & dirty;
+        pieces |= at->second.pieces & dirty;
     return pieces;
 }
 
@@ -51,9 +81,9 @@ bool LostPieces::found(uint64_t volume, uint64_t line, Pieces pieces) {
     bool any = false;
     for (auto at = lines_.lower_bound({volume, line, 0});
          at != lines_.end() && at->first.volume == volume && at->first.line == line;) {
-        any = any || at->second.overlaps(pieces);
-        at->second = at->second.without(pieces);
-        at = at->second.empty() ? lines_.erase(at) : std::next(at);
+        any = any || at->second.pieces.overlaps(pieces);
+        at->second.pieces = at->second.pieces.without(pieces);
+        at = at->second.pieces.empty() ? erase(at) : std::next(at);
     }
     known_again_ += any;
     return any;
@@ -64,14 +94,14 @@ bool LostPieces::cut(uint64_t volume, uint64_t line, Pieces left) {
         left.empty() ? lines_.lower_bound({volume, line, 0}) : lines_.upper_bound({volume, line, UINT64_MAX});
     const auto end = lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX});
     const bool any = first != end;
-    lines_.erase(first, end);
+    erase(first, end);
     known_again_ += any;
     return (!left.empty() && found(volume, line, Pieces{UINT64_MAX}.without(left))) || any;
 }
 
 bool LostPieces::forget(uint64_t volume) {
     const bool any = any_of(volume);
-    lines_.erase(lines_.lower_bound({volume, 0, 0}), lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX}));
+    erase(lines_.lower_bound({volume, 0, 0}), lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX}));
     whole_.erase(volume);
     known_again_ += any;
     return any;

@@ -23,7 +23,9 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 
+#include "lib/base/clock.h"
 #include "lib/cache/types.h"
 
 namespace wss::cache {
@@ -42,13 +44,20 @@ class LostPieces {
     explicit LostPieces(size_t lines_max = kLinesMax) : lines_max_(lines_max) {}
 
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
-    void add(const Key& key, Pieces pieces);
+    // `since`: when the line was lost; the default for what is remembered from before a restart. Pieces that
+    // are lost of a line already keep their time.
+    void add(const Key& key, Pieces pieces, Nanoseconds since = {});
     void add_whole(uint64_t volume);
     // All of the line, if its volume is lost as a whole.
     Pieces of(uint64_t volume, uint64_t line) const noexcept;
     bool is_whole(uint64_t volume) const noexcept { return whole_.contains(volume); }
     bool any_of(uint64_t volume) const noexcept;
     uint64_t pieces_of(uint64_t volume) const noexcept;
+    // The first of what is lost of these pieces of the line, and of all lines of the volume; kNever: none is.
+    Nanoseconds since(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
+    Nanoseconds since(uint64_t volume) const noexcept;
+    // Whether something of the volume was lost later than `after`, and by `until`.
+    bool any_since(uint64_t volume, Nanoseconds after, Nanoseconds until) const noexcept;
     // What a copy of `key.generation` with these dirty pieces gives back.
     Pieces in_copy(const Key& key, Pieces dirty) const noexcept;
     // They are known again: written anew, or brought home. True if any of them was lost.
@@ -61,12 +70,20 @@ class LostPieces {
     // Grows whenever something is not lost any more.
     uint64_t known_again() const noexcept { return known_again_; }
 
-    const std::map<Key, Pieces>& lines() const noexcept { return lines_; }
+    struct Loss {
+        Pieces pieces;
+        Nanoseconds since{};
+    };
+    const std::map<Key, Loss>& lines() const noexcept { return lines_; }
     const std::set<uint64_t>& whole() const noexcept { return whole_; }
 
   private:
+    using Lines = std::map<Key, Loss>;
+    Lines::iterator erase(Lines::iterator line);
+    void erase(Lines::iterator first, Lines::iterator end);
     size_t lines_max_;
-    std::map<Key, Pieces> lines_;  // of one line the pieces differ
+    Lines lines_;                                               // of one line the pieces differ
+    std::map<std::pair<uint64_t, Nanoseconds>, size_t> times_;  // lines by volume and time
     std::set<uint64_t> whole_;
     uint64_t known_again_ = 0;
 };

@@ -218,6 +218,7 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     volume.number = number;
     volume.wwid = wwid;
     volume.open = &open;
+    volume.opened = reactor_.now();
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
     for (auto& engine : links_)
         if (engine != nullptr && engine->is_ready() && engine->is_storage()) attach_storage(volume, *engine);
@@ -228,7 +229,6 @@ CachedVolume* Cache::add_volume(volume::OpenVolume& open) {
     index_->add_volume(volume.number);
     // Whether a flush has failed for it before the restart is not known.
     volume.loss_told = !membership_.lost.any_of(wwid);
-    if (!volume.loss_told) volume.lost_since = reactor_.now();
     volume.fail_next_flush = membership_.given_up.contains(wwid);
     // What was found of it has one copy.
     if (membership_.degraded) volume.planner->want(degraded_mark_);
@@ -421,6 +421,11 @@ uint64_t Cache::lost_bytes(const volume::Volume& volume) const {
                : membership_.lost.pieces_of(volume.wwid()) * cache::kPieceBytes;
 }
 
+Nanoseconds Cache::lost_for(const CachedVolume& volume) const {
+    const Nanoseconds since = membership_.lost.since(volume.wwid);
+    return since == kNever ? Nanoseconds{} : reactor_.now() - std::max(since, volume.opened);
+}
+
 Nanoseconds Cache::age_of_dirty(const CachedVolume& volume) {
     const Nanoseconds now = reactor_.clock().now(), since = index_->dirty_since(volume.number);
     return since == kNever ? Nanoseconds{} : now - std::max(since, recovery_began_);
@@ -462,17 +467,16 @@ CacheInfo Cache::info() {
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed()) continue;
         const volume::Volume& open = volume->open->volume();
-        info.volumes.push_back(
-            {.name = open.name(),
-             .settings = volume->settings,
-             .dirty_lines = index_->dirty_lines(volume->number),
-             .lost_bytes = lost_bytes(open),
-             .waiting = volume->waiters == nullptr ? 0 : volume->waiters->count(),
-             .lost_for = volume->lost_since == kNever ? Nanoseconds{} : reactor_.now() - volume->lost_since,
-             .oldest_dirty = age_of_dirty(*volume),
-             .frozen = volume->gate.frozen(),
-             .last_error = volume->last_error,
-             .counters = volume->counters});
+        info.volumes.push_back({.name = open.name(),
+                                .settings = volume->settings,
+                                .dirty_lines = index_->dirty_lines(volume->number),
+                                .lost_bytes = lost_bytes(open),
+                                .waiting = volume->waiters == nullptr ? 0 : volume->waiters->count(),
+                                .lost_for = lost_for(*volume),
+                                .oldest_dirty = age_of_dirty(*volume),
+                                .frozen = volume->gate.frozen(),
+                                .last_error = volume->last_error,
+                                .counters = volume->counters});
     }
     list_absent(info);
     return info;

@@ -80,8 +80,8 @@ struct CacheOptions {
     cache::ReadAheadOptions read_ahead{};
     // After a restart: how long to wait for the last engine, when all but one are back.
     Nanoseconds recovery_grace = from_s(2);
-    // How long commands wait for engines that are away with what they ask for, since the first of what is
-    // lost of the volume was.
+    // How long commands wait for engines that are away with what they ask for, since the first of that was
+    // lost.
     Nanoseconds lost_grace = from_s(15);
     // Who may join: engines that prove to have one of these secrets. Without it whoever comes.
     std::shared_ptr<const block::SecretBook> engine_secrets;
@@ -402,6 +402,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // lost.cc
     void note_loss(const EngineLink& engine, const cache::Loss& loss);
     bool refuse_lost(Work& work) noexcept;
+    bool in_time(const CachedVolume& volume, Nanoseconds lost) const noexcept;
     bool awaits(const CachedVolume& volume) const noexcept;
     void look_again() noexcept;
     void look_due(CachedVolume& volume) noexcept;
@@ -467,6 +468,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     static void tick(void* self) noexcept;
     void leave_engines(Status home);
     void check_stopped();
+    Nanoseconds lost_for(const CachedVolume& volume) const;
     Nanoseconds age_of_dirty(const CachedVolume& volume);
     CachedVolume* find_volume(const std::string& name);
 
@@ -522,7 +524,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool salvage_due_ = false;
     uint64_t looked_at_ = 0;  // LostPieces::known_again() when commands that wait were checked last
     uint64_t waiting_checks_ = 0;
-    bool looking_ = false;  // some are still to be checked
+    Nanoseconds looked_until_{};  // … and what was lost by then was over
+    bool looking_ = false;        // some are still to be checked
     uint64_t salvage_checks_ = 0;
     std::map<size_t, SalvageQueue> salvages_;  // by number of the engine that came back
     // Lines (WWID, number) that were lost and are in real storage, while what is saved, or being saved, does

@@ -62,10 +62,10 @@ struct CachedVolume {
     };
     std::list<Flush> flushes;
     CacheCounters counters;
-    uint64_t hit_ns = 0;              // what a delegated read took whose end was heard of at once
-    std::string last_error;           // of destaging
-    Nanoseconds lost_since = kNever;  // the latest loss of what is lost
-    LostWaiters* waiters = nullptr;   // the unit's, which has a place in the gate; nullptr: none any more
+    uint64_t hit_ns = 0;             // what a delegated read took whose end was heard of at once
+    std::string last_error;          // of destaging
+    Nanoseconds opened{};            // what was lost before that is waited for since then
+    LostWaiters* waiters = nullptr;  // the unit's, which has a place in the gate; nullptr: none any more
     // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
     bool loss_told = true, fail_next_flush = false;
 

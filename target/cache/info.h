@@ -48,7 +48,7 @@ struct CachedVolumeInfo {
     uint64_t dirty_lines = 0;
     uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see lost.cc
     uint64_t waiting = 0;        // commands that wait for engines to bring that back
-    Nanoseconds lost_for{};      // since the latest loss of it
+    Nanoseconds lost_for{};      // since the first of it was lost
     Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then
     bool frozen = false;
     std::string last_error;

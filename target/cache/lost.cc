@@ -36,12 +36,8 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
         const std::optional<uint64_t> wwid = wwid_of(line.key.volume);
         if (!wwid) continue;  // it is being removed
         any = true;
-        if (CachedVolume* volume = volumes_[line.key.volume].get()) {
-            volume->loss_told = false;
-            // The time of what was lost before, and perhaps is for ever, may be over.
-            volume->lost_since = reactor_.now();
-        }
-        membership_.lost.add({*wwid, line.key.line, line.generation}, line.pieces);
+        if (CachedVolume* volume = volumes_[line.key.volume].get()) volume->loss_told = false;
+        membership_.lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now());
     }
     if (!any) return;
     membership_.away[identity.identity] = identity.incarnation;
@@ -50,6 +46,25 @@ void Cache::note_loss(const EngineLink& engine, const cache::Loss& loss) {
         "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
         "reading them waits for a while, then fails, until one is back (or: wssctl cache give-up)",
         loss.lost.size(), identity.identity);
+}
+
+struct Asked {
+    uint64_t offset = 0, length = 0;
+    bool is_write = false;
+};
+// Of all that a command asks for; kNever: nothing of that is lost.
+static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::LostPieces& lost,
+                              uint64_t wwid, Asked asked) {
+    Nanoseconds first = kNever;
+    while (asked.length > 0) {
+        const cache::Span span = geometry.first_span(asked.offset, asked.length);
+        const Pieces touched = geometry.touched(span);
+        const Pieces pieces = asked.is_write ? touched.without(geometry.covered(span)) : touched;
+        first = std::min(first, lost.since(wwid, span.line, pieces));
+        asked.offset += span.length;
+        asked.length -= span.length;
+    }
+    return first;
 }
 
 // A read of what is lost would show old data; a write of part of a piece would be undone, or half of it, when
@@ -73,7 +88,9 @@ bool Cache::refuse_lost(Work& work) noexcept {
         // not done again behind their backs.
         const bool may_have_changed = work.is_write && work.attempts > 0;
         const bool may_wait = !waits_are_over_ && !may_have_changed;
-        if (awaits(volume)) ending = {.kind = may_wait ? Ending::Kind::kAwait : Ending::Kind::kBusy};
+        const Asked all{work.offset, work.length, work.is_write};
+        if (!whole && in_time(volume, first_loss(geometry_, membership_.lost, wwid, all)))
+            ending = {.kind = may_wait ? Ending::Kind::kAwait : Ending::Kind::kBusy};
         if (ending.kind == Ending::Kind::kStorageFailed) ++volume.counters.lost_refusals;
         may_have_changed ? give_up_write(work, ending) : end(work, ending);
         return true;
@@ -85,25 +102,21 @@ bool Cache::refuse_lost(Work& work) noexcept {
 
 // Its engines are probably back soon: a link that broke, a switch that fails over, an engine's machine that
 // stood still. What the operator does not wait for does not come back.
+bool Cache::in_time(const CachedVolume& volume, Nanoseconds lost) const noexcept {
+    return !volume.removed() && lost != kNever &&
+           reactor_.now() - std::max(lost, volume.opened) < options_.lost_grace;
+}
+
+// For what asks for all of the volume: each loss has a time of its own, the first one's is over first.
 bool Cache::awaits(const CachedVolume& volume) const noexcept {
-    return !volume.removed() && volume.lost_since != kNever &&
-           reactor_.now() - volume.lost_since < options_.lost_grace && membership_.lost.any_of(volume.wwid) &&
-           !membership_.lost.is_whole(volume.wwid);
+    return !membership_.lost.is_whole(volume.wwid) && in_time(volume, membership_.lost.since(volume.wwid));
 }
 
 bool Cache::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
-    if (waits_are_over_ || !awaits(volume)) return false;
-    if (length == 0) return true;
+    if (waits_are_over_ || membership_.lost.is_whole(volume.wwid)) return false;
+    if (length == 0) return awaits(volume);
     if (offset + length > volume.open->volume().size()) return false;
-    while (length > 0) {
-        const cache::Span span = geometry_.first_span(offset, length);
-        const Pieces touched = geometry_.touched(span);
-        const Pieces asked = is_write ? touched.without(geometry_.covered(span)) : touched;
-        if (!(membership_.lost.of(volume.wwid, span.line) & asked).empty()) return true;
-        offset += span.length;
-        length -= span.length;
-    }
-    return false;
+    return in_time(volume, first_loss(geometry_, membership_.lost, volume.wwid, {offset, length, is_write}));
 }
 
 // What waits is checked when something that was lost is known again, when its time is over, and when the
@@ -111,12 +124,15 @@ bool Cache::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length,
 void Cache::look_again() noexcept {
     const uint64_t before = std::exchange(looked_at_, membership_.lost.known_again());
     const bool changed = looked_at_ != before;
+    const Nanoseconds limit = reactor_.now() - options_.lost_grace;  // what was lost by then is over
     for (auto& volume : volumes_) {
         if (volume == nullptr || volume->removed()) continue;
-        if (volume->lost_since != kNever && !membership_.lost.any_of(volume->wwid))
-            volume->lost_since = kNever;
-        if (changed || waits_are_over_ || !awaits(*volume)) look_due(*volume);
+        // Of several losses each has its time.
+        const bool over = membership_.lost.any_since(volume->wwid, looked_until_, limit) ||
+                          (volume->opened > looked_until_ && volume->opened <= limit);
+        if (changed || waits_are_over_ || over) look_due(*volume);
     }
+    looked_until_ = limit;
 }
 
 void Cache::look_due(CachedVolume& volume) noexcept {

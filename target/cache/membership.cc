@@ -39,7 +39,7 @@ static void get_dirty(const json& all, Membership& out) {
 static void derive_dirty(Membership& out) {
     for (const auto& [wwid, settings] : out.policies)
         if (settings.policy == cache::Policy::kBack) out.dirty[wwid];
-    for (const auto& [key, pieces] : out.lost.lines()) out.dirty[key.volume];
+    for (const auto& [key, loss] : out.lost.lines()) out.dirty[key.volume];
     for (uint64_t wwid : out.lost.whole()) out.dirty[wwid];
 }
 
@@ -47,9 +47,9 @@ static void put_lost(const Membership& membership, json& out) {
     json away = json::object(), lines = json::object(), whole = json::array();
     for (const auto& [identity, incarnation] : membership.away)
         away[fmt::format("{:016x}", identity)] = incarnation;
-    for (const auto& [key, pieces] : membership.lost.lines())
+    for (const auto& [key, loss] : membership.lost.lines())
         lines[fmt::format("{:016x}", key.volume)].push_back(
-            fmt::format("{:x} {:x} {:x}", key.line, key.generation, pieces.bits));
+            fmt::format("{:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits));
     for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
     out["away"] = away;
     out["lost"] = lines;

@@ -182,6 +182,27 @@ TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one)
     EXPECT_EQ(a_.shared.failed, failed);
 }
 
+TEST_F(ClusterGrace, the_next_loss_gives_no_time_to_one_whose_time_is_over) {
+    for (EngineNode& engine : engines_) kill_engine(engine);
+    world_.run_for(grace_ + from_s(1));
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
+    for (EngineNode& engine : engines_) start_engine(engine);
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
+    fall_silent();
+    for (Operation operation : {Operation::kRead, Operation::kFlush, Operation::kDiscard}) {
+        begin(operation, 0, kLine);
+        EXPECT_TRUE(all_ended(from_s(1))) << "what it asks for is lost for good";
+        EXPECT_NE(a_.client->last_outcome(), Outcome::kOk);
+    }
+    begin(Operation::kRead, 8 * kLine, kLine);
+    world_.run_for(from_s(4));
+    EXPECT_EQ(waiting(), 1u);
+    world_.heal_all();
+    ASSERT_TRUE(all_ended(from_s(5)));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+}
+
 TEST_F(ClusterGrace, a_write_that_waited_obeys_who_made_the_volume_read_only_meanwhile) {
     fall_silent();
     begin(Operation::kWrite, kLine + 1, 1);

@@ -93,5 +93,29 @@ TEST(LostPieces, beyond_the_end_of_a_volume_that_shrinks_nothing_is_lost) {
     EXPECT_EQ(lost.of(kOther, 3), piece(0));
 }
 
+TEST(LostPieces, each_line_keeps_the_time_of_its_loss) {
+    LostPieces lost;
+    EXPECT_EQ(lost.since(kVolume), kNever);
+    lost.add({kVolume, 1, 20}, piece(0), from_s(10));
+    lost.add({kVolume, 2, 20}, piece(0) | piece(1), from_s(20));
+    lost.add({kVolume, 2, 30}, piece(2), from_s(30));
+    lost.add({kVolume, 3, 20}, kAll, from_s(20));
+    EXPECT_EQ(lost.since(kVolume), from_s(10));
+    EXPECT_EQ(lost.since(kVolume, 2, piece(2)), from_s(30));
+    EXPECT_EQ(lost.since(kVolume, 2, kAll), from_s(20));
+    EXPECT_EQ(lost.since(kVolume, 2, piece(3)), kNever);
+    EXPECT_TRUE(lost.any_since(kVolume, from_s(19), from_s(20)));
+    EXPECT_FALSE(lost.any_since(kVolume, from_s(20), from_s(29)));
+    EXPECT_FALSE(lost.any_since(kOther, from_s(0), from_s(40)));
+    const uint64_t before = lost.known_again();
+    EXPECT_TRUE(lost.found(kVolume, 1, piece(0)));
+    EXPECT_NE(lost.known_again(), before);
+    EXPECT_EQ(lost.since(kVolume), from_s(20));
+    EXPECT_TRUE(lost.cut(kVolume, 2, piece(2)));
+    EXPECT_EQ(lost.since(kVolume), from_s(30));
+    EXPECT_TRUE(lost.forget(kVolume));
+    EXPECT_EQ(lost.since(kVolume), kNever);
+}
+
 }  // namespace
 }  // namespace wss::cache::testing
