@@ -86,7 +86,7 @@ Status Channel::make_slots(uint32_t count) {
 Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data) {
     WSS_TRY(make_slots(slots_for(terms_)));
     if (terms_.authenticate())
-        auth_ = std::make_unique<Authenticator>(record_->secrets, record_->login_request, accept_data);
+        auth_ = std::make_unique<auth::Authenticator>(record_->secrets, record_->login_request, accept_data);
     fabric::ConnectionOptions options;
     options.send_depth = send_depth_;
     options.receive_depth = slots_;

@@ -242,8 +242,9 @@ class Channel final : public fabric::ConnectionHandler,
 
     std::unique_ptr<fabric::Region> arena_;
     std::unique_ptr<Request[]> requests_;
-    std::unique_ptr<Authenticator> auth_;  // until the session admits us; nullptr: nothing (more) to prove
-    Request* auth_request_ = nullptr;      // carries the result
+    std::unique_ptr<auth::Authenticator>
+        auth_;                         // until the session admits us; nullptr: nothing (more) to prove
+    Request* auth_request_ = nullptr;  // carries the result
     std::unique_ptr<fabric::Connection> connection_;  // dies first: it refers to the memory above
     uint32_t slots_ = 0;
 

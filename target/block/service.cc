@@ -85,7 +85,7 @@ void Service::list_sessions(std::function<void(std::vector<SessionInfo>)> take) 
     control_reactor().post([this, take = std::move(take)] { take(sessions_.list()); });
 }
 
-void Service::set_secrets(std::shared_ptr<const SecretBook> secrets, std::function<void(size_t)> take) {
+void Service::set_secrets(std::shared_ptr<const auth::SecretBook> secrets, std::function<void(size_t)> take) {
     control_reactor().post([this, secrets = std::move(secrets), take = std::move(take)] {
         take(sessions_.set_secrets(secrets));
     });

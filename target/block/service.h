@@ -40,7 +40,7 @@ class Service {
         // What volumes are cached by; nullptr: nothing. On the reactor, which is the only one then; outlives
         // the service.
         se::Cache* cache = nullptr;
-        std::shared_ptr<const SecretBook> secrets;  // nullptr: whoever connects is served
+        std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: whoever connects is served
         // Changes when caches of the storage may have lost what was written and not flushed, which a restart
         // of the process alone does not do: it is the machine's boot. 0: not known.
         uint32_t boot_id = 0;
@@ -61,7 +61,7 @@ class Service {
     void list_sessions(std::function<void(std::vector<SessionInfo>)> take);
     // Any thread; `take` is called on reactor 0 with the number of sessions that this ended. See
     // SessionTable.
-    void set_secrets(std::shared_ptr<const SecretBook> secrets, std::function<void(size_t)> take);
+    void set_secrets(std::shared_ptr<const auth::SecretBook> secrets, std::function<void(size_t)> take);
     void end_session(std::string initiator, std::function<void(size_t)> take);
     void total(std::function<void(CounterTotals)> take);
 

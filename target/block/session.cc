@@ -421,7 +421,7 @@ bool SessionTable::withdrawn(const std::shared_ptr<ChannelRecord>& record) const
            record->secrets != secrets_ && !secrets_->still_grants(record->name, *record->secrets);
 }
 
-size_t SessionTable::set_secrets(std::shared_ptr<const SecretBook> secrets) {
+size_t SessionTable::set_secrets(std::shared_ptr<const auth::SecretBook> secrets) {
     secrets_ = std::move(secrets);
     size_t ended = 0;
     for (Session& session : sessions_) {

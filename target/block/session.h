@@ -34,7 +34,7 @@
 #include "lib/fabric/sources.h"
 #include "lib/reactor/reactor.h"
 #include "lib/wire/srp.h"
-#include "target/block/auth.h"
+#include "target/auth/auth.h"
 #include "target/block/auth_failures.h"
 #include "target/block/counters.h"
 #include "target/block/limits.h"
@@ -57,7 +57,7 @@ struct ChannelRecord {
     ChannelTerms terms;
     // Of a channel that has to authenticate: the login as it came, and what is known.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
-    std::shared_ptr<const SecretBook> secrets;
+    std::shared_ptr<const auth::SecretBook> secrets;
     // Set before the session admits the channel, which is at once where nobody authenticates.
     std::string name;                     // that the initiator has proven; else its port id
     std::atomic<uint64_t> session_id{0};  // 0: its authentication is pending
@@ -95,8 +95,8 @@ class SessionTable {
         Nanoseconds silence_probe = kSilenceProbe;
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
-        std::shared_ptr<const SecretBook> secrets;  // nullptr: nobody authenticates
-        uint32_t boot_id = 0;                       // told to initiators; see Service::Options
+        std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: nobody authenticates
+        uint32_t boot_id = 0;                             // told to initiators; see Service::Options
     };
     SessionTable(Service& service, reactor::Reactor& reactor, Options options);
     ~SessionTable();
@@ -109,7 +109,7 @@ class SessionTable {
     void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name);
     // Sessions whose name is not in the new book, or has another secret there, are closed; returns how many.
     // Not between nullptr and something.
-    size_t set_secrets(std::shared_ptr<const SecretBook> secrets);
+    size_t set_secrets(std::shared_ptr<const auth::SecretBook> secrets);
     // Ends the sessions of this name or port id: commands in flight are finished, the initiator may log in
     // again. Returns how many.
     size_t end(const std::string& initiator);
@@ -186,7 +186,7 @@ class SessionTable {
     std::list<Pending> unproven_;     // N4, oldest first; the deadline counts
     fabric::SourceCounts strangers_;  // of unproven_, without those that were evicted
     size_t evicted_ = 0;              // of unproven_
-    std::shared_ptr<const SecretBook> secrets_;
+    std::shared_ptr<const auth::SecretBook> secrets_;
     AuthFailures failures_;
     CounterTotals past_;  // of sessions that are gone
     uint64_t next_epoch_;

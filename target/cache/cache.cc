@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "lib/base/log.h"
-#include "target/block/limits.h"
 #include "target/cache/destage.h"
 #include "target/cache/direct.h"
 
@@ -84,7 +83,7 @@ Status Cache::prepare() {
     auto geometry = cache::LineGeometry::of(options_.line_bytes);
     if (!geometry) return geometry.status();
     geometry_ = *geometry;
-    lines_per_work_ = block::kTransferMax / options_.line_bytes + 1;
+    lines_per_work_ = kCommandBytesMax / options_.line_bytes + 1;
     index_ = std::make_unique<cache::Index>(
         cache::IndexOptions{.geometry = geometry_, .transient_lines = 4096 + lines_per_work_});
     for (uint32_t i = 0; i < options_.works; ++i) {

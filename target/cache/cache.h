@@ -84,7 +84,7 @@ struct CacheOptions {
     // lost.
     Nanoseconds lost_grace = from_s(15);
     // Who may join: engines that prove to have one of these secrets. Without it whoever comes.
-    std::shared_ptr<const block::SecretBook> engine_secrets;
+    std::shared_ptr<const auth::SecretBook> engine_secrets;
     // Where tokens come from; the reactor's Random if empty, which an eavesdropper could predict.
     std::function<uint64_t()> secrets;
 };

@@ -22,11 +22,11 @@ Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabri
 }
 
 Status EngineLink::ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric& fabric,
-                                 fabric::Poller& poller, std::shared_ptr<const block::SecretBook> secrets) {
+                                 fabric::Poller& poller, std::shared_ptr<const auth::SecretBook> secrets) {
     std::array<std::byte, 64> data;
     const size_t length = wire::encode_cache_prove(data);
-    auth_ = std::make_unique<block::Authenticator>(std::move(secrets), wire::padded_for_proof(request.data()),
-                                                   wire::padded_for_proof({data.data(), length}));
+    auth_ = std::make_unique<auth::Authenticator>(std::move(secrets), wire::padded_for_proof(request.data()),
+                                                  wire::padded_for_proof({data.data(), length}));
     return open(request, fabric, poller, {data.data(), length});
 }
 
@@ -55,7 +55,7 @@ Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric,
 }
 
 bool EngineLink::prove(const wire::Record& record) noexcept {
-    using Verdict = block::Authenticator::Verdict;
+    using Verdict = auth::Authenticator::Verdict;
     if (record.type != RecordType::kAuthStart && record.type != RecordType::kAuthProof) return false;
     std::array<std::byte, 256> answer;
     size_t length = 0;

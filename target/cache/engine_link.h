@@ -18,7 +18,7 @@
 #include "lib/cache/types.h"
 #include "lib/fabric/fabric.h"
 #include "lib/wire/cache.h"
-#include "target/block/auth.h"
+#include "target/auth/auth.h"
 
 namespace wss::se {
 
@@ -87,7 +87,7 @@ class EngineLink final : private cache::RecordLinkOwner {
                   const Identity& identity, const wire::CacheWelcome& welcome);
     // … or first asks who it is: nobody, until engine_proven() and then admit().
     Status ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
-                         std::shared_ptr<const block::SecretBook> secrets);
+                         std::shared_ptr<const auth::SecretBook> secrets);
     void admit(const Identity& identity, const wire::CacheWelcome& welcome);
 
     // Never fails: a transfer to an engine that is over ends with kFailed, from turn().
@@ -144,8 +144,8 @@ class EngineLink final : private cache::RecordLinkOwner {
 
     EngineLinkOwner& owner_;
     const Applicant applicant_;
-    std::unique_ptr<block::Authenticator> auth_;  // until it is through
-    Identity identity_;                           // of who is admitted
+    std::unique_ptr<auth::Authenticator> auth_;  // until it is through
+    Identity identity_;                          // of who is admitted
     std::unique_ptr<cache::RecordLink> link_;
     std::vector<Transfer*> by_id_;
     std::vector<uint32_t> free_ids_;

@@ -8,6 +8,9 @@
 
 namespace wss::se {
 
+// One command, whose works have room for its lines.
+constexpr uint32_t kCommandBytesMax = 1024 * 1024;
+
 // What the index needs for a line of an engine: the line, its node in the replacement with its share of the
 // ghosts and the frequency sketch, its slot, its bucket. Measured: 255 bytes at 16 million lines.
 constexpr uint64_t kIndexBytesPerLine = 272;

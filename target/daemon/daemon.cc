@@ -81,12 +81,12 @@ static std::string host_name() {
     return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config,
-                                                                  const std::string& path) {
+Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::TargetConfig& config,
+                                                                 const std::string& path) {
     auto secrets = read_secrets(path);
     if (!secrets) return secrets.status();
     std::string name = config.name.empty() ? host_name() : config.name;
-    return std::make_shared<const block::SecretBook>(std::move(name), std::move(*secrets));
+    return std::make_shared<const auth::SecretBook>(std::move(name), std::move(*secrets));
 }
 
 Status Daemon::load_secrets() {

@@ -70,7 +70,7 @@ class Daemon final : public Service {
     std::unique_ptr<CachePart> cache_;  // nullptr: no cache
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::unique_ptr<block::Service> service_;
-    std::shared_ptr<const block::SecretBook> secrets_;  // as of the start
+    std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
     std::vector<std::thread> threads_;
     std::vector<int> cpus_;  // where they are pinned, in turn; empty: nowhere
     std::vector<fabric::Address> bound_;

@@ -12,8 +12,8 @@ namespace wss::daemon {
 void add_session_methods(control::Methods& methods, block::Service& service);
 
 // A file of secrets as a book that the service takes, with the name by which `config` calls the target.
-Result<std::shared_ptr<const block::SecretBook>> read_secret_book(const control::TargetConfig& config,
-                                                                  const std::string& path);
+Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::TargetConfig& config,
+                                                                 const std::string& path);
 
 // auth.show and auth.reload. `config` outlives the control server.
 void add_auth_methods(control::Methods& methods, block::Service& service,

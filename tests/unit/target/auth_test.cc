@@ -15,7 +15,7 @@ const Secret kBob("the secret of bob 12");
 
 WorldOptions guarded() {
     WorldOptions options;
-    options.service.secrets = std::make_shared<const SecretBook>(
+    options.service.secrets = std::make_shared<const auth::SecretBook>(
         "vault", std::vector<NamedSecret>{{"alice", kAlice}, {"bob", kBob}});
     return options;
 }
@@ -297,8 +297,8 @@ TEST_F(Authentication, logins_pass_while_strangers_connect_faster_than_their_tim
     EXPECT_LE(open, kPendingAuthMax + kEvictedMax);
 }
 
-static std::shared_ptr<const SecretBook> book(std::vector<NamedSecret> secrets) {
-    return std::make_shared<const SecretBook>("vault", std::move(secrets));
+static std::shared_ptr<const auth::SecretBook> book(std::vector<NamedSecret> secrets) {
+    return std::make_shared<const auth::SecretBook>("vault", std::move(secrets));
 }
 
 TEST_F(Authentication, a_reload_ends_the_sessions_whose_secret_is_gone_or_changed) {

@@ -13,7 +13,7 @@
 #include "lib/base/secrets.h"
 #include "lib/wire/auth.h"
 
-namespace wss::block {
+namespace wss::auth {
 
 // Thread-safety: immutable, shared by all who authenticate; a reload makes a new one.
 class SecretBook {
@@ -71,4 +71,4 @@ class Authenticator {
     bool known_ = false;
 };
 
-}  // namespace wss::block
+}  // namespace wss::auth

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "target/block/auth.h"
+#include "target/auth/auth.h"
 
 #include <algorithm>
 
-namespace wss::block {
+namespace wss::auth {
 
 using Prover = wire::AuthTranscript::Prover;
 
@@ -79,4 +79,4 @@ std::string Authenticator::refusal() const {
     return fmt::format("the target knows no initiator '{}' with this secret", start_.name);
 }
 
-}  // namespace wss::block
+}  // namespace wss::auth
