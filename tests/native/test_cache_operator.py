@@ -2,6 +2,8 @@
 """What the operator does to a target whose engines hold dirty lines costs no acknowledged write, unless a command says so."""
 
 import subprocess
+import threading
+import time
 
 from .cache_cluster import Cluster, ask, until
 from .programs import BUILD, run
@@ -85,3 +87,30 @@ def test_a_start_whose_state_cannot_be_written_costs_no_dirty_lines(tmp_path, nb
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
             assert client.command(FLUSH, 0, 0)[0] == 0
+
+
+def test_a_stop_ends_a_drain_that_waits_for_a_recovery(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        for engine in cluster.engines:
+            engine.kill()
+        cluster.target.start()
+        assert until(lambda: cluster.status()["recovering"], 10, "a recovery")
+        ended: list[str] = []
+
+        def drain() -> None:
+            try:
+                ask(cluster.control, "cache.drain", timeout=120)
+            except AssertionError as error:
+                ended.append(str(error))
+
+        waits = threading.Thread(target=drain)
+        waits.start()
+        time.sleep(0.5)
+        assert not ended, "the drain waits"
+        began = time.monotonic()
+        cluster.target.stop()
+        assert time.monotonic() - began < 10
+        waits.join(10)
+        assert ended, "the drain has an answer"
+        cluster.target.start()
