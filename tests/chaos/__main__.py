@@ -18,14 +18,14 @@ import traceback
 from pathlib import Path
 
 from .actions import Script, read_script
-from .block.ceph import CephWorld
+from .block.ceph import CephSoakWorld, CephWorld
 from .block.world import BlockWorld
 from .driver import Driver
 from .problems import Problem
 from .processes import environment_of_sanitizers
 from .report import Report
 
-WORLDS = {"block": BlockWorld, "ceph": CephWorld}
+WORLDS = {"block": BlockWorld, "ceph": CephWorld, "ceph-soak": CephSoakWorld}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -62,10 +62,13 @@ def run(options: argparse.Namespace) -> int:
     report.say(f"seed {report.seed}, {options.seconds:.0f} s of {options.only}; files in {folder}")
     world = WORLDS[options.only](options.build.resolve(), folder, report.seed)
     world.actions = [action for action in world.actions if action.name not in options.without.split(",")]
+    planned = isinstance(world, CephSoakWorld) and not options.replay
+    if planned:
+        steps = world.schedule(report.episodes, options.seconds, report.seed)
     try:
         world.start()
         Driver(world, report, script, steps).run(options.seconds)
-        short = [] if options.replay else report.shortfalls([action.name for action in world.actions])
+        short = [] if options.replay else report.without_effect() if planned else report.shortfalls([action.name for action in world.actions])
     except Problem as problem:
         report.problem = str(problem)
     except Exception:

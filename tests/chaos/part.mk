@@ -14,7 +14,7 @@ $(BUILD)/chaos_tests: $(BUILD)/tests/chaos/block/load/ledger.o $(BUILD)/tests/ch
 -include $(BUILD)/tests/chaos/block/load/ledger_test.d
 
 .PHONY: chaos
-chaos: $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/wss-attack $(BUILD)/wss-chaos-load $(BUILD)/chaos_tests $(RBD_PLUGIN) ## a random operator beside random faults (MODE=asan SECONDS=n SEED=s ONLY=block|ceph REPLAY=file RESUME=file JSON=file)
+chaos: $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/wss-attack $(BUILD)/wss-chaos-load $(BUILD)/chaos_tests $(RBD_PLUGIN) ## a random operator beside random faults (MODE=asan SECONDS=n SEED=s ONLY=block|ceph|ceph-soak REPLAY=file RESUME=file JSON=file)
 	@$(BUILD)/chaos_tests --gtest_brief=1
 	@/usr/bin/python3 -B -m tests.chaos --build $(BUILD) $(if $(filter command% environment%,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(REPLAY),--replay $(REPLAY)) $(if $(WITHOUT),--without $(WITHOUT)) $(if $(RESUME),--resume $(RESUME)) $(if $(JSON),--json $(JSON))

@@ -55,3 +55,7 @@ class Report:
         if self.operations < OPERATIONS_PER_180 * share:
             short.append(f"{self.operations} operations verified, {int(OPERATIONS_PER_180 * share)} wanted")
         return short
+
+    def without_effect(self) -> list[str]:
+        """Of a run whose steps were planned, each has to take effect."""
+        return [f"{name}: took effect {self.effects[name]} times of {tried}" for name, tried in sorted(self.tried.items()) if self.effects[name] < tried]

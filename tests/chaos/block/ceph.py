@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.native.ceph_cluster import OSDS, CephCluster
 
-from ..actions import FAULT, Action
+from ..actions import FAULT, OPERATION, Action, Step
+from .operations_cache import set_policy
 from .world import BlockWorld
 
 NAME = "image"
@@ -46,3 +47,35 @@ class CephWorld(BlockWorld):
         self.ceph.wait_for_osds(OSDS)
         self.ceph.wait_until_clean()
         return True
+
+
+class CephSoakWorld(CephWorld):
+    """An image for each cache policy, and no surprises but two: an OSD is killed each minute, the target each five."""
+
+    POLICIES = ("write-through", "write-back", "write-around")
+    EPISODE = 55.0  # seconds; the verification after it is the rest of the minute
+    TARGET_EVERY = 5  # episodes
+
+    def __init__(self, build: Path, folder: Path, seed: int):
+        super().__init__(build, folder, seed)
+        self.actions = [action for action in self.actions if action.name in ("kill-osd", "kill-target")]
+        self.actions.append(Action("load", OPERATION, lambda chance: {}, lambda: True))
+
+    def start(self) -> None:
+        self.ceph.start()
+        for policy in self.POLICIES:
+            self.cluster.declare(policy, self.ceph.backend(self.ceph.create_image("8M"), steal="true"), None)
+        BlockWorld.start(self)
+        for policy in self.POLICIES:
+            set_policy(self.cluster, policy, policy)
+
+    def schedule(self, first: int, seconds: float, seed: int) -> list[Step]:
+        steps = []
+        for episode in range(first, first + max(1, round(seconds / 60))):
+            chance = random.Random(f"{seed} {episode}")
+            steps.append(Step(episode, 3, FAULT, "kill-osd", {"number": episode % OSDS, "pause": round(chance.uniform(5, 15), 1)}))
+            if episode % self.TARGET_EVERY == self.TARGET_EVERY - 1:
+                # Also while an OSD is away.
+                steps.append(Step(episode, round(chance.uniform(5, 40), 1), OPERATION, "kill-target", {"name": "target", "pause": 0.5}))
+            steps.append(Step(episode, self.EPISODE, OPERATION, "load", {}))
+        return steps
