@@ -12,7 +12,7 @@ import pytest
 from .cache_cluster import ask, until
 from .ceph_cluster import CephCluster
 from .fio import fio
-from .programs import BUILD, Target, run
+from .programs import BUILD, Target, cpu_seconds, run
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, ZEROES, RawNbd
 
 KIB, MIB = 1024, 1024 * 1024
@@ -65,6 +65,18 @@ def test_what_was_written_is_in_the_image(ceph, tmp_path, nbd):
                 assert client.command(READ, at, MIB) == (0, bytes(content[at:at + MIB])), at
     ceph.rbd("export", image, tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == bytes(content)
+
+
+def test_a_target_with_an_image_and_nothing_to_do_uses_no_processor_time(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            for block in range(64):
+                assert client.command(WRITE, block * 4 * KIB, 4 * KIB, b"1" * 4 * KIB)[0] == 0
+                time.sleep(0.01)  # the reactor sleeps before the answer of Ceph, which has to wake it
+            before = cpu_seconds(target.process.pid)
+            time.sleep(4)
+            assert cpu_seconds(target.process.pid) - before < 0.2
 
 
 def test_a_volume_follows_an_image_that_is_resized_elsewhere(ceph, tmp_path, nbd):

@@ -79,10 +79,18 @@ Request* Landing::take_all() noexcept {
     return first;
 }
 
+// Each time that a callback finds this armed it adds one to the descriptor's count, some time later: `due_`
+// is what is not drained yet. An idle volume must not cost a system call, nor a late signal keep its reactor
+// from sleeping.
 bool Landing::arm() noexcept {
-    armed_.store(true);
+    const bool was_armed = std::exchange(reactor_armed_, true);
+    if (!armed_.exchange(true) && was_armed) ++due_;
+    uint64_t count = 0;
+    if (due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count)
+        due_ -= static_cast<int64_t>(count);
     if (top_.load() == nullptr) return true;
-    armed_.store(false);
+    reactor_armed_ = false;
+    if (!armed_.exchange(false)) ++due_;
     return false;
 }
 
@@ -120,9 +128,6 @@ size_t RbdQueue::poll() noexcept {
 }
 
 bool RbdQueue::arm() noexcept {
-    uint64_t count = 0;
-    if (in_flight_ == 0) return true;
-    [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
     // What waits while Ceph has none of ours would have nobody to wake us.
     return landing_.arm() && (waiting_count_ == 0 || in_ceph_count_ > 0);
 }

@@ -37,6 +37,9 @@ class Landing {
     std::atomic<Request*> top_{nullptr};
     std::atomic<bool> armed_{false};
     std::atomic<uint32_t> inside_{0};  // callbacks that may still touch this
+    // The reactor's own.
+    bool reactor_armed_ = false;  // what `armed_` is unless a callback has taken it
+    int64_t due_ = 0;             // signals that were not drained; -1: the one of a callback since arm() was
 };
 
 class RbdQueue final : public Queue {
