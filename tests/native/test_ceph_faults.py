@@ -252,3 +252,40 @@ def test_engines_in_front_lose_no_acknowledged_write_when_the_target_is_killed(c
         finally:
             if storage is not None:
                 storage.kill()
+
+
+def test_a_target_that_lost_its_image_serves_what_the_other_owner_wrote_once_the_volume_is_made_anew(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=2, volumes={"other": "ram:1M"}) as first:
+        ask(first.control, "volume.create", name="disk", backend=ceph.backend(image))
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and first.counters()["read_hits"] > 0, 30, "a hit")
+            with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+                with RawNbd(nbd(second, "disk").socket) as other:
+                    assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+            until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 10, "reads fail")
+        ask(first.control, "volume.delete", name="disk")
+        ask(first.control, "volume.create", name="disk", backend=ceph.backend(image))
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            for _ in range(3):
+                assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+
+
+def test_a_target_that_is_started_again_after_another_owner_serves_what_that_one_wrote(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=2, volumes={"disk": ceph.backend(image, steal="true")}) as first:
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and first.counters()["read_hits"] > 0, 30, "a hit")
+        first.target.kill()
+        with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+            with RawNbd(nbd(second, "disk").socket) as other:
+                assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+        first.target.start()
+        first.wait_for_engines(2, 60)
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            for _ in range(3):
+                assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
