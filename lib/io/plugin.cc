@@ -85,10 +85,11 @@ Result<std::string> find_plugin(const std::string& program, const std::string& n
         WSS_TRY(check_owner(path.parent_path(), info.st_uid).within("plug-in " + name));
         return path.string();
     }
-    return failure(Code::kNotFound,
-                   "the plug-in for {}: volumes is not installed: neither {} nor {} exists; `make install` "
-                   "brings it, or the package wss-target-{}",
-                   name, beside.string(), installed.string(), name);
+    return failure(
+        Code::kNotFound,
+        "the plug-in for {}: volumes is not installed: neither {} nor {} exists; `make deps && make "
+        "&& make install` builds and installs it",
+        name, beside.string(), installed.string());
 }
 
 Result<const Plugin*> load_plugin(const std::string& name, const std::string& needs) {
