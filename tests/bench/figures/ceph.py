@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An image of a Ceph cluster of this host: by librbd (fio), through a target, and through a target with two cache engines.
 
-The OSDs hold their data in memory, and are on the same processors: what a cluster's disks and network cost is not in it. Processor time is that of the
-client's side and of WSS's processes; the OSDs' is not counted.
+The OSDs hold their data in memory, and are on the same processors: what a cluster's disks and network cost is not in it. `cpu_us` is the processor time
+of the client's side and of WSS's processes, `osd_us` that of the OSDs and the monitor: a hit needs none of it, a read by librbd does. Engines write
+to a client's memory with their own processors here (shared memory), which with RDMA the adapter does.
 """
 
 from __future__ import annotations
@@ -41,20 +42,28 @@ def fio(ceph, image: str, *words: str) -> tuple[dict, float]:
 def librbd(ceph, image: str, operation: str, size: str, depth: int, options: argparse.Namespace) -> dict:
     words = [f"--rw=rand{operation}", f"--bs={size}", f"--iodepth={depth}", f"--size={AREA_MIB}M", "--norandommap=1"]
     _, start = fio(ceph, image, *words, "--number_ios=1")
-    job, used = fio(ceph, image, *words, "--time_based", f"--runtime={options.seconds}", f"--ramp_time={options.warm_up}")
+    osds = daemons_cpu(ceph)
+    job, used = fio(ceph, image, *words, "--time_based", f"--runtime={round(options.seconds * 1000)}ms", f"--ramp_time={round(options.warm_up * 1000)}ms")
     way = job[operation]
     operations = way["iops"] * (options.seconds + options.warm_up)
     return {"rate": way["iops"], "latency_us": way["clat_ns"]["percentile"]["50.000000"] / 1000, "p99_us": way["clat_ns"]["percentile"]["99.000000"] / 1000,
-            "cpu_us": max(used - start, 0) * 1e6 / operations}  # fmt: skip
+            "cpu_us": max(used - start, 0) * 1e6 / operations, "osd_us": (daemons_cpu(ceph) - osds) * 1e6 / operations}  # fmt: skip
+
+
+def daemons_cpu(ceph) -> float:
+    from tests.native.programs import cpu_seconds
+
+    return sum(cpu_seconds(daemon.pid) for daemon in ceph.daemons.values())
 
 
 class Served:
     """A target on an image, with or without engines; `operations` are measured through it."""
 
-    def __init__(self, stack: contextlib.ExitStack, directory: Path, backend: str, engines: int):
+    def __init__(self, stack: contextlib.ExitStack, directory: Path, ceph, backend: str, engines: int):
         from tests.native.cache_cluster import Cluster
         from tests.native.programs import Target
 
+        self.ceph = ceph
         if engines:
             self.cluster = stack.enter_context(Cluster("shm", directory, engines=engines, memory=f"{2 * AREA_MIB}M", volumes={"bench": backend}))
             self.target = self.cluster.target
@@ -72,11 +81,13 @@ class Served:
     def measure(self, operation: str, size: str, depth: int, options: argparse.Namespace) -> dict:
         from tests.native.programs import cpu_seconds
 
-        before, hits = sum(map(cpu_seconds, self.pids)), self.hits() if self.cluster else None
+        before, osds, hits = sum(map(cpu_seconds, self.pids)), daemons_cpu(self.ceph), self.hits() if self.cluster else None
         row = remote_row(options, "--fabric", "shm", "--target", self.target.address, "--volume", "bench", "--operation", operation, "--size", size, "--depth", depth,
                          "--file-size", f"{AREA_MIB}M", "--connections", 1)  # fmt: skip
-        server = (sum(map(cpu_seconds, self.pids)) - before) * 1e6 / (row["rate"] * (options.seconds + 0.3))
-        result = {"rate": row["rate"], "latency_us": row["latency_us"], "p99_us": row.get("p99_us", -1), "cpu_us": row["client_cpu_us"] + server}
+        operations = row["rate"] * (options.seconds + 0.3)
+        server = (sum(map(cpu_seconds, self.pids)) - before) * 1e6 / operations
+        result = {"rate": row["rate"], "latency_us": row["latency_us"], "p99_us": row.get("p99_us", -1), "cpu_us": row["client_cpu_us"] + server,
+                  "osd_us": (daemons_cpu(self.ceph) - osds) * 1e6 / operations}  # fmt: skip
         if hits and operation == "read":
             reads, found = (after - was for after, was in zip(self.hits(), hits))
             result["hit_ratio"] = round(found / reads, 4) if reads else 0
@@ -88,7 +99,7 @@ def measure(ceph, image: str, way: str, operation: str, size: str, depth: int, o
         return librbd(ceph, image, operation, size, depth, options)
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory(prefix="wssbench-") as directory:
         # The one before has ended, or gives it up.
-        served = Served(stack, Path(directory), ceph.backend(image, steal="true"), 0 if way == "target" else ENGINES)
+        served = Served(stack, Path(directory), ceph, ceph.backend(image, steal="true"), 0 if way == "target" else ENGINES)
         if way == "engines-warm":
             for _ in range(2):
                 served.measure("read", "64K", 16, options)
@@ -103,7 +114,10 @@ def judge(result: dict) -> None:
 
     direct, warm = row("librbd", DEPTHS[-1]), row("engines-warm", DEPTHS[-1])
     if direct and warm:
-        result["bound"], result["ratio"] = "librbd's warm reads per second of processor time", round(ratio_in_turns(direct, warm, "cpu_us"), 2)
+        for each in (direct, warm):
+            each["turns"]["all_cpu_us"] = [own + osds for own, osds in zip(each["turns"]["cpu_us"], each["turns"]["osd_us"])]
+        result["bound"], result["ratio"] = "librbd's warm reads per second of processor time, OSDs included", round(ratio_in_turns(direct, warm, "all_cpu_us"), 2)
+        result["ratio_without_osds"] = round(ratio_in_turns(direct, warm, "cpu_us"), 2)
     direct, cold = row("librbd", 1), row("target", 1)
     if direct and cold:
         result["miss_latency"] = round(ratio_in_turns(cold, direct, "latency_us"), 2)
