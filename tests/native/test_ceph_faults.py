@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from .cache_cluster import Cluster, ask, until
+from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .programs import Target, run
 from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
@@ -289,3 +289,41 @@ def test_a_target_that_is_started_again_after_another_owner_serves_what_that_one
         with RawNbd(nbd(first.target, "disk").socket) as client:
             for _ in range(3):
                 assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+
+
+@pytest.mark.xfail(strict=True, reason="the storage does not notify the target that it lost the image: Documentation/ceph.md")
+def test_a_target_whose_storage_elsewhere_lost_the_image_answers_nothing_from_its_engines(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": "rs:disk,size=8M"}) as cluster:
+        storage = Target(cluster._address("rs"), {"disk": ceph.backend(image, steal="true")}, tmp_path, "--role", "rs", "--join", cluster.join)
+        storage.start()
+        try:
+            with RawNbd(nbd(cluster.target, "disk").socket) as client:
+                until(lambda: client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, 30, "a write")
+                until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
+                with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+                    with RawNbd(nbd(second, "disk").socket) as other:
+                        assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+                if client.command(WRITE, BLOCK, BLOCK, b"3" * BLOCK)[0] == 0:
+                    pytest.exit("a write was acknowledged after the image was lost")
+                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 10, "reads fail")
+        finally:
+            storage.kill()
+
+
+def test_a_volume_with_storage_elsewhere_keeps_its_size_and_fails_beyond_a_smaller_image(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    with Cluster("tcp", tmp_path, engines=0, volumes={"disk": "rs:disk,size=16M"}) as cluster:
+        storage = Target(cluster._address("rs"), {"disk": ceph.backend(image, steal="true")}, tmp_path, "--role", "rs", "--join", cluster.join)
+        storage.start()
+        try:
+            with RawNbd(nbd(cluster.target, "disk").socket) as client:
+                until(lambda: client.command(WRITE, 12 * MIB, BLOCK, b"1" * BLOCK)[0] == 0, 30, "a write")
+                with pytest.raises(ControlError, match="keeps its size"):
+                    ask(cluster.control, "volume.resize", name="disk", size="8M")
+                ceph.rbd("resize", "--allow-shrink", "--size", "8M", image)
+                until(lambda: client.command(READ, 12 * MIB, BLOCK)[0] != 0, 30, "an error beyond the end")
+                assert client.command(WRITE, 12 * MIB, BLOCK, b"2" * BLOCK)[0] != 0
+                assert client.command(WRITE, 0, BLOCK, b"3" * BLOCK)[0] == 0
+        finally:
+            storage.kill()
