@@ -46,17 +46,26 @@ static uint64_t wwid_from(const VolumeOptions& options, const std::string& salt)
     return (XXH3_64bits(text.data(), text.size()) & kWwidMask) | 1;
 }
 
-Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) const {
+Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
     if (auto known = known_.find(options.name); known != known_.end()) return known->second.identity;
     std::vector<bool> taken(kLunMax + 1);
     for (const auto& [name, known] : known_) taken[known.identity.lun] = true;
     for (const auto& [name, record] : records_) taken[record->identity.lun] = true;
     for (const StoredVolume& volume : unopened_) taken[volume.identity.lun] = true;
-    auto free = std::find(taken.begin(), taken.end(), false);
-    if (free == taken.end())
-        return failure(Code::kExhausted, "no LUN is free: remove volumes that are not needed");
+    std::vector<bool> avoided = taken;
+    for (uint32_t lun : former_luns_) avoided[lun] = true;
+    auto free = std::find(avoided.begin(), avoided.end(), false);
+    if (free == avoided.end()) {
+        // The one that was given up first is the one that is asked for last.
+        auto former =
+            std::find_if(former_luns_.begin(), former_luns_.end(), [&](uint32_t lun) { return !taken[lun]; });
+        if (former == former_luns_.end())
+            return failure(Code::kExhausted, "no LUN is free: remove volumes that are not needed");
+        free = avoided.begin() + *former;
+        former_luns_.erase(former);
+    }
     Identity identity;
-    identity.lun = static_cast<uint32_t>(free - taken.begin());
+    identity.lun = static_cast<uint32_t>(free - avoided.begin());
     identity.wwid = options_.state_path.empty() ? wwid_from(options, options_.identity_salt)
                                                 : (Random::entropy() & kWwidMask) | 1;
     return identity;
@@ -117,7 +126,10 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
 void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
     std::lock_guard lock(m_);
     const std::string& name = record->options.name;
-    if (identity_too && !record->options.declared) known_.erase(name);
+    if (identity_too && !record->options.declared) {
+        former_luns_.push_back(record->identity.lun);
+        known_.erase(name);
+    }
     record->opens.clear();
     if (record->volume) graves_.push_back(std::move(record->volume));
     records_.erase(name);

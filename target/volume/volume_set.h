@@ -17,6 +17,7 @@
 // under the device's feet.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -150,8 +151,8 @@ class VolumeSet {
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;  // m_ held
     Result<RecordPtr> start_removing(const std::string& name);
-    Result<Identity> choose_identity(const VolumeOptions& options) const;  // m_ held
-    VolumeInfo info_of(const Record& record) const;                        // m_ held
+    Result<Identity> choose_identity(const VolumeOptions& options);  // m_ held
+    VolumeInfo info_of(const Record& record) const;                  // m_ held
     Status wait_for(const std::string& what, const std::function<void(Done)>& start);
     std::vector<StoredVolume> to_store() const;
     Status save();      // change_m_ held
@@ -177,6 +178,10 @@ class VolumeSet {
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     std::vector<StoredVolume> unopened_;  // run-time volumes that could not be opened: kept in the file
     std::vector<StoredVolume> deleting_;  // the file says so until they are gone
+    // Of volumes that this process has deleted, in that order: given again only when there are no others.
+    // Commands that an initiator sent before it heard of the deletion may come at any time, and must not find
+    // another volume. After a restart initiators log in, and look at what there is first.
+    std::deque<uint32_t> former_luns_;
     // Volumes that every reactor let go of. Closing one may take long (unmapping memory), so that it is left
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;

@@ -92,6 +92,27 @@ TEST_F(Stepped, a_created_volume_is_found_by_its_lun_on_every_reactor) {
     EXPECT_EQ(set_->table(0).find(0)->volume().wwid() & ~kWwidMask, 0u);
 }
 
+TEST_F(Stepped, a_lun_is_not_given_to_another_volume_while_commands_for_the_former_one_may_come) {
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(create("b"));
+    const uint32_t former = set_->find("a")->identity.lun;
+    ASSERT_TRUE(remove("a"));
+    ASSERT_TRUE(create("a"));
+    EXPECT_NE(set_->find("a")->identity.lun, former);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(set_->table(i).find(former), nullptr);
+}
+
+TEST_F(Stepped, luns_of_former_volumes_are_given_again_when_there_are_no_others) {
+    std::vector<bool> given(kLunMax + 1);
+    for (uint32_t i = 0; i <= kLunMax + 1; ++i) {
+        ASSERT_TRUE(create("a"));
+        const uint32_t lun = set_->find("a")->identity.lun;
+        EXPECT_EQ(given[lun], i > kLunMax) << lun;
+        given[lun] = true;
+        ASSERT_TRUE(remove("a"));
+    }
+}
+
 TEST_F(Stepped, io_through_one_reactor_is_seen_through_the_other) {
     ASSERT_TRUE(create("a"));
     Buffer out(4096), in(4096);
@@ -477,13 +498,14 @@ TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
 // A stream of requests on one reactor that never stops by itself: hold, submit, release, over and over.
 struct Stream : TestRequest {
     VolumeTable* table = nullptr;
+    uint32_t lun = 0;
     OpenVolume* volume = nullptr;
     uint64_t completed = 0;
     std::atomic<bool> stopping{false}, stopped{false};
     Buffer buffer{4096};
 
     void next() {
-        volume = stopping ? nullptr : table->find(0);
+        volume = stopping ? nullptr : table->find(lun);
         if (volume == nullptr) {
             stopped = true;
             stopped.notify_one();
@@ -511,6 +533,7 @@ TEST_F(Threaded, volumes_are_removed_under_a_stream_of_io_and_the_stream_ends_cl
         ASSERT_TRUE(create("busy", backend, {.size = 1 << 20, .create = true}));
         Stream stream;
         stream.table = &set_->table(0);
+        stream.lun = set_->find("busy")->identity.lun;
         first_.post([&] { stream.next(); });
         for (int i = 0; i < 20; ++i) {
             // EXPECT: whatever fails, the stream below is waited for before it dies.
