@@ -10,15 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <thread>
 
 #include "lib/base/clock.h"
 
 namespace wss {
 
-// The lock is held for a few system calls. A folder that others may open for reading (/tmp) lets them hold it
-// for longer: then this is how long they delay us.
+// The lock is held for a few system calls; only a process that is stopped there holds it for longer.
 constexpr Nanoseconds kLockPatience = from_s(2);
 constexpr std::chrono::milliseconds kLockRetry{5};
 
@@ -32,20 +30,31 @@ Result<sockaddr_un> unix_address(const std::string& path) {
     return address;
 }
 
-// Closing the descriptor ends the lock, and so does the end of the process.
-static Result<Descriptor> lock_folder_of(const std::string& path) {
-    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-    const std::string folder = (parent.empty() ? std::filesystem::path(".") : parent).string();
-    Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!lock)
-        return Status::from_errno(errno, fmt::format("{}: cannot open the folder of the socket", folder));
+// A file of another user could be locked by that user for ever.
+static Result<Descriptor> open_lock_file(const std::string& file) {
+    Descriptor lock(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    struct stat info {};
+    if (!lock || fstat(lock.get(), &info) != 0)
+        return Status::from_errno(errno, fmt::format("{}: cannot open the lock of the socket", file));
+    if (!S_ISREG(info.st_mode)) return failure(Code::kExists, "{}: this is no file: remove it", file);
+    if (info.st_uid != geteuid())
+        return failure(Code::kPermission, "{}: this lock belongs to user {}, not {}: remove it", file,
+                       info.st_uid, geteuid());
+    return lock;
+}
+
+// Closing the descriptor ends the lock, and so does the end of the process. The file stays: removed, it would
+// let one process lock it while another locks its successor.
+static Result<Descriptor> lock_path(const std::string& path) {
+    const std::string file = path + ".lock";
+    Result<Descriptor> lock = open_lock_file(file);
+    if (!lock) return lock.status();
     SystemClock clock;
     const Nanoseconds deadline = clock.now() + kLockPatience;
-    while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    while (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return Status::from_errno(errno, fmt::format("{}: cannot lock the folder of the socket", folder));
-        if (clock.now() > deadline)
-            return failure(Code::kBusy, "{}: another process holds a lock on this folder", folder);
+            return Status::from_errno(errno, fmt::format("{}: cannot lock it", file));
+        if (clock.now() > deadline) return failure(Code::kBusy, "{}: another process holds this lock", file);
         std::this_thread::sleep_for(kLockRetry);
     }
     return lock;
@@ -57,7 +66,7 @@ static int connect_error(const sockaddr_un& address, int type) {
     return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
 }
 
-// A socket file whose owner died still stands in the way. REQUIRES the lock of its folder.
+// A socket file whose owner died still stands in the way. REQUIRES the lock of the path.
 static Status remove_stale(const std::string& path, const sockaddr_un& address, int type) {
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0) return Status::ok();
@@ -73,7 +82,7 @@ static Status remove_stale(const std::string& path, const sockaddr_un& address, 
 Result<UnixListener> UnixListener::open(const std::string& path, int type, int backlog) {
     Result<sockaddr_un> address = unix_address(path);
     if (!address) return address.status();
-    Result<Descriptor> lock = lock_folder_of(path);
+    Result<Descriptor> lock = lock_path(path);
     if (!lock) return lock.status();
     WSS_TRY(remove_stale(path, *address, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)));
     Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
@@ -102,7 +111,7 @@ UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
 void UnixListener::reset() noexcept {
     if (!socket_) return;
     // Without the lock the file is left: a dead socket's file does no harm, a living one's removal does.
-    if (Result<Descriptor> lock = lock_folder_of(path_); lock) {
+    if (Result<Descriptor> lock = lock_path(path_); lock) {
         struct stat info {};
         if (lstat(path_.c_str(), &info) == 0 && info.st_ino == inode_) unlink(path_.c_str());
     }

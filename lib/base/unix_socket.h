@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listening Unix socket and its file. The file of a dead owner is replaced, that of a living one never:
-// starters and owners that end take turns, by a lock on the folder, from the look at the file to the first
-// moment at which others see a living listener.
+// starters and owners that end take turns, by a lock on `<path>.lock`, from the look at the file to the first
+// moment at which others see a living listener. That file is its owner's alone (0600) and stays.
 //
 // Thread-safety: functions; a UnixListener like any value.
 #pragma once

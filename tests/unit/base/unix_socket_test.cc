@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/clock.h"
 #include "tests/unit/io/harness.h"
 
 namespace wss {
@@ -23,6 +24,7 @@ namespace {
 class UnixSocket : public testing::Test {
   protected:
     std::string path() const { return folder_.file("socket"); }
+    std::string lock_path() const { return path() + ".lock"; }
     void leave_stale() const {
         Descriptor dead(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         auto address = unix_address(path());
@@ -85,12 +87,49 @@ TEST_F(UnixSocket, a_file_that_is_no_socket_and_a_socket_of_another_type_are_lef
     EXPECT_TRUE(exists());
 }
 
-TEST_F(UnixSocket, a_foreign_lock_of_the_folder_delays_a_start_for_a_bounded_time) {
+// Any user who may open the folder for reading may lock it.
+TEST_F(UnixSocket, a_lock_on_the_folder_does_not_delay_a_start) {
     Descriptor folder(::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     ASSERT_EQ(flock(folder.get(), LOCK_EX), 0);
-    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kBusy);
-    folder.reset();
+    SystemClock clock;
+    const Nanoseconds begin = clock.now();
     EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
+    EXPECT_LT(clock.now() - begin, from_s(1));
+}
+
+TEST_F(UnixSocket, the_lock_file_is_its_owners_alone_and_stays) {
+    struct stat before {
+    }, after{};
+    ASSERT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
+    ASSERT_EQ(lstat(lock_path().c_str(), &before), 0);
+    EXPECT_EQ(before.st_mode & 07777, 0600u);
+    ASSERT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
+    ASSERT_EQ(lstat(lock_path().c_str(), &after), 0);
+    EXPECT_EQ(before.st_ino, after.st_ino);
+}
+
+TEST_F(UnixSocket, a_starter_that_holds_the_lock_delays_another_for_a_bounded_time) {
+    Descriptor lock(::open(lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+    ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kBusy);
+    lock.reset();
+    EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
+}
+
+TEST_F(UnixSocket, a_lock_file_that_somebody_else_placed_is_refused) {
+    const std::string victim = folder_.file("victim");
+    ASSERT_EQ(symlink(victim.c_str(), lock_path().c_str()), 0);
+    EXPECT_FALSE(UnixListener::open(path(), SOCK_STREAM, 16));
+    EXPECT_NE(access(victim.c_str(), F_OK), 0) << "a link is not followed";
+    unlink(lock_path().c_str());
+    ASSERT_EQ(mkfifo(lock_path().c_str(), 0600), 0);
+    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kExists);
+    unlink(lock_path().c_str());
+    if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another owner";
+    close(::open(lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
+    ASSERT_EQ(chown(lock_path().c_str(), 65534, 65534), 0);
+    EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kPermission);
+    EXPECT_FALSE(exists());
 }
 
 }  // namespace
