@@ -16,35 +16,42 @@ using stream::HelloFault;
 using stream::HelloKind;
 
 constexpr Nanoseconds kLingerLasts = from_s(1);
-constexpr size_t kLingerBytesMax = 64u << 20;  // of what a peer had under way when we closed
+constexpr size_t kLingerBytesMax = 64u << 20;     // of what a peer had under way when we closed
+constexpr size_t kLingerBytesPerTurn = 1u << 20;  // tens of microseconds, after which others have their turn
+constexpr size_t kLingeringMax = 256;             // each holds a descriptor; an honest peer is done at once
 constexpr int kBacklog = 1024;
 
 // --- lingering ---
 
 void Linger::start() noexcept {
     shutdown(socket_.get(), SHUT_WR);
-    poller_.set_deadline(*this, poller_.now() + kLingerLasts);
+    until_ = poller_.now() + kLingerLasts;
+    poller_.set_deadline(*this, until_);
     if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP)) poller_.bury(*this);
 }
 
 void Linger::on_ready(uint32_t) noexcept {
     std::span<std::byte> scratch = poller_.staging();
-    for (;;) {
+    for (size_t turn = 0; turn < kLingerBytesPerTurn;) {
         ssize_t got = recv(socket_.get(), scratch.data(), scratch.size(), 0);
-        if (got < 0 && errno == EAGAIN) return;
+        if (got < 0 && errno == EAGAIN) return poller_.set_deadline(*this, until_);
         if (got < 0 && errno == EINTR) continue;
-        if (got > 0) discarded_ += static_cast<size_t>(got);
+        if (got > 0) turn += static_cast<size_t>(got), discarded_ += static_cast<size_t>(got);
         if (got <= 0 || discarded_ > kLingerBytesMax) return poller_.bury(*this);
     }
+    // The watch is edge-triggered: it reports nothing new about what is left.
+    poller_.set_deadline(*this, poller_.now());
 }
 
 void Linger::on_deadline() noexcept {
-    poller_.bury(*this);
+    if (poller_.now() >= until_) return poller_.bury(*this);
+    on_ready(EPOLLIN);
 }
 
 void TcpPoller::linger(Descriptor socket) noexcept {
     // The watch of the connection ends; the socket lives on under another token.
     epoll_ctl(fd(), EPOLL_CTL_DEL, socket.get(), nullptr);
+    if (lingering_.size() >= kLingeringMax) lingering_.erase(lingering_.begin());
     lingering_.push_back(std::make_unique<Linger>(*this, std::move(socket)));
     lingering_.back()->start();
 }

@@ -29,6 +29,7 @@ class Linger final : public stream::Watched {
 
     TcpPoller& poller_;
     Descriptor socket_;
+    Nanoseconds until_;
     size_t discarded_ = 0;
 };
 
@@ -48,7 +49,7 @@ class TcpPoller final : public stream::EventPoller {
     explicit TcpPoller(std::shared_ptr<stream::RegionTable> table) : table_(std::move(table)) {}
 
     const std::shared_ptr<stream::RegionTable> table_;
-    std::vector<std::unique_ptr<Linger>> lingering_;
+    std::vector<std::unique_ptr<Linger>> lingering_;  // oldest first
 };
 
 class TcpListener final : public stream::StreamListener {

@@ -2,15 +2,19 @@
 // A peer that does not keep to the protocol of tcp: whatever it sends, it alone loses its connection.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "lib/base/clock.h"
 #include "lib/fabric/stream/frame.h"
 #include "lib/fabric/stream/poller.h"
 #include "lib/fabric/tcp/tcp.h"
+#include "lib/fabric/tcp/tcp_poller.h"
 
 namespace wss::fabric::tcp {
 namespace {
@@ -147,6 +151,53 @@ TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_p
     EXPECT_LT(clock.now() - begin, from_s(1));
     std::erase_if(idle, [](const Descriptor& each) { return !is_open(each); });
     EXPECT_LE(idle.size(), 256u) << "places of one source";
+}
+
+// The poller of one reactor serves others as well.
+TEST_F(HostileTcp, what_a_closed_connection_still_sends_is_discarded_a_mebibyte_a_turn) {
+    constexpr int kTurnMax = (1 << 20) + (256 << 10), kBuffer = 4 << 20;
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    hostile = Descriptor(ends[0]);
+    Descriptor closed(ends[1]);
+    Descriptor meter(dup(closed.get()));
+    if (setsockopt(hostile.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBuffer, sizeof kBuffer) != 0)
+        GTEST_SKIP() << "only root can queue so much at once";
+    const std::vector<std::byte> rubbish(64 << 10);
+    while (::send(hostile.get(), rubbish.data(), rubbish.size(), MSG_NOSIGNAL) > 0) {
+    }
+    dynamic_cast<TcpPoller&>(*poller).linger(std::move(closed));
+    auto unread = [&] {
+        int bytes = 0;
+        EXPECT_EQ(ioctl(meter.get(), FIONREAD, &bytes), 0);
+        return bytes;
+    };
+    const int queued = unread();
+    ASSERT_GT(queued, 2 * kTurnMax);
+    int left = queued, most = 0;
+    EXPECT_TRUE(wait([&] {
+        poller->poll();
+        const int before = std::exchange(left, unread());
+        most = std::max(most, before - left);
+        return left == 0;
+    })) << "it goes on where it stopped";
+    EXPECT_LE(most, kTurnMax) << "of " << queued << " bytes in one turn";
+}
+
+TEST_F(HostileTcp, closed_connections_whose_peers_stay_are_bounded_and_the_oldest_gives_way) {
+    constexpr size_t kMany = 300, kKept = 256;
+    auto& tcp_poller = dynamic_cast<TcpPoller&>(*poller);
+    std::vector<Descriptor> peers;
+    for (size_t i = 0; i < kMany; ++i) {
+        int ends[2];
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+        peers.emplace_back(ends[0]);
+        tcp_poller.linger(Descriptor(ends[1]));
+    }
+    size_t kept = 0;
+    for (const Descriptor& each : peers) kept += ::send(each.get(), "x", 1, MSG_NOSIGNAL) == 1;
+    EXPECT_EQ(kept, kKept);
+    EXPECT_LT(::send(peers.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the oldest";
 }
 
 TEST_F(HostileTcp, an_unknown_frame_ends_the_connection) {
