@@ -43,11 +43,10 @@ size_t SourceCounts::of(const std::string& source) const {
     return found == counts_.end() ? 0 : found->second;
 }
 
-const std::string& SourceCounts::largest() const {
-    WSS_ASSERT(!counts_.empty(), "there is a source");
-    return std::max_element(counts_.begin(), counts_.end(),
-                            [](const auto& a, const auto& b) { return a.second < b.second; })
-        ->first;
+size_t SourceCounts::most() const {
+    size_t most = 0;
+    for (const auto& [source, count] : counts_) most = std::max(most, count);
+    return most;
 }
 
 }  // namespace wss::fabric

@@ -3,8 +3,9 @@
 // address, the network of 64 bits of an IPv6 address (one host may use all of it), the process over shm, the
 // node in the simulation.
 //
-// Whoever runs out of places evicts the oldest stranger of the source that holds most of them. So a flood
-// from one host displaces its own connections, and a login from another host is never displaced by it.
+// Whoever runs out of places evicts the oldest stranger whose source holds most of them. So a flood from one
+// host displaces its own connections, and a login from another host is never displaced by it. Of sources that
+// hold the same number it is age that decides, never their names: no host is always the one that gives way.
 //
 // Thread-safety: none; a SourceCounts belongs to one thread.
 #pragma once
@@ -25,8 +26,8 @@ class SourceCounts {
     void add(const std::string& source) { ++counts_[source]; }
     void remove(const std::string& source);
     size_t of(const std::string& source) const;
-    // The source that holds most. REQUIRES !empty().
-    const std::string& largest() const;
+    // What the source holds that holds most; there may be several such sources.
+    size_t most() const;
     bool empty() const { return counts_.empty(); }
 
   private:

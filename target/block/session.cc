@@ -71,13 +71,15 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
 // ---- Pending authentication (N4, N5) ---------------------------------------------------------------------
 
 // A flood displaces its own connections no faster than this: each has the time for a proof, and what the
-// flood costs us is bounded. A place of the largest source is given to any other source at once.
+// flood costs us is bounded. Only a source that holds fewer places, also with the one that it wants, takes
+// one of the largest source at once.
 constexpr Nanoseconds kProofGrace = from_ms(100);
 
+// Of the sources that hold `count` places.
 template <typename PendingList>
-static auto oldest_of(PendingList& unproven, const std::string& source) {
+static auto oldest_of(PendingList& unproven, const fabric::SourceCounts& sources, size_t count) {
     auto oldest = std::find_if(unproven.begin(), unproven.end(), [&](const auto& each) {
-        return !each.evicted && each.record->source == source;
+        return !each.evicted && sources.of(each.record->source) == count;
     });
     WSS_ASSERT(oldest != unproven.end(), "a source that is counted holds a place");
     return oldest;
@@ -86,12 +88,12 @@ static auto oldest_of(PendingList& unproven, const std::string& source) {
 void SessionTable::begin_authentication(Pending pending) {
     bool full = unproven_.size() - evicted_ >= kPendingAuthMax;
     if (full) {
-        const std::string& largest = strangers_.largest();
-        const Nanoseconds begun{oldest_of(unproven_, largest)->deadline - kAuthTimeout};
+        const size_t most = strangers_.most();
+        const Nanoseconds begun{oldest_of(unproven_, strangers_, most)->deadline - kAuthTimeout};
         const size_t held = strangers_.of(fabric::source_of(pending.request->peer()));
         // Half of the room for closing channels is kept for evictions in favour of other sources.
         const bool too_soon = reactor_.now() - begun < kProofGrace || evicted_ >= kEvictedMax / 2;
-        full = too_soon && held >= strangers_.of(largest);
+        full = too_soon && held + 1 >= most;
         if (!full) make_room_for_stranger();
     }
     if (full || unproven_.size() >= kPendingAuthMax + kEvictedMax)
@@ -114,11 +116,10 @@ void SessionTable::begin_authentication(Pending pending) {
 }
 
 void SessionTable::make_room_for_stranger() {
-    const std::string source = strangers_.largest();
-    auto oldest = oldest_of(unproven_, source);
+    auto oldest = oldest_of(unproven_, strangers_, strangers_.most());
     oldest->evicted = true;
     ++evicted_;
-    strangers_.remove(source);
+    strangers_.remove(oldest->record->source);
     close_soon(oldest->record, "too many authentications are pending");
 }
 

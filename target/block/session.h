@@ -18,7 +18,7 @@
 //      which takes nothing but authentication, and no session. Only then is it a login as in N1 and N2.
 //      A nexus belongs to the name that opened it: others can neither end its session nor join it.
 //  N5  Strangers cannot keep others out. When kPendingAuthMax authentications are pending, a new one evicts
-//      the oldest of the source that holds most places (lib/fabric/sources.h).
+//      the oldest of the sources that hold most places (lib/fabric/sources.h).
 #pragma once
 
 #include <array>

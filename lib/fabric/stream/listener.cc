@@ -46,15 +46,15 @@ void StreamListener::admit(Descriptor socket) noexcept {
     poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
     sources_.add(arrival->source_);
     arrivals_.push_back(std::move(arrival));
-    if (sources_.of(arrivals_.back()->source_) > kArrivalsPerSource)
-        evict_oldest_of(arrivals_.back()->source_);
-    else if (arrivals_.size() > kArrivalsMax)
-        evict_oldest_of(sources_.largest());
+    // A source beyond its bound holds more than all others.
+    const bool greedy = sources_.of(arrivals_.back()->source_) > kArrivalsPerSource;
+    if (greedy || arrivals_.size() > kArrivalsMax) evict_one();
 }
 
-void StreamListener::evict_oldest_of(const std::string& source) noexcept {
+void StreamListener::evict_one() noexcept {
+    const size_t most = sources_.most();
     auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
-                              [&](const auto& one) { return one->source_ == source; });
+                              [&](const auto& one) { return sources_.of(one->source_) == most; });
     WSS_ASSERT(found != arrivals_.end(), "a source that is counted has an arrival");
     take(**found);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the listeners of tcp and shm have in common: sockets are accepted, each has a few seconds to say its
 // hello, and becomes a connect request. However many connect and send nothing, the memory and the descriptors
-// that they take are bounded, and a newcomer displaces the oldest socket of the source that holds most
+// that they take are bounded, and a newcomer displaces the oldest socket of the sources that hold most
 // (sources.h).
 #pragma once
 
@@ -65,7 +65,7 @@ class StreamListener : public Listener, private Watched {
     void on_deadline() noexcept override;
     std::unique_ptr<Arrival> take(const Arrival& arrival) noexcept;
     void admit(Descriptor socket) noexcept;
-    void evict_oldest_of(const std::string& source) noexcept;
+    void evict_one() noexcept;  // the oldest of the sources that hold most
 
     EventPoller& poller_;
     ListenHandler& handler_;

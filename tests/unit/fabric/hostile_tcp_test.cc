@@ -200,6 +200,23 @@ TEST_F(HostileTcp, closed_connections_whose_peers_stay_are_bounded_and_the_oldes
     EXPECT_LT(::send(peers.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the oldest";
 }
 
+TEST_F(HostileTcp, of_sources_that_hold_the_same_the_oldest_socket_gives_way) {
+    std::vector<Descriptor> idle;  // 16 of each of 32 sources: all places
+    for (uint32_t last = 40; last > 8; --last)
+        for (int i = 0; i < 16; ++i) {
+            idle.push_back(dial_from(INADDR_LOOPBACK - 1 + last));
+            poller->poll();
+        }
+    for (int i = 0; i < 10; ++i) poller->poll();
+    ASSERT_TRUE(is_open(idle.front())) << "there was room for all";
+    Descriptor newcomer = dial_from(INADDR_LOOPBACK);
+    ASSERT_TRUE(wait([&] {
+        return std::any_of(idle.begin(), idle.end(), [](const auto& each) { return !is_open(each); });
+    }));
+    EXPECT_FALSE(is_open(idle.front()));
+    EXPECT_TRUE(is_open(newcomer));
+}
+
 TEST_F(HostileTcp, an_unknown_frame_ends_the_connection) {
     expect_thrown_out({.type = static_cast<FrameType>(77)});
 }
