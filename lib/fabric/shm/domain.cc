@@ -35,16 +35,20 @@ Validity Domain::take_slot() noexcept {
     return {.slot = slot, .generation = generations_[slot]};
 }
 
-void Domain::invalidate(const Validity& validity) noexcept {
+void Domain::invalidate(const Validity& validity, Reach reach) noexcept {
     if (validity.slot == kNoSlot) return;
     // Sequentially consistent, as are the peer's claim to be busy and its look at the word: either the peer
     // sees that the region is gone, or we see that it is busy.
     word(validity.slot).store(0, std::memory_order_seq_cst);
     SystemClock clock;
-    const Nanoseconds deadline = clock.now() + kBusyMax;
-    std::lock_guard guard(lock_);
+    const Nanoseconds deadline = reach == Reach::kForeign ? clock.now() + kBusyMax : Nanoseconds{};
+    std::unique_lock guard(lock_);
     bool busy;
-    while ((busy = anyone_busy_in(validity.slot)) && clock.now() <= deadline) std::this_thread::yield();
+    while ((busy = anyone_busy_in(validity.slot)) && clock.now() <= deadline) {
+        guard.unlock();  // others come and go meanwhile
+        std::this_thread::yield();
+        guard.lock();
+    }
     (busy ? stuck_slots_ : free_slots_).push_back(validity.slot);
 }
 
@@ -87,13 +91,15 @@ ShmRegion::ShmRegion(std::shared_ptr<Domain> domain, std::span<std::byte> memory
 void ShmRegion::enter(std::span<std::byte> bytes, Access access) {
     bytes_ = bytes;
     remote_address_ = reinterpret_cast<uintptr_t>(bytes.data());
+    // A mapping could not keep a peer that may only write from reading.
+    reach_ = fd() >= 0 && stream::allows(access, Access::kRemoteRead) ? Reach::kMapped : Reach::kForeign;
     if (access != Access::kLocal) validity_ = domain_->take_slot();
     rkey_ = lkey_ = domain_->table()->add(bytes, access, this);
 }
 
 ShmRegion::~ShmRegion() {
     domain_->table()->remove(rkey_);  // no grants from here on
-    domain_->invalidate(validity_);
+    domain_->invalidate(validity_, reach_);
 }
 
 }  // namespace wss::fabric::shm

@@ -26,6 +26,10 @@ struct Validity {
     uint32_t generation = 0;
 };
 
+// How peers reach a region themselves: by a mapping of their own, which outlives the region, or by system
+// calls on our memory, which may be freed when the region is gone.
+enum class Reach : uint8_t { kMapped, kForeign };
+
 class Domain {
   public:
     static Result<std::shared_ptr<Domain>> create();
@@ -34,10 +38,10 @@ class Domain {
     int validity_fd() const { return validity_.fd.get(); }
 
     Validity take_slot() noexcept;
-    // Peers stop using the region: later operations see it, those under way in foreign memory are waited for,
-    // a bounded time. The slot of a region whose peer is still busy then is not used again until that peer is
-    // done or gone.
-    void invalidate(const Validity& validity) noexcept;
+    // Peers stop using the region: later operations see it, those in progress in foreign memory are waited
+    // for, a bounded time. The slot of a region in which a peer still claims to be busy is not used again
+    // until that peer is done or gone.
+    void invalidate(const Validity& validity, Reach reach) noexcept;
 
     // The word in which a peer says what it is busy in, for as long as its connection lives.
     void add_peer(const std::atomic<uint32_t>* busy);
@@ -68,6 +72,7 @@ class ShmRegion final : public Region {
     ~ShmRegion() override;
 
     const Validity& validity() const { return validity_; }
+    Reach reach() const { return reach_; }
     int fd() const { return memory_.fd.get(); }  // -1: foreign memory
 
   private:
@@ -76,6 +81,7 @@ class ShmRegion final : public Region {
     const std::shared_ptr<Domain> domain_;
     SharedMemory memory_;
     Validity validity_;
+    Reach reach_ = Reach::kForeign;
 };
 
 }  // namespace wss::fabric::shm

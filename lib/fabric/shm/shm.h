@@ -22,7 +22,7 @@
 // and rings are validated as tcp's are; a peer can touch regions that it knows the key of, as long as it
 // keeps its mapping (revoked or not: it then shares pages with nobody); it cannot make us fault (sizes are
 // sealed), write read-only memory, or map a region that it may not read. It can waste our time: up to a
-// second of wait, once, when a region is destroyed that it claims to be busy in.
+// second of wait, once, when a region of foreign memory is destroyed that it claims to be busy in.
 #pragma once
 
 #include <memory>

@@ -288,8 +288,7 @@ bool ShmConnection::on_grant_ask(uint32_t rkey) noexcept {
     const stream::RegionTable::Entry* entry = table_->find(rkey);
     if (entry != nullptr && entry->access != Access::kLocal) {
         auto* region = static_cast<ShmRegion*>(entry->owner);
-        bool mappable = region->fd() >= 0 && stream::allows(entry->access, Access::kRemoteRead);
-        message.kind = mappable ? GrantKind::kMapped : GrantKind::kForeign;
+        message.kind = region->reach() == Reach::kMapped ? GrantKind::kMapped : GrantKind::kForeign;
         message.access = entry->access;
         message.validity = region->validity();
         message.address = region->remote_address();

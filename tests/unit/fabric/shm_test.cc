@@ -157,13 +157,13 @@ TEST(ShmDomain, a_peer_that_was_busy_for_too_long_is_waited_for_again_and_its_sl
     domain->add_peer(&busy);
     Validity stuck = domain->take_slot();
     busy = stuck.slot + 1;
-    domain->invalidate(stuck);  // gives up after its time
+    domain->invalidate(stuck, Reach::kForeign);  // gives up after its time
     Validity next = domain->take_slot();
     EXPECT_NE(next.slot, stuck.slot) << "the peer still uses it";
     busy = next.slot + 1;
     std::atomic<bool> returned{false};
     std::thread owner([&] {
-        domain->invalidate(next);
+        domain->invalidate(next, Reach::kForeign);
         returned = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -175,6 +175,32 @@ TEST(ShmDomain, a_peer_that_was_busy_for_too_long_is_waited_for_again_and_its_sl
     for (Validity each = domain->take_slot(); each.slot != kNoSlot; each = domain->take_slot())
         EXPECT_TRUE(slots.insert(each.slot).second);
     EXPECT_EQ(slots.size(), kSlots) << "no slot is lost";
+}
+
+TEST(ShmDomain, a_region_that_peers_map_ends_at_once_in_spite_of_a_busy_peer_and_a_foreign_one_waits) {
+    SystemClock clock;
+    auto domain = std::move(*Domain::create());
+    std::atomic<uint32_t> busy{0};
+    domain->add_peer(&busy);
+    auto ends_after = [&](std::unique_ptr<ShmRegion> region) {
+        busy = region->validity().slot + 1;
+        const Nanoseconds begin = clock.now();
+        region.reset();
+        return clock.now() - begin;
+    };
+    auto allocated = [&](Access access) {
+        return std::make_unique<ShmRegion>(domain, std::move(*make_shared("test", 4096, false)), 4096,
+                                           access);
+    };
+    // Under load this thread may be off the CPU for a while, but not five times in a row.
+    Nanoseconds shortest = kNever;
+    for (int i = 0; i < 5; ++i)
+        shortest = std::min(shortest, ends_after(allocated(Access::kRemoteReadWrite)));
+    EXPECT_LT(shortest, from_ms(10));
+    EXPECT_GE(ends_after(allocated(Access::kRemoteWrite)), from_ms(900)) << "peers may not map it";
+    std::vector<std::byte> memory(4096);
+    EXPECT_GE(ends_after(std::make_unique<ShmRegion>(domain, memory, Access::kRemoteRead)), from_ms(900));
+    domain->remove_peer(&busy);
 }
 
 std::string fresh_path(const char* name) {
