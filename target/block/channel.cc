@@ -5,14 +5,15 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 #include "target/block/service.h"
 
 namespace wss::block {
 
 // What a peer can make us log.
-static log::Limiter& peer_log() {
-    static log::Limiter limiter(10);
-    return limiter;
+static bool may_log(const ChannelRecord& record) {
+    static log::SourceLimiter limiter(10);
+    return limiter.allow(record.source);
 }
 
 static constexpr uint64_t kReceiveBit = 1;  // of a cookie; others: a Request's address, 0, kShortCookie
@@ -159,7 +160,7 @@ void Channel::finish_drain_if_idle() noexcept {
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kDraining) return;
     counters_.violations.add();
-    if (running() && peer_log().allow())
+    if (running() && may_log(*record_))
         log::warning("{}: closing the channel, the peer broke the protocol: {}", record_->peer,
                      wire::logout_reason(reason));
     drain("protocol violation", reason);
@@ -191,7 +192,7 @@ void Channel::on_refused(fabric::Connection& connection, const Status& why,
 }
 
 void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
-    if (running() && peer_log().allow()) log::info("{}: connection lost: {}", record_->peer, why.to_string());
+    if (running() && may_log(*record_)) log::info("{}: connection lost: {}", record_->peer, why.to_string());
     set_life(Life::kClosed);
     if (cache_client_ != nullptr) worker_.service().cache()->remove_client(cache_client_);
     cache_client_ = nullptr;
@@ -223,7 +224,7 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
 
 void Channel::completion_failed(const fabric::Completion& completion) noexcept {
     if (completion.status == fabric::CompletionStatus::kFlushed || !running()) return;
-    if (peer_log().allow())
+    if (may_log(*record_))
         log::warning("{}: the channel failed: {}{}", record_->peer, fabric::to_string(completion.status),
                      completion.status == fabric::CompletionStatus::kRemoteAccess
                          ? " (a command named memory that the initiator does not share with us)"

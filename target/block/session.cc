@@ -380,8 +380,9 @@ void SessionTable::check_channels(Session& session, Nanoseconds now) {
         if (int64_t since_ns = record->sending_since_ns.load(std::memory_order_relaxed);
             since_ns != 0 && now.count - since_ns >= options_.take_timeout.count) {
             record->sending_since_ns = 0;
-            log::warning("{}: closing the channel: the initiator did not take its data for {} s",
-                         record->peer, options_.take_timeout.count / 1'000'000'000);
+            if (may_log(record->source))
+                log::warning("{}: closing the channel: the initiator did not take its data for {} s",
+                             record->peer, options_.take_timeout.count / 1'000'000'000);
             close_soon(record, "the initiator did not take its data");
         }
         const int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);

@@ -2,6 +2,8 @@
 #include "target/cache/engine_link.h"
 
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
+#include "lib/fabric/sources.h"
 #include "target/cache/limits.h"
 
 namespace wss::se {
@@ -62,8 +64,8 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
     const Verdict verdict = auth_->take(record.body, answer, length);
     if (verdict == Verdict::kViolation) return false;
     if (verdict == Verdict::kRefused) {
-        static log::Limiter limiter(10);
-        if (limiter.allow())
+        static log::SourceLimiter limiter(10);
+        if (limiter.allow(fabric::source_of(link_->peer())))
             log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
         // It goes when it has read this, or its time is over.
         length = auth_->result(
@@ -208,8 +210,8 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
 
 // What a peer claims beyond what it may is no fault of the form: its log names it.
 bool EngineLink::violates(std::string why) noexcept {
-    static log::Limiter limiter(10);
-    if (limiter.allow()) log::warning("{}: {}", link_->peer(), why);
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(fabric::source_of(link_->peer()))) log::warning("{}: {}", link_->peer(), why);
     close(Status(Code::kInvalid, std::move(why)));
     return true;
 }

@@ -5,6 +5,8 @@
 
 #include "lib/base/log.h"
 #include "lib/base/memory.h"
+#include "lib/base/source_limiter.h"
+#include "lib/fabric/sources.h"
 #include "target/cache/cache.h"
 
 namespace wss::se {
@@ -18,14 +20,9 @@ uint64_t lines_max_here() {
     return std::min(kLinesMax, physical_memory() / kIndexMemoryShare / kIndexBytesPerLine);
 }
 
-// What strangers can make us log.
-static log::Limiter& join_log() {
-    static log::Limiter limiter(10);
-    return limiter;
-}
-
 static void refuse_engine(const std::string& peer, std::string_view why) {
-    if (join_log().allow()) log::warning("{}: refused as a cache engine: {}", peer, why);
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(fabric::source_of(peer))) log::warning("{}: refused as a cache engine: {}", peer, why);
 }
 
 void Cache::engine_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept {

@@ -7,15 +7,17 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 #include "lib/cache/engine/engine_parts.h"
 #include "lib/cache/engine/storage.h"
+#include "lib/fabric/sources.h"
 
 namespace wss::cache {
 
 // What strangers can make us log.
-static log::Limiter& peer_log() {
-    static log::Limiter limiter(10);
-    return limiter;
+static bool may_log(const fabric::ConnectRequest& request) {
+    static log::SourceLimiter limiter(10);
+    return limiter.allow(fabric::source_of(request.peer()));
 }
 
 // A listener, and which net it stands on.
@@ -137,7 +139,7 @@ void Engine::client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest
     const bool right = wire::same_token(login.token, known ? found->second->token : kNobody) && known;
     if (!right || found->second->used || stopping_ || clients_.size() >= kClientsMax) {
         ++counters_.clients_refused;
-        if (peer_log().allow())
+        if (may_log(*request))
             log::warning("{}: refused: {}", request->peer(),
                          !formed  ? "not a cache client"
                          : !right ? "no valid token"
@@ -148,7 +150,7 @@ void Engine::client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest
     auto client = std::make_unique<Client>(*this, *grant.link, login.handle, net);
     grant.used = true;
     if (Status status = client->accept(*request, *nets_[net].poller); !status) {
-        if (peer_log().allow()) log::warning("{}: {}", request->peer(), status.to_string());
+        if (may_log(*request)) log::warning("{}: {}", request->peer(), status.to_string());
         return;
     }
     ++counters_.clients_accepted;

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "lib/base/descriptors.h"
-#include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 
 namespace wss::fabric::stream {
 
@@ -86,8 +86,8 @@ void Arrival::on_ready(uint32_t) noexcept {
     epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
     Result<std::unique_ptr<ConnectRequest>> made = request();
     if (!made) {
-        static log::Limiter limiter(1);
-        if (limiter.allow())
+        static log::SourceLimiter limiter(1);
+        if (limiter.allow(source_))
             log::warning("{}: {}: {}; hung up", listener_.address().to_string(), from_,
                          made.status().to_string());
         return;
