@@ -204,14 +204,13 @@ static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, 
 		wss_parse_sense((const u8 *)(rsp + 1) + resp_len, sense_len, &slot->sense);
 	if (rsp->flags & (WSS_SRP_RSP_FLAG_DOOVER | WSS_SRP_RSP_FLAG_DIOVER |
 			  WSS_SRP_RSP_FLAG_DOUNDER | WSS_SRP_RSP_FLAG_DIUNDER)) {
-		u32 residual = be32_to_cpu(rsp->flags & WSS_SRP_RSP_FLAG_DIUNDER ?
-						   rsp->data_in_res_cnt :
-						   rsp->data_out_res_cnt);
+		bool in = rsp->flags & (WSS_SRP_RSP_FLAG_DIUNDER | WSS_SRP_RSP_FLAG_DIOVER);
+		u32 residual = be32_to_cpu(in ? rsp->data_in_res_cnt : rsp->data_out_res_cnt);
 
 		if (admin && (rsp->flags & WSS_SRP_RSP_FLAG_DIUNDER))
 			slot->chan->sess->admin.residual = residual;
-		else if (!rsp->status && residual)
-			slot->error = BLK_STS_IOERR; /* GOOD, but not all of the data moved */
+		else if (residual && (!rsp->status || slot->sense.key == WSS_KEY_RECOVERED))
+			slot->error = BLK_STS_IOERR; /* it ended well, but not all of the data moved */
 	}
 	return true;
 }
@@ -293,14 +292,11 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 		wss_chan_break(chan, "an answer could not be posted");
 }
 
-static void wss_recv_cred_req(struct wss_chan *chan, const struct wss_srp_cred_req *msg, u32 bytes)
+/* SRP_CRED_REQ and SRP_AER_REQ begin alike. */
+static void wss_recv_cred_req(struct wss_chan *chan, const struct wss_srp_cred_req *msg, u8 reply)
 {
-	if (bytes < sizeof(*msg)) {
-		wss_chan_protocol_error(chan, "short SRP_CRED_REQ");
-		return;
-	}
 	wss_give_credits(chan, be32_to_cpu(msg->req_lim_delta));
-	wss_reply(chan, WSS_SRP_CRED_RSP, msg->tag);
+	wss_reply(chan, reply, msg->tag);
 }
 
 static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
@@ -313,14 +309,19 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 		wss_recv_keepalive(chan, msg, bytes, iob);
 		return;
 	case WSS_SRP_CRED_REQ:
-		wss_recv_cred_req(chan, data, bytes);
+		if (bytes < sizeof(struct wss_srp_cred_req))
+			wss_chan_protocol_error(chan, "short SRP_CRED_REQ");
+		else
+			wss_recv_cred_req(chan, data, WSS_SRP_CRED_RSP);
 		return;
 	case WSS_SRP_AER_REQ:
 		/* An asynchronous event: look again at everything, as after a NOTIFY. */
+		if (bytes < sizeof(struct wss_srp_cred_req)) {
+			wss_chan_protocol_error(chan, "short SRP_AER_REQ");
+			return;
+		}
 		wss_session_changed(chan->sess);
-		if (bytes >= sizeof(struct wss_srp_cred_req))
-			wss_reply(chan, WSS_SRP_AER_RSP,
-				  ((const struct wss_srp_cred_req *)data)->tag);
+		wss_recv_cred_req(chan, data, WSS_SRP_AER_RSP);
 		return;
 	case WSS_SRP_NOTIFY:
 		if (!(chan->caps & WSS_CAP_NOTIFY)) {

@@ -27,6 +27,13 @@ static void wss_build_flush(struct wss_srp_cmd *cmd)
 	cmd->cdb[0] = WSS_SYNCHRONIZE_CACHE_16; /* LBA 0, count 0: everything */
 }
 
+static void wss_put_range(const struct wss_volume *vol, u8 *range, sector_t sector, u32 bytes)
+{
+	put_unaligned_be64(wss_lba(vol, sector), range);
+	put_unaligned_be32(bytes >> vol->block_shift, range + 8);
+	put_unaligned_be32(0, range + 12);
+}
+
 /* Returns the length of the parameter list, which lies behind the command in its IU. */
 static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
 {
@@ -36,14 +43,16 @@ static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct ws
 	u32 count = 0;
 	struct bio *bio;
 
-	__rq_for_each_bio(bio, rq) {
-		if (WARN_ON_ONCE(count == WSS_MAX_UNMAP_RANGES))
-			return 0;
-		put_unaligned_be64(wss_lba(vol, bio->bi_iter.bi_sector), range);
-		put_unaligned_be32(bio->bi_iter.bi_size >> vol->block_shift, range + 8);
-		put_unaligned_be32(0, range + 12);
-		range += 16;
-		count++;
+	/* Where one range is all that fits, the block layer joins bios that follow each other, and counts them as one. */
+	if (queue_max_discard_segments(rq->q) == 1) {
+		wss_put_range(vol, range, blk_rq_pos(rq), blk_rq_bytes(rq));
+		count = 1;
+	} else {
+		__rq_for_each_bio(bio, rq) {
+			if (WARN_ON_ONCE(count == WSS_MAX_UNMAP_RANGES))
+				return 0;
+			wss_put_range(vol, range + 16 * count++, bio->bi_iter.bi_sector, bio->bi_iter.bi_size);
+		}
 	}
 	put_unaligned_be16(count * 16 + 6, list);
 	put_unaligned_be16(count * 16, list + 2);
@@ -106,16 +115,21 @@ blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struc
  * @data: fixed (70h) or descriptor (72h) format, from the target
  * @len: its length
  * @sense: key, asc and ascq are set; 0 where absent
+ *
+ * Deferred sense (71h, 73h) is about an earlier command; the one that it came for was not executed (SPC-4, 4.5.7), whatever
+ * the key says. It is reported as ABORTED COMMAND, after which commands are sent again.
  */
 void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 {
 	u8 code = len ? data[0] & 0x7f : 0;
 
-	if (code == 0x72 || code == 0x73) {
+	if (code == 0x71 || code == 0x73) {
+		sense->key = WSS_KEY_ABORTED;
+	} else if (code == 0x72) {
 		sense->key = len > 1 ? data[1] & 0xf : 0;
 		sense->asc = len > 2 ? data[2] : 0;
 		sense->ascq = len > 3 ? data[3] : 0;
-	} else if (code == 0x70 || code == 0x71) {
+	} else if (code == 0x70) {
 		sense->key = len > 2 ? data[2] & 0xf : 0;
 		sense->asc = len > 12 ? data[12] : 0;
 		sense->ascq = len > 13 ? data[13] : 0;
