@@ -181,7 +181,7 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 	if (!wss_volume_follow_limits(vol, limits)) {
 		/* Soon, or when recovery is over. */
 		WRITE_ONCE(vol->sess->rescan_all, true);
-		queue_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
+		mod_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
 		return;
 	}
 	if (get_capacity(vol->disk) != wss_sectors(vol))
