@@ -27,6 +27,20 @@ void wss_note_unflushed(const struct request *rq)
 		WRITE_ONCE(vol->unflushed, true);
 }
 
+/* What a request was told on a connection that is no more does not count: the time in between was not the target's. */
+static void wss_retry_afresh(struct request *rq)
+{
+	struct wss_volume *vol = rq->q->queuedata;
+	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	int login = atomic_read(&vol->sess->logins);
+
+	if (pdu->login == login)
+		return;
+	pdu->login = login;
+	pdu->retries = 0;
+	pdu->busy = 0;
+}
+
 /**
  * wss_retry_busy - may a request that the target, or the machine's own RDMA device, is too busy for be tried once more?
  * @rq: the request
@@ -37,6 +51,7 @@ bool wss_retry_busy(struct request *rq)
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	unsigned long timeout = rq->timeout ?: rq->q->rq_timeout; /* of its own from its first start on */
 
+	wss_retry_afresh(rq);
 	if (!pdu->busy)
 		pdu->busy_until = jiffies + (WSS_MAX_RETRIES + 1) * timeout;
 	if (pdu->busy < U8_MAX)
@@ -50,6 +65,7 @@ static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
 	*delay_ms = 0;
+	wss_retry_afresh(rq);
 	if (verdict == WSS_RETRY_NOW)
 		return pdu->retries++ < WSS_MAX_RETRIES;
 	if (verdict != WSS_RETRY_LATER)

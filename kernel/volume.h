@@ -92,6 +92,7 @@ struct wss_volume {
  * struct wss_pdu - what a request carries besides its slot
  * @retries: how often it was sent again
  * @busy: how often because the target was busy or its data could not be mapped, at most 255
+ * @login: number of the login that retries and busy count from; valid when either is not 0
  * @busy_until: jiffies when that ends; valid when @busy
  * @aborts: how often because the target did not answer
  * @timed_out: not answered in time; abort.c sees to it
@@ -105,6 +106,7 @@ struct wss_pdu {
 	bool timed_out;
 	blk_status_t error;
 	struct wss_sense sense;
+	int login;
 	unsigned long busy_until;
 };
 
