@@ -300,7 +300,9 @@ static void wss_engines_do_again(struct wss_chan *chan)
 		if (!tag)
 			continue;
 		wss_engines_retire(chan, slot->again_engine);
-		WRITE_ONCE(slot->again, 0);
+		/* That takes time: the command may have ended, and the slot's next one been told the same. This work runs again. */
+		if (cmpxchg(&slot->again, tag, 0) != tag)
+			continue;
 		/* Not there any more: the engine had answered. */
 		if (cmpxchg(&slot->live, tag, 0) != tag)
 			continue;
