@@ -10,6 +10,7 @@
  * Without a second disk there is no keeper, because a set that several queues share costs every request something, and
  * older kernels do not use queue_rqs for it at all.
  */
+#include <linux/cpu.h>
 #include <linux/sched/mm.h>
 
 #include "compat.h"
@@ -97,12 +98,12 @@ static int wss_tags_add_keeper(struct wss_session *sess)
  * @err: says why not
  *
  * Context: sleeps, bounded.
- * Return: 0; -EAGAIN: the disk that is there has requests that wait; or another -errno.
+ * Return: 0; -EBUSY: the disk that is there has requests that wait; or another -errno.
  */
 int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 {
 	struct gendisk *disk;
-	unsigned int noio;
+	unsigned int noreclaim;
 	int ret;
 
 	lockdep_assert_held(&sess->map_mutex);
@@ -113,15 +114,20 @@ int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 		return wss_tags_add_keeper(sess);
 	if (IS_ERR(disk))
 		return wss_fail(err, PTR_ERR(disk), "another disk of this target is being removed: try again");
-	/* Memory must not be had by writing to a disk that is frozen. */
-	noio = memalloc_noio_save();
+	/*
+	 * Whoever needs the frozen disk for memory must not be waited for: neither by an allocation (one that may not reclaim
+	 * takes from the reserves, or fails) nor by the lock of the CPUs, which one that comes holds while it allocates.
+	 */
+	cpu_hotplug_disable();
+	noreclaim = memalloc_noreclaim_save();
 	blk_freeze_queue_start(disk->queue);
-	ret = -EAGAIN;
+	ret = -EBUSY;
 	if (blk_mq_freeze_queue_wait_timeout(disk->queue, WSS_FREEZE_TIMEOUT) > 0)
 		ret = wss_tags_add_keeper(sess);
 	wss_unfreeze(disk->queue);
-	memalloc_noio_restore(noio);
-	if (ret == -EAGAIN)
+	memalloc_noreclaim_restore(noreclaim);
+	cpu_hotplug_enable();
+	if (ret == -EBUSY)
 		wss_fail(err, ret, "requests of /dev/%s wait for the target: try again when it answers them",
 			 disk->disk_name);
 	else if (ret)
