@@ -23,6 +23,8 @@
 
 /* A map begins anew when the target changes meanwhile; a target that always does is not waited for. */
 #define WSS_MAP_TRIES 3
+/* How rarely a pending map is tried that waits in vain. */
+#define WSS_PENDING_DELAY_MAX (60UL * HZ)
 
 /**
  * struct wss_pending - a map that is to happen as soon as it can
@@ -31,7 +33,9 @@
  * @opts: what was asked for; holds a reference to the network namespace
  * @work: the next try
  * @sess: the session that a try takes part in at present; under wss_map_mutex
+ * @gone: taken away: no try connects or maps any more; written under wss_map_mutex
  * @tries: how many there were
+ * @put_off: how many of the last ones in a row had waited in vain; the work's own
  * @err: why the last one failed; written by the work under wss_map_mutex
  */
 struct wss_pending {
@@ -40,7 +44,9 @@ struct wss_pending {
 	struct wss_options opts;
 	struct delayed_work work;
 	struct wss_session *sess;
+	bool gone;
 	unsigned int tries;
+	unsigned int put_off;
 	struct wss_error err;
 };
 
@@ -123,8 +129,8 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 	return 0;
 }
 
-/* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. @mine: shows which, or NULL */
-static struct wss_session *wss_session_join(const struct wss_options *opts, struct wss_session **mine,
+/* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. @pending: whose try it is, or NULL */
+static struct wss_session *wss_session_join(const struct wss_options *opts, struct wss_pending *pending,
 					    struct wss_error *err)
 {
 	struct wss_session *sess;
@@ -136,6 +142,8 @@ static struct wss_session *wss_session_join(const struct wss_options *opts, stru
 	state = sess ? READ_ONCE(sess->state) : WSS_CONNECTING;
 	if (wss_closing) {
 		ret = wss_fail(err, -ESHUTDOWN, "the module is being unloaded");
+	} else if (pending && pending->gone) {
+		ret = wss_fail(err, -EINTR, "it was taken away");
 	} else if (state != WSS_LIVE && state != WSS_CONNECTING) {
 		ret = wss_fail(err, -EAGAIN, "the connection to it is %s: try again later", wss_state_name(state));
 	} else if (!sess) {
@@ -147,8 +155,8 @@ static struct wss_session *wss_session_join(const struct wss_options *opts, stru
 	}
 	if (!ret)
 		sess->mappers++;
-	if (!ret && mine)
-		*mine = sess;
+	if (!ret && pending)
+		pending->sess = sess;
 	mutex_unlock(&wss_map_mutex);
 	return ret ? ERR_PTR(ret) : sess;
 }
@@ -163,11 +171,11 @@ static void wss_session_drop_unused(struct wss_session *sess)
 	wss_session_destroy(sess);
 }
 
-static void wss_session_leave(struct wss_session *sess, struct wss_session **mine)
+static void wss_session_leave(struct wss_session *sess, struct wss_pending *pending)
 {
 	mutex_lock(&wss_map_mutex);
-	if (mine)
-		*mine = NULL;
+	if (pending)
+		pending->sess = NULL;
 	sess->mappers--;
 	wss_session_drop_unused(sess);
 	mutex_unlock(&wss_map_mutex);
@@ -197,10 +205,10 @@ static int wss_session_first_connect(struct wss_session *sess, struct wss_error 
 }
 
 /* @again: not tried, because another map could not connect the session that both took part in. */
-static int wss_map_try(const struct wss_options *opts, struct wss_session **mine, bool *again,
+static int wss_map_try(const struct wss_options *opts, struct wss_pending *pending, bool *again,
 		       struct wss_error *err)
 {
-	struct wss_session *sess = wss_session_join(opts, mine, err);
+	struct wss_session *sess = wss_session_join(opts, pending, err);
 	int ret;
 
 	*again = false;
@@ -208,21 +216,25 @@ static int wss_map_try(const struct wss_options *opts, struct wss_session **mine
 		return PTR_ERR(sess);
 	ret = mutex_lock_interruptible(&sess->map_mutex);
 	if (ret) {
-		wss_session_leave(sess, mine);
+		wss_session_leave(sess, pending);
 		return wss_fail(err, ret, "interrupted");
 	}
 	*again = sess->tried && !sess->connected;
-	if (!*again)
+	if (pending && READ_ONCE(pending->gone)) {
+		*again = false;
+		ret = wss_fail(err, -EINTR, "it was taken away");
+	}
+	if (!ret && !*again)
 		ret = wss_session_first_connect(sess, err);
 	if (!ret && !*again)
 		ret = wss_map_volume(sess, opts->volume, err);
 	mutex_unlock(&sess->map_mutex);
-	wss_session_leave(sess, mine);
+	wss_session_leave(sess, pending);
 	return ret;
 }
 
-/* @mine: shows the session that it takes part in while it does; or NULL */
-static int wss_map_once(const struct wss_options *opts, struct wss_session **mine, struct wss_error *err)
+/* @pending: whose try it is, or NULL */
+static int wss_map_once(const struct wss_options *opts, struct wss_pending *pending, struct wss_error *err)
 {
 	int ret = down_read_interruptible(&wss_maps_sem);
 	bool again;
@@ -230,7 +242,7 @@ static int wss_map_once(const struct wss_options *opts, struct wss_session **min
 	if (ret)
 		return wss_fail(err, ret, "interrupted");
 	do {
-		ret = wss_map_try(opts, mine, &again, err);
+		ret = wss_map_try(opts, pending, &again, err);
 	} while (again);
 	up_read(&wss_maps_sem);
 	return ret;
@@ -251,6 +263,8 @@ static bool wss_worth_retrying(int error)
 	case -ERESTARTSYS:
 	case -EOPNOTSUPP:
 	case -ENOKEY:
+	case -EKEYREVOKED:
+	case -EKEYEXPIRED:
 		return false;
 	default:
 		return true;
@@ -267,9 +281,13 @@ static void wss_pending_free(struct wss_pending *pending)
 	kfree(pending);
 }
 
-static unsigned long wss_pending_delay(const struct wss_pending *pending)
+/* @ret: how the last try ended. Where it waited for somebody (a disk's freeze, a silent unit) it comes less and less often. */
+static unsigned long wss_pending_delay(struct wss_pending *pending, int ret)
 {
-	return (unsigned long)max(pending->opts.reconnect_delay, 1) * HZ;
+	unsigned long delay = (unsigned long)max(pending->opts.reconnect_delay, 1) * HZ;
+
+	pending->put_off = ret == -EBUSY ? min(pending->put_off + 1, 5U) : 0;
+	return max(delay, min(delay << pending->put_off, WSS_PENDING_DELAY_MAX));
 }
 
 static void wss_pending_work(struct work_struct *work)
@@ -277,17 +295,17 @@ static void wss_pending_work(struct work_struct *work)
 	struct wss_pending *pending =
 		container_of(to_delayed_work(work), struct wss_pending, work);
 	struct wss_error err = {};
-	int ret = wss_map_once(&pending->opts, &pending->sess, &err);
+	int ret = wss_map_once(&pending->opts, pending, &err);
 
 	if (ret && !wss_worth_retrying(ret))
 		pr_err("wss: pending%d is given up: %s\n", pending->id, err.text);
 	mutex_lock(&wss_map_mutex);
 	pending->tries++;
 	pending->err = err;
-	if (list_empty(&pending->node)) {
+	if (pending->gone) {
 		/* Taken away meanwhile: who did that waits for us, and frees it. */
 	} else if (ret && wss_worth_retrying(ret)) {
-		queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending));
+		queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending, ret));
 	} else {
 		wss_pending_free(pending);
 	}
@@ -297,14 +315,16 @@ static void wss_pending_work(struct work_struct *work)
 static int wss_pending_add(const struct wss_options *opts, const struct wss_error *why)
 {
 	struct wss_pending *pending = kzalloc(sizeof(*pending), GFP_KERNEL);
+	int id;
 
 	if (!pending)
 		return -ENOMEM;
-	pending->id = ida_alloc(&wss_pending_ida, GFP_KERNEL);
-	if (pending->id < 0) {
+	id = ida_alloc(&wss_pending_ida, GFP_KERNEL);
+	if (id < 0) {
 		kfree(pending);
 		return -ENOMEM;
 	}
+	pending->id = id;
 	pending->opts = *opts;
 	wss_auth_get_key(&pending->opts);
 	get_net(pending->opts.net);
@@ -318,10 +338,10 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 		mutex_unlock(&wss_map_mutex);
 		return -ESHUTDOWN;
 	}
-	queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending));
+	queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending, 0));
 	mutex_unlock(&wss_map_mutex);
 	pr_info("wss: volume '%s' of target %s cannot be mapped yet (%s): pending%d goes on trying\n",
-		opts->volume, opts->target_text, why->text, pending->id);
+		opts->volume, opts->target_text, why->text, id); /* it may be gone by now */
 	return 0;
 }
 
@@ -349,6 +369,7 @@ static struct wss_pending *wss_pending_take(int id)
 	list_for_each_entry(pending, &wss_pendings, node) {
 		if (id < 0 || pending->id == id) {
 			found = pending;
+			WRITE_ONCE(pending->gone, true);
 			list_del_init(&pending->node);
 			break;
 		}

@@ -9,6 +9,9 @@
 
 #include "wss.h"
 
+/* As milliseconds it fits an int. */
+#define WSS_KEEPALIVE_MAX ((int)(INT_MAX / MSEC_PER_SEC))
+
 struct wss_option {
 	const char *token;
 	int (*parse)(const char *value, struct wss_options *opts, size_t offset,
@@ -233,8 +236,8 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 	/* A response revokes one region only, and a cache engine is told of one. */
 	if (!opts->mlockv)
 		opts->caps &= ~(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_CACHE);
-	if (opts->keepalive_tmo == 0)
-		return wss_fail(err, -EINVAL, "keepalive_tmo must be at least 1 second, or off");
+	if (opts->keepalive_tmo == 0 || opts->keepalive_tmo > WSS_KEEPALIVE_MAX)
+		return wss_fail(err, -EINVAL, "keepalive_tmo must be 1 to %d seconds, or off", WSS_KEEPALIVE_MAX);
 	return 0;
 }
 

@@ -24,6 +24,27 @@ def test_pending_map_goes_alone(rig: Rig) -> None:
     rig.assert_no_error()
 
 
+def test_pending_map_that_was_taken_away_maps_nothing(rig: Rig) -> None:
+    rig.target.stop()
+    rig.vm.run(f"echo target={rig.target.address} volume=a retry=on reconnect_delay=5 > /sys/class/wss/map", 30)
+    rig.target.start()
+    rig.target.process.signal(signal.SIGSTOP)
+    try:
+        other = rig.vm.start(f"wssctl map rdma://{rig.target.address} b")
+        wait_until(lambda: in_sysfs_write(rig), "the other map waits for the target", 20)
+        wait_until(lambda: rig.vm.run("grep -l wss_pending_work /proc/[0-9]*/stack", check=False).stdout,
+                   "the pending map waits for the connection of the other", 30)
+        removal = rig.vm.start("echo pending0 > /sys/class/wss/unmap")
+        wait_until(lambda: not rig.vm.run("cat /sys/class/wss/pending").stdout, "it is in the list no more", 20)
+    finally:
+        rig.target.process.signal(signal.SIGCONT)
+    # On a slow machine the other map's time may be over by now: then the pending one would have begun anew.
+    others = 1 if other.wait(60).status == 0 else 0
+    assert removal.wait(60).status == 0
+    assert rig.vm.run("ls /sys/class/block | grep -c '^wss[0-9]*$'", check=False).stdout.strip() == str(others)
+    rig.assert_no_error()
+
+
 def in_sysfs_write(rig: Rig) -> bool:
     """Is a `wssctl map` inside the driver, waiting for its connection?"""
     return "wss_" in rig.vm.run("cat /proc/$(pgrep -n wssctl)/stack", check=False).stdout
