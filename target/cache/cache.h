@@ -286,6 +286,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void check_recovery();
     bool finds_all(size_t back) const;
     bool may_finish_recovery(size_t back) const;
+    void tell_of_wait(const std::map<uint64_t, uint32_t>& back);
     void note_forgotten();
     void finish_recovery();
     void erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how);
@@ -515,6 +516,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     bool holding_ = false;
     bool needs_all_ = false;  // not all but one of those awaited
     bool forgotten_ = false;  // the operator's word: without those that are not here
+    bool wait_is_told_ = false;
     std::map<uint64_t, uint32_t> awaited_;
     std::vector<Item> items_;
     // What the saved text says, whose engines must keep what they hold until another is saved.

@@ -191,6 +191,19 @@ bool Cache::may_finish_recovery(size_t back) const {
     return waited && finds_all(back);
 }
 
+// Once, to who is paged because commands hang.
+void Cache::tell_of_wait(const std::map<uint64_t, uint32_t>& back) {
+    if (wait_is_told_ || reactor_.clock().now() - recovery_began_ <= options_.recovery_grace) return;
+    wait_is_told_ = true;
+    std::string names;
+    for (const auto& [identity, incarnation] : awaited_)
+        if (!back.contains(identity)) names += fmt::format("{}{:016x}", names.empty() ? "" : ", ", identity);
+    log::warning(
+        "recovery waits for cache engines that may hold acknowledged writes which no other has: {}; commands "
+        "of volumes that may be dirty wait until they are back, or are not waited for (wssctl cache forget)",
+        names);
+}
+
 // The operator does not wait for engines that may have dirty lines which no other has. Which lines that are
 // nobody knows.
 void Cache::note_forgotten() {
@@ -213,7 +226,7 @@ void Cache::check_recovery() {
     for (const auto& engine : links_)
         if (engine != nullptr && engine->is_ready() && engine->identity().kept)
             back[engine->identity().identity] = engine->identity().incarnation;
-    if (!may_finish_recovery(back.size())) return;
+    if (!may_finish_recovery(back.size())) return tell_of_wait(back);
     const bool without = back.size() < awaited_.size();
     if (without) {
         log::warning("recovery goes on without {} of {} cache engines", awaited_.size() - back.size(),
