@@ -27,7 +27,7 @@ class BlockWorld:
         self.processes = self.cluster.processes
         addresses = [*self.cluster.serve.values(), *self.cluster.join.values()]
         self.actions: list[Action] = [*volume_actions(self.cluster), *cache_actions(self.cluster), *restart_actions(self.cluster),
-                                      *signal_actions(self.processes, self._started), *storage_actions(self.cluster),
+                                      *signal_actions(self.processes, self._may_end, self._started), *storage_actions(self.cluster),
                                       hostile_action(build / "wss-attack", addresses)]
         self.ends = 0
 
@@ -38,6 +38,16 @@ class BlockWorld:
 
     def stop(self) -> None:
         self.cluster.stop()
+
+    def _may_end(self, process) -> bool:
+        """An engine that ends while recovery waits for another one is a second loss, which waits for the operator."""
+        if process not in self.cluster.engines:
+            return True
+        try:
+            wait_for(lambda: not self.cluster.status()["recovering"], limits.HEALED, "the end of a recovery")
+        except Problem:
+            return False
+        return True
 
     def _started(self, process) -> None:
         if isinstance(process, LoadClient):

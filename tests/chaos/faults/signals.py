@@ -28,8 +28,9 @@ def _stop(process: Process, pause: float) -> bool:
         return effect
 
 
-def signal_actions(processes: list[Process], after: Callable[[Process], None] = lambda process: None) -> list[Action]:
-    """`after` is called with each process that was started again."""
+def signal_actions(processes: list[Process], may_end: Callable[[Process], bool] = lambda process: True,
+                   after: Callable[[Process], None] = lambda process: None) -> list[Action]:
+    """`may_end` is asked before a process is ended; `after` is called with each that was started again."""
     by_name = {process.name: process for process in processes}
 
     def make(how: str, role: str) -> Action:
@@ -43,6 +44,8 @@ def signal_actions(processes: list[Process], after: Callable[[Process], None] = 
             process = by_name[name]
             if how == "stop":
                 return _stop(process, pause)
+            if not may_end(process):
+                return False
             effect = _end(process, how, pause)
             after(process)
             return effect
