@@ -166,7 +166,8 @@ def test_an_imported_key_expires_when_the_exported_one_does(store, tmp_path):
     assert 300_000 < left_ms <= 600_000
     assert "expires" not in rows["exp:b"]
     store.kvctl("del", "exp:a", "exp:b")
-    old = json.dumps(rows["exp:b"] | {"key": "exp:old", "expires": int(time.time() * 1000) - 1000}) + "\n"
+    long_ago = (1, 946_684_800_000, int(time.time() * 1000) - 1000)
+    old = "".join(json.dumps(rows["exp:b"] | {"key": f"exp:old:{at}", "expires": at}) + "\n" for at in long_ago)
     store.kvctl("import", "-", stdin=((tmp_path / "dump").read_text() + old).encode())
     store.kvctl("export", tmp_path / "again", "--prefix", "exp:")
     again = {row["key"]: row.get("expires", 0) for row in map(json.loads, (tmp_path / "again").read_text().splitlines())}

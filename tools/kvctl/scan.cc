@@ -105,6 +105,13 @@ Result<ImportedRow> parse_row(const std::string& line) {
     return imported;
 }
 
+// 0: never. What expired before the epoch of timestamps has expired at its first moment.
+kv::Timestamp moment_of(uint64_t unix_ms) {
+    if (unix_ms == 0) return {};
+    const uint64_t unix_us = unix_ms * 1000;
+    return kv::Timestamp::make(unix_us > kv::kTicksEpoch_us ? unix_us - kv::kTicksEpoch_us : 1, 0);
+}
+
 // Writes rows in transactions of `keys` at most; those of a transaction expire together, at the moment that
 // the export names.
 class Importer {
@@ -120,8 +127,7 @@ class Importer {
     }
     bool flush() {
         if (request_.items.empty()) return true;
-        request_.expires = expires_ms_ == 0 ? kv::Timestamp{}
-                                            : kv::Timestamp::make(expires_ms_ * 1000 - kv::kTicksEpoch_us, 0);
+        request_.expires = moment_of(expires_ms_);
         kv::Client* client = context_.client();
         if (client == nullptr) return false;
         client->run(request_);
