@@ -147,7 +147,11 @@ void LockTable::unlock(std::string_view key, uint64_t owner) {
 }
 
 void LockTable::unlock_all(uint64_t owner) {
-    drop_waiters(waits_of_, owner, [owner](const Waiter& waiter) { return waiter.owner == owner; });
+    drop_waiters(waits_of_, owner, [this, owner](const Waiter& waiter) {
+        if (waiter.owner != owner) return false;
+        ready_.push_back({waiter.done, LockAnswer::kRefused});
+        return true;
+    });
     if (auto keys = keys_of_.find(owner); keys != keys_of_.end()) {
         const std::vector<std::string> held = std::move(keys->second);
         keys_of_.erase(keys);

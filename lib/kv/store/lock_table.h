@@ -26,7 +26,7 @@ enum class LockMode : uint8_t { kShared, kExclusive };
 enum class LockAnswer : uint8_t {
     kGranted,
     kWaiting,   // `done` will be called
-    kRefused,   // no-wait and taken; or too many wait
+    kRefused,   // no-wait and taken; or too many wait; or the owner has given up
     kTimedOut,  // only to `done`: waited longer than the lease
     kFull,      // kOwnerMax or kLocksMax is reached
 };
@@ -58,7 +58,7 @@ class LockTable {
     // Does anybody hold it exclusively?
     bool is_exclusive(std::string_view key) const;
     void unlock(std::string_view key, uint64_t owner);
-    void unlock_all(uint64_t owner);  // and stops waiting
+    void unlock_all(uint64_t owner);  // what the owner waits for is refused
     // Waits with this context are dropped without being called.
     void forget(void* context);
     // Ends leases that are over; grants to who waits. Returns how many ended. A bounded number of locks is
