@@ -30,6 +30,7 @@ class GetJob final : public Job {
 
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;
+    bool uses_id() const override { return locked_; }
     void give_up(const Status& why) noexcept override;
     uint32_t waits_for() const override;
     void on_read_done(uint32_t index, bool good) noexcept override;

@@ -145,9 +145,10 @@ void PutJob::start_transaction() noexcept {
     failure_ = Status();
     again_ = committed_ = sent_ = false;
     waits_to_start_ = false;
-    for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = false;
+    for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = parts_[p]->done = false;
     if (!is_locking(session_.options().algorithm)) return begin_writing();
     phase_ = Phase::kLocking;
+    locking_since_ = session_.now();
     auto& wanted = locks_.wanted();
     wanted.clear();
     for (size_t p = 0; p < part_count_; ++p)
@@ -167,6 +168,8 @@ void PutJob::start_transaction() noexcept {
 // Later than every version that the locks protect. The partitions have granted them to an owner that is about
 // as late: where that does not suffice they are asked anew, as what one of them refuses another has written.
 void PutJob::write_under_locks() noexcept {
+    // The first of them may have ended while the last was waited for.
+    if (session_.now() - locking_since_ > kLockedFor) return restart();
     const Timestamp owner{owner_};
     const Timestamp later = session_.clock().next_after(std::max(locks_.latest(), owner));
     if (later.ticks() > owner.ticks() + kLockedLead_ticks) {
@@ -409,7 +412,6 @@ void PutJob::abort_over() noexcept {
     }
     if (committed_ || refused == 0) return end_unknown();
     if (again_ && refused == part_count_) return restart();
-    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
     end(failure_);
 }
 
@@ -466,7 +468,6 @@ void PutJob::give_up(const Status& why) noexcept {
     for (size_t p = 0; p < part_count_; ++p)
         if (parts_[p]->call.id != 0) session_.link(parts_[p]->partition).forget(parts_[p]->call);
     locks_.forget();
-    if (is_locking(session_.options().algorithm) && phase_ == Phase::kLocking) locks_.release(owner_);
     outstanding_ = 0;
     if (may_abort())
         for (size_t p = 0; p < part_count_; ++p)
@@ -478,6 +479,8 @@ void PutJob::give_up(const Status& why) noexcept {
 }
 
 void PutJob::end(Status status) noexcept {
+    // With what a write brings its locks end; what did not bring it leaves them.
+    if (!status && owner_ != 0 && is_locking(session_.options().algorithm)) locks_.release(owner_);
     sent_ = false;
     session_.finish(*this, *base_, std::move(status));
 }

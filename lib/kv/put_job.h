@@ -90,7 +90,10 @@ class PutJob final : public Job {
     Request* base_ = nullptr;
     PutAll* request_ = nullptr;
     LockPhase locks_;
-    uint64_t owner_ = 0;      // of the locks
+    // Below the lease of a lock, with time for the write to arrive.
+    static constexpr Nanoseconds kLockedFor = from_s(4);
+    uint64_t owner_ = 0;  // of the locks
+    Nanoseconds locking_since_{};
     Timestamp past_;          // what was in the way, by its partition: the next timestamp is later
     uint32_t conflicts_ = 0;  // how often something was
     Phase phase_ = Phase::kPreparing;

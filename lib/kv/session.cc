@@ -104,6 +104,7 @@ void Session::on_ready(Link& link) noexcept {
     const bool was_asked = std::exchange(second_lease(link).asked, false);
     if (facts.client_id != clock_.client() && was_asked) {
         lessor_ = &link;
+        adopt_by_ = now() + kAdoptLimit;
         want_tick(now());
     } else if (facts.client_id != clock_.client()) {
         // Two partitions have leased an id at the same time.
@@ -144,20 +145,18 @@ Session::SecondLease& Session::second_lease(Link& link) {
     return leases_[link.options().partition == UINT32_MAX ? 0 : link.options().partition];
 }
 
-// When nothing that is under way carries the present id; what comes waits meanwhile (has_id).
+// When nothing that is under way carries the present id; what comes waits meanwhile (has_id), but not for
+// long: a partition that answers nothing would hold up what goes to the others.
 void Session::adopt_id() noexcept {
     if (lessor_ == nullptr) return;
     bool is_used = false;
     active_.for_each([&](const Job& job) { is_used = is_used || job.uses_id(); });
-    if (is_used && lessor_->ready()) return;
+    if (is_used && lessor_->ready() && now() < adopt_by_) return;
     Link& lessor = *std::exchange(lessor_, nullptr);
-    if (lessor.ready()) {
-        share_id(lessor.facts().client_id);
-        for (auto& link : links_)
-            if (link.get() != &lessor && link->ready()) link->reconnect("the client has another id");
-    } else {
-        lessor.options().client_id = clock_.client();
-    }
+    share_id(lessor.ready() && !is_used ? lessor.facts().client_id : clock_.client());
+    for (auto& link : links_)
+        if (link->ready() && link->facts().client_id != clock_.client())
+            link->reconnect("the client has another id");
     wake_waiting();
 }
 

@@ -141,6 +141,7 @@ class Session final : public LinkHandler {
     // A partition that refuses the client's id may lease it another one so often. All links change with it:
     // one that lies, or forgets ids, disturbs the others no more than that.
     static constexpr Nanoseconds kLeaseAgain = from_s(10);
+    static constexpr Nanoseconds kAdoptLimit = from_s(1);
     struct SecondLease {
         Nanoseconds again{};  // not before
         bool asked = false;
@@ -185,6 +186,7 @@ class Session final : public LinkHandler {
     std::vector<std::optional<KnownTime>> times_;  // by partition; none: it has not greeted
     std::vector<SecondLease> leases_;              // by partition
     Link* lessor_ = nullptr;  // has leased another id, which becomes ours when the present one is not used
+    Nanoseconds adopt_by_{};  // … or not at all
     std::function<void(const Status&)> ready_;
     Nanoseconds start_deadline_{}, next_try_{};
     bool is_ready_ = false, closed_ = false;

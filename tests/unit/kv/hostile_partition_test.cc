@@ -74,7 +74,7 @@ void refuse(Channel& channel, wire::KvHeader reply) {
     channel.send(reply, wire::KvText{.text = "this client id belongs to another client"});
 }
 
-// Leases an id to whoever has none, and knows nothing of it afterwards.
+// Leases an id to whoever has none, and answers nothing else.
 void lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     static std::atomic<uint32_t> next{9000};
     if (hello.client_id != 0) return refuse(channel, reply);
@@ -91,7 +91,6 @@ void lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHead
                                            .arena_epoch = 1,
                                            .ring = {},
                                            .map = {}});
-    channel.close("that was all");
 }
 
 }  // namespace

@@ -90,16 +90,18 @@ TEST_P(LivePartitions, are_named_by_a_request_that_is_late_because_of_them) {
     write.items.push_back({.key = key_on(1, 3), .value = "value"});
     GetAll read;
     read.items.emplace_back().key = key_on(1, 3);
-    std::promise<void> begun;
+    std::promise<void> begun, over;
+    std::future<void> released = over.get_future();
     std::thread busy([&] {
         cluster.on(1, [&](Service&) {
             begun.set_value();
-            usleep(2'500'000);  // less than a silent partition is given
+            released.wait_for(std::chrono::seconds(20));
         });
     });
     begun.get_future().wait();
     client->submit(write);
     client->run(read);
+    over.set_value();
     expect_named(write.status);
     expect_named(read.status);
     busy.join();
