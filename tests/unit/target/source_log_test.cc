@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <regex>
+#include <sstream>
 
 #include "lib/base/file.h"
 #include "lib/fabric/stream/frame.h"
@@ -34,6 +34,15 @@ class SourceLog : public ::testing::Test {
         ASSERT_TRUE(world_.until([&] { return world_.service().sessions().count() == 1; }));
         ASSERT_TRUE(world_.until([&] { return world_.service().sessions().count() == 0; }));
     }
+    // Whatever the port of the peer is.
+    static bool has_loss_of(const std::string& log, const std::string& host) {
+        std::istringstream lines(log);
+        for (std::string line; std::getline(lines, line);)
+            if (line.find(host + ":") != std::string::npos &&
+                line.find(": connection lost") != std::string::npos)
+                return true;
+        return false;
+    }
     static sockaddr_in at(uint32_t host, uint16_t port) {
         return {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(host)}, .sin_zero = {}};
     }
@@ -45,7 +54,7 @@ TEST_F(SourceLog, a_lost_connection_is_logged_while_another_host_loses_many) {
     for (int i = 0; i < 15; ++i) breaks_the_protocol(INADDR_LOOPBACK);
     breaks_the_protocol(INADDR_LOOPBACK + 1);
     const std::string log = ::testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(std::regex_search(log, std::regex("127\\.0\\.0\\.2:[0-9]+: connection lost"))) << log;
+    EXPECT_TRUE(has_loss_of(log, "127.0.0.2")) << log;
 }
 
 }  // namespace
