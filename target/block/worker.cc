@@ -2,6 +2,7 @@
 #include "target/block/worker.h"
 
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 #include "target/block/service.h"
 
 namespace wss::block {
@@ -72,7 +73,9 @@ void Lane::open_channel(std::shared_ptr<ChannelRecord> record,
             return;
         }
     }
-    log::warning("{}: cannot serve a channel: {}", record->peer, status.to_string());
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(record->source))
+        log::warning("{}: cannot serve a channel: {}", record->peer, status.to_string());
     wire::LoginReject reject;
     reject.tag = login_tag;
     reject.reason = WSS_SRP_REJ_INSUFFICIENT_RESOURCES;
