@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/log.h"
@@ -17,35 +18,42 @@ using stream::HelloKind;
 
 constexpr Nanoseconds kLingerLasts = from_s(1);
 constexpr size_t kLingerBytesMax = 64u << 20;     // of what a peer had under way when we closed
-constexpr size_t kLingerBytesPerTurn = 1u << 20;  // tens of microseconds, after which others have their turn
-constexpr size_t kLingeringMax = 256;             // each holds a descriptor; an honest peer is done at once
+constexpr size_t kLingerBytesPerTurn = 1u << 20;  // of all: tens of microseconds, then others have their turn
+constexpr size_t kDiscardCost = 4096;  // what a call counts at least: many small ones take time too
+constexpr size_t kLingeringMax = 256;  // each holds a descriptor; an honest peer is done at once
 constexpr int kBacklog = 1024;
 
 // --- lingering ---
 
 void Linger::start() noexcept {
     shutdown(socket_.get(), SHUT_WR);
-    until_ = poller_.now() + kLingerLasts;
-    poller_.set_deadline(*this, until_);
+    poller_.set_deadline(*this, poller_.now() + kLingerLasts);
     if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP)) poller_.bury(*this);
 }
 
 void Linger::on_ready(uint32_t) noexcept {
-    std::span<std::byte> scratch = poller_.staging();
-    for (size_t turn = 0; turn < kLingerBytesPerTurn;) {
-        ssize_t got = recv(socket_.get(), scratch.data(), scratch.size(), 0);
-        if (got < 0 && errno == EAGAIN) return poller_.set_deadline(*this, until_);
-        if (got < 0 && errno == EINTR) continue;
-        if (got > 0) turn += static_cast<size_t>(got), discarded_ += static_cast<size_t>(got);
-        if (got <= 0 || discarded_ > kLingerBytesMax) return poller_.bury(*this);
-    }
-    // The watch is edge-triggered: it reports nothing new about what is left.
-    poller_.set_deadline(*this, poller_.now());
+    poller_.discard_later(*this);
 }
 
 void Linger::on_deadline() noexcept {
-    if (poller_.now() >= until_) return poller_.bury(*this);
-    on_ready(EPOLLIN);
+    poller_.bury(*this);
+}
+
+size_t Linger::discard(size_t bytes_max) noexcept {
+    std::span<std::byte> scratch = poller_.staging();
+    const size_t wanted = std::min(bytes_max, scratch.size());
+    ssize_t got;
+    do {  // MSG_TRUNC: TCP copies nothing
+        got = recv(socket_.get(), scratch.data(), wanted, MSG_TRUNC);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN) return 0;
+    const auto bytes = static_cast<size_t>(std::max<ssize_t>(got, 0));
+    discarded_ += bytes;
+    if (bytes == 0 || discarded_ > kLingerBytesMax)
+        poller_.bury(*this);
+    else  // the watch is edge-triggered: it reports nothing new about what is left
+        poller_.discard_later(*this);
+    return bytes;
 }
 
 void TcpPoller::linger(Descriptor socket) noexcept {
@@ -60,7 +68,21 @@ void TcpPoller::bury(const Linger& linger) noexcept {
     std::erase_if(lingering_, [&](const auto& one) { return one.get() == &linger; });
 }
 
+void TcpPoller::discard_later(Linger& linger) noexcept {
+    if (!linger.linked()) unread_.push_back(linger);
+}
+
 // --- the poller ---
+
+size_t TcpPoller::poll() noexcept {
+    size_t events = EventPoller::poll();
+    for (size_t budget = kLingerBytesPerTurn; budget > 0; ++events) {
+        Linger* next = unread_.pop_front();
+        if (next == nullptr) break;
+        budget -= std::min(budget, std::max(next->discard(budget), kDiscardCost));
+    }
+    return events;
+}
 
 Result<std::unique_ptr<TcpPoller>> TcpPoller::create(std::shared_ptr<stream::RegionTable> table) {
     std::unique_ptr<TcpPoller> poller(new TcpPoller(std::move(table)));
