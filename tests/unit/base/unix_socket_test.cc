@@ -132,5 +132,31 @@ TEST_F(UnixSocket, a_lock_file_that_somebody_else_placed_is_refused) {
     EXPECT_FALSE(exists());
 }
 
+TEST_F(UnixSocket, a_lock_file_that_others_can_lock_is_refused_with_a_hint) {
+    auto expect_hint = [&](const char* what) {
+        const Status refused = UnixListener::open(path(), SOCK_STREAM, 16).status();
+        EXPECT_EQ(refused.code(), Code::kPermission) << what;
+        EXPECT_NE(refused.to_string().find("remove it"), std::string::npos) << refused.to_string();
+        EXPECT_FALSE(exists());
+    };
+    const std::string other = folder_.file("other");
+    close(::open(other.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+    ASSERT_EQ(link(other.c_str(), lock_path().c_str()), 0);
+    expect_hint("it has another name");
+    unlink(other.c_str());
+    for (mode_t mode : {0604u, 0660u, 0610u}) {
+        ASSERT_EQ(chmod(lock_path().c_str(), mode), 0);
+        expect_hint("its mode");
+    }
+    ASSERT_EQ(chmod(lock_path().c_str(), 0600), 0);
+    EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
+}
+
+TEST_F(UnixSocket, a_lock_file_that_cannot_be_opened_is_refused_with_a_hint) {
+    ASSERT_EQ(symlink("nowhere", lock_path().c_str()), 0);
+    const Status refused = UnixListener::open(path(), SOCK_STREAM, 16).status();
+    EXPECT_NE(refused.to_string().find("remove it"), std::string::npos) << refused.to_string();
+}
+
 }  // namespace
 }  // namespace wss
