@@ -30,13 +30,15 @@ Status VolumeSet::restore() {
                 volume.cut_from};
         }
     }
-    // Those that were being deleted when the target ended.
+    // Those that were being deleted when the target ended. Without a cache their records stay in the file for
+    // a run that has one.
     for (const StoredVolume& volume : *stored) {
-        if (!volume.deleted || !options_.deleted) continue;
+        if (!volume.deleted) continue;
         {
             std::lock_guard lock(m_);
             deleting_.push_back(volume);
         }
+        if (!options_.deleted) continue;
         options_.deleted(volume.identity.wwid, [this, wwid = volume.identity.wwid] { end_deletion(wwid); });
     }
     std::erase_if(*stored, [](const StoredVolume& volume) { return volume.deleted; });

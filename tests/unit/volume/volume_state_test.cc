@@ -38,17 +38,19 @@ class VolumeState : public testing::Test {
     }
     void TearDown() override { stop(); }
     void start() {
+        std::function<void(uint64_t, std::function<void()>)> deleted;
+        if (has_cache_)
+            deleted = [this](uint64_t wwid, std::function<void()> recorded) {
+                deleted_.push_back(wwid);
+                records_deletions_ ? recorded() : recorded_.swap(recorded);
+            };
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{&reactor_},
             VolumeSet::Options{
                 .state_path = remembers_ ? path() : "",
                 .open = open_,
                 .write = [this](const auto& to, const auto& volumes) { return write_(to, volumes); },
-                .deleted =
-                    [this](uint64_t wwid, std::function<void()> recorded) {
-                        deleted_.push_back(wwid);
-                        records_deletions_ ? recorded() : recorded_.swap(recorded);
-                    },
+                .deleted = deleted,
                 .wait = wait_});
         set_->table(0).add_observer(holder_);
         thread_ = std::thread([this] { reactor_.run(); });
@@ -82,6 +84,7 @@ class VolumeState : public testing::Test {
     VolumeSet::Open open_ = io::open_backend;
     VolumeSet::Write write_ = write_state_file;
     std::vector<uint64_t> deleted_;
+    bool has_cache_ = true;          // which wants to know what was deleted
     bool records_deletions_ = true;  // at once; else when the test calls recorded_
     std::function<void()> recorded_;
     Nanoseconds wait_ = from_s(5);
@@ -258,6 +261,29 @@ TEST_F(VolumeState,
     ASSERT_TRUE(soon([&] { return set_->count() == 0; }));
     ASSERT_TRUE(create("x"));
     EXPECT_TRUE(set_->remove("x"));
+}
+
+TEST_F(VolumeState, a_run_without_a_cache_keeps_the_deletion_for_the_one_that_has_it) {
+    const uint64_t wwid = set_->find("a")->identity.wwid;
+    stop();
+    std::filesystem::rename(folder_.file("a"), folder_.file("hidden"));
+    records_deletions_ = false;
+    wait_ = from_s(1);
+    start();
+    EXPECT_EQ(set_->remove("a").code(), Code::kTimedOut);
+    ASSERT_EQ(deleted_, std::vector<uint64_t>{wwid});
+    stop();
+    has_cache_ = false;
+    start();
+    ASSERT_TRUE(create("b")) << "the file is written";
+    EXPECT_NE(text().find("deleted"), std::string::npos) << text();
+    stop();
+    has_cache_ = records_deletions_ = true;
+    deleted_.clear();
+    start();
+    EXPECT_EQ(deleted_, std::vector<uint64_t>{wwid});
+    ASSERT_TRUE(create("c")) << "the file is written";
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
 TEST_F(VolumeState,
