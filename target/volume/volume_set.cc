@@ -129,6 +129,9 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
     if (identity_too && !record->options.declared) {
         former_luns_.push_back(record->identity.lun);
         known_.erase(name);
+        // Under the lock of the list, so that whoever sees the volume gone finds its record gone as well.
+        std::erase_if(deleting_,
+                      [&](const StoredVolume& stored) { return stored.identity == record->identity; });
     }
     record->opens.clear();
     if (record->volume) graves_.push_back(std::move(record->volume));
@@ -303,8 +306,12 @@ bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
 void VolumeSet::remove_async(const std::string& name, Done done) {
     uint64_t gone = 0;
     if (forget_unopened(name, gone)) {
-        if (!options_.deleted || gone == 0) return done(Status::ok());
-        return options_.deleted(gone, [done = std::move(done)] { done(Status::ok()); });
+        auto recorded = [this, gone, done = std::move(done)] {
+            end_deletion(gone);
+            done(Status::ok());
+        };
+        if (!options_.deleted || gone == 0) return recorded();
+        return options_.deleted(gone, std::move(recorded));
     }
     auto record = start_removing(name);
     if (!record) return done(record.status());
@@ -450,10 +457,10 @@ Status VolumeSet::remove(const std::string& name) {
             return saved.within(fmt::format("volume {} is not deleted", name));
         }
     }
-    // It may outlast the wait: its record ends with it.
+    // It may outlast the wait: its record ends with it, or here if it did not begin.
     Status removed = wait_for("removing volume " + name, [&](const Done& done) {
         remove_async(name, [this, doomed, done](Status status) {
-            if (doomed) end_deletion(*doomed);
+            if (doomed && !status) end_deletion(*doomed);
             done(std::move(status));
         });
     });
