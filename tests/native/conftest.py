@@ -31,4 +31,6 @@ def nbd(tmp_path):
 
     yield start
     for server in reversed(started):
+        # Shown if the test has failed.
+        print(f"--- {server.log}\n{server.log.read_text(errors='replace')}")
         server.stop()
