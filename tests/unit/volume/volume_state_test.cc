@@ -42,7 +42,7 @@ class VolumeState : public testing::Test {
         if (has_cache_)
             deleted = [this](uint64_t wwid, std::function<void()> recorded) {
                 deleted_.push_back(wwid);
-                records_deletions_ ? recorded() : recorded_.swap(recorded);
+                records_deletions_ ? recorded() : later_.set_value(std::move(recorded));
             };
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{&reactor_},
@@ -85,8 +85,8 @@ class VolumeState : public testing::Test {
     VolumeSet::Write write_ = write_state_file;
     std::vector<uint64_t> deleted_;
     bool has_cache_ = true;          // which wants to know what was deleted
-    bool records_deletions_ = true;  // at once; else when the test calls recorded_
-    std::function<void()> recorded_;
+    bool records_deletions_ = true;  // at once; else, one of them, when the test calls this:
+    std::promise<std::function<void()>> later_;
     Nanoseconds wait_ = from_s(5);
     bool remembers_ = true;
     std::unique_ptr<VolumeSet> set_;
@@ -297,7 +297,7 @@ TEST_F(VolumeState,
     EXPECT_TRUE(soon([&] { return text().find("deleted") != std::string::npos; }));
     ASSERT_TRUE(create("b"));
     EXPECT_NE(text().find("deleted"), std::string::npos) << text();
-    recorded_();
+    later_.get_future().get()();
     deletes.join();
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
