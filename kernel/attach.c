@@ -297,7 +297,7 @@ static void wss_pending_work(struct work_struct *work)
 	struct wss_error err = {};
 	int ret = wss_map_once(&pending->opts, pending, &err);
 
-	if (ret && !wss_worth_retrying(ret))
+	if (ret && !wss_worth_retrying(ret) && !READ_ONCE(pending->gone))
 		pr_err("wss: pending%d is given up: %s\n", pending->id, err.text);
 	mutex_lock(&wss_map_mutex);
 	pending->tries++;

@@ -28,6 +28,13 @@ class ClusterGrace : public ClusterOperator {
         for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
         ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
     }
+    void lose_all_engines_for_good() {
+        for (EngineNode& engine : engines_) kill_engine(engine);
+        world_.run_for(grace_ + from_s(1));
+        EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
+        for (EngineNode& engine : engines_) start_engine(engine);
+        ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    }
     void begin(Operation operation, uint64_t first = 0, uint64_t count = kLine) {
         ASSERT_TRUE(a_.client->begin(operation, first, count));
     }
@@ -166,11 +173,7 @@ TEST_F(ClusterGrace, the_next_loss_has_its_own_time) {
 }
 
 TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one) {
-    for (EngineNode& engine : engines_) kill_engine(engine);
-    world_.run_for(grace_ + from_s(1));
-    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
-    for (EngineNode& engine : engines_) start_engine(engine);
-    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_NO_FATAL_FAILURE(lose_all_engines_for_good());
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
     const uint64_t failed = a_.shared.failed;
     fall_silent();
@@ -183,11 +186,7 @@ TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one)
 }
 
 TEST_F(ClusterGrace, the_next_loss_gives_no_time_to_one_whose_time_is_over) {
-    for (EngineNode& engine : engines_) kill_engine(engine);
-    world_.run_for(grace_ + from_s(1));
-    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
-    for (EngineNode& engine : engines_) start_engine(engine);
-    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_NO_FATAL_FAILURE(lose_all_engines_for_good());
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
     fall_silent();
     for (Operation operation : {Operation::kRead, Operation::kFlush, Operation::kDiscard}) {
