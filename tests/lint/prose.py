@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about text: commit subjects, rule names, documents (Documentation/CONTRIBUTING.md). Each function is one rule and yields
+findings; tests/lint/check runs them."""
+
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# ---- Commit subjects
+
+SUBJECTS_SINCE = 1795448700  # 2026-11-23 15:45 UTC: older commits are exempt
+SUBJECT_MAX = 72
+SUBJECT = re.compile(r"[A-Za-z0-9_./-]+(, [A-Za-z0-9_./-]+)*: ([a-z][a-z-]*)\b")
+NO_VERBS = set("a an the it its who what which how where when why no not nobody nothing there this that these those one two three each every all "
+               "some any many most more also of for from in on at by with without after before and or but another others".split())
+# Endings of participles and of the third person; the verbs that end so by themselves.
+INFLECTED = re.compile(r"(ed|ing|[^s]s)$")
+UNINFLECTED = set("need embed feed exceed proceed succeed shed speed seed bring ring focus bias".split())
+
+
+def subject_fault(subject: str) -> str | None:
+    if subject.startswith(("Merge ", 'Revert "')):
+        return None
+    if len(subject) > SUBJECT_MAX:
+        return f"{len(subject)} characters, more than {SUBJECT_MAX}"
+    match = SUBJECT.match(subject)
+    if not match:
+        return "not of the form 'area: verb …'"
+    verb = match.group(2)
+    if verb in NO_VERBS or INFLECTED.search(verb) and verb not in UNINFLECTED:
+        return f"'{verb}' is no imperative"
+    return None
+
+
+def check_subjects():
+    log = subprocess.run(["git", "log", f"--since=@{SUBJECTS_SINCE}", "--format=%at %h %s"], cwd=ROOT, capture_output=True, text=True)
+    for line in log.stdout.splitlines():  # none outside of a repository
+        when, commit, subject = (line.split(" ", 2) + [""])[:3]
+        fault = subject_fault(subject)
+        if int(when) >= SUBJECTS_SINCE and fault:
+            yield f"commit {commit}: {fault}: {subject}"
+
+
+# ---- Rule names
+
+RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})\d{1,2}  \S")
+# Prefixes that two headers define until one of them is renamed (Documentation/glossary.md); others may not follow.
+SHARED_PREFIXES = {
+    "I": {"kernel/wss.h", "lib/kv/store/table.h"},
+    "L": {"lib/cache/line.h", "lib/kv/store/log.h"},
+    "Q": {"lib/initiator/request.h", "target/block/request.h"},
+    "S": {"lib/initiator/session.h", "lib/kv/store/store.h", "target/scsi/scsi.h"},
+    "V": {"lib/kv/store/slot_format.h", "target/volume/volume.h"},
+    "A": {"target/block/arena.h", "target/block/flow.h"},  # A1, and A2 to A3
+}
+
+
+def check_rule_prefixes(paths: list[Path]):
+    """A prefix such as SE in SE1 is defined in one header, so that a citation names one rule."""
+    defined = defaultdict(set)
+    for path in paths:
+        if path.suffix == ".h" and not str(path).startswith("tests/"):
+            for line in (ROOT / path).read_text(errors="replace").splitlines():
+                if match := RULE.match(line):
+                    defined[match.group(1)].add(str(path))
+    for prefix, headers in sorted(defined.items()):
+        allowed = SHARED_PREFIXES.get(prefix, set())
+        if len(headers) > 1 and not headers <= allowed:
+            yield f"rule prefix {prefix} is defined in {', '.join(sorted(headers))}: take another one (Documentation/glossary.md)"
+
+
+# ---- Documents
+
+DOCUMENTS = ("README.md", "Documentation/")
+# Not yet rewritten; and the glossary, which names what it retires.
+EXEMPT = {"Documentation/ceph.md", "Documentation/benchmarks.md", "Documentation/reproduction.md", "Documentation/glossary.md"}
+RETIRED = {
+    r"lobby": "pending authentication",
+    r"distrust\w*": "quarantine",
+    r"bays?": "staging buffer",
+    r"DO_AGAIN": "RETRY",
+    r"hurry|hurries": "flush completions",
+    r"judged?|judges|verdicts?": "check, disposition",
+    r"bury|buries|buried": "retire",
+    r"pieces?": "sub-block (of a line), segment (of a request)",
+    r"breathes?": "maybe_poll",
+    r"told|said|heard": "notified, reported, received, requested",
+    r"bells?": "doorbell, wake-up",
+    r"strangers?": "unauthenticated peer",
+}
+LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+
+
+def documents(paths: list[Path]):
+    return [path for path in paths if path.suffix == ".md" and str(path).startswith(DOCUMENTS)]
+
+
+def prose_lines(path: Path):
+    """Numbered lines without fenced or indented blocks and without code spans."""
+    fenced = False
+    for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield number, re.sub(r"`[^`]*`", "`", line)
+
+
+def check_retired_words(paths: list[Path]):
+    word = re.compile(r"\b(" + "|".join(f"(?:{pattern})" for pattern in RETIRED) + r")\b", re.I)
+    for path in documents(paths):
+        if str(path) in EXEMPT or path.parent.name == "decisions":
+            continue
+        for number, line in prose_lines(path):
+            for found in word.findall(line):
+                instead = next(term for pattern, term in RETIRED.items() if re.fullmatch(pattern, found, re.I))
+                yield f"{path}:{number}: '{found}' is retired: {instead} (Documentation/glossary.md)"
+
+
+def check_links(paths: list[Path]):
+    for path in documents(paths):
+        for number, line in prose_lines(path):
+            for target in LINK.findall(line):
+                if not (ROOT / path.parent / target).exists():
+                    yield f"{path}:{number}: {target} does not exist"
+
+
+def check_decisions(paths: list[Path]):
+    """Numbered from 0001 without gaps; the title repeats the number."""
+    pages = sorted(path for path in paths if path.parent == Path("Documentation/decisions"))
+    for number, page in enumerate(pages, 1):
+        if not page.name.startswith(f"{number:04}-"):
+            yield f"{page}: should be number {number:04}: decisions have no gaps"
+        elif not (ROOT / page).read_text().startswith(f"# {number:04}: "):
+            yield f"{page}:1: the title should begin with '# {number:04}: '"
+
+
+def check_metrics(paths: list[Path]):
+    """metrics.md names every metric that the programs export, and no other."""
+    page = (ROOT / "Documentation/metrics.md").read_text()
+    exported = set()
+    for path in paths:
+        if str(path).startswith(("target/", "lib/")) and path.suffix == ".cc":
+            exported |= set(re.findall(r'"(wss_(?:block|volume|cache|engine|kv)_[a-z_]+)"', (ROOT / path).read_text()))
+    exported = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
+    documented = set(re.findall(r"\bwss_(?:block|volume|cache|engine|kv)_[a-z_]+", page)) - {"wss_block_"}
+    for name in sorted(exported - documented):
+        yield f"Documentation/metrics.md: {name} is missing"
+    for name in sorted(documented - exported):
+        yield f"Documentation/metrics.md: no program exports {name}"
+
+
+def check_prose(paths: list[Path]):
+    yield from check_subjects()
+    for rule in (check_rule_prefixes, check_retired_words, check_links, check_decisions, check_metrics):
+        yield from rule(paths)
