@@ -18,7 +18,7 @@ NO_VERBS = set("a an the it its who what which how where when why no not nobody 
                "some any many most more also of for from in on at by with without after before and or but another others".split())
 # Endings of participles and of the third person; the verbs that end so by themselves.
 INFLECTED = re.compile(r"(ed|ing|[^s]s)$")
-UNINFLECTED = set("need embed feed exceed proceed succeed shed speed seed bring ring focus bias".split())
+UNINFLECTED = set("need embed feed exceed proceed succeed shed speed seed bring ring ping string focus bias alias".split())
 
 
 def subject_fault(subject: str) -> str | None:
