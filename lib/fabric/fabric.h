@@ -254,8 +254,7 @@ class Fabric {
     Fabric& operator=(const Fabric&) = delete;
 
     virtual const Caps& caps() const noexcept = 0;
-    // `completions`: how many may be outstanding over all connections of the poller.
-    virtual Result<std::unique_ptr<Poller>> create_poller(uint32_t completions) = 0;
+    virtual Result<std::unique_ptr<Poller>> create_poller() = 0;
     // Memory of the fabric's own (page-aligned, zeroed): the fastest kind, and in shm the only kind that a
     // peer reaches by loads and stores.
     virtual Result<std::unique_ptr<Region>> allocate(size_t bytes, Access access) = 0;

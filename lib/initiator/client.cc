@@ -77,10 +77,7 @@ Status Client::prepare(Options options) {
     auto fabric = fabric::open(address_);
     if (!fabric) return fabric.status();
     fabric_ = std::move(*fabric);
-    // With up to eight cache engines of 256 parts each.
-    uint32_t per_channel = 4 * std::min(options.queue_depth, kQueueDepthMax) + 256 + 8 * 260;
-    auto poller =
-        fabric_->create_poller(per_channel * std::clamp<uint32_t>(options.channels, 1, kChannelsMax));
+    auto poller = fabric_->create_poller();
     if (!poller) return poller.status();
     poller_ = std::move(*poller);
     reactor_.add(*poller_);

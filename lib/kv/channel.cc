@@ -527,12 +527,9 @@ void ChannelOwner::on_down(Channel&, const Status& why) noexcept {
 
 // --- Lane ---
 
-Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fabric& fabric,
-                                           uint32_t channels_max) {
+Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fabric& fabric) {
     std::unique_ptr<Lane> lane(new Lane(reactor, fabric));
-    // Soft RoCE's completion queues have at most 32767 entries.
-    auto poller =
-        fabric.create_poller(std::min<uint32_t>(channels_max * (kSendDepth + kReceiveFrames), 32000));
+    auto poller = fabric.create_poller();
     if (!poller) return poller.status();
     lane->poller_ = std::move(*poller);
     reactor.add(*lane->poller_);

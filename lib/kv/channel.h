@@ -195,8 +195,7 @@ class ChannelOwner : public ChannelHandler {
 
 class Lane final : public reactor::Source {
   public:
-    static Result<std::unique_ptr<Lane>> create(reactor::Reactor& reactor, fabric::Fabric& fabric,
-                                                uint32_t channels_max);
+    static Result<std::unique_ptr<Lane>> create(reactor::Reactor& reactor, fabric::Fabric& fabric);
     // Every channel is over.
     ~Lane() override;
 

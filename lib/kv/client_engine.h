@@ -31,7 +31,7 @@ struct Engine {
         auto opened = fabric::open(*address);
         if (!opened) return opened.status();
         fabric = std::move(*opened);
-        auto made = Lane::create(reactor, *fabric, 16 * std::max(options.sessions, 1u));
+        auto made = Lane::create(reactor, *fabric);
         if (!made) return made.status();
         lane = std::move(*made);
         for (uint32_t i = 0; i < std::max(options.sessions, 1u); ++i)

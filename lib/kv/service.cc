@@ -86,7 +86,7 @@ Result<std::unique_ptr<Service>> Service::create(reactor::Reactor& reactor,
                                                  store::Log* log, ServiceOptions options) {
     std::vector<std::shared_ptr<Lane>> lanes;
     for (fabric::Fabric* fabric : fabrics) {
-        auto lane = Lane::create(reactor, *fabric, kConnectionsMax);
+        auto lane = Lane::create(reactor, *fabric);
         if (!lane) return lane.status();
         lanes.push_back(std::move(*lane));
     }

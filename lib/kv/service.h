@@ -76,7 +76,6 @@ class Service final : public fabric::ListenHandler, public LinkHandler {
     static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
                                                    std::vector<std::shared_ptr<Lane>> lanes, WallClock& wall,
                                                    store::Log* log, ServiceOptions options);
-    static constexpr uint32_t kConnectionsMax = 64;      // what completion queues are sized for
     static constexpr size_t kColdRequestsMax = 1024;     // gets and scans that wait for the disk
     static constexpr size_t kColdBytesMax = 256u << 20;  // that they hold, or will when the disk has answered
     ~Service() override;

@@ -32,7 +32,7 @@ void AbortJob::drop() noexcept {
 Result<std::unique_ptr<Lane>> Lane::create(Worker& worker, fabric::Fabric& fabric, size_t index,
                                            size_t arena_bytes) {
     std::unique_ptr<Lane> lane(new Lane(worker, fabric, index));
-    auto poller = fabric.create_poller(kPollerCompletions);
+    auto poller = fabric.create_poller();
     if (!poller) return poller.status().within("a completion queue of the block service");
     lane->poller_ = std::move(*poller);
     auto arena = Arena::create(fabric, arena_bytes);

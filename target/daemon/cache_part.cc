@@ -14,9 +14,6 @@ namespace wss::daemon {
 // Links close and the membership is saved, or not, in less.
 constexpr std::chrono::seconds kFarewellMax{10};
 
-// A storage engine's end of an engine's link has few completions outstanding.
-static constexpr uint32_t kPollerCompletions = 16384;
-
 Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig& config,
                                                      reactor::Reactor& reactor) {
     std::unique_ptr<CachePart> part(new CachePart(reactor));
@@ -26,7 +23,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         if (!address) return address.status().within("--cache-listen");
         auto fabric = fabric::open(*address);
         if (!fabric) return fabric.status().within("listen for cache engines on " + address->to_string());
-        auto poller = (*fabric)->create_poller(kPollerCompletions);
+        auto poller = (*fabric)->create_poller();
         if (!poller) return poller.status();
         part->wanted_.push_back(*address);
         part->fabrics_.push_back(std::move(*fabric));

@@ -15,8 +15,6 @@ namespace wss::daemon {
 
 using nlohmann::json;
 
-static constexpr uint32_t kPollerCompletions = 32000;
-
 Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config) {
     if (config.join.empty())
         return failure(Code::kInvalid,
@@ -33,7 +31,7 @@ static Result<EngineDaemon::Net> open_net(reactor::Reactor& reactor, std::string
                                           const fabric::Address& address) {
     auto fabric = fabric::open(address);
     if (!fabric) return fabric.status().within(address.to_string());
-    auto poller = (*fabric)->create_poller(kPollerCompletions);
+    auto poller = (*fabric)->create_poller();
     if (!poller) return poller.status().within(address.to_string());
     reactor.add(**poller);
     return EngineDaemon::Net{std::move(key), std::move(*fabric), std::move(*poller)};

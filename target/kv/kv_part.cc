@@ -99,8 +99,7 @@ Status KvPart::open_lanes() {
         auto fabric = fabric::open(*address);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
         fabrics_.push_back(std::move(*fabric));
-        auto lane =
-            kv::Lane::create(reactor_, *fabrics_.back(), kv::Service::kConnectionsMax * options_.partitions);
+        auto lane = kv::Lane::create(reactor_, *fabrics_.back());
         if (!lane) return lane.status();
         lanes_.push_back(std::move(*lane));
     }

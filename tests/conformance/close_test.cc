@@ -140,7 +140,7 @@ struct Card {
 class ChildServer final : public ListenHandler {
   public:
     ChildServer(const FabricUnderTest& kind, Step step, int out) : step_(step), world_(kind.make()) {
-        poller_ = std::move(*world_->server().create_poller(256));
+        poller_ = std::move(*world_->server().create_poller());
         arena_ = std::move(*world_->server().allocate(kArenaBytes, Access::kRemoteReadWrite));
         listener_ = std::move(*poller_->listen(world_->listen_address(), *this));
         std::string line = listener_->address().to_string() + "\n";

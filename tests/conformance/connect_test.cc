@@ -212,7 +212,7 @@ TEST_P(Conformance, a_connection_may_be_made_on_another_threads_poller) {
     ASSERT_TRUE(wait([&] { return kept_ != nullptr; }));
     std::atomic<bool> served{false};
     std::thread other([&] {
-        Result<std::unique_ptr<Poller>> poller = server_.fabric->create_poller(256);
+        Result<std::unique_ptr<Poller>> poller = server_.fabric->create_poller();
         ASSERT_TRUE(poller);
         Recorder heard;
         auto connection = kept_->create(**poller, options_, heard);

@@ -9,7 +9,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
 
 static void equip(End& end, Fabric& fabric) {
     end.fabric = &fabric;
-    Result<std::unique_ptr<Poller>> poller = fabric.create_poller(4096);
+    Result<std::unique_ptr<Poller>> poller = fabric.create_poller();
     ASSERT_TRUE(poller) << poller.status().to_string();
     end.poller = std::move(*poller);
     Result<std::unique_ptr<Region>> arena = fabric.allocate(kArenaBytes, Access::kRemoteReadWrite);

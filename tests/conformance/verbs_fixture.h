@@ -74,7 +74,7 @@ class Verbs : public testing::Test, public ListenHandler {
         close(server);
     }
     std::unique_ptr<Poller> make_poller() {
-        auto made = fabric->create_poller(1024);
+        auto made = fabric->create_poller();
         EXPECT_TRUE(made) << made.status().to_string();
         return std::move(*made);
     }

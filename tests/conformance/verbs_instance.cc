@@ -31,7 +31,7 @@ class VerbsWorld final : public World, private ListenHandler {
     // A listener whose poller nobody polls.
     std::optional<Address> silent() override {
         if (deaf_ == nullptr) {
-            deaf_poller_ = std::move(*server_->create_poller(1));
+            deaf_poller_ = std::move(*server_->create_poller());
             deaf_ = std::move(*deaf_poller_->listen(device_address(0), *this));
         }
         return deaf_->address();

@@ -70,7 +70,7 @@ class Role final : public ConnectionHandler, public ListenHandler {
         auto fabric = open(where_);
         if (!fabric) return fabric.status();
         fabric_ = std::move(*fabric);
-        auto poller = fabric_->create_poller(512);
+        auto poller = fabric_->create_poller();
         if (!poller) return poller.status();
         poller_ = std::move(*poller);
         auto memory = fabric_->allocate(kMessage * kReceives, Access::kLocal);

@@ -178,7 +178,7 @@ class Attack {
         : address_(address),
           random_(seed),
           fabric_(*std::move(fabric::open(address))),
-          poller_(*std::move(fabric_->create_poller(kAttackers * 1024))),
+          poller_(*std::move(fabric_->create_poller())),
           attackers_(kAttackers) {}
 
     // What is wrong, empty when nothing is.

@@ -208,8 +208,7 @@ Result<std::unique_ptr<Lane>> EchoLane::create(const std::string& uri, const Ech
     auto opened = fabric::open(*address);
     if (!opened) return opened.status();
     lane->fabric_ = std::move(*opened);
-    auto poller =
-        lane->fabric_->create_poller(options.connections * (options.depth * 4 * (options.burst + 1) + 256));
+    auto poller = lane->fabric_->create_poller();
     if (!poller) return poller.status();
     lane->poller_ = std::move(*poller);
     lane->reactor_.add(*lane->poller_);

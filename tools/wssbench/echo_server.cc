@@ -175,8 +175,7 @@ Result<std::unique_ptr<Server>> Server::start(const std::string& uri) {
     if (!memory) return memory.status();
     server->memory_ = std::move(*memory);
     std::memset(server->memory_->bytes().data(), 0x5a, kEchoMemory);
-    auto poller = server->fabric_->create_poller(64 * 1024);
-    if (!poller) poller = server->fabric_->create_poller(8 * 1024);
+    auto poller = server->fabric_->create_poller();
     if (!poller) return poller.status();
     server->poller_ = std::move(*poller);
     server->reactor_.add(*server->poller_);

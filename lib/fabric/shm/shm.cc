@@ -18,7 +18,7 @@ class ShmFabric final : public Fabric {
     explicit ShmFabric(std::shared_ptr<Domain> domain) : domain_(std::move(domain)) {}
 
     const Caps& caps() const noexcept override { return caps_; }
-    Result<std::unique_ptr<Poller>> create_poller(uint32_t) override {
+    Result<std::unique_ptr<Poller>> create_poller() override {
         Result<std::unique_ptr<ShmPoller>> poller = ShmPoller::create(domain_);
         if (!poller) return poller.status();
         return std::unique_ptr<Poller>(std::move(*poller));

@@ -86,7 +86,7 @@ class SimFabric final : public Fabric {
     SimFabric(sim::Node& node, const SimNetwork& network);
     ~SimFabric() override;
     const Caps& caps() const noexcept override { return caps_; }
-    Result<std::unique_ptr<Poller>> create_poller(uint32_t completions) override;
+    Result<std::unique_ptr<Poller>> create_poller() override;
     Result<std::unique_ptr<Region>> allocate(size_t bytes, Access access) override;
     Result<std::unique_ptr<Region>> register_memory(std::span<std::byte> memory, Access access) override;
 

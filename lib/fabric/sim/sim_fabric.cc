@@ -56,7 +56,7 @@ SimFabric::~SimFabric() {
     WSS_ASSERT(registrations_.empty(), "regions die before their fabric");
 }
 
-Result<std::unique_ptr<Poller>> SimFabric::create_poller(uint32_t) {
+Result<std::unique_ptr<Poller>> SimFabric::create_poller() {
     return std::unique_ptr<Poller>(std::make_unique<SimPoller>(*this));
 }
 

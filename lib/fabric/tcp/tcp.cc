@@ -12,7 +12,7 @@ namespace {
 class TcpFabric final : public Fabric {
   public:
     const Caps& caps() const noexcept override { return caps_; }
-    Result<std::unique_ptr<Poller>> create_poller(uint32_t) override {
+    Result<std::unique_ptr<Poller>> create_poller() override {
         Result<std::unique_ptr<TcpPoller>> poller = TcpPoller::create(table_);
         if (!poller) return poller.status();
         return std::unique_ptr<Poller>(std::move(*poller));

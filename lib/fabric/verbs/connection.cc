@@ -28,11 +28,16 @@ VerbsConnection::VerbsConnection(VerbsPoller& poller, const ConnectionOptions& o
     : handler_(handler), poller_(poller), options_(options), caps_(poller.device().caps()) {}
 
 VerbsConnection::~VerbsConnection() {
-    bool never_told = completions_reserved_ == 0;  // creation failed: the user never saw it
-    WSS_ASSERT(state_ == State::kClosed || never_told,
+    WSS_ASSERT(state_ == State::kClosed || !told_,
                "a connection is destroyed after on_closed or on_refused, not before");
-    id_.reset();
-    if (!never_told) poller_.detach(tag_, completions_reserved_);
+}
+
+Status VerbsConnection::take_place() {
+    auto place = poller_.attach(*this, options_.send_depth + options_.receive_depth + kMarkers);
+    if (!place) return place.status();
+    place_ = std::move(*place);
+    tag_ = place_.tag();
+    return Status::ok();
 }
 
 Status VerbsConnection::check_options() const {
@@ -53,7 +58,7 @@ Status VerbsConnection::check_options() const {
 
 Status VerbsConnection::create_queues(rdma_cm_id* id) {
     ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = poller_.cq();
+    wanted.send_cq = wanted.recv_cq = place_.cq();
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap.max_send_wr = options_.send_depth + kMarkers;
     wanted.cap.max_recv_wr = options_.receive_depth;
@@ -148,11 +153,8 @@ Status VerbsConnection::start(const Address& address, std::span<const std::byte>
         int error = errno;
         return Status::from_errno(error, fmt::format("{}: no RDMA device leads there", what_));
     }
-    uint32_t completions = options_.send_depth + options_.receive_depth + kMarkers;
-    Result<uint32_t> tag = poller_.attach(*this, completions);
-    if (!tag) return tag.status();
-    tag_ = *tag;
-    completions_reserved_ = completions;
+    WSS_TRY(take_place());
+    told_ = true;
     set_deadline(SystemClock().now() + options_.connect_timeout);
     return Status::ok();
 }
@@ -194,16 +196,10 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     if (id->channel != poller.channel() && rdma_migrate_id(id.get(), poller.channel()) != 0)
         return Status::from_errno(errno, connection->what_ + ": it cannot move to another thread");
     set_ack_timeout(id.get());
+    WSS_TRY(connection->take_place());
     if (Status made = connection->create_queues(id.get()); !made)
         return made.within(connection->what_ + ", which the peer may have given up");
-    uint32_t completions = options.send_depth + options.receive_depth + kMarkers;
-    Result<uint32_t> tag = poller.attach(*connection, completions);
-    if (!tag) {
-        rdma_destroy_qp(id.get());
-        return tag.status();
-    }
-    connection->tag_ = *tag;
-    connection->completions_reserved_ = completions;
+    connection->told_ = true;
     id->context = static_cast<CmHandler*>(connection.get());
     connection->id_ = std::move(id);
     return std::unique_ptr<Connection>(std::move(connection));

@@ -85,6 +85,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options, ConnectionHandler& handler);
     Status check_options() const;
     Status create_queues(rdma_cm_id* id);
+    Status take_place();
     Status start(const Address& address, std::span<const std::byte> data);
     rdma_conn_param parameters(std::span<const std::byte> data, uint8_t initiator_depth,
                                uint8_t responder_resources) const;
@@ -116,7 +117,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     // The datapath's. Sequences count for ever (modulo 2^32); a ring's place is sequence & mask.
     ibv_qp* qp_ = nullptr;  // owned by id_
     State state_ = State::kResolvingAddress;
-    uint32_t tag_ = 0;
+    uint32_t tag_ = 0;               // of place_
     uint32_t send_next_ = 0;         // sequence of the next work request
     uint32_t send_done_ = 0;         // all before it are completed
     uint32_t send_unsignalled_ = 0;  // posted since the last signalled one
@@ -134,6 +135,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     VerbsPoller& poller_;
     const ConnectionOptions options_;
     const Caps& caps_;
+    VerbsPoller::Place place_;  // outlives the queue pair, which is of id_
     CmId id_;
     Nanoseconds deadline_ = kNever;
     std::string peer_;
@@ -141,9 +143,9 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     SocketAddress remote_;
     std::array<std::byte, 256> data_;  // of our request before, of the peer's reject after
     uint8_t data_length_ = 0;
-    uint32_t completions_reserved_ = 0;
     Offer offer_;
     bool connector_ = false;
+    bool told_ = false;     // the user has the connection
     bool refused_ = false;  // the last call is on_refused
     bool marker_done_ = false;
     bool await_goodbye_ = false;  // said goodbye and wait for the peer's

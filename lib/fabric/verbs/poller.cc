@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -21,14 +20,12 @@ enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice };
 
 // Connection events handled in one turn: connecting is slow anyway, and I/O must not wait for a storm of it.
 constexpr size_t kCmEventsPerTurn = 16;
-constexpr uint32_t kAckBatch = 64;
 
-VerbsPoller::VerbsPoller(std::shared_ptr<Device> device, uint32_t completions)
-    : device_(std::move(device)), completions_wanted_(completions) {}
+VerbsPoller::VerbsPoller(std::shared_ptr<Device> device)
+    : device_(std::move(device)), completions_(*device_) {}
 
-Result<std::unique_ptr<VerbsPoller>> VerbsPoller::create(std::shared_ptr<Device> device,
-                                                         uint32_t completions) {
-    std::unique_ptr<VerbsPoller> poller(new VerbsPoller(std::move(device), std::max(completions, 1u)));
+Result<std::unique_ptr<VerbsPoller>> VerbsPoller::create(std::shared_ptr<Device> device) {
+    std::unique_ptr<VerbsPoller> poller(new VerbsPoller(std::move(device)));
     WSS_TRY(poller->set_up());
     return poller;
 }
@@ -51,24 +48,14 @@ Status VerbsPoller::set_up() {
     channel_.reset(rdma_create_event_channel());
     if (channel_ == nullptr)
         return Status::from_errno(errno, "/dev/infiniband/rdma_cm cannot be opened (modprobe rdma_ucm)");
-    completion_channel_.reset(ibv_create_comp_channel(device_->context()));
-    if (completion_channel_ == nullptr)
-        return Status::from_errno(errno, fmt::format("{}: no completion channel", device_->name()));
-    // Room for the markers with which connections close (two for each; most hold dozens of work requests).
-    uint32_t size =
-        std::min(completions_wanted_ + completions_wanted_ / 16 + 64, device_->limits().completions_max);
-    cq_.reset(
-        ibv_create_cq(device_->context(), static_cast<int>(size), nullptr, completion_channel_.get(), 0));
-    if (cq_ == nullptr)
-        return Status::from_errno(
-            errno, fmt::format("{}: no completion queue of {} entries", device_->name(), size));
+    WSS_TRY(completions_.set_up());
     timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
     if (!timer_ || !epoll_) return Status::from_errno(errno, "no descriptor for a poller (ulimit -n)");
     WSS_TRY(set_nonblocking(channel_->fd));
-    WSS_TRY(set_nonblocking(completion_channel_->fd));
+    WSS_TRY(set_nonblocking(completions_.fd()));
     WSS_TRY(watch(channel_->fd, kEventChannel));
-    WSS_TRY(watch(completion_channel_->fd, kCompletionChannel));
+    WSS_TRY(watch(completions_.fd(), kCompletionChannel));
     WSS_TRY(watch(timer_.get(), kTimer));
     reads_device_events_ = device_->claim_async_events();
     if (reads_device_events_) WSS_TRY(watch(device_->context()->async_fd, kDevice));
@@ -78,7 +65,6 @@ Status VerbsPoller::set_up() {
 VerbsPoller::~VerbsPoller() {
     WSS_ASSERT(free_slots_.size() == slots_.size(), "a poller outlives its connections");
     if (reads_device_events_) device_->yield_async_events();
-    if (unacked_ > 0) ibv_ack_cq_events(cq_.get(), unacked_);
 }
 
 Result<std::unique_ptr<Listener>> VerbsPoller::listen(const Address& address, ListenHandler& handler) {
@@ -92,14 +78,9 @@ Result<std::unique_ptr<Connection>> VerbsPoller::connect(const Address& address,
     return VerbsConnection::connect(*this, address, data, options, handler);
 }
 
-Result<uint32_t> VerbsPoller::attach(VerbsConnection& connection, uint32_t completions) {
-    uint32_t room = static_cast<uint32_t>(cq_->cqe);
-    if (completions > room || completions_reserved_ > room - completions)
-        return failure(
-            Code::kExhausted,
-            "{}: the poller has room for {} completions, of which {} are taken, and the connection "
-            "needs {}: create the poller with more or the connection with less depth",
-            device_->name(), room, completions_reserved_, completions);
+Result<VerbsPoller::Place> VerbsPoller::attach(VerbsConnection& connection, uint32_t completions) {
+    auto share = completions_.reserve(completions);
+    if (!share) return share.status();
     if (free_slots_.empty()) {
         if (slots_.size() > kTagIndexMax)
             return failure(Code::kExhausted, "{} connections on one poller are the limit", slots_.size());
@@ -109,16 +90,18 @@ Result<uint32_t> VerbsPoller::attach(VerbsConnection& connection, uint32_t compl
     uint32_t index = free_slots_.back();
     free_slots_.pop_back();
     slots_[index].connection = &connection;
-    completions_reserved_ += completions;
-    return make_tag(index, slots_[index].generation);
+    Place place;
+    place.poller_ = this;
+    place.tag_ = make_tag(index, slots_[index].generation);
+    place.completions_ = std::move(*share);
+    return place;
 }
 
-void VerbsPoller::detach(uint32_t tag, uint32_t completions) {
+void VerbsPoller::detach(uint32_t tag) noexcept {
     uint32_t index = tag_index(tag);
     slots_[index].connection = nullptr;
     slots_[index].generation = (slots_[index].generation + 1) & kTagGenerationMask;
     free_slots_.push_back(index);
-    completions_reserved_ -= completions;
 }
 
 void VerbsPoller::watch_deadline(Nanoseconds deadline) {
@@ -169,7 +152,7 @@ size_t VerbsPoller::check_events() noexcept {
     for (int i = 0; i < count; ++i) {
         switch (ready[i].data.u32) {
             case kCompletionChannel:
-                take_cq_events();
+                completions_.take_events();
                 break;
             case kEventChannel:
                 events += take_cm_events();
@@ -183,17 +166,6 @@ size_t VerbsPoller::check_events() noexcept {
         }
     }
     return events;
-}
-
-void VerbsPoller::take_cq_events() noexcept {
-    ibv_cq* cq;
-    void* context;
-    while (ibv_get_cq_event(completion_channel_.get(), &cq, &context) == 0) {
-        armed_ = false;
-        if (++unacked_ < kAckBatch) continue;
-        ibv_ack_cq_events(cq_.get(), unacked_);
-        unacked_ = 0;
-    }
 }
 
 static void copy(const rdma_cm_event& from, CmEvent& to) {

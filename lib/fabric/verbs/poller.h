@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Poller: the completion queue and the event channels of one thread.
+// Poller: the completion queues and the event channels of one thread.
 //
 // A turn (poll) takes completions in batches and hands runs of the same connection on together. Everything
 // else (connection events, the notification that ends a sleep, deadlines, the device's own events) hangs on
@@ -15,11 +15,13 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "lib/base/file.h"
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/verbs/completion_queues.h"
 #include "lib/fabric/verbs/device.h"
 #include "lib/fabric/verbs/handles.h"
 
@@ -51,7 +53,7 @@ class CmHandler {
 
 class VerbsPoller final : public Poller {
   public:
-    static Result<std::unique_ptr<VerbsPoller>> create(std::shared_ptr<Device> device, uint32_t completions);
+    static Result<std::unique_ptr<VerbsPoller>> create(std::shared_ptr<Device> device);
     ~VerbsPoller() override;
 
     size_t poll() noexcept override;
@@ -65,10 +67,33 @@ class VerbsPoller final : public Poller {
     // --- for connections ---
     Device& device() const { return *device_; }
     rdma_event_channel* channel() const { return channel_.get(); }
-    ibv_cq* cq() const { return cq_.get(); }
-    // Takes part of the completion queue and a slot; the result is the tag. detach() gives both back.
-    Result<uint32_t> attach(VerbsConnection& connection, uint32_t completions);
-    void detach(uint32_t tag, uint32_t completions);
+    // The connection's place among those that are found by tag; given back by its end.
+    class Place {
+      public:
+        Place() = default;
+        Place(Place&& other) noexcept
+            : poller_(std::exchange(other.poller_, nullptr)),
+              tag_(other.tag_),
+              completions_(std::move(other.completions_)) {}
+        Place& operator=(Place&& other) noexcept {
+            std::swap(poller_, other.poller_);
+            std::swap(tag_, other.tag_);
+            completions_ = std::move(other.completions_);
+            return *this;
+        }
+        ~Place() {
+            if (poller_ != nullptr) poller_->detach(tag_);
+        }
+        uint32_t tag() const noexcept { return tag_; }
+        ibv_cq* cq() const noexcept { return completions_.cq(); }
+
+      private:
+        friend class VerbsPoller;
+        VerbsPoller* poller_ = nullptr;
+        uint32_t tag_ = 0;
+        CompletionQueues::Share completions_;
+    };
+    Result<Place> attach(VerbsConnection& connection, uint32_t completions);
     // Calls the connection's on_deadline() at or after `deadline` (its own, which may have moved meanwhile).
     void watch_deadline(Nanoseconds deadline);
     // The connection has nothing left but its last call, made from poll().
@@ -79,16 +104,16 @@ class VerbsPoller final : public Poller {
         VerbsConnection* connection = nullptr;
         uint32_t generation = 0;
     };
-    static constexpr int kBatch = 32;
+    static constexpr size_t kBatch = 32;
 
-    VerbsPoller(std::shared_ptr<Device> device, uint32_t completions);
+    explicit VerbsPoller(std::shared_ptr<Device> device);
+    void detach(uint32_t tag) noexcept;
     Status set_up();
     Status watch(int fd, uint32_t kind);
     VerbsConnection* find(uint32_t tag) const noexcept;
     size_t poll_completions() noexcept;
     void dispatch(std::span<const ibv_wc> completions) noexcept;
     size_t check_events() noexcept;
-    void take_cq_events() noexcept;
     size_t take_cm_events() noexcept;
     size_t take_device_events() noexcept;
     size_t expire() noexcept;
@@ -96,22 +121,17 @@ class VerbsPoller final : public Poller {
 
     // Immutable after set_up(); each goes before what it is made of.
     std::shared_ptr<Device> device_;
-    const uint32_t completions_wanted_;
     EventChannel channel_;
-    CompletionChannel completion_channel_;
-    Cq cq_;
+    CompletionQueues completions_;
     Descriptor timer_;
     Descriptor epoll_;
     bool reads_device_events_ = false;
 
     // Of the thread.
     std::array<ibv_wc, kBatch> batch_;
-    int stashed_ = 0;  // completions in batch_ that arm() found
+    size_t stashed_ = 0;  // completions in batch_ that arm() found
     uint32_t turns_ = 0;
-    bool woken_ = false;    // the thread slept: see what for
-    bool armed_ = false;    // a notification is asked for, or is in the channel and not read yet
-    uint32_t unacked_ = 0;  // notifications read and not acknowledged: that takes a lock, so many at once
-    uint32_t completions_reserved_ = 0;
+    bool woken_ = false;  // the thread slept: see what for
     Nanoseconds earliest_ = kNever;
     std::vector<Slot> slots_;
     std::vector<uint32_t> free_slots_;

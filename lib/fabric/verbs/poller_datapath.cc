@@ -20,20 +20,23 @@ size_t VerbsPoller::poll() noexcept {
     }
     events += poll_completions();
     if (!finished_.empty()) events += finish_closed();
+    completions_.trim();
     return events;
 }
 
 size_t VerbsPoller::poll_completions() noexcept {
-    size_t handled = 0;
-    int count;
-    do {
-        count = stashed_;
-        stashed_ = 0;
-        if (count == 0) count = ibv_poll_cq(cq_.get(), kBatch, batch_.data());
-        if (count <= 0) break;
-        dispatch({batch_.data(), static_cast<size_t>(count)});
-        handled += static_cast<size_t>(count);
-    } while (count == kBatch && handled < kTurnBudget);
+    size_t handled = std::exchange(stashed_, 0);
+    dispatch({batch_.data(), handled});
+    // The next turn goes on behind the queue at which this one's budget ended.
+    for (size_t left = completions_.count(); left > 0 && handled < kTurnBudget; --left) {
+        size_t count = completions_.poll(batch_, false);
+        while (count > 0) {
+            dispatch({batch_.data(), count});
+            handled += count;
+            if (count < kBatch || handled >= kTurnBudget) break;
+            count = completions_.poll(batch_, true);
+        }
+    }
     return handled;
 }
 
@@ -53,19 +56,10 @@ void VerbsPoller::dispatch(std::span<const ibv_wc> completions) noexcept {
     }
 }
 
-// Asks for a notification, then looks once more: a completion that came in between would give none.
 bool VerbsPoller::arm() noexcept {
     if (stashed_ > 0 || !finished_.empty()) return false;
-    if (!armed_) {
-        armed_ = true;
-        // Fails only when the device is gone: then no completion will come, and the rest wakes us still.
-        if (ibv_req_notify_cq(cq_.get(), 0) != 0) return woken_ = true;
-        int count = ibv_poll_cq(cq_.get(), kBatch, batch_.data());
-        if (count > 0) {
-            stashed_ = count;
-            return false;
-        }
-    }
+    stashed_ = completions_.arm(batch_);
+    if (stashed_ > 0) return false;
     woken_ = true;
     return true;
 }

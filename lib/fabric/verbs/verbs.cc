@@ -12,8 +12,8 @@ class VerbsFabric final : public Fabric {
     explicit VerbsFabric(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
     const Caps& caps() const noexcept override { return device_->caps(); }
-    Result<std::unique_ptr<Poller>> create_poller(uint32_t completions) override {
-        Result<std::unique_ptr<VerbsPoller>> poller = VerbsPoller::create(device_, completions);
+    Result<std::unique_ptr<Poller>> create_poller() override {
+        Result<std::unique_ptr<VerbsPoller>> poller = VerbsPoller::create(device_);
         if (!poller) return poller.status();
         return std::unique_ptr<Poller>(std::move(*poller));
     }

@@ -44,8 +44,8 @@ def remote(options: argparse.Namespace, *words: object) -> dict:
 
 def connections(options: argparse.Namespace, count: int) -> dict:
     """Each has the same to do: one request in many connections cannot share system calls with others as 64 in one connection do, and that is
-    not what their number costs. Over tcp: shared memory would need more descriptors than CI allows. A reactor of the target serves 71
-    connections of the default depth (target/block/limits.h, kPollerCompletions)."""
+    not what their number costs. Over tcp: shared memory would need more descriptors than CI allows. The target has a reactor for
+    each 64 connections."""
     return remote(options, "--fabric", "tcp", "--file-size", "64M", "--connections", count, "--depth", DEPTH, "--reactors", -(-count // 64))
 
 

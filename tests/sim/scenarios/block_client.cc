@@ -39,7 +39,7 @@ BlockClient::BlockClient(Node& node, const fabric::SimNetwork& network, const st
       target_(target),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
-      poller_(std::move(*fabric_->create_poller(1024))),
+      poller_(std::move(*fabric_->create_poller())),
       random_(node.world().random().next()),
       works_(depth),
       retry_([](void* self) noexcept { static_cast<BlockClient*>(self)->create_session(); }, this) {

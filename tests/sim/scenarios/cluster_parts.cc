@@ -54,7 +54,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
       cache_fabric_(fabric::open_sim(node, engines)),
-      cache_poller_(std::move(*cache_fabric_->create_poller(16384))) {
+      cache_poller_(std::move(*cache_fabric_->create_poller())) {
     reactor_.add(*cache_poller_);
     volume::VolumeSet::Options volumes;
     volumes.identity_salt = "sim";  // the same volume after every restart
@@ -150,11 +150,11 @@ ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint
       random_(node.world().random().next()),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
-      poller_(std::move(*fabric_->create_poller(16384))) {
+      poller_(std::move(*fabric_->create_poller())) {
     reactor_.add(*poller_);
     if (reach != nullptr) {
         reach_fabric_ = fabric::open_sim(node, *reach);
-        reach_poller_ = std::move(*reach_fabric_->create_poller(16384));
+        reach_poller_ = std::move(*reach_fabric_->create_poller());
         reactor_.add(*reach_poller_);
     }
     node_.run(reactor_);

@@ -27,7 +27,7 @@ KvPartition::KvPartition(Node& node, uint32_t index, const KvOptions& options, s
       wall_(node),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, options.network)),
-      lane_(std::move(*kv::Lane::create(reactor_, *fabric_, 64))) {
+      lane_(std::move(*kv::Lane::create(reactor_, *fabric_))) {
     const auto arm = [this] {
         return lane_->poller().arm() && lane_->arm() && (!service_ || service_->store().arm());
     };
@@ -86,7 +86,7 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
       wall_(node),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, shared.options.network)),
-      lane_(std::move(*kv::Lane::create(reactor_, *fabric_, 16))),
+      lane_(std::move(*kv::Lane::create(reactor_, *fabric_))),
       random_(node.world().random().next()) {
     kv::Options options;
     options.partitions = std::move(map);

@@ -21,7 +21,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
         : node_(node),
           reactor_(node.clock(), {.spin = kNever}),
           fabric_(fabric::open_sim(node, network)),
-          poller_(std::move(*fabric_->create_poller(16384))) {
+          poller_(std::move(*fabric_->create_poller())) {
         reactor_.add(*poller_);
         node_.run(reactor_);
     }

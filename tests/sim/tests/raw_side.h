@@ -15,7 +15,7 @@ class RawSide final : public block::testing::ClientSide {
           node_(world.add_node("raw")),
           reactor_(node_.clock(), {.spin = kNever}),
           fabric_(fabric::open_sim(node_, network)),
-          poller_(std::move(*fabric_->create_poller(1024))) {
+          poller_(std::move(*fabric_->create_poller())) {
         reactor_.add(*poller_);
         node_.run(reactor_);
     }

@@ -112,7 +112,7 @@ class HostileTcp : public testing::Test, public ListenHandler {
     }
 
     std::unique_ptr<Fabric> fabric = std::move(*open());
-    std::unique_ptr<Poller> poller = std::move(*fabric->create_poller(64));
+    std::unique_ptr<Poller> poller = std::move(*fabric->create_poller());
     std::unique_ptr<Region> arena;
     std::unique_ptr<Listener> listener;
     Descriptor hostile;

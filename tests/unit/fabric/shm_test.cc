@@ -335,8 +335,8 @@ class ShmPair : public testing::Test, public ListenHandler {
 
     std::unique_ptr<Fabric> client_fabric = std::move(*open());
     std::unique_ptr<Fabric> server_fabric = std::move(*open());
-    std::unique_ptr<Poller> client_poller = std::move(*client_fabric->create_poller(64));
-    std::unique_ptr<Poller> server_poller = std::move(*server_fabric->create_poller(64));
+    std::unique_ptr<Poller> client_poller = std::move(*client_fabric->create_poller());
+    std::unique_ptr<Poller> server_poller = std::move(*server_fabric->create_poller());
     std::unique_ptr<Region> local = std::move(*client_fabric->allocate(4096, Access::kLocal));
     std::unique_ptr<Listener> listener;
     Heard client_heard, server_heard;

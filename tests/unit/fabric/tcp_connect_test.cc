@@ -45,7 +45,7 @@ class TcpNames : public testing::Test, public ListenHandler {
     }
 
     std::unique_ptr<Fabric> fabric = std::move(*open());
-    std::unique_ptr<Poller> poller = std::move(*fabric->create_poller(64));
+    std::unique_ptr<Poller> poller = std::move(*fabric->create_poller());
     Heard client_heard, server_heard;
     std::unique_ptr<Connection> client, server;
 };

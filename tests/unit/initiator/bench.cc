@@ -5,7 +5,7 @@ namespace wss::initiator::testing {
 
 Bench::Bench(const fabric::Address& target, Options options) {
     fabric_ = *std::move(fabric::open(target));
-    auto poller = fabric_->create_poller(4096);
+    auto poller = fabric_->create_poller();
     EXPECT_TRUE(poller.is_ok()) << poller.status().to_string();
     poller_ = std::make_unique<CuttablePoller>(*std::move(poller));
     reactor_.add(*poller_);

@@ -14,7 +14,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
     FakeTarget() {
         fabric::Address any{.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0};
         fabric_ = *std::move(fabric::open(any));
-        poller_ = *std::move(fabric_->create_poller(4096));
+        poller_ = *std::move(fabric_->create_poller());
         memory_ = *std::move(fabric_->allocate(kReceives * kBytes + kBytes, fabric::Access::kLocal));
         listener_ = *std::move(poller_->listen(any, *this));
         login.credits = 8;

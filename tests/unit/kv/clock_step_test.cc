@@ -67,7 +67,7 @@ struct SteppedSession {
     explicit SteppedSession(Cluster& cluster) {
         auto where = fabric::Address::parse(cluster.addresses()[0], kDefaultPort);
         fabric = std::move(*fabric::open(*where));
-        lane = std::move(*Lane::create(reactor, *fabric, 1));
+        lane = std::move(*Lane::create(reactor, *fabric));
         session = std::make_unique<Session>(*lane, wall, Random::entropy(), cluster.client_options());
         Status why(Code::kTimedOut, "");
         session->start([&](const Status& status) { why = status; });

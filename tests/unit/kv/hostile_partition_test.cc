@@ -18,7 +18,7 @@ class FakePartition final : public fabric::ListenHandler {
     FakePartition(const std::string& uri, Greet greet) : greet_(greet) {
         auto address = fabric::Address::parse(uri, kDefaultPort);
         fabric_ = std::move(*fabric::open(*address));
-        lane_ = std::move(*Lane::create(reactor_, *fabric_, 16));
+        lane_ = std::move(*Lane::create(reactor_, *fabric_));
         auto listener = lane_->poller().listen(*address, *this);
         EXPECT_TRUE(listener) << listener.status().to_string();
         listener_ = std::move(*listener);

@@ -20,7 +20,7 @@ class RawClient final : public LinkHandler {
                        uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0) {
         auto where = fabric::Address::parse(address, kDefaultPort);
         fabric_ = std::move(*fabric::open(*where));
-        lane_ = std::move(*Lane::create(reactor_, *fabric_, 1));
+        lane_ = std::move(*Lane::create(reactor_, *fabric_));
         Link::Options options;
         options.address = *where;
         options.partition = 0;

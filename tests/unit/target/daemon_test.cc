@@ -18,7 +18,7 @@ class ClientThread final : public ClientSide {
   public:
     explicit ClientThread(const fabric::Address& address) : address_(address), reactor_(clock_) {
         fabric_ = *std::move(fabric::open(address));
-        poller_ = *std::move(fabric_->create_poller(4096));
+        poller_ = *std::move(fabric_->create_poller());
         reactor_.add(*poller_);
     }
     ~ClientThread() override { reactor_.remove(*poller_); }

@@ -165,7 +165,7 @@ class Sleeper final : public ClientSide {
     SystemClock clock_;
     std::unique_ptr<fabric::Fabric> fabric_ =
         *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
-    std::unique_ptr<fabric::Poller> poller_ = *std::move(fabric_->create_poller(4096));
+    std::unique_ptr<fabric::Poller> poller_ = *std::move(fabric_->create_poller());
     reactor::Reactor reactor_{clock_};
 };
 

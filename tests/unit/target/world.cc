@@ -153,7 +153,7 @@ World::World(WorldOptions options) {
         reactors.push_back(reactors_.back().get());
     }
     client_reactor_ = std::make_unique<reactor::Reactor>(clock_);
-    client_poller_ = *std::move(client_fabric_->create_poller(4096));
+    client_poller_ = *std::move(client_fabric_->create_poller());
     client_reactor_->add(*client_poller_);
     options.volumes.extend = VolumeRegions::factory({target_fabric_.get()});
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, options.volumes);

@@ -40,7 +40,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
     void SetUp() override {
         auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
         fabric_ = std::move(*fabric::open(address));
-        poller_ = std::move(*fabric_->create_poller(4096));
+        poller_ = std::move(*fabric_->create_poller());
         reactor_.add(*poller_);
         listener_ = std::move(*poller_->listen(address, *this));
         engine_ = std::move(*Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
@@ -247,7 +247,7 @@ TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
 // CE3. Its turn for a stage would come when it is not there any more.
 TEST_F(EngineTest, MovesOfAClientThatEndsWhileTheyWaitForAStageAreAnsweredBeforeItsEnd) {
     constexpr uint32_t kStages = 4;  // of 4 MiB in lines of 64 KiB
-    auto deaf = std::move(*fabric_->create_poller(64));
+    auto deaf = std::move(*fabric_->create_poller());
     reactor_.add(*deaf);
     grant(100, 7);
     grant(101, 8);

@@ -66,7 +66,7 @@ class ReachTest : public ::testing::Test, public fabric::ListenHandler, public R
         auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
         for (size_t i = 0; i < 2; ++i) {
             fabrics_[i] = std::move(*fabric::open(address));
-            pollers_[i] = std::move(*fabrics_[i]->create_poller(4096));
+            pollers_[i] = std::move(*fabrics_[i]->create_poller());
             reactor_.add(*pollers_[i]);
         }
         disk_ = std::move(*io::open_backend("ram:4M", {}));

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// CompletionQueues: the completion queues of one poller, as many as its connections need.
+//
+// Devices limit the entries of one completion queue (soft RoCE: 32767, fewer than a hundred connections), so
+// a connection takes its share of one that has room, or of a new one. The first queue lives as long as the
+// poller; the others go when their last connection has gone. All notify through one completion channel.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/fabric/verbs/device.h"
+#include "lib/fabric/verbs/handles.h"
+
+namespace wss::fabric::verbs {
+
+class CompletionQueues {
+    struct Queue;
+
+  public:
+    // A connection's part of a queue; given back by its end. Queue pairs that use cq() are destroyed before.
+    class Share {
+      public:
+        Share() = default;
+        Share(Share&& other) noexcept
+            : owner_(std::exchange(other.owner_, nullptr)), queue_(other.queue_), entries_(other.entries_) {}
+        Share& operator=(Share&& other) noexcept {
+            std::swap(owner_, other.owner_);
+            std::swap(queue_, other.queue_);
+            std::swap(entries_, other.entries_);
+            return *this;
+        }
+        ~Share();
+        ibv_cq* cq() const noexcept;
+
+      private:
+        friend class CompletionQueues;
+        Share(CompletionQueues& owner, Queue& queue, uint32_t entries)
+            : owner_(&owner), queue_(&queue), entries_(entries) {}
+        CompletionQueues* owner_ = nullptr;
+        Queue* queue_ = nullptr;
+        uint32_t entries_ = 0;
+    };
+
+    explicit CompletionQueues(Device& device);
+    ~CompletionQueues();
+    CompletionQueues(const CompletionQueues&) = delete;
+    CompletionQueues& operator=(const CompletionQueues&) = delete;
+
+    Status set_up();
+    // Of the channel that wakes a sleeping thread.
+    int fd() const noexcept { return channel_->fd; }
+    Result<Share> reserve(uint32_t entries);
+
+    size_t count() const noexcept { return queues_.size(); }
+    // Completions of one queue: the one after that of the call before, unless `same`.
+    size_t poll(std::span<ibv_wc> batch, bool same) noexcept;
+    // Asks every queue for a notification. Completions that came in between would give none: they are
+    // returned, and then the thread must not sleep.
+    size_t arm(std::span<ibv_wc> batch) noexcept;
+    // Takes the notifications out of the channel.
+    void take_events() noexcept;
+    // Destroys queues that nobody uses. Not while completions are being handled.
+    void trim() noexcept;
+
+  private:
+    Status add(uint32_t entries);
+    void give_back(Queue& queue, uint32_t entries) noexcept;
+
+    Device& device_;
+    CompletionChannel channel_;
+    std::vector<std::unique_ptr<Queue>> queues_;
+    size_t current_ = 0;  // that poll() took from last
+    bool trims_ = false;  // some may be unused
+};
+
+}  // namespace wss::fabric::verbs
