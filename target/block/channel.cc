@@ -18,15 +18,8 @@ static bool may_log(const ChannelRecord& record) {
 
 static constexpr uint64_t kReceiveBit = 1;  // of a cookie; others: a Request's address, 0, kShortCookie
 
-static uint32_t slots_for(const ChannelTerms& terms) {
-    return terms.credits + kSpareReceives;
-}
 static uint32_t send_depth_for(const ChannelTerms& terms) {
     return terms.credits * kSendDepthPerCredit + kSendDepthExtra;
-}
-
-uint32_t Channel::completions_needed(const ChannelTerms& terms) noexcept {
-    return slots_for(terms) + send_depth_for(terms);
 }
 
 Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
@@ -56,9 +49,7 @@ Channel::~Channel() {
 }
 
 Status Channel::make_slots(uint32_t count) {
-    size_t immediate =
-        terms_.max_it_iu > WSS_SRP_IMM_DATA_OFFSET ? terms_.max_it_iu - WSS_SRP_IMM_DATA_OFFSET : 0;
-    size_t stride = kSlotImmediate + (immediate + kPage - 1) / kPage * kPage;
+    const size_t stride = slot_bytes(terms_);
     const size_t slots_bytes = stride * count;
     const size_t short_bytes = kBatch * sizeof(ShortBytes);
     auto arena = lane_.fabric().allocate(slots_bytes + short_bytes + sizeof(wss_srp_cache_engine),
@@ -85,7 +76,7 @@ Status Channel::make_slots(uint32_t count) {
 }
 
 Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data) {
-    WSS_TRY(make_slots(slots_for(terms_)));
+    WSS_TRY(make_slots(receive_slots(terms_)));
     if (terms_.authenticate())
         auth_ = std::make_unique<auth::Authenticator>(record_->secrets, record_->login_request, accept_data);
     fabric::ConnectionOptions options;

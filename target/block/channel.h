@@ -51,8 +51,6 @@ class Channel final : public fabric::ConnectionHandler,
     ~Channel() override;
 
     // Makes the connection, posts every receive, accepts. On failure the request is rejected by the caller.
-    // How many completions of its poller a channel may have outstanding.
-    static uint32_t completions_needed(const ChannelTerms& terms) noexcept;
     Status open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data);
     // Ends the connection now. The first reason counts.
     void close(std::string_view why) noexcept;

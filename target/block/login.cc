@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "target/block/request.h"
+
 namespace wss::block {
 
 static uint32_t grantable(const LoginLimits& limits, const fabric::Caps& fabric) {
@@ -45,6 +47,16 @@ std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginReque
     if (!terms.fused()) terms.caps &= ~uint32_t{WSS_CAP_CACHE | WSS_CAP_BATCHED_COMPLETION};
     if (terms.caps & WSS_CAP_KEEPALIVE) terms.keepalive_ms = limits.keepalive_ms;
     return std::nullopt;
+}
+
+size_t slot_bytes(const ChannelTerms& terms) noexcept {
+    const size_t immediate =
+        terms.max_it_iu > WSS_SRP_IMM_DATA_OFFSET ? terms.max_it_iu - WSS_SRP_IMM_DATA_OFFSET : 0;
+    return kSlotImmediate + (immediate + kPage - 1) / kPage * kPage;
+}
+
+uint32_t receive_slots(const ChannelTerms& terms) noexcept {
+    return terms.credits + kSpareReceives;
 }
 
 std::string to_string(const wire::PortId& id) {

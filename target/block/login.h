@@ -38,6 +38,11 @@ struct ChannelTerms {
     bool authenticate() const { return caps & WSS_CAP_AUTHENTICATE; }
 };
 
+// A receive's memory: the IU, and immediate data on pages of its own.
+size_t slot_bytes(const ChannelTerms& terms) noexcept;
+// Receives of a channel.
+uint32_t receive_slots(const ChannelTerms& terms) noexcept;
+
 struct Refusal {
     uint32_t reason = WSS_SRP_REJ_UNABLE_TO_ESTABLISH;
     std::string text;  // reaches the user's terminal

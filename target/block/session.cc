@@ -173,7 +173,13 @@ void SessionTable::log_in(Pending pending) {
     if (sessions_.size() >= kSessionsMax)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 fmt::format("this target serves no more than {} initiators", kSessionsMax)});
+    if (channels_ >= kChannelsMax) return refuse_channel(pending);
     start_session(std::move(pending), wire::MultiChannelResult::kNoChannels);
+}
+
+void SessionTable::refuse_channel(Pending& pending) {
+    refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
+                     fmt::format("this target serves no more than {} channels", kChannelsMax)});
 }
 
 void SessionTable::join(Pending pending) {
@@ -187,6 +193,7 @@ void SessionTable::join(Pending pending) {
     if (session->channels.size() >= kChannelsPerSession)
         return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
                                 fmt::format("a session has no more than {} channels", kChannelsPerSession)});
+    if (channels_ >= kChannelsMax) return refuse_channel(pending);
     add_channel(*session, std::move(pending), wire::MultiChannelResult::kMaintained);
 }
 
@@ -231,6 +238,7 @@ void SessionTable::add_channel(Session& session, Pending pending, wire::MultiCha
     record->speaks = session.channels.empty();
     record->session_id = session.id;
     session.channels.push_back(record);
+    ++channels_;
     if (!accepted) return accept(pending, record, result);
     service_.worker(record->worker).reactor().post([record] {
         if (record->channel != nullptr) record->channel->admit();
@@ -245,6 +253,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     record->peer = pending.request->peer();
     record->source = fabric::source_of(record->peer);
     record->terms = pending.terms;
+    receives_.grant(record->terms);
     record->last_heard_ns = reactor_.now().count;
     return record;
 }
@@ -297,7 +306,9 @@ void SessionTable::close_channels(Session& session, const char* why, bool gently
 }
 
 void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
+    receives_.give_back(record->terms);
     if (record->session_id == 0) return unproven_gone(record);
+    --channels_;
     auto session = std::find_if(sessions_.begin(), sessions_.end(),
                                 [&](const Session& s) { return s.id == record->session_id; });
     WSS_ASSERT(session != sessions_.end(), "a session outlives its channels");

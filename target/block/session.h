@@ -39,6 +39,7 @@
 #include "target/block/counters.h"
 #include "target/block/limits.h"
 #include "target/block/login.h"
+#include "target/block/receive_budget.h"
 
 namespace wss::block {
 
@@ -163,6 +164,7 @@ class SessionTable {
     Sessions::iterator find(const wire::LoginRequest& login);
     void log_in(Pending pending);
     void join(Pending pending);
+    void refuse_channel(Pending& pending);
     void start_session(Pending pending, wire::MultiChannelResult result);
     void add_channel(Session& session, Pending pending, wire::MultiChannelResult result);
     void fence(Session& session, Pending pending);
@@ -186,6 +188,8 @@ class SessionTable {
     std::list<Pending> unproven_;     // N4, oldest first; the deadline counts
     fabric::SourceCounts strangers_;  // of unproven_, without those that were evicted
     size_t evicted_ = 0;              // of unproven_
+    size_t channels_ = 0;         // of all sessions
+    ReceiveBudget receives_{kReceiveBytes};
     std::shared_ptr<const auth::SecretBook> secrets_;
     AuthFailures failures_;
     CounterTotals past_;  // of sessions that are gone

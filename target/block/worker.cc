@@ -58,21 +58,14 @@ Lane::~Lane() {
 void Lane::open_channel(std::shared_ptr<ChannelRecord> record,
                         std::unique_ptr<fabric::ConnectRequest> request,
                         std::span<const std::byte> accept_data, uint64_t login_tag) {
-    const uint32_t completions = Channel::completions_needed(record->terms);
-    Status status;
-    if (completions_promised_ + completions > kPollerCompletions) {
-        status =
-            failure(Code::kExhausted, "this target serves no more than {} channels here", channel_count_);
-    } else {
-        auto channel = std::make_unique<Channel>(*this, record);
-        status = channel->open(*request, accept_data);
-        if (status) {
-            completions_promised_ += completions;
-            ++channel_count_;
-            channels_.push_back(*channel.release());
-            return;
-        }
+    auto channel = std::make_unique<Channel>(*this, record);
+    const Status status = channel->open(*request, accept_data);
+    if (status) {
+        ++channel_count_;
+        channels_.push_back(*channel.release());
+        return;
     }
+    channel.reset();
     static log::SourceLimiter limiter(10);
     if (limiter.allow(record->source))
         log::warning("{}: cannot serve a channel: {}", record->peer, status.to_string());
@@ -101,7 +94,6 @@ void Lane::reap() noexcept {
         if (!channel.dead()) return;
         static_cast<ListNode<Channel>&>(channel).unlink();
         static_cast<ListNode<Lane>&>(channel).unlink();
-        completions_promised_ -= Channel::completions_needed(channel.record().terms);
         --channel_count_;
         auto record = channel.shared_record();
         delete &channel;

@@ -108,8 +108,7 @@ class Lane final : public se::BufferHome {
     List<Channel, Channel> channels_;
     List<Channel, Lane> dirty_;
     size_t channel_count_ = 0;
-    size_t deaths_ = 0;                  // channels to be reaped
-    uint32_t completions_promised_ = 0;  // of the poller's, by the depths of the channels
+    size_t deaths_ = 0;  // channels to be reaped
 };
 
 class Worker final : public reactor::Source, public volume::Observer {

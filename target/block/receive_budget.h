@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReceiveBudget: the memory that channels receive into, over all of a target.
+//
+// Each credit is a receive buffer of one IU, on registered memory, whether the initiator uses it or not. A
+// channel is granted the credits that a sixty-fourth of what is left pays for: the first few hundred get all
+// that they may have, and thousands still get kCreditsFloor each.
+//
+// Thread-safety: belongs to the session table's reactor.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "target/block/limits.h"
+#include "target/block/login.h"
+
+namespace wss::block {
+
+class ReceiveBudget {
+  public:
+    explicit ReceiveBudget(uint64_t bytes) : bytes_(bytes) {}
+
+    // Lowers the credits of `terms` to what a new channel may have, and counts its memory.
+    void grant(ChannelTerms& terms) noexcept {
+        const uint64_t left = bytes_ > granted_ ? bytes_ - granted_ : 0;
+        const uint64_t slots = left / kChannelPart / slot_bytes(terms);
+        const uint32_t floor = std::min(terms.credits, kCreditsFloor);
+        const uint64_t credits = slots > kSpareReceives ? slots - kSpareReceives : 0;
+        terms.credits = static_cast<uint32_t>(std::clamp<uint64_t>(credits, floor, terms.credits));
+        granted_ += channel_bytes(terms);
+    }
+    // By the terms that were granted.
+    void give_back(const ChannelTerms& terms) noexcept { granted_ -= channel_bytes(terms); }
+    uint64_t granted() const noexcept { return granted_; }
+
+  private:
+    static constexpr uint64_t kChannelPart = 64;
+    static uint64_t channel_bytes(const ChannelTerms& terms) noexcept {
+        return slot_bytes(terms) * receive_slots(terms);
+    }
+
+    const uint64_t bytes_;
+    uint64_t granted_ = 0;
+};
+
+}  // namespace wss::block

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/block/receive_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace wss::block {
+namespace {
+
+constexpr ChannelTerms kTerms{.credits = kCreditsDefault, .max_it_iu = kIuMax};
+
+class Receives : public ::testing::Test {
+  protected:
+    ChannelTerms grant(ChannelTerms terms = kTerms) {
+        budget_.grant(terms);
+        granted_.push_back(terms);
+        return terms;
+    }
+    ReceiveBudget budget_{kReceiveBytes};
+    std::vector<ChannelTerms> granted_;
+};
+
+TEST_F(Receives, of_the_first_hundred_channels_are_as_many_as_the_target_grants) {
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(grant().credits, kCreditsDefault) << i;
+}
+
+TEST_F(Receives, of_thousands_of_channels_are_enough_for_a_queue_each_and_bounded_together) {
+    uint32_t least = kCreditsDefault;
+    for (uint32_t i = 0; i < kChannelsMax; ++i) {
+        const uint32_t credits = grant().credits;
+        EXPECT_LE(credits, least) << "who comes later gets no more";
+        least = credits;
+    }
+    EXPECT_EQ(least, kCreditsFloor);
+    const uint64_t floor = slot_bytes(kTerms) * (kCreditsFloor + kSpareReceives);
+    EXPECT_LE(budget_.granted(), kReceiveBytes + kChannelsMax * floor);
+}
+
+TEST_F(Receives, come_back_with_the_channel) {
+    for (int i = 0; i < 2000; ++i) grant();
+    for (const ChannelTerms& terms : granted_) budget_.give_back(terms);
+    EXPECT_EQ(budget_.granted(), 0u);
+    EXPECT_EQ(grant().credits, kCreditsDefault);
+}
+
+TEST_F(Receives, are_never_more_than_the_target_was_told_to_grant) {
+    ChannelTerms few = kTerms;
+    few.credits = kCreditsMin;
+    EXPECT_EQ(grant(few).credits, kCreditsMin);
+}
+
+}  // namespace
+}  // namespace wss::block
