@@ -92,6 +92,8 @@ constexpr Nanoseconds kAuthTimeout = from_s(4);
 // evicts the oldest of the source that holds most; as many again may be closing after their eviction.
 constexpr uint32_t kPendingAuthMax = 32;
 constexpr uint32_t kEvictedMax = 32;
+// Channels that were refused after their proof and have not taken note of it.
+constexpr uint32_t kRefusedMax = 32;
 // How often the session table looks for all of these.
 constexpr Nanoseconds kSessionTick = from_ms(250);
 constexpr uint32_t kKeepaliveDefault_ms = 5000;

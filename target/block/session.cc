@@ -25,7 +25,7 @@ SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options 
 
 SessionTable::~SessionTable() {
     reactor_.cancel(timer_);
-    WSS_ASSERT(sessions_.empty() && unproven_.empty(), "stop() has ended before the service dies");
+    WSS_ASSERT(is_empty(), "stop() has ended before the service dies");
 }
 
 // ---- Logging in ------------------------------------------------------------------------------------------
@@ -48,10 +48,7 @@ void SessionTable::refuse(Pending& pending, const Refusal& why) {
     const std::string peer = pending.record ? pending.record->peer : pending.request->peer();
     if (may_log(fabric::source_of(peer)))
         log::warning("{}: login of {} refused: {}", peer, to_string(pending.login.initiator_port), why.text);
-    if (pending.record)
-        return service_.worker(pending.record->worker).reactor().post([record = pending.record, why] {
-            if (record->channel != nullptr) record->channel->refuse_authentication(why.text);
-        });
+    if (pending.record) return refuse_proven(pending.record, why);
     wire::LoginReject reject;
     reject.tag = pending.login.tag;
     reject.reason = why.reason;
@@ -60,6 +57,18 @@ void SessionTable::refuse(Pending& pending, const Refusal& why) {
     size_t length = wire::encode_login_reject(reject, bytes);
     const fabric::Caps& caps = service_.worker(0).lane(pending.fabric_index).fabric().caps();
     pending.request->reject({bytes.data(), std::min<size_t>(length, caps.reject_data_max)});
+}
+
+// N6.
+void SessionTable::refuse_proven(const std::shared_ptr<ChannelRecord>& record, const Refusal& why) {
+    // Of those that are closing already the oldest are gone first.
+    if (refused_.size() >= kRefusedMax)
+        close_soon(std::prev(refused_.end(), kRefusedMax)->record, "too many initiators were refused");
+    refused_.push_back({record, reactor_.now() + options_.drain_timeout});
+    set_timer();
+    service_.worker(record->worker).reactor().post([record, why] {
+        if (record->channel != nullptr) record->channel->refuse_authentication(why.text);
+    });
 }
 
 SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& login) {
@@ -149,12 +158,15 @@ void SessionTable::unproven_gone(const std::shared_ptr<ChannelRecord>& record) {
     auto found = std::find_if(unproven_.begin(), unproven_.end(),
                               [&](const Pending& each) { return each.record == record; });
     if (found != unproven_.end()) take_unproven(found);
+    refused_.remove_if([&](const Refused& each) { return each.record == record; });
     for (Session& session : sessions_)
         if (session.successor && session.successor->record == record) session.successor.reset();
     finish_stop();
 }
 
-void SessionTable::check_unproven(Nanoseconds now, bool close_all) {
+void SessionTable::check_strangers(Nanoseconds now, bool close_all) {
+    for (const Refused& refused : refused_)
+        if (close_all || now >= refused.deadline) close_soon(refused.record, "the initiator was refused");
     for (const Pending& pending : unproven_) {
         if (!close_all && now < pending.deadline) continue;
         close_soon(pending.record, "the initiator did not authenticate");
@@ -339,15 +351,15 @@ void SessionTable::session_gone(Sessions::iterator session) {
 }
 
 void SessionTable::finish_stop() {
-    if (stopping_ && sessions_.empty() && unproven_.empty() && stopped_) std::exchange(stopped_, nullptr)();
+    if (stopping_ && is_empty() && stopped_) std::exchange(stopped_, nullptr)();
 }
 
 void SessionTable::stop(std::function<void()> done) {
     WSS_ASSERT(!stopping_, "stop() is called once");
     stopping_ = true;
-    if (sessions_.empty() && unproven_.empty()) return done();
+    if (is_empty()) return done();
     stopped_ = std::move(done);
-    check_unproven(reactor_.now(), true);
+    check_strangers(reactor_.now(), true);
     stop_gently_until_ = reactor_.now() + kStopGently;
     for (Session& session : sessions_) close_channels(session, "the target is shutting down", true);
     set_timer();
@@ -356,8 +368,7 @@ void SessionTable::stop(std::function<void()> done) {
 // ---- Time ------------------------------------------------------------------------------------------------
 
 void SessionTable::set_timer() {
-    if (!timer_.is_set() && !(sessions_.empty() && unproven_.empty()))
-        reactor_.set(timer_, reactor_.now() + kSessionTick);
+    if (!timer_.is_set() && !is_empty()) reactor_.set(timer_, reactor_.now() + kSessionTick);
 }
 
 void SessionTable::tick(void* self) noexcept {
@@ -365,7 +376,7 @@ void SessionTable::tick(void* self) noexcept {
     const Nanoseconds now = table.reactor_.now();
     const bool gentle_is_over = table.stopping_ && now >= table.stop_gently_until_;
     if (gentle_is_over) table.stop_gently_until_ = now + kStopGently;
-    table.check_unproven(now, table.stopping_);
+    table.check_strangers(now, table.stopping_);
     for (Session& session : table.sessions_) {
         if (gentle_is_over) table.close_channels(session, "the target is shutting down", false);
         table.check_timeouts(session, now);

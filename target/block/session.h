@@ -19,6 +19,8 @@
 //      A nexus belongs to the name that opened it: others can neither end its session nor join it.
 //  N5  Strangers cannot keep others out. When kPendingAuthMax authentications are pending, a new one evicts
 //      the oldest of the sources that hold most places (lib/fabric/sources.h).
+//  N6  A channel that was refused after its proof is told why, and closed when it does not take note of it in
+//      drain_timeout, when kRefusedMax others wait as well, or when the target ends.
 #pragma once
 
 #include <array>
@@ -151,6 +153,7 @@ class SessionTable {
     using Sessions = std::list<Session>;
 
     void refuse(Pending& pending, const Refusal& why);
+    void refuse_proven(const std::shared_ptr<ChannelRecord>& record, const Refusal& why);
     void begin_authentication(Pending pending);
     void make_room_for_stranger();
     Pending take_unproven(std::list<Pending>::iterator pending);
@@ -159,7 +162,8 @@ class SessionTable {
     uint32_t boot_id() const noexcept;
     void accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
                 wire::MultiChannelResult result);
-    void check_unproven(Nanoseconds now, bool close_all);
+    void check_strangers(Nanoseconds now, bool close_all);
+    bool is_empty() const noexcept { return sessions_.empty() && unproven_.empty() && refused_.empty(); }
     void finish_stop();
     Sessions::iterator find(const wire::LoginRequest& login);
     void log_in(Pending pending);
@@ -188,6 +192,11 @@ class SessionTable {
     std::list<Pending> unproven_;     // N4, oldest first; the deadline counts
     fabric::SourceCounts strangers_;  // of unproven_, without those that were evicted
     size_t evicted_ = 0;              // of unproven_
+    struct Refused {
+        std::shared_ptr<ChannelRecord> record;
+        Nanoseconds deadline;
+    };
+    std::list<Refused> refused_;  // N6, oldest first
     size_t channels_ = 0;         // of all sessions
     ReceiveBudget receives_{kReceiveBytes};
     std::shared_ptr<const auth::SecretBook> secrets_;

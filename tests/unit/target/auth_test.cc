@@ -356,5 +356,45 @@ TEST_F(Authentication, a_target_that_stops_lets_go_of_strangers) {
     EXPECT_TRUE(stranger.ends());
 }
 
+// Initiators that sleep from the moment on in which they were refused after a good proof.
+class RefusedInitiator : public ::testing::Test {
+  protected:
+    static WorldOptions options() {
+        WorldOptions options = guarded();
+        options.service.drain_timeout = from_ms(300);
+        return options;
+    }
+    void SetUp() override {
+        world.add_volume("v0", "ram:4M", 4 << 20);
+        ASSERT_TRUE(alice.run("alice", kAlice).granted);
+        bob.start("bob");
+        bob.send(bob.proof(kBob));  // with alice's port id
+        world.client_poller().poll();
+        world.clients_sleep = true;
+        ASSERT_TRUE(world.until([&] { return drains(); }));
+    }
+    void TearDown() override { world.clients_sleep = false; }
+    bool drains() {
+        bool any = false;
+        world.service().worker(0).lane(0).for_each_channel(
+            [&](Channel& channel) { any = any || channel.record().draining_since_ns != 0; });
+        return any;
+    }
+    World world{options()};
+    Prove alice{world, 1}, bob{world, 1};
+};
+
+TEST_F(RefusedInitiator, that_does_not_take_note_of_it_is_closed_in_time) {
+    Lane& lane = world.service().worker(0).lane(0);
+    ASSERT_EQ(lane.channels(), 2u);
+    EXPECT_TRUE(world.until([&] { return lane.channels() == 1; }));
+    EXPECT_EQ(world.service().sessions().count(), 1u) << "alice is served";
+}
+
+TEST_F(RefusedInitiator, that_does_not_take_note_of_it_does_not_hold_up_a_stop) {
+    world.stop();
+    EXPECT_EQ(world.service().worker(0).lane(0).channels(), 0u);
+}
+
 }  // namespace
 }  // namespace wss::block::testing

@@ -192,7 +192,7 @@ void World::step_target() {
 
 void World::step() {
     step_target();
-    client_reactor_->step();
+    if (!clients_sleep) client_reactor_->step();
 }
 
 bool World::until(const std::function<bool()>& done) {

@@ -125,7 +125,8 @@ class World final : public ClientSide {
     ~World() override;
 
     void step();
-    void step_target();  // the clients sleep
+    void step_target();          // the clients sleep
+    bool clients_sleep = false;  // step() is step_target()
     [[nodiscard]] bool until(const std::function<bool()>& done) override;
     void add_volume(const std::string& name, const std::string& backend, uint64_t size, uint32_t block = 512);
 
