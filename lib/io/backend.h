@@ -85,6 +85,8 @@ class Backend {
     virtual void watch_size(SizeChanged) {}
     // What keeps requests waiting or failing, in words for the operator; empty when all is well.
     virtual std::string trouble() const { return {}; }
+    // Others have taken it, for good: nothing that is known of its contents counts any more.
+    virtual bool lost() const noexcept { return false; }
     // The whole storage as directly accessible memory, empty if it is none: the target then moves data
     // straight between it and the client. Stable until the Backend dies or resize().
     virtual std::span<std::byte> memory() noexcept { return {}; }

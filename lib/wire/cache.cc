@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kJoinBytes = 48;
 constexpr size_t kWelcomeBytes = 32;
-constexpr uint8_t kWelcomeKeep = 1;
+constexpr uint8_t kWelcomeKeep = 1, kWelcomeStates = 2;
 constexpr uint32_t kJoinStorage = 1;
 
 ParseError check_head(Bytes data, size_t bytes, uint8_t kind) {
@@ -75,7 +75,8 @@ ParseError parse_cache_welcome(Bytes data, CacheWelcome& out) {
            .incarnation = get32(data.data() + 16),
            .line_bytes = get32(data.data() + 20),
            .operations = get32(data.data() + 24),
-           .keep = (get8(data.data() + 6) & kWelcomeKeep) != 0};
+           .keep = (get8(data.data() + 6) & kWelcomeKeep) != 0,
+           .states = (get8(data.data() + 6) & kWelcomeStates) != 0};
     const bool whole_pages = out.line_bytes >= 4096 && (out.line_bytes & (out.line_bytes - 1)) == 0;
     const bool fits = out.line_bytes <= 256 * 1024 && out.operations > 0;
     return whole_pages && fits && out.operations <= kCacheOperationsMax ? ParseError::kNone
@@ -85,7 +86,8 @@ ParseError parse_cache_welcome(Bytes data, CacheWelcome& out) {
 size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out) {
     if (out.size() < kWelcomeBytes) return 0;
     put_connect_head(out, kWelcomeBytes, WSS_CACHE_LOGIN_JOIN);
-    put8(out.data() + 6, welcome.keep ? kWelcomeKeep : 0);
+    put8(out.data() + 6,
+         static_cast<uint8_t>((welcome.keep ? kWelcomeKeep : 0) | (welcome.states ? kWelcomeStates : 0)));
     put64(out.data() + 8, welcome.storage);
     put32(out.data() + 16, welcome.incarnation);
     put32(out.data() + 20, welcome.line_bytes);
@@ -144,6 +146,8 @@ constexpr uint64_t kPage = 4096;
 constexpr size_t kBaysBytes = 24;
 constexpr size_t kVolumeBytes = 24;
 constexpr size_t kVolumeNameMax = 64;
+constexpr size_t kVolumeStateBytes = 16;
+constexpr uint32_t kErrnoMax = 4095;
 
 std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, MutableBytes out) {
     const size_t length = kRecordHead + body;
@@ -299,6 +303,35 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 
+size_t put_volume_state(const CacheVolumeState& state, MutableBytes out) {
+    const size_t length = std::min(state.text.size(), CacheVolumeState::kTextMax);
+    const size_t body = kVolumeStateBytes + (length + 7) / 8 * 8;
+    std::byte* at = put_head(RecordType::kVolumeState, 0, 0, body, out);
+    if (at == nullptr) return 0;
+    put32(at, state.number);
+    put32(at + 4, state.error);
+    put64(at + 8, state.bytes);
+    std::memcpy(at + kVolumeStateBytes, state.text.data(), length);
+    return kRecordHead + body;
+}
+
+ParseError parse_volume_state(const Record& record, CacheVolumeState& out) {
+    const Bytes body = record.body;
+    if (record.type != RecordType::kVolumeState) return ParseError::kOpcode;
+    if (body.size() < kVolumeStateBytes || body.size() > kVolumeStateBytes + CacheVolumeState::kTextMax)
+        return ParseError::kOutOfBounds;
+    out = {.number = get32(body.data()),
+           .error = get32(body.data() + 4),
+           .bytes = get64(body.data() + 8),
+           .text = {}};
+    std::array<char, CacheVolumeState::kTextMax + 1> text{};
+    const std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeStateBytes,
+                               body.size() - kVolumeStateBytes};
+    out.text.assign(text.data(), copy_printable(raw, text));
+    const bool can_be = out.error <= kErrnoMax && (out.bytes != 0 || out.error != 0);
+    return can_be ? ParseError::kNone : ParseError::kContradiction;
+}
+
 size_t put_bays(const CacheBays& bays, MutableBytes out) {
     std::byte* at = put_head(RecordType::kBays, 0, 0, kBaysBytes, out);
     if (at == nullptr) return 0;
@@ -334,7 +367,7 @@ size_t put_failed(uint32_t id, uint32_t error, MutableBytes out) {
 ParseError parse_failed(const Record& record, uint32_t& error) {
     if (record.body.size() != kSlotBytes) return ParseError::kOutOfBounds;
     error = get32(record.body.data());
-    return error == 0 || error > 4095 ? ParseError::kContradiction : ParseError::kNone;
+    return error == 0 || error > kErrnoMax ? ParseError::kContradiction : ParseError::kNone;
 }
 
 size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out) {

@@ -46,6 +46,7 @@ struct CacheWelcome {
     uint32_t line_bytes = 0;
     uint32_t operations = 0;  // ids of operations are below
     bool keep = false;        // the contents count: send the inventory. Else: forget them
+    bool states = false;      // an RS sends kVolumeState
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
@@ -111,6 +112,8 @@ enum class RecordType : uint8_t {
     kFailed,      // as kDone: storage said no, by the errno in it; of a read nothing has reached the client
     kBays,        // CacheBays, before kReady
     kEngineGone,  // CacheHandle: the connection to the engine is over, or never was; nothing comes by it
+    // CacheVolumeState, where CacheWelcome::states: of each volume before kReady, and at each change.
+    kVolumeState,
 };
 
 // How an operation ended.
@@ -185,11 +188,22 @@ struct CacheVolume {
     std::string name;
 };
 
+// How the storage of an RS's volume is at present.
+struct CacheVolumeState {
+    static constexpr size_t kTextMax = 120;
+    uint32_t number = 0;  // of a CacheVolume
+    uint32_t error = 0;   // errno: the storage is lost to another owner, nothing of the volume may be used
+    uint64_t bytes = 0;   // not 0, unless it is lost
+    std::string text;     // for the operator: why it is lost, or what requests wait for; printable
+    bool operator==(const CacheVolumeState&) const = default;
+};
+
 struct CacheEngineNotice;
 
 // Each writes one record and returns its length; 0: no room.
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out);
 size_t put_volume(const CacheVolume& volume, MutableBytes out);
+size_t put_volume_state(const CacheVolumeState& state, MutableBytes out);
 size_t put_bays(const CacheBays& bays, MutableBytes out);
 size_t put_engine(const CacheEngineNotice& notice, MutableBytes out);
 size_t put_failed(uint32_t id, uint32_t error, MutableBytes out);
@@ -207,6 +221,7 @@ ParseError parse_move(const Record& record, CacheMove& out);
 ParseError parse_header(const Record& record, CacheHeader& out);
 ParseError parse_storage(const Record& record, CacheStorage& out);
 ParseError parse_volume(const Record& record, CacheVolume& out);
+ParseError parse_volume_state(const Record& record, CacheVolumeState& out);
 ParseError parse_bays(const Record& record, CacheBays& out);
 ParseError parse_failed(const Record& record, uint32_t& error);
 ParseError parse_slot(const Record& record, uint32_t& out);

@@ -199,6 +199,7 @@ void Cache::tick(void* self) noexcept {
     if (cache.recovering_) cache.check_recovery();
     cache.check_leaving();
     cache.look_again();
+    cache.attach_again();
     cache.invite_anew();
     cache.wants_turn_ = true;
     cache.reactor_.set(cache.timer_, now + kTick);

@@ -196,7 +196,12 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
 
     // How often real storage elsewhere may have lost what was written and not flushed.
     uint64_t storage_losses() const noexcept { return storage_losses_; }
-    uint64_t note_storage_loss() noexcept { return ++storage_losses_; }
+    uint64_t note_storage_loss() noexcept {
+        note_storage_change();
+        return ++storage_losses_;
+    }
+    // … or may have been written by others, which initiators need not know.
+    void note_storage_change() noexcept { ++storage_changes_; }
     // The engine that is real storage, if it is still the one and takes operations.
     EngineLink* storage_link(cache::EngineIndex index, uint32_t incarnation) noexcept;
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory);
@@ -262,6 +267,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept override;
     void engine_wants_to_leave(EngineLink& engine) noexcept override;
     void engine_gone(EngineLink& storage, uint64_t handle) noexcept override;
+    void volume_state_changed(EngineLink& storage) noexcept override;
     void engine_over(EngineLink& engine, const Status& why) noexcept override;
     EngineLink* link(cache::EngineIndex index) noexcept {
         return index.exists() ? links_[index.value].get() : nullptr;
@@ -325,6 +331,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     // remote.cc
     void storage_ready(EngineLink& engine);
     void attach_storage(CachedVolume& volume, EngineLink& engine);
+    void attach_again();
+    void storage_gone();
     void forget_clean(const CachedVolume& volume) noexcept;
     bool reaches_storage(const Work& work) noexcept;
     bool can_fetch(const Work& work) noexcept;
@@ -561,7 +569,7 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     std::list<Postponed> after_recovery_;
     Nanoseconds recovery_began_{};
     uint64_t degraded_mark_ = 0;  // what was dirty when a copy was lost; see Membership::degraded
-    uint64_t storage_losses_ = 0;
+    uint64_t storage_losses_ = 0, storage_changes_ = 0;
     bool waits_are_over_ = false;  // end_waits()
     bool stopping_ = false;
     Nanoseconds stop_until_{};    // the end of what stop() is at

@@ -60,7 +60,7 @@ void Cache::begin_job(Destage& job, CachedVolume& volume, cache::Line& line, cac
     job.line = &line;
     job.key = line.key();
     job.error = 0;
-    job.losses = storage_losses_;
+    job.changes = storage_changes_;
     job.bay = {};
     job.failed = false;
     job.begun = false;
@@ -199,7 +199,7 @@ void Cache::destage_done(Destage& job, int error) noexcept {
     if (job.begun && !job.salvage)
         index_->end_destage(*job.line, job.token,
                             error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
-    if (job.begun && !job.salvage && job.losses != storage_losses_)
+    if (job.begun && !job.salvage && job.changes != storage_changes_)
         index_->invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has it.

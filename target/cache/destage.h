@@ -30,7 +30,7 @@ struct alignas(8) Cache::Destage {
     bool salvage = false;
     SalvageQueue::Item item;  // of salvage: where the copy is
     int error = 0;
-    uint64_t losses = 0;  // of storage elsewhere, when it began
+    uint64_t changes = 0;  // of storage elsewhere, when it began
     uint32_t outstanding = 0;
     std::array<Transfer, cache::kHoldersMax> transfers;
     io::Request io;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/engine_link.h"
 
+#include <algorithm>
+
 #include "lib/base/log.h"
 #include "lib/base/source_limiter.h"
 #include "lib/fabric/sources.h"
@@ -164,6 +166,8 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
             return wire::parse_failed(record, error) == ParseError::kNone &&
                    done(record, CacheStatus::kFailed, static_cast<int>(error));
         }
+        case RecordType::kVolumeState:
+            return take_state(record);
         case RecordType::kVolume:
         case RecordType::kBays:
             return brings(record);
@@ -245,6 +249,26 @@ bool EngineLink::brings(const wire::Record& record) {
         return false;
     volumes_.push_back(std::move(volume));
     return true;
+}
+
+bool EngineLink::take_state(const wire::Record& record) {
+    wire::CacheVolumeState state;
+    if (wire::parse_volume_state(record, state) != ParseError::kNone) return false;
+    const bool known = std::any_of(volumes_.begin(), volumes_.end(),
+                                   [&](const auto& volume) { return volume.number == state.number; });
+    if (!known) return false;
+    auto found = std::find_if(states_.begin(), states_.end(),
+                              [&](const auto& one) { return one.number == state.number; });
+    if (found == states_.end()) found = states_.emplace(found);
+    *found = std::move(state);
+    if (ready_) owner_.volume_state_changed(*this);
+    return true;
+}
+
+const wire::CacheVolumeState* EngineLink::state_of(uint32_t number) const noexcept {
+    auto found = std::find_if(states_.begin(), states_.end(),
+                              [number](const auto& state) { return state.number == number; });
+    return found == states_.end() ? nullptr : &*found;
 }
 
 bool EngineLink::done(const wire::Record& record, CacheStatus status, int error) noexcept {

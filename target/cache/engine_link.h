@@ -56,6 +56,8 @@ class EngineLinkOwner {
     virtual void engine_wants_to_leave(EngineLink& engine) noexcept = 0;
     // Real storage is connected no more to the engine that it was told of with this handle.
     virtual void engine_gone(EngineLink& storage, uint64_t handle) noexcept = 0;
+    // state_of() says something else since it is ready.
+    virtual void volume_state_changed(EngineLink& storage) noexcept = 0;
     // Its transfers were reported before. Last call; destroyed after the turn.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
 
@@ -109,6 +111,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     // Real storage: no lines, no member; its volumes.
     bool is_storage() const noexcept { return applicant_.join.is_storage; }
     const std::vector<wire::CacheVolume>& volumes() const noexcept { return volumes_; }
+    // nullptr: none of its volumes has this number, or it does not report states.
+    const wire::CacheVolumeState* state_of(uint32_t number) const noexcept;
     // … and memory that we dispose of; without: no bytes.
     const wire::CacheBays& bays() const noexcept { return bays_; }
     bool is_admitted() const noexcept { return identity_.index.exists(); }
@@ -135,6 +139,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     void begin(const Identity& identity, const wire::CacheWelcome& welcome);
     bool prove(const wire::Record& record) noexcept;
     bool brings(const wire::Record& record);
+    bool take_state(const wire::Record& record);
     bool take_item(const wire::Record& record) noexcept;
     bool take_slots(const wire::Record& record) noexcept;
     bool violates(std::string why) noexcept;
@@ -155,6 +160,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     uint32_t lazy_ = 0;  // outstanding moves that may be reported late
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
+    std::vector<wire::CacheVolumeState> states_;  // one per number at most, of those in volumes_
     wire::CacheBays bays_;
     uint64_t slots_max_ = 0;  // that the memory of the join holds
     uint64_t next_item_ = 0;  // items come in the order of their slots, each once

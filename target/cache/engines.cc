@@ -54,7 +54,10 @@ void Cache::engine_over(EngineLink& engine, const Status& why) noexcept {
     const EngineIndex index = engine.index();
     const auto& identity = engine.identity();
     std::unique_ptr<EngineLink> old = take_link(index);
-    if (engine.is_storage()) close_bays(engine);
+    if (engine.is_storage()) {
+        close_bays(engine);
+        storage_gone();
+    }
     if (engine.is_storage() && !stopping_)
         log::warning("real storage at {} is gone: {}", engine.peer(), why.to_string());
     if (index_->has_engine(index)) {

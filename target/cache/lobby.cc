@@ -116,7 +116,8 @@ wire::CacheWelcome Cache::welcome_for(const EngineLink::Identity& identity) cons
             .incarnation = identity.incarnation,
             .line_bytes = options_.line_bytes,
             .operations = kTransfersPerEngine,
-            .keep = identity.kept};
+            .keep = identity.kept,
+            .states = true};
 }
 
 EngineLink& Cache::enlist(std::unique_ptr<EngineLink> engine, EngineIndex index) noexcept {

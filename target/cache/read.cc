@@ -157,7 +157,7 @@ void Cache::read_part_over(Work& work) noexcept {
         for (uint32_t i = 0; i < work.line_count; ++i) {
             LineWork& line = work.lines[i];
             if (line.filling.empty() || work.transfer_failed || !still_there(line)) continue;
-            if (work.losses != storage_losses_) continue;  // what was read may be gone: forget_clean()
+            if (work.changes != storage_changes_) continue;  // what was read may be gone: forget_clean()
             if (index_->filled(*line.line, line.filling)) {
                 ++work.volume->counters.fills;
                 work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;

@@ -59,12 +59,13 @@ bool moves(const io::Request& request) {
 
 }  // namespace
 
-RemoteQueue::RemoteQueue(Cache& cache, reactor::Reactor& reactor, std::string name, uint64_t bytes)
-    : cache_(cache), reactor_(reactor), name_(std::move(name)), bytes_(bytes) {}
+RemoteQueue::RemoteQueue(Cache& cache, reactor::Reactor& reactor, std::string name,
+                         std::shared_ptr<RemoteState> state)
+    : cache_(cache), reactor_(reactor), name_(std::move(name)), state_(std::move(state)) {}
 
 Result<std::unique_ptr<io::Queue>> RemoteQueue::create(Cache& cache, reactor::Reactor& reactor,
-                                                       std::string name, uint64_t bytes) {
-    std::unique_ptr<RemoteQueue> made(new RemoteQueue(cache, reactor, std::move(name), bytes));
+                                                       std::string name, std::shared_ptr<RemoteState> state) {
+    std::unique_ptr<RemoteQueue> made(new RemoteQueue(cache, reactor, std::move(name), std::move(state)));
     constexpr size_t kMemory = size_t{kJobs} * kPiece;
     made->memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemory)));
     if (made->memory_ == nullptr)
@@ -87,7 +88,7 @@ RemoteQueue::~RemoteQueue() {
 }
 
 EngineLink* RemoteQueue::storage() const noexcept {
-    return cache_.storage_link(index_, incarnation_);
+    return state_->is_lost() ? nullptr : cache_.storage_link(index_, incarnation_);
 }
 
 void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volume) {
@@ -101,6 +102,9 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
         flushed_ = writes_;
     }
     boot_ = volume.boot;
+    // Others may have had the storage meanwhile.
+    if (process_ != 0 && process_ != engine.identity().identity) cache_.note_storage_change();
+    process_ = engine.identity().identity;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {
@@ -136,7 +140,7 @@ bool RemoteQueue::arm() noexcept {
 
 void RemoteQueue::refuse_overdue() noexcept {
     waiting_.for_each([this](io::Request& request) {
-        if (reactor_.now() < progress_of(request).until) return;
+        if (!state_->is_lost() && reactor_.now() < progress_of(request).until) return;
         request.unlink();
         finish(request, EIO);
     });
@@ -186,7 +190,7 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     if (job.transfer.error != 0) return finish(request, job.transfer.error);
     if (status != CacheStatus::kOk) {
         // Lost with its RS, which may come back.
-        if (reactor_.now() >= progress.until) return finish(request, EIO);
+        if (state_->is_lost() || reactor_.now() >= progress.until) return finish(request, EIO);
         progress.done = 0;
         return waiting_.push_front(request);
     }
@@ -213,15 +217,17 @@ Result<std::unique_ptr<io::Backend>> RemoteBackend::open(Cache& cache, const std
 }
 
 io::Limits RemoteBackend::limits() const noexcept {
-    return {.size = bytes_, .discard = true};
+    return {.size = state_->bytes(), .discard = true};
 }
 
 Result<std::unique_ptr<io::Queue>> RemoteBackend::open_queue(reactor::Reactor& reactor) {
-    return RemoteQueue::create(cache_, reactor, name_, bytes_);
+    return RemoteQueue::create(cache_, reactor, name_, state_);
 }
 
 Status RemoteBackend::resize(uint64_t) {
-    return failure(Code::kUnsupported, "a volume whose real storage is on another node keeps its size");
+    return failure(
+        Code::kUnsupported,
+        "its real storage is on another node: resize it there; a volume that is all of it follows");
 }
 
 // ---- The engine ------------------------------------------------------------------------------------------
@@ -231,6 +237,10 @@ EngineLink* Cache::storage_link(cache::EngineIndex index, uint32_t incarnation) 
     const bool same =
         engine != nullptr && engine->is_storage() && engine->identity().incarnation == incarnation;
     return same && engine->is_ready() ? engine : nullptr;
+}
+
+static std::string reason(const wire::CacheVolumeState& state) {
+    return state.text.empty() ? "its real storage is lost to another owner" : state.text;
 }
 
 void Cache::storage_ready(EngineLink& engine) {
@@ -243,23 +253,63 @@ void Cache::storage_ready(EngineLink& engine) {
 }
 
 void Cache::attach_storage(CachedVolume& volume, EngineLink& engine) {
-    if (volume.remote == nullptr) return;
+    if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     const auto& all = engine.volumes();
     auto found = std::find_if(all.begin(), all.end(), [&](const wire::CacheVolume& one) {
         return one.name == volume.remote->name();
     });
     if (found == all.end()) return;
     const volume::Volume& here = volume.open->volume();
-    if (found->bytes < here.size() || here.block_size() % found->logical_block != 0)
-        return log::error("volume {}: not served: its real storage at {} has {} bytes in blocks of {}",
-                          here.name(), engine.peer(), found->bytes, found->logical_block);
-    const uint64_t before = storage_losses_;
+    RemoteState& state = volume.remote->state();
+    const wire::CacheVolumeState* reported = engine.state_of(found->number);
+    if (reported != nullptr && reported->error != 0) return state.lose(reason(*reported));
+    const uint64_t bytes = reported != nullptr ? reported->bytes : found->bytes;
+    if (bytes < here.size() || here.block_size() % found->logical_block != 0) {
+        std::string why = fmt::format(
+            "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
+            engine.peer(), bytes, found->logical_block, here.size(), here.block_size());
+        if (state.refuse(why)) log::error("volume {}: {}", here.name(), why);
+        return;
+    }
+    const uint64_t before = storage_changes_;
     volume.remote->attach(engine, *found);
-    if (storage_losses_ != before) forget_clean(volume);
+    state.report(bytes, reported != nullptr ? reported->text : std::string());
+    if (storage_changes_ != before) forget_clean(volume);
 }
 
-// Its storage may have lost what it had not flushed, and copies show what was: readers would go back when
-// they are evicted. What is on its way from or to storage now counts for no copy either (Work::losses).
+void Cache::storage_gone() {
+    for (auto& volume : volumes_)
+        if (volume != nullptr && volume->remote != nullptr && volume->remote->storage() == nullptr)
+            volume->remote->state().refuse("waits for its real storage, which is away");
+}
+
+// One that its real storage could not serve may have another size now.
+void Cache::attach_again() {
+    for (auto& engine : links_) {
+        if (engine == nullptr || !engine->is_ready() || !engine->is_storage()) continue;
+        for (auto& volume : volumes_)
+            if (volume != nullptr && !volume->removed() && volume->remote != nullptr &&
+                volume->remote->storage() == nullptr)
+                attach_storage(*volume, *engine);
+    }
+}
+
+void Cache::volume_state_changed(EngineLink& storage) noexcept {
+    for (auto& volume : volumes_) {
+        if (volume == nullptr || volume->removed() || volume->remote == nullptr ||
+            volume->remote->storage() != &storage)
+            continue;
+        const wire::CacheVolumeState* reported = storage.state_of(volume->remote->number());
+        if (reported == nullptr) continue;
+        RemoteState& state = volume->remote->state();
+        reported->error != 0 ? state.lose(reason(*reported)) : state.report(reported->bytes, reported->text);
+    }
+    wants_turn_ = true;
+}
+
+// Its storage may have lost what it had not flushed, or others have written it, and copies show what was:
+// readers would go back when they are evicted. What is on its way from or to storage now counts for no copy
+// either (Work::changes).
 void Cache::forget_clean(const CachedVolume& volume) noexcept {
     index_->for_each([&](cache::Line& line) {
         const bool settled = line.state() == cache::LineState::kClean ||

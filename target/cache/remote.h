@@ -11,6 +11,9 @@
 // When the RS's machine was started anew and something was written since the last flush,
 // Cache::note_storage_loss() says so: the next flush of each initiator has to fail.
 //
+// What the RS reports of the volume (remote_state.h) counts as the state of a backend of our own. Once it was
+// lost to another owner nothing is asked of an RS any more: the volume has to be reopened, or made anew.
+//
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. The cache outlives both.
 #pragma once
 
@@ -21,6 +24,7 @@
 #include "lib/io/backend.h"
 #include "target/cache/buffer_regions.h"
 #include "target/cache/engine_link.h"
+#include "target/cache/remote_state.h"
 
 namespace wss::se {
 
@@ -32,16 +36,17 @@ class RemoteQueue final : public io::Queue {
     static constexpr Nanoseconds kAwayMax = from_s(5);
 
     static Result<std::unique_ptr<io::Queue>> create(Cache& cache, reactor::Reactor& reactor,
-                                                     std::string name, uint64_t bytes);
+                                                     std::string name, std::shared_ptr<RemoteState> state);
     ~RemoteQueue() override;
 
+    // What the RS says of it, as of its own backend.
+    RemoteState& state() noexcept { return *state_; }
     // `volume` of the RS is this one.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume);
     // nullptr: away.
     EngineLink* storage() const noexcept;
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
-    uint64_t bytes() const noexcept { return bytes_; }
     // Which of the cache's losses (Cache::storage_losses()) was the last of this volume; 0: none.
     uint64_t last_loss() const noexcept { return last_loss_; }
     // Something was written past this queue.
@@ -57,7 +62,8 @@ class RemoteQueue final : public io::Queue {
     struct FreeMemory {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
-    RemoteQueue(Cache& cache, reactor::Reactor& reactor, std::string name, uint64_t bytes);
+    RemoteQueue(Cache& cache, reactor::Reactor& reactor, std::string name,
+                std::shared_ptr<RemoteState> state);
     void start(Job& job, EngineLink& storage) noexcept;
     void over(Job& job, wire::CacheStatus status) noexcept;
     void finish(io::Request& request, int error) noexcept;
@@ -67,7 +73,7 @@ class RemoteQueue final : public io::Queue {
     Cache& cache_;
     reactor::Reactor& reactor_;
     const std::string name_;
-    const uint64_t bytes_;
+    const std::shared_ptr<RemoteState> state_;
     std::unique_ptr<std::byte, FreeMemory> memory_;
     std::unique_ptr<BufferRegions> regions_;
     std::vector<std::unique_ptr<Job>> jobs_;
@@ -78,6 +84,7 @@ class RemoteQueue final : public io::Queue {
     cache::EngineIndex index_;
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
+    uint64_t process_ = 0;               // the RS's, that it was attached to last
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
 };
@@ -90,14 +97,18 @@ class RemoteBackend final : public io::Backend {
     io::Limits limits() const noexcept override;
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
+    void watch_size(SizeChanged changed) override { state_->watch(std::move(changed)); }
+    std::string trouble() const override { return state_->trouble(); }
+    bool lost() const noexcept override { return state_->is_lost(); }
+    ~RemoteBackend() override { state_->watch({}); }
     std::string describe() const override { return "rs:" + name_; }
 
   private:
     RemoteBackend(Cache& cache, std::string name, uint64_t bytes)
-        : cache_(cache), name_(std::move(name)), bytes_(bytes) {}
+        : cache_(cache), name_(std::move(name)), state_(std::make_shared<RemoteState>(bytes)) {}
     Cache& cache_;
     const std::string name_;
-    const uint64_t bytes_;
+    const std::shared_ptr<RemoteState> state_;
 };
 
 }  // namespace wss::se

@@ -68,7 +68,7 @@ void Cache::begin(Work& work) noexcept {
 
 void Cache::admit(Work& work) noexcept {
     work.volume->gate.begin();
-    work.losses = storage_losses_;
+    work.changes = storage_changes_;
     work.state = Work::State::kEntering;
     uint64_t at = work.offset;
     uint64_t left = work.length;

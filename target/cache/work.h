@@ -125,7 +125,7 @@ struct Work : ListNode<> {
 
     // Ours.
     Nanoseconds began{};
-    uint64_t losses = 0;  // of storage elsewhere, when it entered
+    uint64_t changes = 0;  // of storage elsewhere, when it entered
     State state = State::kIdle;
     Phase phase = Phase::kNone;
     uint32_t line_count = 0, entered = 0;

@@ -219,7 +219,7 @@ void Cache::settle_write(Work& work) noexcept {
         if (line.filling.empty()) continue;
         if (!line.write.dirty_after.empty()) index_->written(*line.line, line.write.dirty_after, now);
         const Pieces clean = line.filling.without(line.write.dirty_after);
-        if (work.losses == storage_losses_)
+        if (work.changes == storage_changes_)
             index_->filled(*line.line, clean);
         else
             index_->invalidate(*line.line, clean.without(line.line->dirty()));

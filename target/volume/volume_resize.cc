@@ -167,25 +167,36 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
                     [&](Done done) { tell_reactors(change->volume, Change::kResized, std::move(done)); });
 }
 
-// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks. Or
-// somebody else took it: then nobody may use the volume, so that cache engines answer nothing old either.
-void VolumeSet::follow_backend(const std::string& name, uint64_t before, uint64_t after) {
-    if (after == 0) {
-        std::unique_lock lock(m_);
-        auto record = find_live(name);
-        if (!record) return;
-        const std::shared_ptr<Volume> volume = (*record)->volume;
-        lock.unlock();
-        log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);
-        auto nobody = std::make_shared<const AccessList>(*AccessList::parse({"*=none"}));
-        return tell_reactors(
-            volume, Change::kAccess, [](const Status&) {}, nobody);
+std::shared_ptr<const AccessList> VolumeSet::nobody() {
+    return std::make_shared<const AccessList>(*AccessList::parse({"*=none"}));
+}
+
+// Somebody else took its storage: nobody may use the volume, so that cache engines answer nothing old either.
+// What the operator allows meanwhile counts when it is reopened.
+void VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
+    std::shared_ptr<Volume> live;
+    {
+        std::lock_guard lock(m_);
+        auto found = records_.find(name);
+        if (found == records_.end() || found->second->volume.get() != volume) return;
+        found->second->lost = true;
+        if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
-    auto info = find(name);
-    if (!info || info->block_size == 0) return;
-    const uint64_t bytes = after / info->block_size * info->block_size;
-    const bool whole = info->size == before / info->block_size * info->block_size;
-    if (bytes == info->size || (!whole && bytes > info->size)) return;
+    log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);
+    if (live != nullptr)
+        tell_reactors(
+            live, Change::kAccess, [](const Status&) {}, nobody());
+}
+
+// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks.
+void VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
+                               uint64_t after) {
+    auto live = hold_live(name);
+    if (!live || live->get() != volume) return;
+    const uint64_t size = volume->size(), block = volume->block_size();
+    const uint64_t bytes = after / block * block;
+    const bool whole = size == before / block * block;
+    if (bytes == size || (!whole && bytes > size)) return;
     if (Status status = resize(name, bytes); !status)
         log::warning("{}: its storage was resized, the volume was not; wssctl volume resize does it",
                      status.within("volume " + name).to_string());

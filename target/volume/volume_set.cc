@@ -244,9 +244,10 @@ Status VolumeSet::make_volume(Record& record) {
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
-    record.volume->backend().watch_size([this, name = options.name](uint64_t before, uint64_t after) {
-        follow_backend(name, before, after);
-    });
+    auto follow = [this, name = options.name, volume = record.volume.get()](uint64_t before, uint64_t after) {
+        after == 0 ? storage_lost(name, volume) : follow_backend(name, volume, before, after);
+    };
+    record.volume->backend().watch_size(follow);
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
     if (!extension) return extension.status().within(fmt::format("volume {}", options.name));
@@ -265,13 +266,16 @@ void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
         return done(made);
     }
     auto live = [this, record, done](Status) {
+        bool lost = false;
         {
             std::lock_guard lock(m_);
             record->state = Record::State::kLive;
+            lost = record->lost;
             Known& known = known_[record->options.name];
             known.identity = record->identity;
             known.cut_from = record->cut_from;
         }
+        if (lost) return tell_reactors(record->volume, Change::kAccess, done, nobody());
         done(Status::ok());
     };
     open_on_reactors(record, [this, record, done, live](Status opened) {
@@ -367,16 +371,18 @@ void VolumeSet::set_access_async(const std::string& name, const std::vector<std:
     if (!list) return done(list.status().within(fmt::format("volume {}", name)));
     auto access = std::make_shared<const AccessList>(std::move(*list));
     std::shared_ptr<Volume> volume;
+    bool lost = false;
     {
         std::lock_guard lock(m_);
         auto record = find_live(name);
         if (!record) return done(record.status());
         volume = (*record)->volume;
+        lost = (*record)->lost;
         (*record)->access = access;
         (*record)->options.access = words;
     }
     remember(name, [&words](Known& known) { known.access = words; });
-    tell_reactors(volume, Change::kAccess, std::move(done), access);
+    tell_reactors(volume, Change::kAccess, std::move(done), lost ? nobody() : access);
 }
 
 // --- the blocking forms ---

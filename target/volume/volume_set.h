@@ -132,7 +132,9 @@ class VolumeSet {
                        std::shared_ptr<const AccessList> access = nullptr);
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
-    void follow_backend(const std::string& name, uint64_t before, uint64_t after);
+    void follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
+    void storage_lost(const std::string& name, const Volume* volume);
+    static std::shared_ptr<const AccessList> nobody();
     // volume_resize.cc
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
     Status begin_shrink(const Resize& change);

@@ -105,6 +105,19 @@ void volume(Bytes whole) {
         put_volume);
 }
 
+void volume_state(Bytes whole) {
+    record_trip<CacheVolumeState>(
+        whole,
+        [](const Record& record, CacheVolumeState& state) {
+            const ParseError error = parse_volume_state(record, state);
+            if (error != ParseError::kNone) return error;
+            FUZZ_REQUIRE(state.text.size() <= CacheVolumeState::kTextMax);
+            FUZZ_REQUIRE(state.error <= 4095 && (state.error != 0 || state.bytes != 0));
+            return error;
+        },
+        put_volume_state);
+}
+
 void proof(RecordType type, Bytes body) {
     if (type == RecordType::kAuthStart)
         return round_trip<AuthStart>(parse_auth_start, encode_auth_start, body);
@@ -131,6 +144,8 @@ void record(const Record& head, Bytes whole, bool sign) {
             return storage(whole);
         case RecordType::kVolume:
             return volume(whole);
+        case RecordType::kVolumeState:
+            return volume_state(whole);
         case RecordType::kHeader:
         case RecordType::kItem:
             return record_trip<CacheHeader>(whole, parse_header, header);

@@ -52,6 +52,10 @@ void Engine::SeLink::failed(uint32_t id, int error) noexcept {
     if (is_up()) link_->wrote(wire::put_failed(id, static_cast<uint32_t>(error), link_->room()));
 }
 
+void Engine::SeLink::report(const wire::CacheVolumeState& state) noexcept {
+    if (is_up()) link_->wrote(wire::put_volume_state(state, link_->room()));
+}
+
 // ---- Moves -----------------------------------------------------------------------------------------------
 
 bool Engine::SeLink::move(const wire::Record& record) noexcept {

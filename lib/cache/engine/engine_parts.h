@@ -100,6 +100,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     void began() noexcept { ++busy_; }
     void done(uint32_t id, wire::CacheStatus status, bool urgent = true) noexcept;
     void failed(uint32_t id, int error) noexcept;
+    void report(const wire::CacheVolumeState& state) noexcept;
     void ended() noexcept { --busy_; }
     void engine_gone(uint64_t handle) noexcept;
 
@@ -118,7 +119,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool take_result(const wire::Record& record) noexcept;
     void look_for_storage() noexcept;
     void cut(const wire::CacheWelcome& welcome);
-    void introduce(bool inventory) noexcept;
+    void introduce(bool inventory, bool states) noexcept;
     void revoke_all() noexcept;
     bool grant(const wire::Record& record) noexcept;
     bool revoke(const wire::Record& record) noexcept;

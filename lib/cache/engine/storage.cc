@@ -2,12 +2,14 @@
 #include "lib/cache/engine/storage.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/io/request.h"
 
 namespace wss::cache {
 
 constexpr size_t kBayUnit = 64 * 1024, kBaysMax = 256u << 20;
+constexpr Nanoseconds kLookEvery = from_s(1);
 
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
@@ -21,7 +23,8 @@ struct Engine::Storage::Job : Operation {
     io::Request io;
 };
 
-Engine::Storage::Storage(Engine& engine, SeLink& link) : engine_(engine), link_(link) {}
+Engine::Storage::Storage(Engine& engine, SeLink& link)
+    : engine_(engine), link_(link), look_(&Storage::look, this) {}
 
 Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine, SeLink& link,
                                                                  std::span<std::byte> memory) {
@@ -30,7 +33,7 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
         auto queue = volume.backend->open_queue(engine.reactor_);
         if (!queue) return queue.status().within("volume " + volume.name);
         engine.reactor_.add(**queue);
-        made->volumes_.push_back({volume.name, volume.backend, std::move(*queue)});
+        made->volumes_.push_back({volume.name, volume.backend, std::move(*queue), {}});
     }
     if (Status status = made->divide(memory); !status) return status;
     for (uint32_t id = 0; id < wire::kCacheOperationsMax; ++id) {
@@ -61,21 +64,49 @@ Status Engine::Storage::divide(std::span<std::byte> memory) {
 }
 
 Engine::Storage::~Storage() {
+    engine_.reactor_.cancel(look_);
     for (Volume& volume : volumes_) engine_.reactor_.remove(*volume.queue);
 }
 
-void Engine::Storage::introduce(RecordLink& link) noexcept {
-    uint32_t number = 0;
-    for (const Volume& volume : volumes_) {
+void Engine::Storage::introduce(RecordLink& link, bool states) noexcept {
+    for (uint32_t number = 0; number < volumes_.size(); ++number) {
+        Volume& volume = volumes_[number];
         const io::Limits limits = volume.backend->limits();
-        link.wrote(wire::put_volume({.bytes = limits.size,
+        volume.reported = state_of(number);
+        // One that is lost may have no size any more, which its state says.
+        link.wrote(wire::put_volume({.bytes = std::max<uint64_t>(limits.size, limits.logical_block),
                                      .boot = engine_.options_.boot,
-                                     .number = number++,
+                                     .number = number,
                                      .logical_block = limits.logical_block,
                                      .name = volume.name},
                                     link.room()));
+        if (states) link.wrote(wire::put_volume_state(volume.reported, link.room()));
     }
     if (reach_ != nullptr) reach_->introduce(link);
+    if (states) engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kLookEvery);
+}
+
+wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
+    const io::Backend& backend = *volumes_[number].backend;
+    const uint64_t bytes = backend.limits().size;
+    const bool lost = backend.lost() || bytes == 0;
+    return {.number = number,
+            .error = static_cast<uint32_t>(lost ? ESHUTDOWN : 0),
+            .bytes = bytes,
+            .text = backend.trouble()};
+}
+
+void Engine::Storage::report(uint32_t number) noexcept {
+    wire::CacheVolumeState now = state_of(number);
+    if (!look_.is_set() || now == volumes_[number].reported) return;
+    volumes_[number].reported = std::move(now);
+    link_.report(volumes_[number].reported);
+}
+
+void Engine::Storage::look(void* self) noexcept {
+    Storage& storage = *static_cast<Storage*>(self);
+    storage.engine_.reactor_.set(storage.look_, storage.engine_.reactor_.clock().now() + kLookEvery);
+    for (uint32_t number = 0; number < storage.volumes_.size(); ++number) storage.report(number);
 }
 
 bool Engine::Storage::named(const wire::Record& record) noexcept {
@@ -182,6 +213,8 @@ void Engine::Storage::io_done(io::Request& io) noexcept {
     EngineCounters& counters = storage.engine_.counters_;
     if (io.error != 0) {
         ++counters.storage_errors;
+        const Volume& volume = storage.volumes_[job.what.volume];
+        if (volume.backend->lost() != (volume.reported.error != 0)) storage.report(job.what.volume);  // RS4
         return storage.end(job, CacheStatus::kFailed, io.error);
     }
     if (io.op == io::Op::kRead) {
@@ -235,6 +268,7 @@ void Engine::Storage::end(Job& job, CacheStatus status, int error) noexcept {
 }
 
 void Engine::Storage::link_over() noexcept {
+    engine_.reactor_.cancel(look_);
     if (reach_ != nullptr) reach_->close_all();
     while (Operation* next = waiting_.pop_front()) end(static_cast<Job&>(*next), CacheStatus::kFailed, 0);
 }

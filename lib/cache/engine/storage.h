@@ -13,6 +13,8 @@
 //  RS2  We join again only when nothing is under way: what an SE asks for after it lost us comes after all
 //       that it asked for before.
 //  RS3  A read that fails has not reached the client.
+//  RS4  The SE knows the size of each volume and whether it is lost to another owner: from the join on, each
+//       second, and before the operation that failed for it is answered.
 //
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
 #pragma once
@@ -27,8 +29,8 @@ class Engine::Storage {
     static Result<std::unique_ptr<Storage>> create(Engine& engine, SeLink& link, std::span<std::byte> memory);
     ~Storage();
 
-    // After the welcome: says what there is.
-    void introduce(RecordLink& link) noexcept;
+    // After the welcome: says what there is; `states`: the SE takes the states of volumes (RS4).
+    void introduce(RecordLink& link, bool states) noexcept;
     // A kStorage, a kEngine; false: nobody may say this.
     bool begin(const wire::Record& record) noexcept;
     bool named(const wire::Record& record) noexcept;
@@ -45,6 +47,7 @@ class Engine::Storage {
         std::string name;
         io::Backend* backend = nullptr;
         std::unique_ptr<io::Queue> queue;
+        wire::CacheVolumeState reported;
     };
 
     Storage(Engine& engine, SeLink& link);
@@ -57,6 +60,9 @@ class Engine::Storage {
     static void io_done(io::Request& io) noexcept;
     void push(Job& job) noexcept;
     void end(Job& job, wire::CacheStatus status, int error) noexcept;
+    wire::CacheVolumeState state_of(uint32_t number) const;
+    void report(uint32_t number) noexcept;
+    static void look(void* self) noexcept;
 
     Engine& engine_;
     SeLink& link_;
@@ -65,6 +71,7 @@ class Engine::Storage {
     std::vector<std::byte*> free_;
     List<Operation> waiting_;       // for a buffer
     std::unique_ptr<Reach> reach_;  // nullptr: no engine is reached
+    reactor::Timer look_;           // set while the SE takes states
 };
 
 }  // namespace wss::cache

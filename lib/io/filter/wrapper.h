@@ -16,6 +16,7 @@ class Wrapper : public Backend {
     Status resize(uint64_t bytes) override { return inner_->resize(bytes); }
     void watch_size(SizeChanged changed) override { inner_->watch_size(std::move(changed)); }
     std::string trouble() const override { return inner_->trouble(); }
+    bool lost() const noexcept override { return inner_->lost(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
     const FilterRule& rule() const { return rule_; }
     // True when the rule strikes this request. Counted over all queues.

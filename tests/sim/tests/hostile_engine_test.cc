@@ -218,6 +218,28 @@ TEST_F(HostileEngineTest, target_closes_real_storage_that_claims_slots) {
     EXPECT_TRUE(is_closed());
 }
 
+TEST_F(HostileEngineTest, target_closes_real_storage_that_reports_the_state_of_a_volume_it_does_not_have) {
+    auto state_of = [this](uint32_t number) {
+        peer_->say([number](auto room) {
+            return wire::put_volume_state({.number = number, .error = 108, .text = "taken"}, room);
+        });
+    };
+    join(16, true);
+    EXPECT_TRUE(peer_->welcome.states);
+    peer_->say(
+        [](auto room) { return wire::put_volume({.bytes = 1u << 20, .number = 3, .name = "disk"}, room); });
+    state_of(3);
+    state_of(3);
+    world_.run_for(from_ms(100));
+    EXPECT_FALSE(peer_->over);
+    state_of(4);
+    EXPECT_TRUE(is_closed());
+    join(16);
+    state_of(0);
+    EXPECT_TRUE(is_closed());
+    expect_service();
+}
+
 TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unanswered) {
     join(16);
     peer_->pongs_of_grants = false;
@@ -257,7 +279,7 @@ TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
         ASSERT_TRUE(until([&] { return peer_->welcomed || peer_->over; }));
         for (uint64_t left = random.below(40); left > 0 && !peer_->over; --left) {
             const auto small = static_cast<uint32_t>(number());
-            switch (random.below(16)) {
+            switch (random.below(18)) {
                 case 0:
                     peer_->item(small);
                     break;
@@ -301,6 +323,12 @@ TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
                     break;
                 case 13:
                     peer_->say([&](auto room) { return wire::put_failed(small, 5, room); });
+                    break;
+                case 14:
+                    peer_->say([&](auto room) {
+                        return wire::put_volume_state({.number = small, .error = small % 2, .bytes = 512},
+                                                      room);
+                    });
                     break;
                 default:
                     if (client_->under_way() < 4)

@@ -105,5 +105,28 @@ TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_refuses_everybody) {
         EXPECT_EQ(set_->table(i).find(0)->access().of("anybody"), Permission::kNone);
 }
 
+TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_whose_storage_was_taken) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    ASSERT_TRUE(
+        await([&](VolumeSet::Done done) { set_->set_access_async("a", {"anybody=rw"}, std::move(done)); }));
+    EXPECT_EQ(set_->table(0).find(0)->access().of("anybody"), Permission::kNone);
+    EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"anybody=rw"});
+}
+
+// Its first report may come from the thread of a reactor that opens it.
+TEST_F(OnSharedStorage, a_volume_whose_storage_is_taken_while_it_is_opened_refuses_everybody) {
+    VolumeOptions options;
+    options.name = "a";
+    options.backend = "any";
+    std::optional<Status> result;
+    set_->create_async(options, [&](Status status) { result = std::move(status); });
+    ASSERT_FALSE(result);
+    shared_.changed(shared_.size, 0);
+    while (!result) reactor_.step();
+    ASSERT_TRUE(*result);
+    EXPECT_EQ(set_->table(0).find(0)->access().of("anybody"), Permission::kNone);
+}
+
 }  // namespace
 }  // namespace wss::volume

@@ -121,6 +121,29 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
     EXPECT_EQ(error, 28u);
 }
 
+TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused) {
+    auto sent = [](const CacheVolumeState& state, CacheVolumeState& back) {
+        return parse_volume_state(first_record(put_volume_state(state, memory)), back);
+    };
+    CacheVolumeState back;
+    for (const CacheVolumeState& state :
+         {CacheVolumeState{.number = 2, .bytes = 1 << 20}, CacheVolumeState{.bytes = 512, .text = "waits"},
+          CacheVolumeState{.number = 1, .error = 108, .text = "blocklisted"}}) {
+        ASSERT_EQ(sent(state, back), ParseError::kNone);
+        EXPECT_EQ(back, state);
+    }
+    EXPECT_EQ(sent({.number = 2, .bytes = 0}, back), ParseError::kContradiction);
+    EXPECT_EQ(sent({.error = 4096, .bytes = 512}, back), ParseError::kContradiction);
+    ASSERT_EQ(sent({.bytes = 512, .text = std::string(1000, 'x')}, back), ParseError::kNone);
+    EXPECT_EQ(back.text, std::string(CacheVolumeState::kTextMax, 'x'));
+    ASSERT_EQ(sent({.bytes = 512, .text = "a\x1b[2Jb"}, back), ParseError::kNone);
+    EXPECT_EQ(back.text, "a?[2Jb");
+    std::array<std::byte, 4> none{};
+    EXPECT_EQ(put_volume_state({.bytes = 512}, none), 0u);
+    EXPECT_EQ(parse_volume_state(first_record(put_handle(RecordType::kVolumeState, 1, memory)), back),
+              ParseError::kOutOfBounds);
+}
+
 TEST(CacheMessages, WhatStaysInABayComesBackAsItWasAndContradictionsAreRefused) {
     using Op = CacheStorage::Op;
     auto sent = [](const CacheStorage& storage, CacheStorage& back) {
@@ -205,6 +228,8 @@ TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
             uint32_t error;
             (void)parse_storage(record, storage);
             (void)parse_volume(record, volume);
+            CacheVolumeState state;
+            (void)parse_volume_state(record, state);
             CacheBays bays;
             (void)parse_bays(record, bays);
             (void)parse_failed(record, error);

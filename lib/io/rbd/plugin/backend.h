@@ -22,6 +22,7 @@ class RbdBackend final : public Backend {
     Status resize(uint64_t bytes) override;
     void watch_size(SizeChanged changed) override { client_->watch_size(std::move(changed)); }
     std::string trouble() const override { return client_->trouble(); }
+    bool lost() const noexcept override { return client_->blocklisted(); }
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 
   private:

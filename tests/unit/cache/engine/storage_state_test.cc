@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real storage whose volume others resize and take, with a storage engine that is written against the wire
+// alone, in one thread over loopback TCP.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "lib/cache/engine/engine.h"
+#include "lib/fabric/open.h"
+
+namespace wss::cache {
+namespace {
+
+using wire::CacheVolumeState;
+using wire::RecordType;
+
+class SharedBackend final : public io::Backend {
+  public:
+    io::Limits limits() const noexcept override { return {.size = size}; }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return ram_->open_queue(reactor);
+    }
+    Status resize(uint64_t) override { return Status(Code::kUnsupported, "by others only"); }
+    std::string trouble() const override { return why; }
+    bool lost() const noexcept override { return taken; }
+    std::string describe() const override { return "shared"; }
+
+    uint64_t size = 4 << 20;
+    std::string why;
+    bool taken = false;
+
+  private:
+    const std::unique_ptr<io::Backend> ram_ = std::move(*io::open_backend("error:every=1:ram:4M", {}));
+};
+
+class StorageState : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
+  protected:
+    void start(bool takes_states) {
+        takes_states_ = takes_states;
+        const auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
+        fabric_ = std::move(*fabric::open(address));
+        poller_ = std::move(*fabric_->create_poller());
+        reactor_.add(*poller_);
+        listener_ = std::move(*poller_->listen(address, *this));
+        storage_ = std::move(
+            *Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
+                            {.memory = 4u << 20, .identity = 42, .volumes = {{"disk", &backend_}}}));
+        storage_->join(0, listener_->address());
+        ASSERT_TRUE(storage_->start());
+        ASSERT_TRUE(until([this] { return ready_; }));
+    }
+    void TearDown() override {
+        bool stopped = false;
+        storage_->stop([&] { stopped = true; });
+        ASSERT_TRUE(until([&] { return stopped && link_->is_over(); }));
+        storage_.reset();
+        link_.reset();
+        listener_.reset();
+        reactor_.remove(*poller_);
+    }
+    bool until(const std::function<bool()>& done) {
+        const Nanoseconds limit = clock_.now() + from_s(30);
+        while (!done()) {
+            reactor_.step();
+            if (link_ && link_->is_up()) link_->flush();
+            if (clock_.now() > limit) return false;
+        }
+        return true;
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        link_ = std::move(*RecordLink::create(*fabric_, {}, *this));
+        std::array<std::byte, 64> data;
+        const size_t length = wire::encode_cache_welcome(
+            {.storage = 1, .incarnation = 5, .line_bytes = 65536, .operations = 16, .states = takes_states_},
+            data);
+        EXPECT_TRUE(link_->accept(*request, *poller_, {data.data(), length}));
+    }
+    bool link_up(RecordLink&, std::span<const std::byte>) noexcept override { return true; }
+    bool record(RecordLink&, const wire::Record& record) noexcept override {
+        if (record.type == RecordType::kReady) ready_ = true;
+        if (record.type == RecordType::kFailed) answered_ = true;
+        if (record.type != RecordType::kVolumeState) return true;
+        EXPECT_FALSE(answered_);
+        CacheVolumeState state;
+        EXPECT_EQ(wire::parse_volume_state(record, state), wire::ParseError::kNone);
+        if (states_.empty()) {
+            EXPECT_FALSE(ready_);
+        }
+        states_.push_back(std::move(state));
+        return true;
+    }
+    void operation_over(RecordLink&, uint64_t, bool) noexcept override {}
+    void link_over(RecordLink&, const Status&) noexcept override {}
+
+    SystemClock clock_;
+    Random random_{3};
+    reactor::Reactor reactor_{clock_, {.spin = Nanoseconds{}}};
+    SharedBackend backend_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<fabric::Listener> listener_;
+    std::unique_ptr<RecordLink> link_;
+    std::unique_ptr<Engine> storage_;
+    std::vector<CacheVolumeState> states_;
+    bool takes_states_ = true, ready_ = false, answered_ = false;
+};
+
+TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready_and_at_each_change) {
+    start(true);
+    ASSERT_EQ(states_.size(), 1u);
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
+    backend_.size = 2 << 20;
+    ASSERT_TRUE(until([this] { return states_.size() == 2; }));
+    EXPECT_EQ(states_.back().bytes, uint64_t{2 << 20});
+    backend_.why = "waits for the disk";
+    ASSERT_TRUE(until([this] { return states_.size() == 3; }));
+    EXPECT_EQ(states_.back().text, "waits for the disk");
+    EXPECT_EQ(states_.back().error, 0u);
+}
+
+TEST_F(StorageState, storage_that_was_taken_reports_that_before_it_answers_what_failed_for_it) {
+    start(true);
+    backend_.taken = true;
+    backend_.why = "taken";
+    wire::CacheStorage read{.op = wire::CacheStorage::Op::kRead, .volume = 0, .offset = 0, .length = 4096};
+    read.remote.length = read.copy.length = 4096;
+    link_->wrote(wire::put_storage(1, read, link_->room()));
+    ASSERT_TRUE(until([this] { return answered_; }));
+    ASSERT_EQ(states_.size(), 2u);
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.error = ESHUTDOWN, .bytes = 4 << 20, .text = "taken"}));
+}
+
+TEST_F(StorageState, a_storage_engine_that_does_not_know_states_gets_none) {
+    start(false);
+    backend_.taken = true;
+    wire::CacheStorage read{.op = wire::CacheStorage::Op::kRead, .volume = 0, .offset = 0, .length = 4096};
+    read.remote.length = read.copy.length = 4096;
+    link_->wrote(wire::put_storage(1, read, link_->room()));
+    ASSERT_TRUE(until([this] { return answered_; }));
+    EXPECT_TRUE(states_.empty());
+}
+
+}  // namespace
+}  // namespace wss::cache
