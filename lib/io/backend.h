@@ -99,7 +99,9 @@ struct OpenOptions {
     uint64_t size = 0;  // file to be created or grown to this; 0: as it is
     bool create = false;
     bool read_only = false;
-    bool grow = true;  // false: a file shorter than `size` has lost something, and is an error
+    bool grow = true;       // false: a file shorter than `size` has lost something, and is an error
+    bool any_size = false;  // `size` is what it had when others took it, who may have changed that
+    bool steal = false;     // shut out a live owner, where storage has one owner at a time
 };
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
 

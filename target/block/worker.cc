@@ -176,6 +176,13 @@ void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::
     if (unit->beyond == 0) end_shrinks(*unit);
 }
 
+void Worker::volume_reopens(volume::OpenVolume& volume,
+                            std::shared_ptr<volume::Reopening> reopening) noexcept {
+    Unit* unit = units_.find(volume.volume().lun());
+    if (unit == nullptr || unit->cached == nullptr) return reopening->end(Status::ok());
+    unit->cached->cache->reopen_volume(*unit->cached, std::move(reopening));
+}
+
 void Worker::beyond_ended(Unit& unit) noexcept {
     if (--unit.beyond == 0) end_shrinks(unit);
 }

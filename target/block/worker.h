@@ -145,6 +145,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     Status may_open(const volume::Volume& volume) override;
     void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
     void volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept override;
+    void volume_reopens(volume::OpenVolume& volume,
+                        std::shared_ptr<volume::Reopening> reopening) noexcept override;
 
   private:
     Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)

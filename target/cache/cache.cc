@@ -255,9 +255,12 @@ void Cache::remove_volume(CachedVolume& volume) {
     refuse_waiting(volume);
     if (stopping_) return volume.removal.release();
     note_dirty(volume, false);
-    if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
-    forget_lost(volume.open->volume().wwid());
-    told_of_loss(volume);
+    // What was set for it, and what was given up of it, is that of the volume that follows.
+    if (!volume.open->reopening()) {
+        if (membership_.policies.erase(volume.open->volume().wwid()) > 0) save_membership();
+        forget_lost(volume.open->volume().wwid());
+        told_of_loss(volume);
+    }
     hurry();
     // Whoever removes it forgets it when `open` has no users: not before a restart would.
     volume.open->hold();

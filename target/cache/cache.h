@@ -18,6 +18,7 @@
 //   lost.cc     dirty lines whose engines are away: who asks for them fails, until they are back
 //   absent.cc   dirty lines of volumes that are not open
 //   shrink.cc   lines beyond the new end of a volume that becomes smaller
+//   reopen.cc   lines of a volume whose storage was another owner's meanwhile
 //   prefetch.cc bringing lines in before they are asked for
 //
 // Rules
@@ -142,6 +143,8 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void volume_grew(CachedVolume& volume);
     // No line beyond the new end counts any more, in engines and after a restart, when `shrink` is done.
     void shrink_volume(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
+    // Nothing that engines hold of it counts any more when `reopening` ended well: its storage was another's.
+    void reopen_volume(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening);
     // A volume that is not open was deleted, by the operator's word: its lines are wiped. `recorded` follows
     // when the membership that says so is on stable storage.
     void volume_deleted(uint64_t wwid, std::function<void()> recorded);
@@ -333,6 +336,10 @@ class Cache final : public reactor::Source, public fabric::ListenHandler, privat
     void attach_storage(CachedVolume& volume, EngineLink& engine);
     void attach_again();
     void storage_gone();
+
+    // reopen.cc
+    void drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
+    void contents_dropped(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void forget_clean(const CachedVolume& volume) noexcept;
     bool reaches_storage(const Work& work) noexcept;
     bool can_fetch(const Work& work) noexcept;

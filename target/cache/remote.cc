@@ -213,6 +213,10 @@ Result<std::unique_ptr<io::Backend>> RemoteBackend::open(Cache& cache, const std
         return failure(Code::kInvalid, "rs: needs the volume's name there, for example rs:disk0");
     if (options.size == 0)
         return failure(Code::kInvalid, "rs:{} needs a size, for example rs:{},size=100G", name, name);
+    if (options.steal)
+        return failure(Code::kInvalid,
+                       "rs:{}: its owner can be shut out only where the storage is, by steal=true there",
+                       name);
     return std::unique_ptr<io::Backend>(new RemoteBackend(cache, name, options.size));
 }
 

@@ -71,6 +71,17 @@ Result<json> resize(VolumeSet& volumes, const json& json_params) {
     return answer_with(volumes, name);
 }
 
+Result<json> reopen(VolumeSet& volumes, const json& json_params) {
+    std::string name;
+    VolumeSet::ReopenOptions how;
+    Params params(json_params);
+    params.text("name", name, Params::kRequired);
+    params.flag("steal", how.steal).flag("give_up_dirty", how.give_up_dirty);
+    WSS_TRY(params.finish());
+    WSS_TRY(volumes.reopen(name, how));
+    return answer_with(volumes, name);
+}
+
 Result<json> remove(VolumeSet& volumes, const json& json_params) {
     std::string name;
     Params params(json_params);
@@ -123,6 +134,9 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
                 [&](const json& params) { return create(volumes, params); });
     methods.add("volume.resize", "name, size: makes it larger or smaller",
                 [&](const json& params) { return resize(volumes, params); });
+    methods.add("volume.reopen",
+                "name, [steal], [give_up_dirty]: opens its storage anew after another owner took it",
+                [&](const json& params) { return reopen(volumes, params); });
     methods.add("volume.delete", "name: stops serving it; the backing file stays",
                 [&](const json& params) { return remove(volumes, params); });
     methods.add("volume.set", "name, read_only: changes what can be changed while it is served",

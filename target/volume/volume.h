@@ -130,6 +130,8 @@ class OpenVolume : public ListNode<> {
     }
     uint32_t users() const noexcept { return users_; }
     bool closing() const noexcept { return closing_; }
+    // While it closes: another one with its name and identity follows at once.
+    bool reopening() const noexcept { return reopening_; }
 
   private:
     friend class VolumeTable;
@@ -142,7 +144,7 @@ class OpenVolume : public ListNode<> {
     std::unique_ptr<io::Queue> queue_;
     Counters counters_;
     uint32_t users_ = 0;
-    bool closing_ = false;
+    bool closing_ = false, reopening_ = false;
     std::function<void()> gone_;  // set with closing_
 };
 
@@ -169,6 +171,27 @@ class Shrink {
     bool done_ = false;
 };
 
+// A volume whose storage others have had is to be opened anew: each observer drops what it knows of its
+// contents. An observer that drops this without end() fails it.
+class Reopening {
+  public:
+    // `give_up_dirty`: also what was acknowledged and is not in storage; else that is a refusal. `look_only`:
+    // says whether it would be one, and drops nothing.
+    Reopening(bool give_up_dirty, bool look_only, std::function<void(Status)> ended)
+        : give_up_dirty_(give_up_dirty), look_only_(look_only), ended_(std::move(ended)) {}
+    ~Reopening() { ended_(std::move(status_)); }
+    Reopening(const Reopening&) = delete;
+    Reopening& operator=(const Reopening&) = delete;
+    bool give_up_dirty() const noexcept { return give_up_dirty_; }
+    bool look_only() const noexcept { return look_only_; }
+    void end(Status status) { status_ = std::move(status); }
+
+  private:
+    const bool give_up_dirty_, look_only_;
+    const std::function<void(Status)> ended_;
+    Status status_{Code::kClosed, "the volume was removed meanwhile"};
+};
+
 // Hears, on the reactor's thread, what happened to a volume of its table. May not add or remove observers.
 class Observer : public ListNode<> {
   public:
@@ -178,6 +201,10 @@ class Observer : public ListNode<> {
     virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
     // After kResized: size() is the smaller one already, commands that were admitted before are under way.
     virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
+    // Nobody may use the volume any more, commands that were admitted before may be under way.
+    virtual void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept {
+        reopening->end(Status::ok());
+    }
 };
 
 // The volumes of one reactor. A single Source that polls the queues of all its volumes, so that its place
@@ -219,6 +246,7 @@ class VolumeTable final : public reactor::Source {
     void tell(Change change, OpenVolume& volume);
     // `done` follows when all observers have let go, or one of them could not.
     void shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done);
+    void reopen(OpenVolume& volume, bool give_up_dirty, bool look_only, std::function<void(Status)> done);
     size_t reap_closing() noexcept;
 
     reactor::Reactor& reactor_;

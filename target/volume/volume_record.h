@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of VolumeSet share: volume_set.cc and volume_resize.cc.
+// What the parts of VolumeSet share: volume_set.cc, volume_resize.cc and volume_reopen.cc.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,17 @@ struct VolumeSet::Record {
     std::vector<std::unique_ptr<OpenVolume>> opens;
     State state = State::kOpening;      // guarded by m_
     bool lost = false;                  // its storage is another owner's: nobody may use it; guarded by m_
-    std::atomic<bool> resizing{false};  // one change of size at a time; see Resize
+    bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
+    std::atomic<bool> resizing{false};  // one change of size at a time; see Turn
+};
+
+// While it exists nobody else changes the size of the volume or reopens it.
+struct VolumeSet::Turn {
+    explicit Turn(RecordPtr its_record) : record(std::move(its_record)) {}
+    ~Turn() { record->resizing.store(false); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    const RecordPtr record;
 };
 
 // Calls `done` with the first failure, or ok, when `left` answers have come.

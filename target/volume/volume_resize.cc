@@ -12,13 +12,6 @@ namespace wss::volume {
 // One change of a volume's size. The next one can begin when the last reference to this one is gone, however
 // it ended.
 struct VolumeSet::Resize {
-    struct Turn {
-        explicit Turn(RecordPtr its_record) : record(std::move(its_record)) {}
-        ~Turn() { record->resizing.store(false); }
-        Turn(const Turn&) = delete;
-        Turn& operator=(const Turn&) = delete;
-        const RecordPtr record;
-    };
     std::string name;
     std::shared_ptr<Volume> volume;
     std::shared_ptr<Turn> turn;
@@ -38,8 +31,7 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
                        name, bytes, volume->block_size());
     if ((*record)->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: another change of its size is not over; try again", name);
-    Resize change{
-        .name = name, .volume = volume, .turn = std::make_shared<Resize::Turn>(*record), .bytes = bytes};
+    Resize change{.name = name, .volume = volume, .turn = std::make_shared<Turn>(*record), .bytes = bytes};
     const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
     auto known = known_.find(name);
     const bool shrinking = known != known_.end() && known->second.shrinking;
@@ -77,7 +69,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     // Whoever hears the answer may begin the next change: no reference to the turn is left here by then.
-    auto answer = [gathering](std::shared_ptr<Resize::Turn>& turn, Status status) {
+    auto answer = [gathering](std::shared_ptr<Turn>& turn, Status status) {
         turn.reset();
         gathering->arrive(std::move(status));
     };

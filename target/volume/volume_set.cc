@@ -168,11 +168,12 @@ void VolumeSet::publish_on_reactors(const RecordPtr& record, Done done) {
         });
 }
 
-void VolumeSet::close_on_reactors(const RecordPtr& record, Done done) {
+void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, bool reopening) {
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
-        reactors_[i]->post([this, record, gathering, i] {
+        reactors_[i]->post([this, record, gathering, reopening, i] {
+            record->opens[i]->reopening_ = reopening;
             tables_[i]->close(*record->opens[i], [gathering] { gathering->arrive(Status::ok()); });
         });
 }
@@ -230,18 +231,13 @@ void VolumeSet::finish_cut(Record& record, io::Backend& backend) {
         record.options.name, bytes);
 }
 
-Status VolumeSet::make_volume(Record& record) {
+Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backend) {
     VolumeOptions options = record.options;
-    auto backend = options_.open(options.backend, {.size = options.size,
-                                                   .create = options.create,
-                                                   .read_only = options.read_only,
-                                                   .grow = record.grow});
-    if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
-    if (!(*backend)->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
-    finish_cut(record, **backend);
-    WSS_TRY(fit_size(options, (*backend)->limits()));
-    record.volume = std::make_shared<Volume>(options, record.identity, std::move(*backend));
+    if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
+    finish_cut(record, *backend);
+    WSS_TRY(fit_size(options, backend->limits()));
+    record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
     auto follow = [this, name = options.name, volume = record.volume.get()](uint64_t before, uint64_t after) {
@@ -261,15 +257,25 @@ void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
     if (!reserved) return done(reserved.status());
     RecordPtr record = *reserved;
     if (!grow) record->grow = false;
-    if (Status made = make_volume(*record); !made) {
-        forget(record, false);
-        return done(made);
-    }
+    auto backend = options_.open(options.backend, {.size = record->options.size,
+                                                   .create = options.create,
+                                                   .read_only = options.read_only,
+                                                   .grow = record->grow});
+    Status made = backend ? make_volume(*record, std::move(*backend))
+                          : backend.status().within(fmt::format("volume {}", options.name));
+    if (made) return serve(record, std::move(done));
+    forget(record, false);
+    done(made);
+}
+
+// Its volume is made; it is forgotten when it cannot be served.
+void VolumeSet::serve(const RecordPtr& record, Done done) {
     auto live = [this, record, done](Status) {
         bool lost = false;
         {
             std::lock_guard lock(m_);
             record->state = Record::State::kLive;
+            record->reopening = false;
             lost = record->lost;
             Known& known = known_[record->options.name];
             known.identity = record->identity;

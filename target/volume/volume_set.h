@@ -84,6 +84,15 @@ class VolumeSet {
     Status create(const VolumeOptions& options);
     Status remove(const std::string& name);  // the backing file stays
     Status resize(const std::string& name, uint64_t bytes);
+    // Opens the storage of a volume that others took anew. Its name, identity, size (unless it is all of its
+    // storage), access and what is set for it stay; what is known of its contents is dropped, because others
+    // have written them. Refuses when its storage has another owner, or when acknowledged data is not in
+    // storage.
+    struct ReopenOptions {
+        bool steal = false;          // shut out the present owner
+        bool give_up_dirty = false;  // … and that data is lost
+    };
+    Status reopen(const std::string& name, const ReopenOptions& how);
     Status set_read_only(const std::string& name, bool read_only);
 
     // Replaces the list; for commands that arrive from then on.
@@ -118,16 +127,18 @@ class VolumeSet {
         uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
     };
     struct Resize;
+    struct Turn;
     using RecordPtr = std::shared_ptr<Record>;
 
     // `grow`: a file that is shorter than options.size is made longer.
     void open_async(const VolumeOptions& options, bool grow, Done done);
     Result<RecordPtr> reserve(const VolumeOptions& options);
-    Status make_volume(Record& record);
+    Status make_volume(Record& record, std::unique_ptr<io::Backend> backend);
+    void serve(const RecordPtr& record, Done done);
     static void finish_cut(Record& record, io::Backend& backend);
     void open_on_reactors(const RecordPtr& record, Done done);
     void publish_on_reactors(const RecordPtr& record, Done done);
-    void close_on_reactors(const RecordPtr& record, Done done);
+    void close_on_reactors(const RecordPtr& record, Done done, bool reopening = false);
     void tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done,
                        std::shared_ptr<const AccessList> access = nullptr);
     void forget(const RecordPtr& record, bool identity_too);
@@ -135,6 +146,12 @@ class VolumeSet {
     void follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
     void storage_lost(const std::string& name, const Volume* volume);
     static std::shared_ptr<const AccessList> nobody();
+    // volume_reopen.cc
+    Status drop_contents(const std::shared_ptr<Volume>& volume, bool give_up_dirty, bool look_only);
+    Result<RecordPtr> make_again(const Record& lost, const Volume& volume,
+                                 std::unique_ptr<io::Backend> backend);
+    void replace(const RecordPtr& lost, const RecordPtr& made, Done done);
+    void keep_unopened(const Record& record);
     // volume_resize.cc
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
     Status begin_shrink(const Resize& change);

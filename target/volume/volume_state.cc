@@ -79,7 +79,8 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
                             .shrinking = known.shrinking,
                             .cut_from = known.cut_from};
         auto found = records_.find(name);
-        if (found != records_.end() && found->second->state == Record::State::kLive) {
+        if (found != records_.end() &&
+            (found->second->state == Record::State::kLive || found->second->reopening)) {
             const Volume& live = *found->second->volume;
             volume.options = live.options_;
             volume.options.create = false;

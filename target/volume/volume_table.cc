@@ -97,19 +97,35 @@ void VolumeTable::tell(Change change, OpenVolume& volume) {
     observers_.for_each([&](Observer& observer) { observer.volume_changed(change, volume); });
 }
 
+namespace {
+
+// Ends with the last observer's answer: the first failure, or ok.
+struct All {
+    explicit All(std::function<void(Status)> when_all) : done(std::move(when_all)) {}
+    ~All() { done(std::move(first)); }
+    const std::function<void(Status)> done;
+    Status first;
+};
+
+}  // namespace
+
 void VolumeTable::shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done) {
-    // Ends with the last observer's Shrink.
-    struct All {
-        explicit All(std::function<void(Status)> when_all) : done(std::move(when_all)) {}
-        ~All() { done(std::move(first)); }
-        const std::function<void(Status)> done;
-        Status first;
-    };
     auto all = std::make_shared<All>(std::move(done));
     observers_.for_each([&](Observer& observer) {
         observer.volume_shrinks(volume, std::make_shared<Shrink>(bytes, [all](Status status) {
                                     if (!status && all->first) all->first = std::move(status);
                                 }));
+    });
+}
+
+void VolumeTable::reopen(OpenVolume& volume, bool give_up_dirty, bool look_only,
+                         std::function<void(Status)> done) {
+    auto all = std::make_shared<All>(std::move(done));
+    observers_.for_each([&](Observer& observer) {
+        auto answer = [all](Status status) {
+            if (!status && all->first) all->first = std::move(status);
+        };
+        observer.volume_reopens(volume, std::make_shared<Reopening>(give_up_dirty, look_only, answer));
     });
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
-from .programs import Target, run
+from .programs import BUILD, Target, run
 from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
 from .test_ceph import EIO, KIB, MIB, start_target, volume
 
@@ -274,6 +274,84 @@ def test_a_target_that_lost_its_image_serves_what_the_other_owner_wrote_once_the
                 assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
 
 
+def lose_to_another_owner(ceph, tmp_path, nbd, image) -> None:
+    """Another target takes the image, writes its first blocks and ends."""
+    with start_target(ceph, tmp_path, ceph.backend(image, steal="true")) as second:
+        with RawNbd(nbd(second, "disk").socket) as other:
+            assert other.command(WRITE, 0, Writer.BLOCKS * BLOCK, b"2" * Writer.BLOCKS * BLOCK)[0] == 0
+
+
+@pytest.mark.parametrize("policy", ["write-through", "write-around"])
+def test_a_reopened_volume_serves_what_the_other_owner_wrote_and_keeps_its_policy(ceph, tmp_path, nbd, policy):
+    image = ceph.create_image("8M")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=2, volumes={"disk": ceph.backend(image)}) as first:
+        first.policy(policy)
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            with pytest.raises(ControlError, match="has its storage"):
+                ask(first.control, "volume.reopen", name="disk")
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and first.counters()["read_hits"] > 0, 30, "a hit")
+            before = volume(first)
+            with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+                with RawNbd(nbd(second, "disk").socket) as other:
+                    assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 10, "reads fail")
+                until(lambda: volume(first)["trouble"] != "", 10, "the reason is shown")
+                with pytest.raises(ControlError, match="the client at 127.0.0.1:0/.* uses it"):
+                    ask(first.control, "volume.reopen", name="disk")
+                assert client.command(READ, 0, BLOCK)[0] != 0, "a refused reopening changes nothing"
+            said = run(BUILD / "wssctl", "--control", first.control, "volume", "reopen", "disk")
+            assert "disk" in said.stdout
+            after = volume(first)
+            assert after["trouble"] == "" and (after["lun"], after["wwid"], after["size"]) == (before["lun"], before["wwid"], before["size"])
+            assert first.status()["volumes"][0]["policy"] == policy
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "the client that was connected reads again")
+            for _ in range(3):
+                assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+            assert client.command(WRITE, 0, BLOCK, b"3" * BLOCK)[0] == 0
+            assert client.command(READ, 0, BLOCK) == (0, b"3" * BLOCK)
+
+
+def test_a_live_owner_is_shut_out_by_a_reopening_that_steals(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+            with RawNbd(nbd(second, "disk").socket) as other:
+                assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+                until(lambda: "blocklisted" in volume(first)["trouble"], 10, "the first has lost it")
+                ask(first.control, "volume.reopen", name="disk", steal=True)
+                assert other.command(WRITE, 0, BLOCK, b"4" * BLOCK)[0] != 0
+                with RawNbd(nbd(first, "disk").socket) as client:
+                    assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+
+
+def test_dirty_lines_of_a_lost_volume_are_given_up_by_the_operators_word_alone(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=2, volumes={"disk": ceph.backend(image)}) as first:
+        first.policy("write-back")
+        server = nbd(first.target, "disk")
+        with Writer(server.socket) as writer, RawNbd(server.socket) as client:
+            until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
+            # What is acknowledged by the engines from now on finds no way home.
+            lose_to_another_owner(ceph, tmp_path / "b", nbd, image)
+            until(lambda: writer.errors > 0, 60, "the load fails")
+            until(lambda: "blocklisted" in volume(first)["trouble"], 60, "it is lost")
+            writer.stopping.set()
+            writer.thread.join(60)
+            assert first.status()["volumes"][0]["dirty_lines"] > 0
+            with pytest.raises(ControlError, match="--give-up-dirty"):
+                ask(first.control, "volume.reopen", name="disk")
+            assert "blocklisted" in volume(first)["trouble"]
+            ask(first.control, "volume.reopen", name="disk", give_up_dirty=True)
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "the client reads again")
+            assert client.command(READ, 0, Writer.BLOCKS * BLOCK) == (0, b"2" * Writer.BLOCKS * BLOCK)
+            assert client.command(FLUSH, 0, 0)[0] != 0, "a client hears once that what was acknowledged is lost"
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            assert first.status()["volumes"][0]["policy"] == "write-back"
+
+
 def test_a_target_that_is_started_again_after_another_owner_serves_what_that_one_wrote(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     (tmp_path / "a").mkdir()
@@ -306,7 +384,7 @@ def storage_elsewhere(ceph, tmp_path, image, size, engines):
 
 def test_a_target_whose_storage_elsewhere_lost_the_image_answers_nothing_from_its_engines(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
-    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, _), RawNbd(nbd(cluster.target, "disk").socket) as client:
+    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, storage), RawNbd(nbd(cluster.target, "disk").socket) as client:
         until(lambda: client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, 30, "a write")
         until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
         with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
@@ -318,6 +396,16 @@ def test_a_target_whose_storage_elsewhere_lost_the_image_answers_nothing_from_it
         for _ in range(10):
             assert client.command(READ, 0, BLOCK)[0] != 0
             time.sleep(0.1)
+        with pytest.raises(ControlError, match="still another owner's"):
+            ask(cluster.control, "volume.reopen", name="disk")
+        # The storage process has a new client, and the operator's word makes the target use it.
+        storage.kill()
+        storage.start()
+        until(lambda: any(engine["state"] == "storage" for engine in cluster.status()["engines"]), 30, "the storage joined")
+        assert client.command(READ, 0, BLOCK)[0] != 0
+        ask(cluster.control, "volume.reopen", name="disk")
+        until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "the client reads again")
+        assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
 
 
 def test_a_target_whose_storage_elsewhere_was_taken_and_started_anew_answers_nothing_old(ceph, tmp_path, nbd):
@@ -333,6 +421,9 @@ def test_a_target_whose_storage_elsewhere_was_taken_and_started_anew_answers_not
         storage.start()
         until(lambda: volume(cluster)["trouble"] == "", 60, "the storage is back")
         assert client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+        assert client.command(FLUSH, 0, 0)[0] == 0, "nothing was lost"
+        with RawNbd(nbd(cluster.target, "disk").socket) as another:
+            assert another.command(FLUSH, 0, 0)[0] == 0
 
 
 def test_a_volume_with_storage_elsewhere_follows_the_size_of_its_image(ceph, tmp_path, nbd):

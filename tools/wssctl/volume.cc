@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl volume create|resize|delete|set|access|list
+// wssctl volume create|resize|reopen|delete|set|access|list
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -15,7 +15,7 @@ struct Arguments {
     std::vector<std::string> access;
     bool clear = false;
     uint32_t block_size = 0;
-    bool open_read_only = false, create = false;
+    bool open_read_only = false, create = false, steal = false, give_up_dirty = false;
 };
 
 void print_volumes(const Json& volumes) {
@@ -78,6 +78,21 @@ void add_resize(CLI::App& volume, Context& context, Arguments& arguments) {
     });
 }
 
+void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
+    CLI::App* command = volume.add_subcommand(
+        "reopen", "Serve a volume again whose storage another owner took, as volume list says");
+    command->add_option("NAME", arguments.name)->required();
+    command->add_flag("--steal", arguments.steal, "shut out the client that has the storage now");
+    command->add_flag("--give-up-dirty", arguments.give_up_dirty,
+                      "lose acknowledged writes that are in cache engines and not in the storage");
+    command->callback([&context, &arguments] {
+        Json params = {{"name", arguments.name}};
+        if (arguments.steal) params["steal"] = true;
+        if (arguments.give_up_dirty) params["give_up_dirty"] = true;
+        change(context, "volume.reopen", params);
+    });
+}
+
 void add_delete(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("delete", "Stop serving a volume; its backing file stays");
     command->add_option("NAME", arguments.name)->required();
@@ -136,11 +151,12 @@ void add_volume_list(CLI::App& volume, Context& context) {
 
 void add_volume(CLI::App& app, Context& context) {
     static Arguments arguments;
-    CLI::App* volume =
-        app.add_subcommand("volume", "Volumes of the target: create, resize, delete, set, access, list");
+    CLI::App* volume = app.add_subcommand(
+        "volume", "Volumes of the target: create, resize, reopen, delete, set, access, list");
     volume->require_subcommand(1);
     add_create(*volume, context, arguments);
     add_resize(*volume, context, arguments);
+    add_reopen(*volume, context, arguments);
     add_delete(*volume, context, arguments);
     add_set(*volume, context, arguments);
     add_access(*volume, context, arguments);

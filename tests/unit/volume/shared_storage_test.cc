@@ -16,17 +16,24 @@ namespace {
 struct Shared {
     uint64_t size = 1 << 20;
     io::Backend::SizeChanged changed;
+    const io::Backend* newest = nullptr;    // whose that is
+    bool refuses = false;                   // to be opened
+    std::optional<io::OpenOptions> opened;  // how it was last
 };
 class SharedBackend final : public io::Backend {
   public:
     explicit SharedBackend(Shared& shared)
-        : shared_(shared), ram_(*io::open_backend("delay:us=1:ram:4M", {})) {}
+        : shared_(shared), ram_(*io::open_backend("delay:us=1:ram:4M", {})) {
+        shared_.newest = this;
+    }
     io::Limits limits() const noexcept override { return {.size = shared_.size}; }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
         return ram_->open_queue(reactor);
     }
     Status resize(uint64_t bytes) override { return shared_.size = bytes, Status::ok(); }
-    void watch_size(SizeChanged changed) override { shared_.changed = std::move(changed); }
+    void watch_size(SizeChanged changed) override {
+        if (shared_.newest == this) shared_.changed = std::move(changed);
+    }
     std::string describe() const override { return "shared"; }
 
   private:
@@ -39,7 +46,9 @@ class OnSharedStorage : public testing::Test {
   protected:
     OnSharedStorage() {
         auto open = [this](const std::string&,
-                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+                           const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+            shared_.opened = options;
+            if (shared_.refuses) return failure(Code::kBusy, "the client at 1.2.3.4 uses it");
             return std::unique_ptr<io::Backend>(std::make_unique<SharedBackend>(shared_));
         };
         set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&reactor_},
@@ -73,6 +82,20 @@ class OnSharedStorage : public testing::Test {
         while (!over) reactor_.step();
         keeper.join();
     }
+
+    // As the control thread does, which waits for the reactors.
+    Status reopen(const std::string& name, const VolumeSet::ReopenOptions& how = {}) {
+        std::optional<Status> result;
+        std::atomic<bool> over{false};
+        std::thread control([&] {
+            result = set_->reopen(name, how);
+            over = true;
+        });
+        while (!over) reactor_.step();
+        control.join();
+        return *result;
+    }
+    Permission permission() { return set_->table(0).find(0)->access().of("anybody"); }
 
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
@@ -126,6 +149,82 @@ TEST_F(OnSharedStorage, a_volume_whose_storage_is_taken_while_it_is_opened_refus
     while (!result) reactor_.step();
     ASSERT_TRUE(*result);
     EXPECT_EQ(set_->table(0).find(0)->access().of("anybody"), Permission::kNone);
+}
+
+// What an observer of the table does about it.
+class Forgetful final : public Observer {
+  public:
+    explicit Forgetful(VolumeTable& table) : table_(table) { table_.add_observer(*this); }
+    ~Forgetful() override { table_.remove_observer(*this); }
+    void volume_changed(Change change, OpenVolume& volume) noexcept override {
+        if (change == Change::kRemoved) replaced = volume.reopening();
+    }
+    void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept override {
+        if (dirty && !reopening->give_up_dirty()) return reopening->end(Status(Code::kRefused, "dirty"));
+        drops += !reopening->look_only();
+        reopening->end(Status::ok());
+    }
+    bool dirty = false, replaced = false;
+    int drops = 0;
+
+  private:
+    VolumeTable& table_;
+};
+
+TEST_F(OnSharedStorage, a_lost_volume_is_reopened_with_its_identity_and_what_was_set_for_it) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(
+        await([&](VolumeSet::Done done) { set_->set_access_async("a", {"anybody=ro"}, std::move(done)); }));
+    const VolumeInfo before = *set_->find("a");
+    shared_.changed(shared_.size, 0);
+    while (permission() != Permission::kNone) reactor_.step();
+    ASSERT_TRUE(reopen("a", {.steal = true}));
+    EXPECT_EQ(permission(), Permission::kRead);
+    EXPECT_EQ(set_->find("a")->identity, before.identity);
+    EXPECT_EQ(set_->find("a")->size, before.size);
+    EXPECT_TRUE(shared_.opened->steal && !shared_.opened->create);
+    EXPECT_EQ(observer.drops, 1);
+    EXPECT_TRUE(observer.replaced);
+    // The next loss, and the end, are those of any volume.
+    shared_.changed(shared_.size, 0);
+    while (permission() != Permission::kNone) reactor_.step();
+    ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->remove_async("a", std::move(done)); }));
+    EXPECT_FALSE(observer.replaced);
+}
+
+TEST_F(OnSharedStorage, a_reopened_volume_follows_the_size_of_its_storage) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    ASSERT_TRUE(reopen("a"));
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+}
+
+TEST_F(OnSharedStorage, a_volume_that_has_its_storage_is_not_reopened) {
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(reopen("a").code(), Code::kInvalid);
+    EXPECT_EQ(reopen("b").code(), Code::kNotFound);
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    while (permission() != Permission::kNone) reactor_.step();
+    shared_.refuses = true;
+    EXPECT_EQ(reopen("a").code(), Code::kBusy);
+    shared_.refuses = false;
+    shared_.opened.reset();
+    observer.dirty = true;
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    EXPECT_FALSE(shared_.opened) << "nobody is shut out for a reopening that is refused";
+    EXPECT_EQ(observer.drops, 0);
+    EXPECT_EQ(permission(), Permission::kNone);
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_EQ(observer.drops, 1);
+    EXPECT_EQ(permission(), Permission::kWrite);
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     if (parsed->read_only() && !options.read_only)
         return failure(Code::kInvalid, "rbd:{}: a snapshot is read-only: give the volume 'ro'",
                        parsed->name());
+    parsed->steal = parsed->steal || options.steal;
     auto client = Client::open(*parsed, options.read_only);
     if (!client) return client.status();
     std::unique_ptr<RbdBackend> backend(new RbdBackend(std::move(*client)));
@@ -60,7 +61,7 @@ RbdBackend::~RbdBackend() {
 }
 
 Status RbdBackend::fit(const OpenOptions& options) {
-    if (options.size <= client_->size()) return Status::ok();
+    if (options.any_size || options.size <= client_->size()) return Status::ok();
     if (!options.grow || options.read_only)
         return failure(Code::kIo, "{} has only {}, {} are wanted: rbd resize makes it longer", describe(),
                        readable_size(client_->size()), readable_size(options.size));

@@ -244,8 +244,7 @@ void Client::set_blocklisted() noexcept {
     if (blocklisted_.exchange(true, std::memory_order_acq_rel)) return;
     log::error(
         "rbd:{}: Ceph has blocklisted this client: another one took the image. All requests fail from now "
-        "on; "
-        "remove the volume, and create it again if it is to be used here",
+        "on; wssctl volume reopen makes a new client when the image is to be used here again",
         options_.name());
 }
 

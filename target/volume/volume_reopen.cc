@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A volume whose storage was lost to another owner is opened anew, by the operator's word: with a new
+// backend, and all else as it was.
+//
+//   look      it is lost, and nobody holds data of it that its storage has not
+//   open      the new backend, by its own rules (it may refuse, while another owner lives)
+//   drop      observers drop what they know of its contents, which others have written since
+//   replace   the old volume closes on each reactor, the new one takes its LUN, name and identity
+//
+// Until "replace" a failure leaves the volume as it was.
+#include "lib/base/log.h"
+#include "target/volume/volume_record.h"
+
+namespace wss::volume {
+
+Status VolumeSet::drop_contents(const std::shared_ptr<Volume>& volume, bool give_up_dirty, bool look_only) {
+    return wait_for("reopening volume " + volume->name(), [&](Done done) {
+        if (tables_.empty()) return done(Status::ok());
+        auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
+        for (size_t i = 0; i < tables_.size(); ++i)
+            reactors_[i]->post([this, volume, gathering, give_up_dirty, look_only, i] {
+                auto answer = [gathering](Status status) { gathering->arrive(std::move(status)); };
+                OpenVolume* open = tables_[i]->find(volume->lun());
+                if (open == nullptr || &open->volume() != volume.get())
+                    return answer(Status(Code::kClosed, "the volume was removed meanwhile"));
+                tables_[i]->reopen(*open, give_up_dirty, look_only, answer);
+            });
+    });
+}
+
+// What a start would make of the volume, on a backend that is open.
+Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume,
+                                                   std::unique_ptr<io::Backend> backend) {
+    auto record = std::make_shared<Record>();
+    {
+        std::lock_guard lock(m_);
+        record->options = lost.options;
+        record->access = lost.access;
+    }
+    record->options.create = false;
+    record->options.block_size = volume.block_size();
+    // One that was all of its storage still is.
+    const uint64_t block = volume.block_size();
+    const bool whole = volume.size() == volume.backend().limits().size / block * block;
+    record->options.size = whole ? 0 : volume.size();
+    record->grow = false;
+    record->write_protected = volume.read_only();
+    record->identity = lost.identity;
+    record->reopening = true;
+    WSS_TRY(make_volume(*record, std::move(backend)));
+    return record;
+}
+
+Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
+    RecordPtr lost;
+    std::shared_ptr<Volume> volume;
+    {
+        std::lock_guard lock(m_);
+        auto record = find_live(name);
+        if (!record) return record.status();
+        lost = *record;
+        volume = lost->volume;
+        if (!lost->lost)
+            return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name);
+    }
+    if (lost->resizing.exchange(true))
+        return failure(Code::kBusy, "volume {}: a change of its size is not over; try again", name);
+    const Turn turn(lost);
+    WSS_TRY(drop_contents(volume, how.give_up_dirty, true));
+    auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
+                                                          .read_only = lost->options.read_only,
+                                                          .grow = false,
+                                                          .any_size = true,
+                                                          .steal = how.steal});
+    if (!backend) return backend.status().within("volume " + name);
+    auto made = make_again(*lost, *volume, std::move(*backend));
+    if (!made) return made.status();
+    const std::shared_ptr<Volume> again = (*made)->volume;
+    WSS_TRY(drop_contents(volume, how.give_up_dirty, false));
+    {
+        std::lock_guard lock(m_);
+        auto live = find_live(name);
+        if (!live) return live.status();
+        if (*live != lost) return failure(Code::kBusy, "volume {} was made anew meanwhile", name);
+        lost->state = Record::State::kRemoving;
+        lost->reopening = true;
+    }
+    volume->backend().watch_size({});
+    WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
+    // Others may have resized it.
+    std::lock_guard changing(change_m_);
+    remember(name, [&](Known& known) {
+        if (known.resized != 0) known.resized = again->size();
+    });
+    save_again();
+    const io::Backend& now = again->backend();
+    if (!now.lost()) return Status::ok();
+    return failure(Code::kRefused, "volume {}: its storage is still another owner's: {}", name,
+                   now.trouble());
+}
+
+void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done) {
+    auto closed = [this, lost, made, done](Status) {
+        {
+            std::lock_guard lock(m_);
+            lost->opens.clear();
+            graves_.push_back(std::move(lost->volume));
+            records_[made->options.name] = made;
+        }
+        serve(made, [this, made, done](Status served) {
+            if (!served) {
+                log::error("{}; the volume is not served until it is deleted and created, or the next start",
+                           served.to_string());
+                keep_unopened(*made);
+            }
+            done(std::move(served));
+        });
+    };
+    close_on_reactors(lost, closed, true);
+}
+
+// As one that could not be opened at start.
+void VolumeSet::keep_unopened(const Record& record) {
+    if (record.options.declared) return;
+    std::lock_guard lock(m_);
+    auto known = known_.find(record.options.name);
+    if (known == known_.end()) return;
+    StoredVolume stored{.options = record.options,
+                        .identity = known->second.identity,
+                        .resized = known->second.resized,
+                        .write_protected = known->second.write_protected,
+                        .shrinking = known->second.shrinking,
+                        .cut_from = known->second.cut_from};
+    if (stored.options.size == 0) stored.options.size = known->second.resized;
+    unopened_.push_back(std::move(stored));
+}
+
+}  // namespace wss::volume
