@@ -156,6 +156,100 @@ def test_a_pool_deleted_under_load_is_an_error_and_no_hang(ceph, tmp_path, nbd):
             until(lambda: writer.errors > 0, 60, "writes fail")
 
 
+POLICIES = ["write-through", "write-back", "write-around"]
+
+
+@contextlib.contextmanager
+def cached(ceph, tmp_path, image, policy, **options):
+    """A target whose volume `disk` is the image, with two engines in front."""
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, **options)}) as cluster:
+        cluster.policy(policy)
+        yield cluster
+
+
+def check_in_storage(cluster, client, writer) -> None:
+    """What was acknowledged is in the image, without the engines."""
+    until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 90, "a flush succeeds")
+    until(lambda: cluster.status()["volumes"][0]["dirty_lines"] == 0, 90, "nothing is dirty")
+    cluster.policy("none")
+    writer.check(client)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_silent_osds_lose_nothing_under_each_policy(ceph, tmp_path, nbd, policy):
+    with cached(ceph, tmp_path, ceph.create_image("8M"), policy, osd_timeout=8) as cluster:
+        server = nbd(cluster.target, "disk")
+        with Writer(server.socket) as writer, RawNbd(server.socket, timeout=120) as client:
+            until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 60, "the load runs")
+            ceph.hang_all()
+            try:
+                until(lambda: "waits for Ceph since" in volume(cluster)["trouble"], 30, "the wait is shown")
+                errors = []
+                flush = threading.Thread(target=lambda: errors.append(client.command(FLUSH, 0, 0)[0]))
+                flush.start()
+                if policy == "write-back":
+                    number = writer.number
+                    until(lambda: writer.number > number + Writer.BLOCKS, 60, "engines acknowledge")
+                    assert writer.errors == 0
+                else:
+                    until(lambda: writer.errors > 0, 60, "a write fails")
+                flush.join(60)
+                assert errors, "a flush never ended"
+                assert policy != "write-back" or errors == [EIO], "what only engines have is not stable"
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            number = writer.number
+            until(lambda: writer.number > number + 2 * Writer.BLOCKS, 120, "the load goes on")
+            writer.stopping.set()
+            writer.thread.join(150)
+            check_in_storage(cluster, client, writer)
+            assert volume(cluster)["trouble"] == ""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_full_pool_loses_nothing_under_each_policy(ceph, tmp_path, nbd, policy):
+    with cached(ceph, tmp_path, ceph.create_image("64M"), policy) as cluster:
+        server = nbd(cluster.target, "disk")
+        with Writer(server.socket) as writer, RawNbd(server.socket, timeout=120) as client:
+            until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 60, "the load runs")
+            set_full(ceph, 0.0001)
+            acknowledged = {}
+            try:
+                for at in range(4 * MIB, 64 * MIB, 512 * KIB):
+                    error, _ = client.command(WRITE, at, BLOCK, Writer.content(at))
+                    if error == 0:
+                        acknowledged[at] = Writer.content(at)
+                    # A write of new space fails at once; what engines have acknowledged does so when it is flushed.
+                    if error == ENOSPC or client.command(FLUSH, 0, 0)[0] != 0:
+                        break
+                    time.sleep(0.5)
+                else:
+                    pytest.fail("the cluster is not full")
+                for at, content in acknowledged.items():
+                    assert client.command(READ, at, BLOCK) == (0, content)
+            finally:
+                set_full(ceph, 0.95)
+            writer.stopping.set()
+            writer.thread.join(150)
+            check_in_storage(cluster, client, writer)
+            for at, content in acknowledged.items():
+                assert client.command(READ, at, BLOCK) == (0, content)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_pool_deleted_under_load_is_an_error_under_each_policy(ceph, tmp_path, nbd, policy):
+    pool = f"doomed-{policy}"
+    ceph.create_pool(pool)
+    with cached(ceph, tmp_path, ceph.create_image("8M", pool=pool), policy) as cluster:
+        server = nbd(cluster.target, "disk")
+        with Writer(server.socket) as writer, RawNbd(server.socket, timeout=120) as client:
+            until(lambda: len(writer.acknowledged) > 10, 60, "the load runs")
+            ceph.ceph("osd", "pool", "delete", pool, pool, "--yes-i-really-really-mean-it")
+            # An acknowledgement of engines stays one: that it is not stable is the flush's error.
+            until(lambda: writer.errors > 0 or client.command(FLUSH, 0, 0)[0] != 0, 60, "an error")
+
+
 def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing_when_woken(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
