@@ -166,13 +166,14 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 
 	for (tries = 0; tries < WSS_ADMIN_TRIES; tries++) {
 		blk_status_t status;
-		bool rescan;
+		enum wss_news news;
 
 		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, err);
 		if (ret)
 			return ret;
 		wss_fault_refusal(sess, lun);
-		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &rescan);
+		wss_session_attention(sess, sense);
+		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &news);
 		if (verdict == WSS_END && status == BLK_STS_OK)
 			return bytes - min(sess->admin.residual, bytes);
 		if (verdict == WSS_END)

@@ -100,7 +100,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	struct wss_volume *vol = rq->q->queuedata;
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	blk_status_t status = pdu->error;
-	bool rescan = false;
+	enum wss_news news = WSS_NEWS_NONE;
 	enum wss_verdict verdict;
 	unsigned int delay_ms;
 
@@ -115,9 +115,9 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	if (status == BLK_STS_TIMEOUT)
 		verdict = pdu->aborts++ < WSS_MAX_ABORTS ? WSS_RETRY_NOW : WSS_END;
 	else
-		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &rescan);
-	if (rescan)
-		wss_session_changed(vol->sess);
+		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &news);
+	/* Before it may go out again. */
+	wss_session_news(vol->sess, news);
 	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, verdict, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
 		blk_mq_requeue_request(rq, false);
@@ -146,6 +146,8 @@ static void wss_tmf_finish(struct wss_slot *slot)
 
 	if (slot->error)
 		tmf->status = WSS_SRP_TSK_MGMT_FAILED;
+	/* Reported to the TEST UNIT READY of a keep-alive, and to nobody else. */
+	wss_session_attention(slot->chan->sess, &slot->sense);
 	smp_store_release(&tmf->busy, false); /* pairs with wss_tmf_ended() and wss_tmf() */
 	wake_up_all(&slot->chan->sess->wait);
 }

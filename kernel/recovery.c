@@ -252,7 +252,7 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
 	/* Absent volumes are looked for; all, if the target reported a change meanwhile. */
-	mod_delayed_work(wss_wq(admin), &sess->rescan_work, HZ);
+	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
 }
 
 static void wss_schedule_next(struct wss_session *sess)

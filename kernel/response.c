@@ -315,12 +315,12 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			wss_recv_cred_req(chan, data, WSS_SRP_CRED_RSP);
 		return;
 	case WSS_SRP_AER_REQ:
-		/* An asynchronous event: look again at everything, as after a NOTIFY. */
+		/* An asynchronous event, of any kind. */
 		if (bytes < sizeof(struct wss_srp_cred_req)) {
 			wss_chan_protocol_error(chan, "short SRP_AER_REQ");
 			return;
 		}
-		wss_session_changed(chan->sess);
+		wss_session_doubt(chan->sess);
 		wss_recv_cred_req(chan, data, WSS_SRP_AER_RSP);
 		return;
 	case WSS_SRP_NOTIFY:

@@ -3,6 +3,7 @@
  * Volumes are looked at again after each login, and when the target reports a change.
  *
  *   present   the unit was found, by its identity: size, limits, caches and read-only state follow it
+ *   unsure    the target has reported other units since: a LUN may denote another one. Requests wait until it is identified
  *   absent    it was not found, or could not be identified: a target that starts, a unit that is formatted, an
  *             access list. It is looked for again, at growing intervals, until it is there
  *   dead      it will not come back: another volume has its name, or it has another block size
@@ -23,6 +24,10 @@
 
 /* An absent unit is looked for again after a quarter of the time that it has been absent, at the latest after this. */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
+/* A unit is asked anew when the target reports a change meanwhile; a target that always does is not waited for. */
+#define WSS_LOOK_TRIES 3
+/* What a unit answered says nothing of what is there now. */
+#define WSS_OUTDATED 1
 
 /* Is this about one unit? Other errors concern the connection, or this machine, and thus all volumes. */
 static bool wss_concerns_unit(int error)
@@ -73,7 +78,7 @@ static void wss_volume_is_absent(struct wss_volume *vol, bool known, const struc
 	struct wss_session *sess = vol->sess;
 	bool wait = vol->quiesced || (!known && !READ_ONCE(sess->fail_fast));
 
-	if (vol->state != WSS_VOLUME_PRESENT)
+	if (vol->state != WSS_VOLUME_PRESENT && vol->state != WSS_VOLUME_UNSURE)
 		return;
 	vol->absent_since = jiffies;
 	wss_volume_set_state(vol, WSS_VOLUME_ABSENT);
@@ -83,15 +88,21 @@ static void wss_volume_is_absent(struct wss_volume *vol, bool known, const struc
 		    vol->id.name, why->text, wait ? "waits" : "fails");
 }
 
-static void wss_volume_is_present(struct wss_volume *vol)
+/* Return: false: not if one of the changes since @changes is about this unit. */
+static bool wss_volume_is_present(struct wss_volume *vol, int changes)
 {
-	if (vol->state != WSS_VOLUME_ABSENT)
-		return;
-	wss_volume_set_state(vol, WSS_VOLUME_PRESENT);
-	wss_info(vol->sess, "/dev/%s: volume '%s' is there again", vol->disk->disk_name, vol->id.name);
+	enum wss_volume_state before = READ_ONCE(vol->state);
+
+	if (!wss_volume_confirm(vol, changes))
+		return false;
+	if (before == WSS_VOLUME_ABSENT)
+		wss_info(vol->sess, "/dev/%s: volume '%s' is there again", vol->disk->disk_name, vol->id.name);
 	/* Otherwise recovery does so, when the session is live. */
-	if (READ_ONCE(vol->sess->state) == WSS_LIVE)
-		wss_volume_unquiesce(vol);
+	if (before == WSS_VOLUME_PRESENT || READ_ONCE(vol->sess->state) != WSS_LIVE)
+		return true;
+	wss_volume_unquiesce(vol);
+	blk_mq_run_hw_queues(vol->disk->queue, true);
+	return true;
 }
 
 /* Submitters read the LUN. */
@@ -210,53 +221,83 @@ static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct 
 	return ret == -EREMOTEIO || ret == -EBUSY ? 0 : ret;
 }
 
-/* Context: sess->mutex held. @ret: what wss_volume_ask() returned; it concerns this unit. */
-static void wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret,
-			     const struct wss_error *why)
+/*
+ * Context: sess->mutex held. @ret: what wss_volume_ask() returned; it concerns this unit. @changes: sess->changes before.
+ * Return: 0 or WSS_OUTDATED.
+ */
+static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret, int changes,
+			    const struct wss_error *why)
 {
 	lockdep_assert_held(&vol->sess->mutex);
 	if (READ_ONCE(vol->removing) || list_empty(&vol->node))
-		return;
+		return 0;
+	if (atomic_read(&vol->sess->changes) != changes)
+		return WSS_OUTDATED;
 	if (!ret) {
+		/* If a change is reported from here on the volume is unsure then: nothing goes to this LUN. */
 		wss_volume_renumber(vol, look->lun);
 		if (look->told)
 			wss_volume_follow(vol, &look->limits);
-		wss_volume_is_present(vol);
-	} else if (ret == -ESTALE) {
-		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
-	} else {
-		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, why);
+		return vol->state == WSS_VOLUME_DEAD || wss_volume_is_present(vol, changes) ? 0 : WSS_OUTDATED;
 	}
+	if (ret == -ESTALE)
+		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
+	else
+		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, why);
+	return 0;
+}
+
+/* Return: 0, WSS_OUTDATED, or -errno for a reason that concerns all volumes. */
+static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
+{
+	struct wss_session *sess = vol->sess;
+	int changes = atomic_read(&sess->changes);
+	struct wss_look look = {};
+	int ret = wss_volume_ask(vol, &look, err);
+
+	if (ret && !wss_concerns_unit(ret) && atomic_read(&sess->changes) == changes)
+		return ret;
+	mutex_lock(&sess->mutex);
+	ret = wss_volume_apply(vol, &look, ret, changes, err);
+	mutex_unlock(&sess->mutex);
+	return ret;
 }
 
 /*
  * Looks again at what the target reports of a volume; its state, size and limits follow. Context: sleeps, bounded;
- * look_mutex held. Return: 0 when it is known what the volume's requests will meet. Else -errno, for a reason that
- * concerns all volumes.
+ * look_mutex held. Return: 0 when it is known what the volume's requests will meet, or none goes out. Else -errno, for a
+ * reason that concerns all volumes.
  */
 static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 {
 	struct wss_session *sess = vol->sess;
 	int login = atomic_read(&sess->logins);
-	struct wss_look look = {};
-	int ret = wss_volume_ask(vol, &look, err);
+	int tries = WSS_LOOK_TRIES;
+	int ret;
 
-	/* Said on a connection that is no more: recovery asks again. */
-	if (atomic_read(&sess->logins) != login)
-		return 0;
-	if (ret && !wss_concerns_unit(ret))
+	do {
+		ret = wss_volume_look(vol, err);
+		/* Said on a connection that is no more: recovery asks again. */
+		if (atomic_read(&sess->logins) != login)
+			return 0;
+	} while (ret == WSS_OUTDATED && --tries);
+	if (ret != WSS_OUTDATED)
 		return ret;
+	/* What reported the change has queued another walk. */
 	mutex_lock(&sess->mutex);
-	if (atomic_read(&sess->logins) == login)
-		wss_volume_apply(vol, &look, ret, err);
+	if (vol->state == WSS_VOLUME_PRESENT)
+		wss_volume_set_state(vol, WSS_VOLUME_UNSURE);
 	mutex_unlock(&sess->mutex);
 	return 0;
 }
 
 static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 {
+	enum wss_volume_state state = READ_ONCE(vol->state);
+
 	return vol->looked != vol->sess->look && !READ_ONCE(vol->removing) &&
-	       (vol->state == WSS_VOLUME_ABSENT || (all && vol->state == WSS_VOLUME_PRESENT));
+	       (state == WSS_VOLUME_ABSENT || state == WSS_VOLUME_UNSURE ||
+		(all && state == WSS_VOLUME_PRESENT));
 }
 
 /* The next volume that this walk has not come by, with a reference; NULL: none is left. */
@@ -417,4 +458,63 @@ void wss_session_changed(struct wss_session *sess)
 	atomic_inc(&sess->changes);
 	WRITE_ONCE(sess->rescan_all, true);
 	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
+}
+
+/**
+ * wss_session_doubt - the target reports other units, or other identities of them
+ * @sess: each of its volumes is identified before another request of it goes out
+ *
+ * What is in flight may have reached another unit already. The report comes once: with the answer to any command.
+ *
+ * Context: any.
+ */
+void wss_session_doubt(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+	unsigned long flags;
+
+	spin_lock_irqsave(&sess->lock, flags);
+	atomic_inc(&sess->changes); /* with the states: see wss_volume_confirm() */
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (vol->state == WSS_VOLUME_PRESENT)
+			WRITE_ONCE(vol->state, WSS_VOLUME_UNSURE);
+	}
+	spin_unlock_irqrestore(&sess->lock, flags);
+	WRITE_ONCE(sess->rescan_all, true);
+	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
+}
+
+/**
+ * wss_session_news - follow what a sense reports
+ * @sess: the session
+ * @news: from wss_judge()
+ *
+ * Context: any.
+ */
+void wss_session_news(struct wss_session *sess, enum wss_news news)
+{
+	if (news == WSS_NEWS_UNITS)
+		wss_session_doubt(sess);
+	else if (news == WSS_NEWS_CHANGE)
+		wss_session_changed(sess);
+}
+
+/**
+ * wss_session_attention - follow a unit attention that the answer to a command of the driver's own has brought
+ * @sess: the session
+ * @sense: of the answer
+ *
+ * Other sense is about the command.
+ *
+ * Context: any.
+ */
+void wss_session_attention(struct wss_session *sess, const struct wss_sense *sense)
+{
+	enum wss_news news;
+	blk_status_t status;
+
+	if (sense->key != WSS_KEY_ATTENTION)
+		return;
+	wss_judge(sense, REQ_OP_DRV_IN, &status, &news);
+	wss_session_news(sess, news);
 }

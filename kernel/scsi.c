@@ -149,7 +149,7 @@ static const struct wss_sense_rule {
 	u8 ascq;
 	blk_status_t status;
 	enum wss_verdict verdict;
-	bool rescan; /* look at the volume again */
+	enum wss_news news;
 } wss_sense_rules[] = {
 	{ WSS_KEY_RECOVERED, WSS_ANY, WSS_ANY, BLK_STS_OK, WSS_END },
 	/* 04/01, 04/0A and the like pass; 3A: no medium. */
@@ -162,17 +162,20 @@ static const struct wss_sense_rule {
 	{ WSS_KEY_MEDIUM, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_END },
 	{ WSS_KEY_HARDWARE, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
 	/* LBA OUT OF RANGE: the volume shrank. LOGICAL UNIT NOT SUPPORTED: it was deleted. */
-	{ WSS_KEY_ILLEGAL, 0x21, 0x00, BLK_STS_IOERR, WSS_END, true },
-	{ WSS_KEY_ILLEGAL, 0x25, 0x00, BLK_STS_OFFLINE, WSS_END, true },
+	{ WSS_KEY_ILLEGAL, 0x21, 0x00, BLK_STS_IOERR, WSS_END, WSS_NEWS_CHANGE },
+	{ WSS_KEY_ILLEGAL, 0x25, 0x00, BLK_STS_OFFLINE, WSS_END, WSS_NEWS_CHANGE },
 	{ WSS_KEY_ILLEGAL, 0x10, WSS_ANY, BLK_STS_PROTECTION, WSS_END },
 	{ WSS_KEY_ILLEGAL, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
-	/* 2A: parameters changed, 3F: volumes or their identity changed; others (29: reset) are news only. */
-	{ WSS_KEY_ATTENTION, 0x2a, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, true },
-	{ WSS_KEY_ATTENTION, 0x3f, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, true },
+	/*
+	 * 2A: parameters changed. 3F: units, or their identity, changed: what is sent again must not reach the unit that has the
+	 * LUN now. Others (29: reset) report nothing of that kind.
+	 */
+	{ WSS_KEY_ATTENTION, 0x2a, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, WSS_NEWS_CHANGE },
+	{ WSS_KEY_ATTENTION, 0x3f, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, WSS_NEWS_UNITS },
 	{ WSS_KEY_ATTENTION, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW },
 	/* SPACE ALLOCATION FAILED; else the volume became read-only. */
 	{ WSS_KEY_PROTECT, 0x27, 0x07, BLK_STS_NOSPC, WSS_END },
-	{ WSS_KEY_PROTECT, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END, true },
+	{ WSS_KEY_PROTECT, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END, WSS_NEWS_CHANGE },
 	{ WSS_KEY_ABORTED, 0x10, WSS_ANY, BLK_STS_PROTECTION, WSS_END },
 	{ WSS_KEY_ABORTED, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW },
 	{ WSS_KEY_OVERFLOW, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
@@ -188,14 +191,14 @@ static bool wss_rule_fits(const struct wss_sense_rule *rule, const struct wss_se
 }
 
 static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_op op,
-					blk_status_t *status, bool *rescan)
+					blk_status_t *status, enum wss_news *news)
 {
 	const struct wss_sense_rule *rule = wss_sense_rules;
 
 	while (!wss_rule_fits(rule, sense)) /* the last one always does */
 		rule++;
 	*status = rule->status;
-	*rescan = rule->rescan;
+	*news = rule->news;
 	/* A command that the target does not know: the block layer has other ways to discard and to zero. */
 	if (sense->key == WSS_KEY_ILLEGAL && rule->status == BLK_STS_TARGET &&
 	    (op == REQ_OP_DISCARD || op == REQ_OP_WRITE_ZEROES))
@@ -208,14 +211,14 @@ static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_
  * @sense: how the target ended it
  * @op: the operation
  * @status: set to the block status when the request ends, or when retries are used up
- * @rescan: set to true when the volume should be looked at again
+ * @news: set to what it reports of the target's units
  * Return: end it, or send it again.
  */
 enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
-			   bool *rescan)
+			   enum wss_news *news)
 {
 	*status = BLK_STS_IOERR;
-	*rescan = false;
+	*news = WSS_NEWS_NONE;
 	switch (sense->status) {
 	case 0:
 		*status = BLK_STS_OK;
@@ -226,7 +229,7 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 	case WSS_SAM_TASK_ABORTED:
 		return WSS_RETRY_NOW;
 	case WSS_SAM_CHECK_CONDITION:
-		return wss_judge_sense(sense, op, status, rescan);
+		return wss_judge_sense(sense, op, status, news);
 	case WSS_SAM_RESERVATION_CONFLICT:
 		*status = BLK_STS_RESV_CONFLICT;
 		return WSS_END;

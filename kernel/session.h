@@ -76,7 +76,7 @@ struct wss_session {
 	struct net *net;
 	u8 initiator_port_id[16];
 
-	spinlock_t lock;		/* protects the next block */
+	spinlock_t lock;		/* protects the next block, and the states of volumes */
 	enum wss_state state;		/* also read without the lock */
 	const char *broken;		/* why the connection, or the attempt at one, is lost */
 	unsigned long lost_at;		/* jiffies of the loss */
@@ -96,7 +96,7 @@ struct wss_session {
 	unsigned int look;		/* number of the last walk; under mutex */
 
 	struct mutex mutex;		/* protects volumes and their quiesced flags */
-	struct list_head volumes;
+	struct list_head volumes;	/* changes under lock as well: in any context either of them will do */
 
 	struct mutex ping_mutex;	/* one keep-alive at a time; protects up */
 	struct mutex admin_mutex;	/* one administrative command at a time */

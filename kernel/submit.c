@@ -209,12 +209,13 @@ static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq,
 static blk_status_t wss_admit(struct wss_session *sess, struct wss_volume *vol)
 {
 	enum wss_state state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
+	enum wss_volume_state unit = READ_ONCE(vol->state);
 
-	if (unlikely(READ_ONCE(vol->state) != WSS_VOLUME_PRESENT))
-		return BLK_STS_IOERR;
-	if (likely(state == WSS_LIVE))
+	if (likely(state == WSS_LIVE && unit == WSS_VOLUME_PRESENT))
 		return BLK_STS_OK;
-	if (state == WSS_RECOVERING && !READ_ONCE(sess->fail_fast))
+	if (unit != WSS_VOLUME_PRESENT && unit != WSS_VOLUME_UNSURE)
+		return BLK_STS_IOERR;
+	if (state == WSS_LIVE || (state == WSS_RECOVERING && !READ_ONCE(sess->fail_fast)))
 		return BLK_STS_RESOURCE;
 	return BLK_STS_IOERR;
 }

@@ -183,13 +183,27 @@ static int wss_volume_list(struct wss_volume *vol, int changes, struct wss_error
 	int ret = 0;
 
 	mutex_lock(&sess->mutex);
+	spin_lock_irq(&sess->lock);
 	/* From here on every login, and every change that the target reports, has the volume looked at. */
 	if (atomic_read(&sess->changes) == changes)
 		list_add_tail(&vol->node, &sess->volumes);
 	else
 		ret = wss_fail(err, -EAGAIN, "the target changed while the volume was looked for");
+	spin_unlock_irq(&sess->lock);
 	mutex_unlock(&sess->mutex);
 	return ret;
+}
+
+/* Mirror of wss_volume_list(). */
+static void wss_volume_unlist(struct wss_volume *vol)
+{
+	struct wss_session *sess = vol->sess;
+
+	mutex_lock(&sess->mutex);
+	spin_lock_irq(&sess->lock);
+	list_del_init(&vol->node);
+	spin_unlock_irq(&sess->lock);
+	mutex_unlock(&sess->mutex);
 }
 
 static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_error *err)
@@ -217,9 +231,7 @@ static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_e
 	if (!ret)
 		return 0;
 	wss_fail(err, ret, "the disk could not be created: %s", wss_reason(ret));
-	mutex_lock(&sess->mutex);
-	list_del_init(&vol->node);
-	mutex_unlock(&sess->mutex);
+	wss_volume_unlist(vol);
 put:
 	put_disk(vol->disk);
 	return ret;
@@ -260,7 +272,7 @@ free:
 }
 
 /**
- * wss_volume_set_state - the one place where a volume's state changes
+ * wss_volume_set_state - the one place where a volume becomes absent or dead
  * @vol: the volume
  * @to: the new state; nothing follows WSS_VOLUME_DEAD
  *
@@ -268,9 +280,35 @@ free:
  */
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to)
 {
-	lockdep_assert_held(&vol->sess->mutex);
+	struct wss_session *sess = vol->sess;
+
+	lockdep_assert_held(&sess->mutex);
+	spin_lock_irq(&sess->lock);
 	if (vol->state != WSS_VOLUME_DEAD)
 		WRITE_ONCE(vol->state, to);
+	spin_unlock_irq(&sess->lock);
+}
+
+/**
+ * wss_volume_confirm - the target's unit at vol->id.lun is the volume's: it is present
+ * @vol: the volume
+ * @changes: sess->changes before the target was asked
+ *
+ * Context: sess->mutex held.
+ * Return: false: the volume is dead, or the target has reported a change since, so that nothing is confirmed.
+ */
+bool wss_volume_confirm(struct wss_volume *vol, int changes)
+{
+	struct wss_session *sess = vol->sess;
+	bool confirmed;
+
+	lockdep_assert_held(&sess->mutex);
+	spin_lock_irq(&sess->lock);
+	confirmed = vol->state != WSS_VOLUME_DEAD && atomic_read(&sess->changes) == changes;
+	if (confirmed)
+		WRITE_ONCE(vol->state, WSS_VOLUME_PRESENT);
+	spin_unlock_irq(&sess->lock);
+	return confirmed;
 }
 
 /**
@@ -362,9 +400,7 @@ int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err)
 		wss_session_error(sess, "forced unmap");
 
 	del_gendisk(disk);
-	mutex_lock(&sess->mutex);
-	list_del_init(&vol->node);
-	mutex_unlock(&sess->mutex);
+	wss_volume_unlist(vol);
 	put_disk(disk);
 	return 0;
 }

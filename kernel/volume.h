@@ -51,13 +51,16 @@ struct wss_lun_id {
 /**
  * enum wss_volume_state - is a volume's unit there? (revalidate.c)
  * @WSS_VOLUME_PRESENT: yes, or it is not known otherwise
+ * @WSS_VOLUME_UNSURE: the target reports other units: its LUN may be that of another one. Requests wait until it is known
  * @WSS_VOLUME_ABSENT: not at present: requests wait or fail
  * @WSS_VOLUME_DEAD: nor will it be, or the disk is being removed: requests fail; the last state
  *
- * Changes in wss_volume_set_state() only, under sess->mutex.
+ * Changes under sess->mutex, in wss_volume_set_state() and wss_volume_confirm(). From present to unsure it changes in any
+ * context (wss_session_doubt()). All three hold sess->lock.
  */
 enum wss_volume_state {
 	WSS_VOLUME_PRESENT,
+	WSS_VOLUME_UNSURE,
 	WSS_VOLUME_ABSENT,
 	WSS_VOLUME_DEAD,
 };
@@ -68,7 +71,7 @@ enum wss_volume_state {
 struct wss_volume {
 	struct wss_session *sess;	/* holds a reference */
 	struct kref refs;		/* of the disk, once it was added, and of who looks at the volume */
-	struct list_head node;		/* in sess->volumes, under sess->mutex */
+	struct list_head node;		/* in sess->volumes; changes under sess->mutex and sess->lock */
 	struct gendisk *disk;
 	int index;
 	struct wss_lun_id id;		/* id.lun may change: under look_mutex, mutex and quiesce */
@@ -78,7 +81,7 @@ struct wss_volume {
 	bool no_write_same;		/* the target refused one; until it reports another limit */
 	bool no_unmap;			/* likewise */
 	bool added;			/* mapped: may be unmapped */
-	enum wss_volume_state state;	/* also read without the mutex */
+	enum wss_volume_state state;	/* also read without a lock */
 	unsigned long absent_since;	/* jiffies; valid while absent */
 	bool unflushed;			/* a write ended that no flush has covered */
 	bool lost;			/* such a write may be lost: the next flush must say so */
@@ -137,8 +140,10 @@ blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struc
 			       u32 *inline_bytes);
 void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
 enum wss_verdict { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
+/* What a sense reports of the target's units: nothing, a change to follow, or that a LUN may denote another unit. */
+enum wss_news { WSS_NEWS_NONE, WSS_NEWS_CHANGE, WSS_NEWS_UNITS };
 enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
-			   bool *rescan);
+			   enum wss_news *news);
 
 /* volume.c */
 void wss_volumes_lose_cache(struct wss_session *sess);
@@ -147,6 +152,7 @@ struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
 void wss_volume_put(struct wss_volume *vol);
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
+bool wss_volume_confirm(struct wss_volume *vol, int changes);
 void wss_volume_quiesce(struct wss_volume *vol);
 void wss_volume_unquiesce(struct wss_volume *vol);
 void wss_volume_kill(struct wss_volume *vol);
@@ -158,6 +164,9 @@ int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err);
 bool wss_volumes_seen(struct wss_session *sess);
 bool wss_volume_waits(const struct wss_volume *vol);
 void wss_session_changed(struct wss_session *sess);
+void wss_session_doubt(struct wss_session *sess);
+void wss_session_news(struct wss_session *sess, enum wss_news news);
+void wss_session_attention(struct wss_session *sess, const struct wss_sense *sense);
 void wss_rescan_work(struct work_struct *work);
 
 /* sysfs.c */

@@ -84,10 +84,18 @@ class StockTarget:
         """The initiator's unit of this number is gone; its file stays."""
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; rm lun_{number}/port && rmdir lun_{number}")
 
-    def show(self, number: int) -> None:
-        """The reverse."""
+    def show(self, number: int, unit: int | None = None) -> None:
+        """The reverse; of another unit, which had that number at first, if it is given."""
+        unit = number if unit is None else unit
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; mkdir lun_{number} && "
-                       f"ln -s ../../lun/lun_{number} lun_{number}/port")
+                       f"ln -s ../../lun/lun_{unit} lun_{number}/port")
+
+    def exchange(self, one: int, other: int) -> None:
+        """The initiator's units of these numbers change places; a command to `one` is answered by a report of that first."""
+        self.hide(one)
+        self.hide(other)
+        self.show(one, other)
+        self.show(other, one)
 
     def set(self, unit: str, attribute: str, value: int) -> None:
         self.guest.write(f"{LIO}/core/fileio_0/{unit}/attrib/{attribute}", str(value))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target gives a volume's LUN to another unit while it is mapped: no request reaches the other unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.guest import wait_until
+from tests.lab.vm import Vm
+from tests.system.block_setup import loaded
+from tests.system.stock_target import DISKS, StockTarget
+
+UNITS = "a", "b"  # by LUN
+
+
+@pytest.fixture
+def target(vm: Vm) -> Iterator[StockTarget]:
+    with StockTarget(vm, dict.fromkeys(UNITS, "64M")) as target:
+        yield target
+
+
+def lun(vm: Vm, device: str) -> int:
+    return int(vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/lun").stdout[:4], 16)
+
+
+def write(vm: Vm, device: str, name: str) -> None:
+    """Data of the volume's own, which is seen in the unit of this name and in no other."""
+    vm.run(f"yes {name} | dd of={device} bs=64k count=1 iflag=fullblock oflag=direct status=none; sync {device}", 60)
+    for unit in UNITS:
+        found = vm.run(f"head -c 65536 {DISKS}/{unit} | tr -d '\\0' | sort -u").stdout.split()
+        assert found in ([unit], [] if unit != name else [unit]), f"unit {unit} holds {found}"
+
+
+@pytest.mark.parametrize("keepalive", ["off", "1"], ids=["request_brings_the_report", "keep_alive_brings_the_report"])
+def test_driver_follows_units_that_change_places_before_it_sends_again(vm: Vm, target: StockTarget, keepalive: str) -> None:
+    with loaded(vm) as driver:
+        devices = [driver.map(target, f"lun:{number}", f"{target.login} reconnect_delay=1 keepalive_tmo={keepalive}")
+                   for number in range(len(UNITS))]
+        assert [lun(vm, device) for device in devices] == [0, 1]
+        target.exchange(0, 1)
+        if keepalive != "off":
+            wait_until(lambda: [lun(vm, device) for device in devices] == [1, 0], "the disks follow their units", 30)
+        for device, name in zip(devices, UNITS):
+            write(vm, device, name)
+        assert [lun(vm, device) for device in devices] == [1, 0]
+        counters = driver.counters()
+        assert counters["errors"] == counters["reconnects"] == 0, counters
