@@ -39,6 +39,8 @@ Verdict judge_sense(const wire::Sense& sense) {
             verdict.again = Verdict::Again::kNow;
             verdict.look_again =
                 sense.code != AdditionalSense::kPowerOn && sense.code != AdditionalSense::kBusDeviceReset;
+            // TARGET OPERATING CONDITIONS: identities and LUNs are among them.
+            verdict.units_changed = wire::asc(sense.code) == 0x3f;
             return verdict;
         case SenseKey::kAbortedCommand:
             verdict.again = Verdict::Again::kNow;

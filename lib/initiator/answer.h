@@ -15,8 +15,9 @@ struct Verdict {
         kNo,
         kNow,
         kLater
-    } again = Again::kNo;     // `outcome` counts if that is too often
-    bool look_again = false;  // the target's volumes are not what we think
+    } again = Again::kNo;        // `outcome` counts if that is too often
+    bool look_again = false;     // the target's volumes are not what we think
+    bool units_changed = false;  // nor may a LUN be what we think: nothing goes out before we have looked
     wire::Sense sense;
 };
 

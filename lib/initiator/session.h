@@ -202,6 +202,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     std::vector<std::unique_ptr<Volume>> volumes_;  // that were ever opened; at most kVolumesMax
     size_t survey_at_ = 0;
     bool look_again_ = false;
+    bool units_unknown_ = false;  // LUNs may denote other units: commands for volumes wait for a survey
     std::deque<PendingOpen> opens_;
 };
 

@@ -62,7 +62,7 @@ void Session::begin(Request& request, Stage stage) noexcept {
 size_t Session::pump() noexcept {
     if (state_ != State::kLive && state_ != State::kDiscovering) return 0;
     size_t issued = pump_list(admin_);
-    if (state_ == State::kLive) issued += pump_list(queue_);
+    if (state_ == State::kLive && !units_unknown_) issued += pump_list(queue_);
     if (issued > 0)
         for (const auto& channel : channels_) channel->flush();
     return issued;
@@ -191,7 +191,8 @@ void Session::command_answered(Command& command, const wire::Response& response)
     memory_->release(command.payload);
     --request.outstanding_;
     take_verdict(request, verdict);
-    if (verdict.look_again && request.operation != Operation::kAdmin) look_again();
+    if (verdict.units_changed) units_unknown_ = true;
+    if (verdict.units_changed || (verdict.look_again && request.operation != Operation::kAdmin)) look_again();
     piece_over(request);
 }
 

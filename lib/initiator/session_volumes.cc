@@ -70,6 +70,8 @@ void Session::fail_for_gone_volumes() {
 
 void Session::survey_done(const Status& status) {
     if (status.is_ok()) fail_for_gone_volumes();
+    // Unless the target has reported another change meanwhile.
+    if (status.is_ok() && !look_again_ && std::exchange(units_unknown_, false)) wants_turn_ = true;
     if (state_ == State::kDiscovering) {
         if (!status) return lose(status.within("looking for volumes"));
         set_state(State::kLive);
@@ -78,6 +80,8 @@ void Session::survey_done(const Status& status) {
         delay_ = Nanoseconds{};
         handler_.on_ready(*this);
     } else if (!status) {
+        // Which unit a LUN denotes is found out by the next login.
+        if (units_unknown_) return lose(status.within("looking for volumes"));
         for (PendingOpen& open : opens_) open.looked = true;  // fail rather than look for ever
     }
     run_control();

@@ -34,6 +34,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
     std::vector<byte> raw_login;  // instead of `login`
     Script script = [](FakeTarget&, const wire::Command&) {};
     bool accepts = true;
+    uint64_t naa = 0x3000000000000001;  // of the disk
     size_t closed = 0;
     uint32_t commands = 0;
 
@@ -153,7 +154,7 @@ void FakeTarget::be_a_disk(const wire::Command& command) {
         wire::put8(data.data() + 20, 1);
         wire::put8(data.data() + 21, 3);
         wire::put8(data.data() + 23, 8);
-        wire::put64(data.data() + 24, 0x3000000000000001);
+        wire::put64(data.data() + 24, naa);
         return answer(command, data);
     }
     if (opcode == wire::kInquiry) {
@@ -221,6 +222,29 @@ TEST_F(HostileTest, the_fake_is_good_enough_to_be_believed) {
         fake.respond({.tag = command.tag, .credits = 1});
     });
     EXPECT_EQ(disk->info().size, 1024u * 1024);
+    EXPECT_EQ(read(), Outcome::kOk);
+}
+
+TEST_F(HostileTest, a_request_is_not_sent_again_to_the_unit_that_has_taken_its_lun) {
+    uint32_t reads = 0;
+    open([&](FakeTarget& fake, const wire::Command& command) {
+        if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
+        if (++reads > 1) return fake.respond({.tag = command.tag, .credits = 1});
+        fake.naa ^= 0x10;
+        std::array<byte, 32> sense;
+        size_t length = wire::encode_sense(
+            {.key = wire::SenseKey::kUnitAttention, .code = wire::AdditionalSense::kReportedLunsChanged},
+            wire::SenseFormat::kFixed, sense);
+        fake.respond({.tag = command.tag,
+                      .credits = 1,
+                      .status = wire::kCheckCondition,
+                      .sense = {sense.data(), length}});
+    });
+    EXPECT_EQ(read(), Outcome::kVolumeGone);
+    EXPECT_EQ(reads, 1u);
+    target.naa ^= 0x10;  // its volume is back
+    bench.session().look_again();
+    EXPECT_TRUE(bench.until([&] { return !disk->gone(); }));
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
