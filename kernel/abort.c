@@ -18,6 +18,10 @@
  * reclaimed: else it would arrive as an answer to nothing. On one channel, messages and their
  * completions stay in order; that is why each channel is asked by itself.
  *
+ * Units may get other numbers meanwhile. An abort or a reset that was addressed to the unit that has the LUN now says nothing
+ * of a command that the unit before it executes. So commands are reclaimed only if the target has reported no change since
+ * the question went out, and only those of the disk that it was about.
+ *
  * Requests for task management have slots and credits of their own: a target whose credits are all
  * with stuck commands can still be told to drop them.
  */
@@ -163,8 +167,35 @@ static bool wss_find_victim(struct request *rq, void *data)
 	return true;
 }
 
+/* Has the target reported nothing that makes @lun another unit than the volume's since sess->changes was @changes? */
+static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int changes)
+{
+	struct wss_session *sess = vol->sess;
+	bool stands;
+
+	/* The LUN changes under this mutex, and only after a change was counted. */
+	mutex_lock(&sess->mutex);
+	stands = vol->state != WSS_VOLUME_UNSURE && !memcmp(vol->id.lun, lun, sizeof(vol->id.lun)) &&
+		 atomic_read(&sess->changes) == changes;
+	mutex_unlock(&sess->mutex);
+	return stands;
+}
+
+static bool wss_send_abort(struct wss_slot *slot, u64 tag)
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+
+	return wss_tmf(slot->chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, cmd->lun, tag);
+}
+
+static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
+{
+	if (wss_slot_reclaim(slot, tag))
+		wss_stat_inc(slot->chan->sess, aborts);
+}
+
 /**
- * wss_abort_command - have the target end a command, and end it here
+ * wss_abort_command - have the target end an administrative command, and end it here
  * @slot: its slot
  * @tag: of the command
  *
@@ -173,19 +204,16 @@ static bool wss_find_victim(struct request *rq, void *data)
  */
 bool wss_abort_command(struct wss_slot *slot, u64 tag)
 {
-	const struct wss_srp_cmd *cmd = slot->cmd.data;
-	struct wss_chan *chan = slot->chan;
-
-	if (!wss_tmf(chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, cmd->lun, tag))
+	if (!wss_send_abort(slot, tag))
 		return false;
-	if (wss_slot_reclaim(slot, tag))
-		wss_stat_inc(chan->sess, aborts);
+	wss_reclaim_aborted(slot, tag);
 	return true;
 }
 
 static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *victim)
 {
 	struct wss_chan *chan = victim->slot->chan;
+	int changes = atomic_read(&sess->changes);
 
 	if (chan->polled)
 		wss_chan_poll_now(chan);
@@ -193,8 +221,19 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 		return true; /* answered after all */
 	wss_warn_rl(sess, "/dev/%s: a command was not answered in time: aborting it",
 		    victim->disk->disk_name);
-	return wss_abort_command(victim->slot, victim->tag);
+	if (!wss_send_abort(victim->slot, victim->tag) ||
+	    !wss_unit_stands(victim->disk->private_data, victim->lun, changes))
+		return false;
+	wss_reclaim_aborted(victim->slot, victim->tag);
+	return true;
 }
+
+/* Of one disk, what was sent on one channel to one LUN. */
+struct wss_reset_unit {
+	const struct wss_chan *chan;
+	const struct request_queue *q;
+	const u8 *lun;
+};
 
 static void wss_reclaim_of_unit(struct wss_slot *slot, const u8 lun[8])
 {
@@ -205,30 +244,41 @@ static void wss_reclaim_of_unit(struct wss_slot *slot, const u8 lun[8])
 		wss_slot_reclaim(slot, tag);
 }
 
-/* All that is still out for a logical unit on a channel that has answered the reset. */
-static void wss_reclaim_unit(struct wss_chan *chan, const u8 lun[8])
+/* Context: blk-mq holds a reference to the request. */
+static bool wss_reclaim_request(struct request *rq, void *data)
 {
-	struct wss_slot *ping = wss_control_slot(chan, WSS_SLOT_PING);
-	const struct wss_srp_cmd *cmd = ping->cmd.data;
-	u32 i;
+	const struct wss_reset_unit *unit = data;
+	struct wss_queue *queue = rq->mq_hctx->driver_data;
 
-	for (i = 0; i < chan->nr_slots; i++)
-		wss_reclaim_of_unit(&chan->slots[i], lun);
-	/* The unit has dropped a TEST UNIT READY of ours as well; that it answers the reset is answer enough. */
-	if (cmd->opcode == WSS_SRP_CMD)
-		wss_reclaim_of_unit(ping, lun);
+	if (rq->q == unit->q && queue->chan == unit->chan)
+		wss_reclaim_of_unit(queue->slots + rq->tag, unit->lun);
+	return true;
 }
 
-static bool wss_reset_channels(struct wss_session *sess, const u8 lun[8])
+/* All of a disk that is still out for its logical unit on a channel that has answered the reset. */
+static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *victim)
+{
+	struct wss_reset_unit unit = { .chan = chan, .q = victim->disk->queue, .lun = victim->lun };
+	struct wss_slot *ping = wss_control_slot(chan, WSS_SLOT_PING);
+	const struct wss_srp_cmd *cmd = ping->cmd.data;
+
+	blk_mq_tagset_busy_iter(&chan->sess->tags, wss_reclaim_request, &unit);
+	/* The unit has dropped a TEST UNIT READY of ours as well; that it answers the reset is answer enough. */
+	if (cmd->opcode == WSS_SRP_CMD)
+		wss_reclaim_of_unit(ping, victim->lun);
+}
+
+static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim *victim, int changes)
 {
 	u32 i;
 
 	for (i = 0; i < wss_nr_chans(sess); i++) {
 		struct wss_chan *chan = wss_up_chan(sess, i);
 
-		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, lun, 0))
+		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, victim->lun, 0) ||
+		    !wss_unit_stands(victim->disk->private_data, victim->lun, changes))
 			return false;
-		wss_reclaim_unit(chan, lun);
+		wss_reclaim_unit(chan, victim);
 	}
 	return true;
 }
@@ -236,19 +286,19 @@ static bool wss_reset_channels(struct wss_session *sess, const u8 lun[8])
 /* Context: sess->admin_mutex held. */
 static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *victim)
 {
-	struct wss_volume *vol = victim->disk->private_data;
 	struct request_queue *q = victim->disk->queue;
+	int changes = atomic_read(&sess->changes);
 	bool ok;
 
-	/* The unit has another number now: its old one may be that of a disk whose queue runs. */
-	if (memcmp(vol->id.lun, victim->lun, sizeof(victim->lun)))
+	/* The unit may have another number now, and its old one may be that of another disk. */
+	if (!wss_unit_stands(victim->disk->private_data, victim->lun, changes))
 		return false;
 	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
 		    victim->disk->disk_name);
 	wss_stat_inc(sess, resets);
 	/* What were sent between two of the resets would be reclaimed although it lives. */
 	blk_mq_quiesce_queue(q);
-	ok = wss_reset_channels(sess, victim->lun);
+	ok = wss_reset_channels(sess, victim, changes);
 	blk_mq_unquiesce_queue(q);
 	return ok;
 }
