@@ -41,6 +41,13 @@ static void wss_retry_afresh(struct request *rq)
 	pdu->busy = 0;
 }
 
+/* What all retries of a request might take. */
+static unsigned long wss_total_time(const struct request *rq)
+{
+	/* The timeout is its own from its first start on. */
+	return (WSS_MAX_RETRIES + 1) * (unsigned long)(rq->timeout ?: rq->q->rq_timeout);
+}
+
 /**
  * wss_retry_busy - may a request that the target, or the machine's own RDMA device, is too busy for be tried once more?
  * @rq: the request
@@ -49,11 +56,10 @@ static void wss_retry_afresh(struct request *rq)
 bool wss_retry_busy(struct request *rq)
 {
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
-	unsigned long timeout = rq->timeout ?: rq->q->rq_timeout; /* of its own from its first start on */
 
 	wss_retry_afresh(rq);
 	if (!pdu->busy)
-		pdu->busy_until = jiffies + (WSS_MAX_RETRIES + 1) * timeout;
+		pdu->busy_until = jiffies + wss_total_time(rq);
 	if (pdu->busy < U8_MAX)
 		pdu->busy++;
 	return time_before(jiffies, pdu->busy_until);
@@ -292,6 +298,31 @@ bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 	return true;
 }
 
+/*
+ * Goes back to its queue. Unless too many connections were lost with it for too long: perhaps it is what they die of. Either
+ * alone is no sign: the target may be away for long, or the network lose many connections in a short time.
+ */
+static void wss_requeue_lost(struct request *rq)
+{
+	struct wss_volume *vol = rq->q->queuedata;
+	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	if (!pdu->losses)
+		pdu->lost_until = jiffies + wss_total_time(rq);
+	if (pdu->losses < U8_MAX)
+		pdu->losses++;
+	if (pdu->losses <= WSS_MAX_RETRIES || time_before(jiffies, pdu->lost_until)) {
+		wss_note_unflushed(rq);
+		blk_mq_requeue_request(rq, true);
+		return;
+	}
+	wss_warn_rl(vol->sess, "/dev/%s: a request was lost with %u connections: it fails", rq->q->disk->disk_name,
+		    pdu->losses);
+	pdu->sense = (struct wss_sense){};
+	pdu->error = BLK_STS_IOERR;
+	wss_end_request(rq, NULL);
+}
+
 /**
  * wss_cancel_slots - what was in flight on a dead channel goes back to its queue
  * @chan: queue pair and completion queue are destroyed; no submitter runs on it
@@ -307,10 +338,8 @@ void wss_cancel_slots(struct wss_chan *chan)
 		slot->live = 0;
 		wss_munlockv(slot);
 		slot->rq = NULL;
-		if (!rq)
-			continue;
-		wss_note_unflushed(rq);
-		blk_mq_requeue_request(rq, true);
+		if (rq)
+			wss_requeue_lost(rq);
 	}
 	if (chan->index == 0 && chan->sess->admin.busy && chan->slots) {
 		struct wss_slot *slot = wss_control_slot(chan, WSS_SLOT_ADMIN);

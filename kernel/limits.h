@@ -82,6 +82,11 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_TMF_TIMEOUT_MS 5000
 /* A device may take so long to complete a work request of a command that is answered and has timed out. */
 #define WSS_COMPLETION_TIMEOUT_MS 1000
+/*
+ * A connection that was lost sooner after its login (or sooner than keepalive_tmo) has not ended the loss before it: the
+ * timers go on counting from that one.
+ */
+#define WSS_STEADY_S 5
 /* A command is aborted and sent again at most so often. */
 #define WSS_MAX_ABORTS 2
 #define WSS_IO_TIMEOUT_MS 30000

@@ -15,6 +15,10 @@
  * Memory may be short because dirty pages or swap wait for these very disks. So whatever recovery
  * does or may have to wait for allocates without writing back: this work, the events of the
  * connection manager (conn.c), and who holds the session's mutexes (volume.c, discover.c).
+ *
+ * A connection that is lost right after its login, again and again, must not reset the timers each time: a
+ * request that each connection dies of would be sent for ever. Where the life was shorter than wss_steady_time() the
+ * timers go on from the loss before. And a request that was lost with many connections fails (end.c).
  */
 #include <linux/sched/mm.h>
 
@@ -48,6 +52,18 @@ static void wss_arm_fast_io_fail(struct wss_session *sess)
 }
 
 /**
+ * wss_steady_time - how long a connection must have lived for its loss to be a new one
+ * @sess: the session
+ * Return: in jiffies.
+ */
+unsigned long wss_steady_time(const struct wss_session *sess)
+{
+	int tmo = sess->opts.keepalive_tmo;
+
+	return wss_secs(tmo < 0 ? WSS_STEADY_S : min(tmo, WSS_STEADY_S));
+}
+
+/**
  * wss_session_error - the connection cannot be relied on any more
  * @sess: the session
  * @why: constant string for log and sysfs
@@ -67,7 +83,8 @@ void wss_session_error(struct wss_session *sess, const char *why)
 		WRITE_ONCE(sess->broken, why);
 	mine = wss_set_state(sess, WSS_RECOVERING);
 	if (mine) {
-		sess->lost_at = jiffies;
+		if (time_after_eq(jiffies, sess->live_since + wss_steady_time(sess)))
+			sess->lost_at = jiffies;
 		strscpy(sess->last_error.text, why, sizeof(sess->last_error.text));
 		wss_arm_fast_io_fail(sess);
 		mod_delayed_work(wss_wq(recovery), &sess->recover_work, 0);
@@ -167,7 +184,7 @@ void wss_fail_work(struct work_struct *work)
 
 	if (READ_ONCE(sess->state) != WSS_RECOVERING)
 		return;
-	wss_warn(sess, "no connection for %d s: requests fail from now on",
+	wss_warn(sess, "no lasting connection for %d s: requests fail from now on",
 		 sess->opts.fast_io_fail_tmo);
 	wss_fail_requests(sess);
 }
@@ -196,6 +213,7 @@ static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
 	if (!sess->broken && wss_volumes_seen(sess))
 		live = wss_set_state(sess, WSS_LIVE);
 	if (live) {
+		sess->live_since = jiffies;
 		WRITE_ONCE(sess->fail_fast, false);
 		sess->last_error.text[0] = '\0';
 	}
@@ -241,7 +259,7 @@ static void wss_give_up(struct wss_session *sess)
 	spin_unlock_irq(&sess->lock);
 	if (!mine)
 		return;
-	wss_warn(sess, "no connection for %d s: given up; unmap its volumes and map them again",
+	wss_warn(sess, "no lasting connection for %d s: given up; unmap its volumes and map them again",
 		 sess->opts.dev_loss_tmo);
 	wss_fail_requests(sess);
 }

@@ -182,6 +182,8 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 		return wss_fail(err, ret, "the session cannot appear in sysfs: %s", wss_reason(ret));
 	wss_stages_show(sess);
 	spin_lock_irq(&sess->lock);
+	/* No loss came before this login. */
+	sess->live_since = jiffies - wss_steady_time(sess);
 	if (sess->broken || !wss_set_state(sess, WSS_LIVE))
 		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login: %s",
 			       sess->broken ?: "unmapped");

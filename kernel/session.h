@@ -79,7 +79,8 @@ struct wss_session {
 	spinlock_t lock;		/* protects the next block, and the states of volumes */
 	enum wss_state state;		/* also read without the lock */
 	const char *broken;		/* why the connection, or the attempt at one, is lost */
-	unsigned long lost_at;		/* jiffies of the loss */
+	unsigned long lost_at;		/* jiffies of the loss that the timers count from */
+	unsigned long live_since;	/* jiffies of the last login; valid when it was lost, too */
 	struct wss_error last_error;	/* why it was lost, or not regained */
 	u64 epoch;			/* of the last login; recovery work and creator only */
 
@@ -216,6 +217,7 @@ void wss_keepalive_stop(struct wss_session *sess);
 
 /* recovery.c */
 extern const char wss_target_closed[];
+unsigned long wss_steady_time(const struct wss_session *sess);
 void wss_session_error(struct wss_session *sess, const char *why);
 void wss_session_logged_out(struct wss_session *sess, const char *why);
 void wss_recover_work(struct work_struct *work);

@@ -235,6 +235,7 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 		pdu->retries = 0;
 		pdu->busy = 0;
 		pdu->aborts = 0;
+		pdu->losses = 0;
 		rq->rq_flags |= RQF_DONTPREP;
 	}
 	pdu->timed_out = false;

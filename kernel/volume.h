@@ -95,6 +95,8 @@ struct wss_volume {
  * struct wss_pdu - what a request carries besides its slot
  * @retries: how often it was sent again
  * @busy: how often because the target was busy or its data could not be mapped, at most 255
+ * @losses: how often because it was lost with its connection, at most 255
+ * @lost_until: jiffies when that ends; valid when @losses
  * @login: number of the login that retries and busy count from; valid when either is not 0
  * @busy_until: jiffies when that ends; valid when @busy
  * @aborts: how often because the target did not answer
@@ -106,11 +108,13 @@ struct wss_pdu {
 	u8 retries;
 	u8 busy;
 	u8 aborts;
+	u8 losses;
 	bool timed_out;
 	blk_status_t error;
 	struct wss_sense sense;
 	int login;
 	unsigned long busy_until;
+	unsigned long lost_until;
 };
 
 /*
