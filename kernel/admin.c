@@ -59,16 +59,16 @@ static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_err
 static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
-	u32 timeout_ms = WSS_ADMIN_TIMEOUT_MS;
+	u32 timeout_ms = READ_ONCE(sess->patience_ms);
 
-	/* Requests of all volumes wait until each was asked. */
-	if (READ_ONCE(sess->state) == WSS_RECOVERING)
-		timeout_ms = WSS_ADMIN_RECOVERY_MS;
 	wss_admin_wait(sess, timeout_ms);
 	if (smp_load_acquire(&sess->admin.done)) /* pairs with wss_admin_finish() */
 		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
 	if (wss_admin_ended(sess))
 		return wss_admin_broken(sess, -ENOTCONN, err);
+	/* Several units that do not answer must not add up where others wait for the walk. */
+	if (timeout_ms < WSS_ADMIN_TIMEOUT_MS)
+		WRITE_ONCE(sess->patience_ms, WSS_ADMIN_BRIEF_MS);
 	return wss_admin_abort(slot, timeout_ms, err);
 }
 

@@ -36,6 +36,16 @@ static bool wss_passed(struct wss_session *sess, int tmo)
 	return tmo >= 0 && time_after_eq(jiffies, sess->lost_at + wss_secs(tmo));
 }
 
+/**
+ * wss_dev_loss_passed - is it time to give the session up?
+ * @sess: recovering
+ * Return: whether dev_loss_tmo has passed.
+ */
+bool wss_dev_loss_passed(struct wss_session *sess)
+{
+	return wss_passed(sess, sess->opts.dev_loss_tmo);
+}
+
 /*
  * The timers count from the loss, and start there: recovery itself may have to wait for memory that
  * requests of these disks hold. Context: sess->lock held, so that no timer starts after wss_session_stop().
@@ -295,7 +305,7 @@ static void wss_recover(struct wss_session *sess)
 		return;
 	if (sess->up)
 		wss_tear_down(sess);
-	if (wss_passed(sess, sess->opts.dev_loss_tmo)) {
+	if (wss_dev_loss_passed(sess)) {
 		wss_give_up(sess);
 		return;
 	}

@@ -13,6 +13,9 @@
  * the unit could not be identified, the requests wait, for fast_io_fail_tmo. If the target reports in a live
  * session that it has no such unit, they fail at once.
  *
+ * While the session recovers, requests of all volumes wait for the walk. So those that are absent are not looked at: that is
+ * done as soon as the session is live. And the units that do not answer share one time limit.
+ *
  * The target is asked first, under look_mutex, and what it says is applied then, under sess->mutex: a unit that takes
  * seconds to answer, or never does, must not hold up those who take volumes away or stop their queues.
  */
@@ -295,12 +298,14 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 {
 	enum wss_volume_state state = READ_ONCE(vol->state);
 
-	return vol->looked != vol->sess->look && !READ_ONCE(vol->removing) &&
-	       (state == WSS_VOLUME_ABSENT || state == WSS_VOLUME_UNSURE ||
-		(all && state == WSS_VOLUME_PRESENT));
+	if (vol->looked == vol->sess->look || READ_ONCE(vol->removing))
+		return false;
+	if (state == WSS_VOLUME_ABSENT)
+		return READ_ONCE(vol->sess->state) == WSS_LIVE;
+	return state == WSS_VOLUME_UNSURE || (all && state == WSS_VOLUME_PRESENT);
 }
 
-/* The next volume that this walk has not come by, with a reference; NULL: none is left. */
+/* The next volume that this walk has not come by, with a reference; NULL: none is left. Absent ones are the last. */
 static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 {
 	struct wss_volume *found = NULL;
@@ -308,12 +313,19 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (wss_volume_unseen(vol, all)) {
-			vol->looked = sess->look;
-			kref_get(&vol->refs);
+		if (!wss_volume_unseen(vol, all))
+			continue;
+		if (!found || found->state == WSS_VOLUME_ABSENT)
 			found = vol;
+		if (found->state != WSS_VOLUME_ABSENT)
 			break;
-		}
+	}
+	if (found) {
+		found->looked = sess->look;
+		kref_get(&found->refs);
+		/* Nobody waits for a walk that looks for absent volumes only. */
+		if (found->state == WSS_VOLUME_ABSENT)
+			WRITE_ONCE(sess->patience_ms, WSS_ADMIN_TIMEOUT_MS);
 	}
 	mutex_unlock(&sess->mutex);
 	return found;
@@ -361,6 +373,10 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 
 	lockdep_assert_held(&sess->look_mutex);
 	while (!ret && READ_ONCE(sess->state) == state && !READ_ONCE(sess->broken)) {
+		if (state == WSS_RECOVERING && wss_dev_loss_passed(sess)) {
+			ret = wss_fail(err, -ETIMEDOUT, "dev_loss_tmo has passed before all volumes were looked at");
+			break;
+		}
 		vol = wss_next_volume(sess, all);
 		if (!vol)
 			break;
@@ -370,14 +386,30 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 		if (state == WSS_LIVE)
 			wss_volumes_expire(sess);
 	}
+	WRITE_ONCE(sess->patience_ms, WSS_ADMIN_TIMEOUT_MS);
 	return ret;
 }
 
-static void wss_begin_walk(struct wss_session *sess)
+/* @urgent: requests wait for its end */
+static void wss_begin_walk(struct wss_session *sess, bool urgent)
 {
 	mutex_lock(&sess->mutex);
 	sess->look++;
 	mutex_unlock(&sess->mutex);
+	WRITE_ONCE(sess->patience_ms, urgent ? WSS_ADMIN_RECOVERY_MS : WSS_ADMIN_TIMEOUT_MS);
+}
+
+/* Do requests wait until it is known which unit a LUN denotes? */
+static bool wss_volumes_unsure(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+	bool unsure = false;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node)
+		unsure = unsure || vol->state == WSS_VOLUME_UNSURE;
+	mutex_unlock(&sess->mutex);
+	return unsure;
 }
 
 /**
@@ -393,7 +425,7 @@ int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err)
 	int ret;
 
 	mutex_lock(&sess->look_mutex);
-	wss_begin_walk(sess);
+	wss_begin_walk(sess, true);
 	ret = wss_walk(sess, WSS_RECOVERING, true, err);
 	mutex_unlock(&sess->look_mutex);
 	return ret;
@@ -434,7 +466,7 @@ void wss_rescan_work(struct work_struct *work)
 	login = atomic_read(&sess->logins);
 	/* Recovery queues this work again when the session is live. */
 	if (READ_ONCE(sess->state) == WSS_LIVE) {
-		wss_begin_walk(sess);
+		wss_begin_walk(sess, wss_volumes_unsure(sess));
 		ret = wss_walk(sess, WSS_LIVE, xchg(&sess->rescan_all, false), &err);
 		again = wss_volumes_expire(sess);
 	}

@@ -49,6 +49,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	sess->nr_default = opts->queues;
 	sess->nr_queues = opts->queues + opts->poll_queues;
 	sess->state = WSS_CONNECTING;
+	sess->patience_ms = WSS_ADMIN_TIMEOUT_MS;
 	sess->net = get_net(opts->net);
 	get_random_bytes(sess->initiator_port_id, sizeof(sess->initiator_port_id));
 	spin_lock_init(&sess->lock);

@@ -95,6 +95,7 @@ struct wss_session {
 	atomic_t changes;		/* logins, and changes that the target has reported */
 	struct mutex look_mutex;	/* one walk over the volumes at a time (revalidate.c) */
 	unsigned int look;		/* number of the last walk; under mutex */
+	u32 patience_ms;		/* how long an administrative command waits; its holder's of admin_mutex, and a walk's */
 
 	struct mutex mutex;		/* protects volumes and their quiesced flags */
 	struct list_head volumes;	/* changes under lock as well: in any context either of them will do */
@@ -217,6 +218,7 @@ void wss_keepalive_stop(struct wss_session *sess);
 
 /* recovery.c */
 extern const char wss_target_closed[];
+bool wss_dev_loss_passed(struct wss_session *sess);
 unsigned long wss_steady_time(const struct wss_session *sess);
 void wss_session_error(struct wss_session *sess, const char *why);
 void wss_session_logged_out(struct wss_session *sess, const char *why);

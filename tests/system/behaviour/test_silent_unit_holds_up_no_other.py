@@ -31,5 +31,25 @@ def test_silent_unit_holds_up_no_other(rig: Rig) -> None:
     rig.assert_no_error()
 
 
+def test_recovery_waits_for_no_unit_that_was_absent_before(rig: Rig) -> None:
+    devices = [rig.map(volume, OPTIONS) for volume in ("a", "b", "file")]
+    silent = [device for device in devices if int(attribute(rig, device, "lun"), 16)]
+    rig.set("force_silence", 1)
+    mark = rig.vm.klog.mark()
+    rig.reset()
+    rig.wait_live()
+    assert {attribute(rig, device, "state") for device in silent} == {"absent"}
+    rig.reset()
+    wait_until(lambda: rig.counters()["reconnects"] == 2, "it is live again", 60)
+    recovered = rig.said(mark)
+    rig.set("force_silence", 0)
+    # Those that are looked at when the session is live have more time.
+    in_recovery = recovered.count("was not answered within 3000 ms") + recovered.count("was not answered within 300 ms")
+    assert in_recovery <= len(silent), "each of them is waited for once"
+    for device in silent:
+        wait_until(lambda: attribute(rig, device, "state") == "live", "it is looked at again", 90)
+    rig.assert_no_error()
+
+
 def attribute(rig: Rig, device: str, name: str) -> str:
     return rig.vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/{name}").stdout.strip()
