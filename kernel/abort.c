@@ -102,8 +102,8 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	struct wss_tmf *tmf = wss_slot_tmf(slot);
 	bool done;
 
-	/* An earlier one was not answered; or the target gave too few credits to keep some back. */
-	if (smp_load_acquire(&tmf->busy) || atomic_read(&chan->credits) <= -(int)chan->reserved)
+	/* An earlier one was not answered. */
+	if (smp_load_acquire(&tmf->busy))
 		return false;
 	BUILD_BUG_ON(offsetof(struct wss_srp_tsk_mgmt, tag) != offsetof(struct wss_srp_cmd, tag));
 	memset(msg, 0, sizeof(*msg));
@@ -114,6 +114,9 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	slot->nents = 0;
 	slot->first_wr = &slot->send_wr;
 	slot->sge[0].length = sizeof(*msg);
+	/* The target may have given too few to keep one back for each. */
+	if (!wss_take_control_credit(slot, WSS_COMPLETION_TIMEOUT_MS))
+		return false;
 	tmf->status = WSS_SRP_TSK_MGMT_FAILED;
 	tmf->busy = true;
 	wss_slot_start(slot, NULL, 0);

@@ -122,9 +122,15 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
 	memcpy(cmd->lun, lun, sizeof(cmd->lun));
 	memcpy(cmd->cdb, cdb, cdb_len);
 	memset(sess->admin.buffer, 0, bytes);
+	if (!wss_take_control_credit(slot, READ_ONCE(sess->patience_ms))) {
+		sess->admin.busy = false;
+		return READ_ONCE(sess->broken) ? wss_admin_broken(sess, -ENOTCONN, err) :
+						 wss_fail(err, -EBUSY, "the target gives no credit for a command");
+	}
 	ret = wss_admin_map(slot, bytes);
 	if (ret) {
 		sess->admin.busy = false;
+		atomic_inc(&slot->chan->credits);
 		/* Not with the number that it has: that could pass for an answer of the target. */
 		return wss_fail(err, -ENOMEM, "no memory region for an administrative command");
 	}

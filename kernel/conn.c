@@ -379,8 +379,10 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 		return -EPROTO;
 
 	chan->granted = min_t(u32, credits, chan->depth + WSS_CONTROL_SLOTS);
-	/* Some stay for what must go out when I/O has used up all others. */
-	chan->reserved = min_t(u32, WSS_CONTROL_SLOTS, chan->granted / 2);
+	if (wss_force_credits)
+		chan->granted = min(chan->granted, max(wss_force_credits, 2U));
+	/* Some stay for what must go out when I/O has used up all others (wss_take_control_credit()). */
+	chan->reserved = min_t(u32, WSS_CONTROL_SLOTS, (chan->granted + 1) / 2);
 	atomic_set(&chan->credits, chan->granted - chan->reserved);
 	chan->max_imm = 0;
 	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)

@@ -25,6 +25,10 @@ unsigned int wss_force_channels;
 module_param_named(force_channels, wss_force_channels, uint, 0644);
 MODULE_PARM_DESC(force_channels, "as if the target had no more channels than this; 0: as many as it has");
 
+unsigned int wss_force_credits;
+module_param_named(force_credits, wss_force_credits, uint, 0644);
+MODULE_PARM_DESC(force_credits, "as if the target granted no more credits to a channel than this; 0: as many as it does");
+
 bool wss_force_no_inline;
 module_param_named(force_no_inline, wss_force_no_inline, bool, 0644);
 MODULE_PARM_DESC(force_no_inline, "commands are not sent inline, as if the device could not");

@@ -37,6 +37,7 @@ DECLARE_STATIC_KEY_FALSE(wss_faults_on);
 extern unsigned int wss_force_delay_ms;
 extern unsigned int wss_force_sense;
 extern unsigned int wss_force_channels;
+extern unsigned int wss_force_credits;
 extern bool wss_force_no_inline;
 extern unsigned int wss_force_mapping;
 extern unsigned int wss_force_segments;

@@ -54,7 +54,7 @@ static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 		return;
 	wss_ping_fill(slot);
 	/* The next one will go out. */
-	if (wss_costs_credit(slot) && atomic_read(&chan->credits) <= -(int)chan->reserved)
+	if (!wss_take_control_credit(slot, 0))
 		return;
 	ping->busy = true;
 	wss_slot_start(slot, NULL, 0);

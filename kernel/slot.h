@@ -223,6 +223,7 @@ static inline bool wss_has_pieces(const struct wss_slot *slot)
 
 /* submit.c */
 void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending);
+bool wss_take_control_credit(struct wss_slot *slot, u32 wait_ms);
 void wss_slot_send(struct wss_slot *slot);
 
 /* end.c */

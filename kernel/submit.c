@@ -9,6 +9,8 @@
  *
  * No lock is taken per request. The one here guards the list that waits for commit_rqs.
  */
+#include <linux/delay.h>
+
 #include "fault.h"
 #include "log.h"
 #include "mq.h"
@@ -357,17 +359,62 @@ static void wss_post(struct wss_chan *chan, struct wss_slot *first)
 	}
 }
 
+/*
+ * Out of those reserved, if need be: I/O leaves them alone. Where there are two of them the last one is for what ends commands:
+ * it must not wait for those.
+ */
+static bool wss_try_control_credit(struct wss_slot *slot)
+{
+	struct wss_chan *chan = slot->chan;
+	u32 which = slot->index - chan->nr_slots;
+	int least = -(int)chan->reserved;
+	int credits = atomic_read(&chan->credits);
+
+	if ((which == WSS_SLOT_ADMIN || which == WSS_SLOT_PING) && chan->reserved > 1)
+		least++;
+	do {
+		if (credits <= least)
+			return false;
+	} while (!atomic_try_cmpxchg(&chan->credits, &credits, credits - 1));
+	return true;
+}
+
 /**
- * wss_slot_send - post one prepared administrative command
- * @slot: after wss_slot_start()
+ * wss_take_control_credit - the credit of a control slot's message, if it costs one
+ * @slot: the message is in its IU; wss_slot_start() and wss_slot_send() follow
+ * @wait_ms: how long to wait for one. It is missing for a moment, too, while submitters find none
+ *
+ * The one way by which anything but I/O gets a credit: no more are used than were granted.
+ *
+ * Context: sleeps, if @wait_ms is not 0.
+ * Return: whether the message may go out.
+ */
+bool wss_take_control_credit(struct wss_slot *slot, u32 wait_ms)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(wait_ms);
+	struct wss_session *sess = slot->chan->sess;
+
+	if (!wss_costs_credit(slot))
+		return true;
+	while (!wss_try_control_credit(slot)) {
+		if (!wait_ms || READ_ONCE(sess->broken) || READ_ONCE(sess->state) == WSS_REMOVING ||
+		    time_after(jiffies, deadline))
+			return false;
+		if (slot->chan->polled)
+			wss_chan_poll_now(slot->chan);
+		usleep_range(500, 1000);
+	}
+	return true;
+}
+
+/**
+ * wss_slot_send - post the message of a control slot
+ * @slot: after wss_take_control_credit() and wss_slot_start()
  */
 void wss_slot_send(struct wss_slot *slot)
 {
 	struct wss_chain chain = {};
 
-	/* Out of those reserved, if need be: I/O leaves them alone. */
-	if (wss_costs_credit(slot))
-		atomic_dec(&slot->chan->credits);
 	wss_prepare_send(slot);
 	wss_chain_add(&chain, slot);
 	wss_post(slot->chan, chain.first);

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target that grants few credits: no more are used, and what ends commands still gets one."""
+
+import pytest
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+@pytest.mark.parametrize("credits", [2, 3, 5])
+def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
+    rig.set("force_credits", credits)
+    device = rig.map("a", "queues=1 keepalive_tmo=1 caps=0xb reconnect_delay=1")
+    load = rig.start_verifying(device, 6)
+    for number in range(3):  # the driver asks about the volumes meanwhile
+        rig.target.wssctl(f"volume create t{number} ram:1M")
+        rig.target.wssctl(f"volume delete t{number}")
+    rig.end_verified(load)
+    assert rig.counters()["reconnects"] == 0, rig.counters()
+    rig.assert_no_error()
+
+
+def test_driver_aborts_commands_although_the_last_credits_are_used_up(rig: Rig) -> None:
+    rig.set("force_credits", 4)
+    device = rig.map("a", "queues=1 keepalive_tmo=1 caps=0xb reconnect_delay=1")
+    rig.io_timeout(device, 1000)
+    load = rig.start_verifying(device, 20)
+    rig.set("force_drop", 20)
+    wait_until(lambda: rig.counters()["aborts"] > 2, "commands are aborted", 60)
+    rig.set("force_drop", 0)
+    rig.end_verified(load)
+    assert rig.counters()["reconnects"] == 0, rig.counters()
+    rig.assert_no_error()
