@@ -78,13 +78,13 @@ static bool wss_tmf_ended(struct wss_session *sess, const struct wss_tmf *tmf)
 	       READ_ONCE(sess->state) == WSS_REMOVING;
 }
 
-static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf)
+static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf, u32 timeout_ms)
 {
-	unsigned long deadline = jiffies + msecs_to_jiffies(WSS_TMF_TIMEOUT_MS);
+	unsigned long deadline = jiffies + msecs_to_jiffies(timeout_ms);
 
 	if (!chan->polled) {
 		wait_event_timeout(chan->sess->wait, wss_tmf_ended(chan->sess, tmf),
-				   msecs_to_jiffies(WSS_TMF_TIMEOUT_MS));
+				   msecs_to_jiffies(timeout_ms));
 		return;
 	}
 	while (!wss_tmf_ended(chan->sess, tmf) && time_before(jiffies, deadline)) {
@@ -95,7 +95,7 @@ static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf)
 
 /* Sends one request and waits for the answer. True: the target did it. Context: sess->admin_mutex held. */
 static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 function,
-		    const u8 lun[8], u64 task_tag)
+		    const u8 lun[8], u64 task_tag, u32 timeout_ms)
 {
 	struct wss_slot *slot = wss_control_slot(chan, which);
 	struct wss_srp_tsk_mgmt *msg = slot->cmd.data;
@@ -121,7 +121,7 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	tmf->busy = true;
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);
-	wss_tmf_wait(chan, tmf);
+	wss_tmf_wait(chan, tmf, timeout_ms);
 	done = !smp_load_acquire(&tmf->busy) && tmf->status == WSS_SRP_TSK_MGMT_SUCCESS;
 	trace_wss_task_management(chan, function, task_tag, done);
 	return done;
@@ -184,11 +184,11 @@ static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int changes
 	return stands;
 }
 
-static bool wss_send_abort(struct wss_slot *slot, u64 tag)
+static bool wss_send_abort(struct wss_slot *slot, u64 tag, u32 timeout_ms)
 {
 	const struct wss_srp_cmd *cmd = slot->cmd.data;
 
-	return wss_tmf(slot->chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, cmd->lun, tag);
+	return wss_tmf(slot->chan, WSS_SLOT_ABORT, WSS_SRP_TSK_ABORT_TASK, cmd->lun, tag, timeout_ms);
 }
 
 static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
@@ -198,16 +198,17 @@ static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
 }
 
 /**
- * wss_abort_command - have the target end an administrative command, and end it here
- * @slot: its slot
+ * wss_abort_command - have the target end a command of a control slot, and end it here
+ * @slot: the slot
  * @tag: of the command
+ * @timeout_ms: how long to wait for the target
  *
- * Context: sleeps, at most WSS_TMF_TIMEOUT_MS; sess->admin_mutex held.
+ * Context: sleeps, at most @timeout_ms and a wait for a credit; sess->admin_mutex held.
  * Return: whether the target did; the slot may wait for an invalidation yet.
  */
-bool wss_abort_command(struct wss_slot *slot, u64 tag)
+bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms)
 {
-	if (!wss_send_abort(slot, tag))
+	if (!wss_send_abort(slot, tag, timeout_ms))
 		return false;
 	wss_reclaim_aborted(slot, tag);
 	return true;
@@ -224,7 +225,7 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 		return true; /* answered after all */
 	wss_warn_rl(sess, "/dev/%s: a command was not answered in time: aborting it",
 		    victim->disk->disk_name);
-	if (!wss_send_abort(victim->slot, victim->tag) ||
+	if (!wss_send_abort(victim->slot, victim->tag, WSS_TMF_TIMEOUT_MS) ||
 	    !wss_unit_stands(victim->disk->private_data, victim->lun, changes))
 		return false;
 	wss_reclaim_aborted(victim->slot, victim->tag);
@@ -278,7 +279,7 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 	for (i = 0; i < wss_nr_chans(sess); i++) {
 		struct wss_chan *chan = wss_up_chan(sess, i);
 
-		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, victim->lun, 0) ||
+		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, victim->lun, 0, WSS_TMF_TIMEOUT_MS) ||
 		    !wss_unit_stands(victim->disk->private_data, victim->lun, changes))
 			return false;
 		wss_reclaim_unit(chan, victim);

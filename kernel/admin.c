@@ -45,7 +45,7 @@ static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_err
 	bool done;
 
 	wss_warn_rl(sess, "an administrative command was not answered within %u ms: aborting it", timeout_ms);
-	if (wss_abort_command(slot, READ_ONCE(slot->tag)))
+	if (wss_abort_command(slot, READ_ONCE(slot->tag), WSS_TMF_TIMEOUT_MS))
 		wss_admin_wait(sess, WSS_COMPLETION_TIMEOUT_MS);
 	done = smp_load_acquire(&sess->admin.done); /* pairs with wss_admin_finish() */
 	if (done && !sess->admin.error)

@@ -110,7 +110,8 @@ struct wss_chan {
 	struct wss_slot *inv_last;
 	struct ib_recv_wr *recv_first; /* receives to post back */
 	struct ib_recv_wr *recv_last;
-	u32 recv_count;
+	u32 received;		/* messages, ever; a sign of life (keepalive.c) */
+	u32 reposted;		/* of which posted back */
 	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
 	bool reply_busy;	    /* an answer to the target's own request is under way */
 	u64 vain_since;		    /* polls have found nothing since; 0: they did. Racy on purpose */

@@ -550,7 +550,8 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->inv_last = NULL;
 	chan->recv_first = NULL;
 	chan->recv_last = NULL;
-	chan->recv_count = 0;
+	chan->received = 0;
+	chan->reposted = 0;
 	chan->reply_busy = false;
 }
 

@@ -21,6 +21,7 @@
 	X(error, "a command ends as force_sense says, ABORTED COMMAND if it is not set")    \
 	X(refuse, "an administrative command to a LUN other than 0 ends as force_sense says") \
 	X(silence, "an administrative command to a LUN other than 0 is not answered")       \
+	X(mute, "a keep-alive command to LUN 0 is not answered")                            \
 	X(drop, "an answer is lost: the command times out")                                 \
 	X(incomplete, "a LOCAL_INV or an immediate SEND never completes")                   \
 	X(delay, "an answer comes late, by force_delay_ms")                                 \

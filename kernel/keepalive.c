@@ -20,6 +20,29 @@ static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
 	return ms;
 }
 
+/*
+ * The unit that is asked: the same one as long as it answers. One that is absent may not answer for ever; LUN 0 where there is
+ * no volume. Context: ping_mutex held.
+ */
+static void wss_ping_lun(struct wss_session *sess, u8 lun[8])
+{
+	const struct wss_volume *vol;
+	u32 present = 0;
+	u32 nth;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node)
+		present += vol->state == WSS_VOLUME_PRESENT;
+	nth = present ? sess->ping_unit % present : 0;
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (vol->state == WSS_VOLUME_PRESENT && !nth--) {
+			memcpy(lun, vol->id.lun, sizeof(vol->id.lun));
+			break;
+		}
+	}
+	mutex_unlock(&sess->mutex);
+}
+
 /* A stock target is asked by TEST UNIT READY: any answer will do. */
 static void wss_ping_fill(struct wss_slot *slot)
 {
@@ -31,6 +54,7 @@ static void wss_ping_fill(struct wss_slot *slot)
 	}
 	memset(cmd, 0, sizeof(*cmd));
 	cmd->opcode = WSS_SRP_CMD;
+	wss_ping_lun(slot->chan->sess, cmd->lun);
 	slot->nents = 0;
 	slot->first_wr = &slot->send_wr;
 	slot->sge[0].length = sizeof(*cmd);
@@ -43,23 +67,62 @@ static bool wss_ping_ended(struct wss_session *sess, const struct wss_tmf *ping)
 	       READ_ONCE(sess->state) == WSS_REMOVING;
 }
 
-/* Context: sleeps, at most @timeout_ms; sess->ping_mutex held, and sess->up. */
-static void wss_ping(struct wss_session *sess, u32 timeout_ms)
+/* Changes with every message that comes, on any channel. */
+static u32 wss_received(struct wss_session *sess)
 {
-	struct wss_chan *chan = &sess->chans[0];
-	struct wss_slot *slot = wss_control_slot(chan, WSS_SLOT_PING);
-	struct wss_tmf *ping = wss_slot_tmf(slot);
+	u32 received = 0;
+	u32 i;
 
-	if (smp_load_acquire(&ping->busy))
+	for (i = 0; i < wss_nr_chans(sess); i++)
+		received += READ_ONCE(wss_up_chan(sess, i)->received);
+	return received;
+}
+
+/* Perhaps it is the unit that does not answer, and not the target. If it ends the command another unit can be asked. */
+static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
+{
+	struct wss_session *sess = slot->chan->sess;
+
+	/* An administrative command is being waited for: its answer will do. */
+	if (!mutex_trylock(&sess->admin_mutex)) {
+		wait_event_timeout(sess->wait, wss_ping_ended(sess, wss_slot_tmf(slot)), msecs_to_jiffies(timeout_ms));
 		return;
+	}
+	wss_abort_command(slot, READ_ONCE(slot->tag), timeout_ms);
+	mutex_unlock(&sess->admin_mutex);
+}
+
+static bool wss_ping_send(struct wss_slot *slot)
+{
 	wss_ping_fill(slot);
-	/* The next one will go out. */
 	if (!wss_take_control_credit(slot, 0))
-		return;
-	ping->busy = true;
+		return false;
+	wss_slot_tmf(slot)->busy = true;
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);
-	if (!wait_event_timeout(sess->wait, wss_ping_ended(sess, ping), msecs_to_jiffies(timeout_ms)))
+	return true;
+}
+
+/*
+ * Whatever the target sends is a sign of life, on any channel: a unit may take long to answer, or never do. Context: sleeps,
+ * about @timeout_ms; sess->ping_mutex held, and sess->up.
+ */
+static void wss_ping(struct wss_session *sess, u32 timeout_ms)
+{
+	struct wss_slot *slot = wss_control_slot(&sess->chans[0], WSS_SLOT_PING);
+	struct wss_tmf *ping = wss_slot_tmf(slot);
+	u32 abort_ms = slot->chan->caps & WSS_CAP_KEEPALIVE ? 0 : timeout_ms / 3;
+	u32 received = wss_received(sess);
+
+	/* The last one may not be answered yet. Without a credit: the next one will go out. */
+	if (!smp_load_acquire(&ping->busy) && !wss_ping_send(slot))
+		return;
+	if (wait_event_timeout(sess->wait, wss_ping_ended(sess, ping), msecs_to_jiffies(timeout_ms - abort_ms)))
+		return;
+	sess->ping_unit++;
+	if (abort_ms)
+		wss_ping_abort(slot, abort_ms);
+	if (wss_received(sess) == received)
 		wss_session_error(sess, "the target has not answered a keep-alive in time");
 }
 

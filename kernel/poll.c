@@ -82,7 +82,7 @@ static void wss_repost_recvs(struct wss_chan *chan)
 	chan->recv_last->next = NULL;
 	chan->recv_first = NULL;
 	chan->recv_last = NULL;
-	chan->recv_count = 0;
+	chan->reposted = chan->received;
 	if (unlikely(ib_post_recv(chan->qp, first, NULL)))
 		wss_chan_break(chan, "receives could not be posted");
 }
@@ -116,7 +116,7 @@ int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob)
 			chan->inv_last = NULL;
 			wss_post_invalidate(chan, first, last);
 		}
-		if (chan->recv_count >= WSS_RECV_BATCH / 2)
+		if (chan->received - chan->reposted >= WSS_RECV_BATCH / 2)
 			wss_repost_recvs(chan);
 		done += got;
 		if (got < wanted)

@@ -47,14 +47,16 @@ void wss_late_work(struct work_struct *work)
 		wss_slot_put(slot, NULL);
 }
 
-/* As if a logical unit other than 0 did not answer an administrative command. */
+/* As if a logical unit other than 0 did not answer an administrative command, or LUN 0 no keep-alive. */
 static bool wss_fault_silence(struct wss_slot *slot)
 {
 	static const u8 lun0[8];
 	const struct wss_srp_cmd *cmd = slot->cmd.data;
+	bool is_lun0 = !memcmp(cmd->lun, lun0, sizeof(lun0));
+	u32 which = slot->index - slot->chan->nr_slots;
 
-	if (slot->index != slot->chan->nr_slots + WSS_SLOT_ADMIN || !memcmp(cmd->lun, lun0, sizeof(lun0)) ||
-	    !wss_fault(silence))
+	if (!(which == WSS_SLOT_ADMIN && !is_lun0 && wss_fault(silence)) &&
+	    !(which == WSS_SLOT_PING && is_lun0 && wss_fault(mute)))
 		return false;
 	wss_stat_inc(slot->chan->sess, faults);
 	WRITE_ONCE(slot->live, slot->tag);
@@ -381,5 +383,5 @@ void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_c
 	else
 		chan->recv_first = &recv->wr;
 	chan->recv_last = &recv->wr;
-	chan->recv_count++;
+	chan->received++;
 }

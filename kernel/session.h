@@ -100,7 +100,8 @@ struct wss_session {
 	struct mutex mutex;		/* protects volumes and their quiesced flags */
 	struct list_head volumes;	/* changes under lock as well: in any context either of them will do */
 
-	struct mutex ping_mutex;	/* one keep-alive at a time; protects up */
+	struct mutex ping_mutex;	/* one keep-alive at a time; protects up and the next one */
+	u32 ping_unit;			/* which of the units is asked: the next one when it does not answer */
 	struct mutex admin_mutex;	/* one administrative command at a time */
 	struct wss_admin admin;
 

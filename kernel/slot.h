@@ -234,7 +234,7 @@ bool wss_retry_busy(struct request *rq);
 void wss_note_unflushed(const struct request *rq);
 
 /* abort.c */
-bool wss_abort_command(struct wss_slot *slot, u64 tag);
+bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms);
 
 /* response.c */
 void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob);
