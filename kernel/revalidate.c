@@ -459,6 +459,7 @@ void wss_rescan_work(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutexes */
 	struct wss_error err;
 	unsigned long again = ULONG_MAX;
+	bool all = false;
 	int login;
 	int ret = 0;
 
@@ -467,11 +468,19 @@ void wss_rescan_work(struct work_struct *work)
 	/* Recovery queues this work again when the session is live. */
 	if (READ_ONCE(sess->state) == WSS_LIVE) {
 		wss_begin_walk(sess, wss_volumes_unsure(sess));
-		ret = wss_walk(sess, WSS_LIVE, xchg(&sess->rescan_all, false), &err);
+		all = xchg(&sess->rescan_all, false);
+		ret = wss_walk(sess, WSS_LIVE, all, &err);
 		again = wss_volumes_expire(sess);
 	}
 	mutex_unlock(&sess->look_mutex);
 	memalloc_noio_restore(noio);
+	/* For want of memory, or of a free memory region: no reason to give up a connection that may help to free some. */
+	if (ret == -ENOMEM) {
+		if (all)
+			WRITE_ONCE(sess->rescan_all, true);
+		again = min_t(unsigned long, again, HZ);
+		ret = 0;
+	}
 	/* Recovery looks until it has seen them all. */
 	if (ret && atomic_read(&sess->logins) == login)
 		wss_session_error(sess, "what changed on the target could not be found out");
