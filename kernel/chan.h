@@ -114,6 +114,8 @@ struct wss_chan {
 	u32 reposted;		/* of which posted back */
 	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
 	bool reply_busy;	    /* an answer to the target's own request is under way */
+	u8 reply_next;		    /* opcode of the one that follows it; 0: none */
+	u64 reply_next_tag;
 	u64 vain_since;		    /* polls have found nothing since; 0: they did. Racy on purpose */
 
 	/* Nothing below is hot. */
@@ -199,6 +201,7 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes);
 
 /* response.c */
 int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes);
+void wss_reply_sent(struct wss_chan *chan);
 void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
 void wss_late_work(struct work_struct *work);
 

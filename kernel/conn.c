@@ -553,6 +553,7 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->received = 0;
 	chan->reposted = 0;
 	chan->reply_busy = false;
+	chan->reply_next = 0;
 }
 
 static int wss_chan_start(struct wss_chan *chan)

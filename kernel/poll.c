@@ -60,7 +60,7 @@ static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 			wss_invalidated(chan, slot, iob);
 		return;
 	case WSS_WR_REPLY:
-		chan->reply_busy = false;
+		wss_reply_sent(chan);
 		return;
 	default:
 		return;

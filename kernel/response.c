@@ -281,17 +281,37 @@ int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes)
 	return ib_post_send(chan->qp, &chan->reply_wr, NULL);
 }
 
-/* SRP_CRED_RSP and SRP_AER_RSP. The target may have one such request outstanding. */
+/*
+ * SRP_CRED_RSP and SRP_AER_RSP. The target may have one such request outstanding. It may send the next one when it has our
+ * answer, of which we learn later: then that one waits.
+ */
 static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 {
 	struct wss_srp_short msg = { .opcode = opcode, .tag = tag };
 
 	if (chan->reply_busy) {
-		wss_chan_protocol_error(chan, "a second request before the first is answered");
+		if (chan->reply_next)
+			wss_chan_protocol_error(chan, "a second request before the first is answered");
+		chan->reply_next = opcode;
+		chan->reply_next_tag = tag;
 		return;
 	}
 	if (wss_send_reply(chan, &msg, sizeof(msg)))
 		wss_chan_break(chan, "an answer could not be posted");
+}
+
+/**
+ * wss_reply_sent - the answer to the target's own request is out
+ * @chan: the channel; the caller is its poller
+ */
+void wss_reply_sent(struct wss_chan *chan)
+{
+	u8 next = chan->reply_next;
+
+	chan->reply_busy = false;
+	chan->reply_next = 0;
+	if (next)
+		wss_reply(chan, next, chan->reply_next_tag);
 }
 
 /* SRP_CRED_REQ and SRP_AER_REQ begin alike. */
