@@ -392,7 +392,8 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 	chan->keepalive_ms = 0;
 	chan->boot_id = 0;
 	if (be16_to_cpu(rsp->ext_magic) == WSS_EXT_MAGIC) {
-		chan->caps = be32_to_cpu(rsp->ext_caps) & chan->sess->opts.caps;
+		/* What this channel has not asked for it cannot be granted. */
+		chan->caps = be32_to_cpu(rsp->ext_caps & chan->auth.login_req.ext_caps) & ~WSS_CAP_AUTHENTICATE;
 		chan->epoch = be64_to_cpu(rsp->session_epoch);
 		chan->keepalive_ms = be32_to_cpu(rsp->keepalive_ms);
 		chan->boot_id = be32_to_cpu(rsp->boot_id);
