@@ -496,10 +496,13 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 	return ret;
 }
 
-/* No map begins any more; those in progress end. */
-static void wss_end_maps(void)
+/**
+ * wss_close_maps - no map begins any more, pending ones included
+ *
+ * Those that connect are cut short; nobody waits for the others. Context: sleeps, bounded.
+ */
+void wss_close_maps(void)
 {
-	struct wss_pending *pending;
 	struct wss_session *sess;
 
 	mutex_lock(&wss_map_mutex);
@@ -507,6 +510,14 @@ static void wss_end_maps(void)
 	list_for_each_entry(sess, &wss_sessions, node)
 		wss_session_cancel(sess);
 	mutex_unlock(&wss_map_mutex);
+}
+
+/* No map begins any more; those in progress end. */
+static void wss_end_maps(void)
+{
+	struct wss_pending *pending;
+
+	wss_close_maps();
 	while ((pending = wss_pending_take(-1)))
 		wss_pending_remove(pending);
 	down_write(&wss_maps_sem);

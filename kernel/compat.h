@@ -56,6 +56,22 @@ static inline int wss_rq_sgl(struct request *rq, struct scatterlist *sgl)
 #endif
 }
 
+/** wss_free_queue - mirror of wss_alloc_queue() */
+static inline void wss_free_queue(struct request_queue *q)
+{
+#ifdef WSS_HAVE_QUEUE_REFS
+	blk_mq_destroy_queue(q);
+	blk_put_queue(q);
+#else
+	/* In 6.1 blk_mq_destroy_queue() puts the queue, until 6.1.y took over that it does not: see which it is. */
+	WARN_ON_ONCE(!blk_get_queue(q));
+	blk_mq_destroy_queue(q);
+	if (kref_read(&q->kobj.kref) > 1)
+		blk_put_queue(q);
+	blk_put_queue(q);
+#endif
+}
+
 /** wss_unfreeze - mirror of blk_freeze_queue_start() */
 static inline void wss_unfreeze(struct request_queue *q)
 {

@@ -128,6 +128,7 @@ static int __init wss_init(void)
 
 unmap_all:
 	wss_unmap_all();
+	wss_volumes_await();
 	wss_power_exit();
 exit_devices:
 	wss_devices_exit();
@@ -142,6 +143,7 @@ exit_debugfs:
 static void __exit wss_exit(void)
 {
 	wss_unmap_all();
+	wss_volumes_await();
 	wss_power_exit();
 	wss_devices_exit();
 	class_unregister(&wss_class);

@@ -35,6 +35,8 @@ static void wss_session_shutdown(struct wss_session *sess)
 
 static int wss_reboot(struct notifier_block *nb, unsigned long event, void *data)
 {
+	/* Else a pending map might connect to a target that was just told that we go. */
+	wss_close_maps();
 	wss_for_each_session(wss_session_shutdown);
 	return NOTIFY_DONE;
 }

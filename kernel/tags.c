@@ -54,10 +54,8 @@ void wss_tags_free(struct wss_session *sess)
 {
 	if (!sess->tags_ready)
 		return;
-	if (sess->keeper) {
-		blk_mq_destroy_queue(sess->keeper);
-		blk_put_queue(sess->keeper);
-	}
+	if (sess->keeper)
+		wss_free_queue(sess->keeper);
 	blk_mq_free_tag_set(&sess->tags);
 }
 

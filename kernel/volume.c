@@ -12,6 +12,9 @@
 #include "wss.h"
 
 static DEFINE_IDA(wss_volume_ida);
+/* That are not freed yet: some may be so after their disk's last user has let go of the module. */
+static atomic_t wss_volumes_left = ATOMIC_INIT(0);
+static DECLARE_WAIT_QUEUE_HEAD(wss_volumes_wait);
 
 static int wss_open(WSS_OPEN_ARGS)
 {
@@ -43,6 +46,19 @@ static void wss_volume_free(struct kref *refs)
 	ida_free(&wss_volume_ida, vol->index);
 	put_device(&vol->sess->dev);
 	kfree(vol);
+	if (atomic_dec_and_test(&wss_volumes_left))
+		wake_up_all(&wss_volumes_wait);
+}
+
+/**
+ * wss_volumes_await - module exit: wait until all volumes are freed, and nobody is inside wss_volume_free()
+ *
+ * Whoever closes a disk puts the module first, and then the disk, which frees the volume.
+ */
+void wss_volumes_await(void)
+{
+	wait_event(wss_volumes_wait, !atomic_read(&wss_volumes_left));
+	synchronize_rcu_tasks();
 }
 
 /**
@@ -167,6 +183,7 @@ static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struc
 		kfree(vol);
 		return NULL;
 	}
+	atomic_inc(&wss_volumes_left);
 	vol->id = *id;
 	spin_lock_init(&vol->open_lock);
 	INIT_LIST_HEAD(&vol->node);

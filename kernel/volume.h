@@ -155,6 +155,7 @@ struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_
 				     int changes, struct wss_error *err);
 int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
 void wss_volume_put(struct wss_volume *vol);
+void wss_volumes_await(void);
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
 bool wss_volume_confirm(struct wss_volume *vol, int changes);
 void wss_volume_quiesce(struct wss_volume *vol);

@@ -55,6 +55,7 @@ int wss_map(struct wss_options *opts, struct wss_error *err);
 int wss_unmap(const char *name, bool force, struct wss_error *err);
 void wss_unmap_all(void);
 ssize_t wss_pending_show(char *page);
+void wss_close_maps(void);
 void wss_for_each_session(void (*what)(struct wss_session *sess));
 
 /* power.c */
