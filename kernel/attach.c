@@ -4,8 +4,8 @@
  *
  * A map may take long - it connects, asks, reads a partition table - and neither an unmap nor the map of another
  * target's volume may wait for it. So maps of one session exclude each other by a mutex of the session, and the
- * lists are guarded by another that nobody holds while waiting for a target. A map in progress counts in
- * sess->mappers: whoever takes the last volume or the last mapper away destroys the session.
+ * lists are guarded by another that nobody holds while waiting for a target, or for requests. A map or an unmap in
+ * progress counts in sess->mappers: the last of them destroys a session that has no volume.
  *
  * The first map of a session connects it. If that fails the session leaves the list; maps that waited for it
  * begin anew, with a session of their own.
@@ -124,8 +124,9 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 	if (!id.wwid[0])
 		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver knows it by its LUN only",
 			 vol->disk->disk_name, id.name);
-	/* From here it may be unmapped. */
-	WRITE_ONCE(vol->added, true);
+	/* From here it may be unmapped, and freed. */
+	vol->added = true;
+	complete_all(&vol->mapped);
 	return 0;
 }
 
@@ -161,24 +162,20 @@ static struct wss_session *wss_session_join(const struct wss_options *opts, stru
 	return ret ? ERR_PTR(ret) : sess;
 }
 
-/* Context: wss_map_mutex held. */
-static void wss_session_drop_unused(struct wss_session *sess)
-{
-	lockdep_assert_held(&wss_map_mutex);
-	if (sess->mappers || !list_empty(&sess->volumes))
-		return;
-	list_del_init(&sess->node);
-	wss_session_destroy(sess);
-}
-
 static void wss_session_leave(struct wss_session *sess, struct wss_pending *pending)
 {
+	bool unused;
+
 	mutex_lock(&wss_map_mutex);
 	if (pending)
 		pending->sess = NULL;
-	sess->mappers--;
-	wss_session_drop_unused(sess);
+	unused = !--sess->mappers && list_empty(&sess->volumes);
+	if (unused)
+		list_del_init(&sess->node);
 	mutex_unlock(&wss_map_mutex);
+	/* Nobody finds it any more. */
+	if (unused)
+		wss_session_destroy(sess);
 }
 
 /* Nobody else joins a session that could not be connected. */
@@ -432,38 +429,39 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
  * Unmapping
  */
 
-static struct wss_volume *wss_volume_find(const char *disk_name)
+/* Claims a disk that is to go, and takes part in its session. @disk_name: NULL: any that nobody has claimed */
+static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {
 	struct wss_session *sess;
 	struct wss_volume *vol;
-	struct wss_volume *found = NULL;
 
+	lockdep_assert_held(&wss_map_mutex);
 	list_for_each_entry(sess, &wss_sessions, node) {
 		mutex_lock(&sess->mutex);
 		list_for_each_entry(vol, &sess->volumes, node) {
-			/* One that is just being mapped cannot be taken away yet. */
-			if (READ_ONCE(vol->added) && !strcmp(vol->disk->disk_name, disk_name))
-				found = vol;
+			int ret;
+
+			if (disk_name ? strcmp(vol->disk->disk_name, disk_name) : READ_ONCE(vol->removing))
+				continue;
+			ret = wss_volume_claim(vol, force, err);
+			if (!ret)
+				sess->mappers++;
+			mutex_unlock(&sess->mutex);
+			return ret ? ERR_PTR(ret) : vol;
 		}
 		mutex_unlock(&sess->mutex);
 	}
-	return found;
+	wss_fail(err, -ENODEV, "'%s' is not a mapped disk", disk_name ?: "");
+	return ERR_PTR(-ENODEV);
 }
 
-static int wss_unmap_locked(const char *disk_name, bool force, struct wss_error *err)
+/* Context: no lock held. */
+static void wss_remove_claimed(struct wss_volume *vol, bool force)
 {
-	struct wss_volume *vol = wss_volume_find(disk_name);
-	struct wss_session *sess;
-	int ret;
+	struct wss_session *sess = vol->sess;
 
-	if (!vol)
-		return wss_fail(err, -ENODEV, "'%s' is not a mapped disk", disk_name);
-	sess = vol->sess;
-	ret = wss_volume_remove(vol, force, err);
-	if (ret)
-		return ret;
-	wss_session_drop_unused(sess);
-	return 0;
+	wss_volume_remove(vol, force);
+	wss_session_leave(sess, NULL);
 }
 
 /**
@@ -478,6 +476,7 @@ static int wss_unmap_locked(const char *disk_name, bool force, struct wss_error 
 int wss_unmap(const char *name, bool force, struct wss_error *err)
 {
 	struct wss_pending *pending;
+	struct wss_volume *vol;
 	unsigned int id;
 	int ret;
 
@@ -491,9 +490,12 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 	ret = mutex_lock_interruptible(&wss_map_mutex);
 	if (ret)
 		return wss_fail(err, ret, "interrupted");
-	ret = wss_unmap_locked(name, force, err);
+	vol = wss_claim_disk(name, force, err);
 	mutex_unlock(&wss_map_mutex);
-	return ret;
+	if (IS_ERR(vol))
+		return PTR_ERR(vol);
+	wss_remove_claimed(vol, force);
+	return 0;
 }
 
 /**
@@ -527,20 +529,19 @@ static void wss_end_maps(void)
 /** wss_unmap_all - module exit: no disk is open */
 void wss_unmap_all(void)
 {
-	struct wss_session *sess, *next_sess;
-	struct wss_volume *vol, *next_vol;
+	struct wss_volume *vol;
 	struct wss_error err;
 
 	wss_end_maps();
-	mutex_lock(&wss_map_mutex);
-	list_for_each_entry_safe(sess, next_sess, &wss_sessions, node) {
-		list_for_each_entry_safe(vol, next_vol, &sess->volumes, node) {
-			if (wss_volume_remove(vol, false, &err))
-				wss_volume_remove(vol, true, &err);
-		}
-		wss_session_drop_unused(sess);
+	for (;;) {
+		mutex_lock(&wss_map_mutex);
+		/* Somebody may be about to open it, or to close it. */
+		vol = wss_claim_disk(NULL, true, &err);
+		mutex_unlock(&wss_map_mutex);
+		if (IS_ERR(vol))
+			return;
+		wss_remove_claimed(vol, false);
 	}
-	mutex_unlock(&wss_map_mutex);
 }
 
 /**

@@ -76,9 +76,9 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_CM_TIMEOUT_MS 3000
 #define WSS_CONNECT_TIMEOUT_MS 10000
 #define WSS_ADMIN_TIMEOUT_MS 10000
-/* How long a walk over the volumes waits in vain, all in all, while requests wait for its end ... */
+/* While requests wait for the end of a walk over the volumes, the first unit that does not answer is waited for so long ... */
 #define WSS_ADMIN_RECOVERY_MS 3000
-/* ... before each further unit that does not answer gets so much only: it is looked at again when nobody waits. */
+/* ... and each further one: they are looked at again when nobody waits. */
 #define WSS_ADMIN_BRIEF_MS 300
 #define WSS_LOGOUT_TIMEOUT_MS 500
 /* ... and for the answer to a task management request. */

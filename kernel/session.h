@@ -70,7 +70,7 @@ struct wss_device_limits {
 struct wss_session {
 	struct device dev;		/* /sys/class/wss/sessionN; its release frees the session */
 	struct list_head node;		/* in wss_sessions, under wss_map_mutex */
-	unsigned int mappers;		/* maps that use it, under wss_map_mutex */
+	unsigned int mappers;		/* maps and unmaps in progress, under wss_map_mutex */
 	int id;
 	struct wss_options opts;	/* immutable; opts.volume means nothing here */
 	struct net *net;

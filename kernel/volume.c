@@ -190,6 +190,7 @@ static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struc
 	get_device(&sess->dev);
 	vol->sess = sess;
 	kref_init(&vol->refs);
+	init_completion(&vol->mapped);
 	return vol;
 }
 
@@ -249,6 +250,7 @@ static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_e
 		return 0;
 	wss_fail(err, ret, "the disk could not be created: %s", wss_reason(ret));
 	wss_volume_unlist(vol);
+	complete_all(&vol->mapped);
 put:
 	put_disk(vol->disk);
 	return ret;
@@ -372,54 +374,65 @@ void wss_volume_kill(struct wss_volume *vol)
 	wss_volume_unquiesce(vol);
 }
 
-static int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
+/**
+ * wss_volume_claim - decide that a volume is removed; wss_volume_remove() follows
+ * @vol: in its session's list, under sess->mutex
+ * @force: also while it is open, or still being mapped
+ * @err: says why not
+ *
+ * Return: 0, with a reference, and nobody else claims it; or -EBUSY.
+ */
+int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
 {
-	int ret = 0;
+	const char *why = NULL;
 
 	spin_lock(&vol->open_lock);
-	if (vol->openers && !force)
-		ret = -EBUSY;
+	if (vol->removing)
+		why = "is being unmapped already";
+	else if (!force && !completion_done(&vol->mapped))
+		why = "is still being mapped; wait, or force";
+	else if (!force && vol->openers)
+		why = "is in use (mounted or open); close it, or force";
 	else
 		WRITE_ONCE(vol->removing, true);
 	spin_unlock(&vol->open_lock);
-	return ret ? wss_fail(err, ret, "/dev/%s is in use (mounted or open); close it, or force",
-			      vol->disk->disk_name) :
-		     0;
+	if (!why)
+		kref_get(&vol->refs);
+	return why ? wss_fail(err, -EBUSY, "/dev/%s %s", vol->disk->disk_name, why) : 0;
 }
 
 /**
  * wss_volume_remove - mirror of wss_volume_create()
- * @vol: the volume; freed when the last opener is gone
- * @force: also while it is open
- * @err: says why not
+ * @vol: claimed; freed when the last opener is gone
+ * @force: its requests fail
  *
- * Context: sleeps, bounded: where the target does not answer, requests are failed.
- * Return: 0 or -EBUSY.
+ * Context: sleeps, bounded where @force: if the target does not answer, requests are failed. Else it waits for requests.
  */
-int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err)
+void wss_volume_remove(struct wss_volume *vol, bool force)
 {
 	struct wss_session *sess = vol->sess;
 	struct gendisk *disk = vol->disk;
 	bool last;
-	int ret;
 
-	ret = wss_volume_claim(vol, force, err);
-	if (ret)
-		return ret;
 	mutex_lock(&sess->mutex);
 	last = list_is_singular(&sess->volumes);
 	/* From here recovery lets go of this volume's requests by itself (wss_release_removed). */
-	if (force || READ_ONCE(sess->state) != WSS_LIVE || vol->state != WSS_VOLUME_PRESENT)
+	if (!list_empty(&vol->node) &&
+	    (force || READ_ONCE(sess->state) != WSS_LIVE || vol->state != WSS_VOLUME_PRESENT))
 		wss_volume_kill(vol);
 	mutex_unlock(&sess->mutex);
 	/* Do not wait for a target that may be hung when nobody else needs the connection. */
 	if (force && last)
 		wss_session_error(sess, "forced unmap");
 
-	del_gendisk(disk);
-	wss_volume_unlist(vol);
-	put_disk(disk);
-	return 0;
+	/* Who maps it reads the partition table: that fails now, if it has to. */
+	wait_for_completion(&vol->mapped);
+	if (vol->added) {
+		del_gendisk(disk);
+		wss_volume_unlist(vol);
+		put_disk(disk);
+	}
+	wss_volume_put(vol);
 }
 
 /**

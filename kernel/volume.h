@@ -80,7 +80,8 @@ struct wss_volume {
 	u8 block_shift;
 	bool no_write_same;		/* the target refused one; until it reports another limit */
 	bool no_unmap;			/* likewise */
-	bool added;			/* mapped: may be unmapped */
+	bool added;			/* the disk is there; valid when @mapped */
+	struct completion mapped;	/* the map that made it is over, however it ended */
 	enum wss_volume_state state;	/* also read without a lock */
 	unsigned long absent_since;	/* jiffies; valid while absent */
 	bool unflushed;			/* a write ended that no flush has covered */
@@ -153,7 +154,8 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     int changes, struct wss_error *err);
-int wss_volume_remove(struct wss_volume *vol, bool force, struct wss_error *err);
+int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err);
+void wss_volume_remove(struct wss_volume *vol, bool force);
 void wss_volume_put(struct wss_volume *vol);
 void wss_volumes_await(void);
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
