@@ -223,6 +223,9 @@ static int wss_map_try(const struct wss_options *opts, struct wss_pending *pendi
 	}
 	if (!ret && !*again)
 		ret = wss_session_first_connect(sess, err);
+	/* Connecting takes long. */
+	if (!ret && pending && READ_ONCE(pending->gone))
+		ret = wss_fail(err, -EINTR, "it was taken away");
 	if (!ret && !*again)
 		ret = wss_map_volume(sess, opts->volume, err);
 	mutex_unlock(&sess->map_mutex);
