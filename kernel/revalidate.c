@@ -232,18 +232,20 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 			    const struct wss_error *why)
 {
 	lockdep_assert_held(&vol->sess->mutex);
-	if (READ_ONCE(vol->removing) || list_empty(&vol->node))
+	if (list_empty(&vol->node) || (READ_ONCE(vol->removing) && vol->state != WSS_VOLUME_UNSURE))
 		return 0;
 	if (atomic_read(&vol->sess->changes) != changes)
 		return WSS_OUTDATED;
 	if (!ret) {
 		/* If a change is reported from here on the volume is unsure then: nothing goes to this LUN. */
 		wss_volume_renumber(vol, look->lun);
-		if (look->told)
+		if (look->told && !READ_ONCE(vol->removing))
 			wss_volume_follow(vol, &look->limits);
 		return vol->state == WSS_VOLUME_DEAD || wss_volume_is_present(vol, changes) ? 0 : WSS_OUTDATED;
 	}
-	if (ret == -ESTALE)
+	if (READ_ONCE(vol->removing))
+		wss_volume_kill(vol); /* its removal waits for its requests */
+	else if (ret == -ESTALE)
 		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
 	else
 		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, why);
@@ -298,11 +300,16 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 {
 	enum wss_volume_state state = READ_ONCE(vol->state);
 
-	if (vol->looked == vol->sess->look || READ_ONCE(vol->removing))
+	if (vol->looked == vol->sess->look)
+		return false;
+	/* Even while it is removed: the removal may wait for requests that wait for this. */
+	if (state == WSS_VOLUME_UNSURE)
+		return true;
+	if (READ_ONCE(vol->removing))
 		return false;
 	if (state == WSS_VOLUME_ABSENT)
 		return READ_ONCE(vol->sess->state) == WSS_LIVE;
-	return state == WSS_VOLUME_UNSURE || (all && state == WSS_VOLUME_PRESENT);
+	return all && state == WSS_VOLUME_PRESENT;
 }
 
 /* The next volume that this walk has not come by, with a reference; NULL: none is left. Absent ones are the last. */

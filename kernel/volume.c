@@ -417,8 +417,8 @@ void wss_volume_remove(struct wss_volume *vol, bool force)
 	mutex_lock(&sess->mutex);
 	last = list_is_singular(&sess->volumes);
 	/* From here recovery lets go of this volume's requests by itself (wss_release_removed). */
-	if (!list_empty(&vol->node) &&
-	    (force || READ_ONCE(sess->state) != WSS_LIVE || vol->state != WSS_VOLUME_PRESENT))
+	if (!list_empty(&vol->node) && (force || READ_ONCE(sess->state) != WSS_LIVE ||
+					(vol->state != WSS_VOLUME_PRESENT && vol->state != WSS_VOLUME_UNSURE)))
 		wss_volume_kill(vol);
 	mutex_unlock(&sess->mutex);
 	/* Do not wait for a target that may be hung when nobody else needs the connection. */
