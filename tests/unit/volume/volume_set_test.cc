@@ -480,7 +480,7 @@ TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {
 }
 
 TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
-    start({.wait = from_ms(50)});
+    start({.wait = from_s(2)});  // bounds the creation as well
     ASSERT_TRUE(create("a", "ram:1M"));
     OpenVolume* held = nullptr;
     on_reactor([&] {
