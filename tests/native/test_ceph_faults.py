@@ -99,6 +99,30 @@ def test_requests_wait_while_all_osds_are_silent_and_fail_within_the_limit(ceph,
             assert volume(target)["trouble"] == ""
 
 
+def test_a_silent_cluster_with_thousands_of_operations_in_flight_does_not_stop_other_volumes(ceph, tmp_path, nbd):
+    volumes = {"disk": ceph.backend(ceph.create_image("2G", "--image-feature", "layering,exclusive-lock"), osd_timeout=30), "other": "ram:8M"}
+    with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock"), "--reactors", "1", "--drain-seconds", "5") as target:
+        silent, other = nbd(target, "disk"), nbd(target, "other")
+        with contextlib.ExitStack() as stack, RawNbd(other.socket) as healthy:
+            ceph.hang_all()
+            try:
+                # Each becomes an operation on every object of the range (no object map says that there is none). Ceph's limit is 1024.
+                clients = [stack.enter_context(RawNbd(silent.socket, timeout=120)) for _ in range(24)]
+                discards = [threading.Thread(target=client.command, args=(TRIM, 0, 1024 * MIB), daemon=True) for client in clients]
+                for discard in discards:
+                    discard.start()
+                def waits() -> str:
+                    return next(one["trouble"] for one in ask(tmp_path / "sock", "volume.list") if one["name"] == "disk")
+                until(lambda: "waits for Ceph since" in waits(), 30, "the wait is shown")
+                for block in range(64):
+                    assert healthy.command(WRITE, block * BLOCK, BLOCK, b"1" * BLOCK)[0] == 0
+            finally:
+                ceph.go_on()
+            for discard in discards:
+                discard.join(120)
+        ceph.wait_for_osds(3)
+
+
 def test_a_target_stops_within_its_limits_while_all_osds_are_silent(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     target = start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=60)).start()

@@ -111,8 +111,12 @@ Status Client::configure() {
         {"rados_mon_op_timeout", std::to_string(options_.mon_timeout)},
         // The buffers of requests do not change until they are done: no need to copy what is written.
         {"rbd_disable_zero_copy_writes", options_.cache ? "true" : "false"},
-        // A reactor submits: it must never wait inside librbd.
-        {"rbd_non_blocking_aio", "true"},
+        // A reactor submits: it must never wait inside librbd. librbd's own steps of a request do not block,
+        // but its limits of what is in flight do; RbdQueue has one. So no thread of librbd has to stand
+        // between, which costs each request a wake-up.
+        {"rbd_non_blocking_aio", "false"},
+        {"objecter_inflight_ops", "0"},
+        {"objecter_inflight_op_bytes", "0"},
         {"rbd_blocklist_on_break_lock", "true"},
         {"rbd_persistent_cache_mode", "disabled"},
     };
