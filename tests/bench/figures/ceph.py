@@ -27,9 +27,13 @@ WAYS = ("librbd", "target", "engines-cold", "engines-warm")
 
 
 def fio(ceph, image: str, *words: str) -> tuple[dict, float]:
-    """Its report of the job, and the processor time of all its threads: fio itself counts its own, and librbd has others."""
+    """Its report of the job, and the processor time of all its threads: fio itself counts its own, and librbd has others.
+
+    Latencies are from before the submission to the completion, as those of wssbench are.
+    """
     pool, name = image.split("/")
-    command = ["fio", "--output-format=json", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={name}", "--name=b", *words]
+    command = ["fio", "--output-format=json", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={name}", "--name=b",
+               "--lat_percentiles=1", "--clat_percentiles=0", *words]  # fmt: skip
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "CEPH_CONF": str(ceph.conf)})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -46,7 +50,7 @@ def librbd(ceph, image: str, operation: str, size: str, depth: int, options: arg
     job, used = fio(ceph, image, *words, "--time_based", f"--runtime={round(options.seconds * 1000)}ms", f"--ramp_time={round(options.warm_up * 1000)}ms")
     way = job[operation]
     operations = way["iops"] * (options.seconds + options.warm_up)
-    return {"rate": way["iops"], "latency_us": way["clat_ns"]["percentile"]["50.000000"] / 1000, "p99_us": way["clat_ns"]["percentile"]["99.000000"] / 1000,
+    return {"rate": way["iops"], "latency_us": way["lat_ns"]["percentile"]["50.000000"] / 1000, "p99_us": way["lat_ns"]["percentile"]["99.000000"] / 1000,
             "cpu_us": max(used - start, 0) * 1e6 / operations, "osd_us": (daemons_cpu(ceph) - osds) * 1e6 / operations}  # fmt: skip
 
 
