@@ -180,7 +180,7 @@ void Worker::volume_reopens(volume::OpenVolume& volume,
                             std::shared_ptr<volume::Reopening> reopening) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr || unit->cached == nullptr) return reopening->end(Status::ok());
-    unit->cached->cache->reopen_volume(*unit->cached, std::move(reopening));
+    service_.cache()->reopen_volume(*unit->cached, std::move(reopening));
 }
 
 void Worker::beyond_ended(Unit& unit) noexcept {
@@ -192,7 +192,7 @@ void Worker::end_shrinks(Unit& unit) noexcept {
         if (unit.cached == nullptr)
             shrink->done();
         else if (!unit.cached->removed())
-            unit.cached->cache->shrink_volume(*unit.cached, std::move(shrink));
+            service_.cache()->shrink_volume(*unit.cached, std::move(shrink));
     }
 }
 

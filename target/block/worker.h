@@ -152,7 +152,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
         : service_(service), index_(index), reactor_(reactor), table_(table) {}
     void hold_is_quiet(uint64_t lock_id) noexcept;
-    static void end_shrinks(Unit& unit) noexcept;
+    void end_shrinks(Unit& unit) noexcept;
     void tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume);
 
     Service& service_;

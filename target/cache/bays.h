@@ -10,7 +10,7 @@
 //       move data. Then the bay is distrusted, and is free only when the RS says that its connection to that
 //       engine is over (kEngineGone).
 //  SB2  Bays end with the link to their RS. Who still has one gives it back to nobody:
-//       Cache::reached_by() finds none.
+//       StorageNodes::reached_by() finds none.
 //
 // Thread-safety: belongs to the cache's reactor. Nothing is allocated for a bay but when it is distrusted.
 #pragma once

@@ -19,8 +19,6 @@
 
 namespace wss::se {
 
-class Cache;
-
 // Who flushes: a client has to hear once of acknowledged writes that were given up; that an operator's drain
 // or stop fails tells it nothing.
 enum class Asker : uint8_t { kClient, kOperator };
@@ -40,13 +38,12 @@ class LostWaiters {
 };
 
 struct CachedVolume {
-    Cache* cache = nullptr;
     uint32_t number = 0;  // in the index
     uint64_t wwid = 0;
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
-    bool may_be_dirty = false;  // as Membership::dirty says; set by Cache::note_dirty() alone
+    bool may_be_dirty = false;  // as Membership::dirty says; set by VolumeControl::note_dirty() alone
     VolumeGate gate;
     uint32_t works = 0;  // its commands that are not released
     // Of remove_volume(), until it has found the lines that are to be erased.

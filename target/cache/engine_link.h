@@ -74,7 +74,7 @@ class EngineLink final : private cache::RecordLinkOwner {
         uint64_t memory = 0;
         uint32_t incarnation = 0;
         bool kept = false;  // its contents count
-        // It holds what was lost (lost.cc), and nothing else of it counts: no member.
+        // It holds what was lost (losses.h), and nothing else of it counts: no member.
         bool returned = false;
     };
 

@@ -2,56 +2,53 @@
 // The shortest way of a read, which most go: all of it is in one line that nobody changes, and the client
 // reaches the engine. It enters its line like every other command, so that the rules are the same; there is
 // only nothing to plan and nothing to wait for. What cannot go this way has changed nothing and goes the long
-// one (work.cc, read.cc), and so does the end of a read whose engine failed.
-#include "target/cache/cache.h"
+// one (reads.cc), and so does the end of a read whose engine failed.
+#include "target/cache/reads.h"
 
 namespace wss::se {
 
 using wire::CacheStatus;
 
 // False: not this way.
-bool Cache::hit(Work& work) noexcept {
+bool Reads::hit(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
     LineWork& line = work.lines[0];
     line.span = geometry_.first_span(work.offset, work.length);
     if (line.span.length != work.length || work.client == nullptr || work.is_ahead) return false;
-    cache::Line* entry = index_->find({volume.number, line.span.line});
+    cache::Line* entry = index_.find({volume.number, line.span.line});
     if (entry == nullptr) return false;
     line.touched = geometry_.touched(line.span);
     // What of it is lost, or may not be served, the long way finds out.
-    if (!entry->serves(line.touched) || !membership_.lost.empty() ||
-        volume.settings.policy == cache::Policy::kNone)
+    if (!entry->serves(line.touched) || !losses_.none() || volume.settings.policy == cache::Policy::kNone)
         return false;
     const cache::Slot slot = entry->holders()[0];
-    if (!attached(work, slot)) return false;
+    if (!commands_.attached(work, slot)) return false;
 
     volume.gate.begin();
     work.state = Work::State::kRunning;
     work.line_count = work.entered = 1;
     line.line = entry;
-    line.op.context = &work;
     line.op.access = cache::Access::kShared;
     line.op.pieces = line.touched;
-    const bool granted = index_->enter(*entry, line.op);
+    const bool granted = lines_.enter(*entry, line.op, work);
     WSS_ASSERT(granted, "who reads waits for who changes only");
-    index_->touch(*entry, line.touched);
+    index_.touch(*entry, line.touched);
 
     ++volume.counters.short_hits;
     line.transfers_used = 0;
-    Transfer& transfer = next_transfer(work, line, slot);
-    transfer.done = hit_over;
+    Transfer& transfer = commands_.next_transfer(work, line, slot, hit_over);
     begin_delegation(work);
     delegate_to(work, line, 0, transfer);
     return true;
 }
 
-void Cache::hit_over(Transfer& transfer, CacheStatus status) noexcept {
+void Reads::hit_over(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
-    Cache& cache = *work.cache;
-    if (status != CacheStatus::kOk) return cache.transfer_over(work, transfer, status);
+    if (status != CacheStatus::kOk) return transfer_done(transfer, status);
+    Reads& reads = *work.path.reads;
     --work.outstanding;
-    if (work.is_lazy) cache.lazy_over(work);
-    cache.answer_read(work);
+    if (work.is_lazy) reads.lazy_over(work);
+    reads.answer(work);
 }
 
 }  // namespace wss::se

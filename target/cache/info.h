@@ -46,7 +46,7 @@ struct CachedVolumeInfo {
     std::string name;
     cache::PolicySettings settings;
     uint64_t dirty_lines = 0;
-    uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see lost.cc
+    uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see losses.h
     uint64_t waiting = 0;        // commands that wait for engines to bring that back
     Nanoseconds lost_for{};      // since the first of it was lost
     Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then

@@ -4,21 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "target/cache/cache.h"
-
 namespace wss::se {
 
-Result<std::unique_ptr<Prefetch>> Prefetch::create(Cache& cache, const cache::LineGeometry& geometry) {
-    std::unique_ptr<Prefetch> made(new Prefetch(cache, geometry));
-    if (Status status = made->prepare(); !status) return status;
-    return made;
-}
-
-Status Prefetch::prepare() {
+Status Prefetch::prepare(const Nets& nets) {
     const size_t bytes = size_t{kBuffers} * geometry_.line_bytes();
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
     if (memory_ == nullptr) return failure(Code::kExhausted, "no memory for read-ahead: {} bytes", bytes);
-    auto regions = cache_.register_buffers({memory_.get(), bytes});
+    auto regions = nets.register_buffers({memory_.get(), bytes});
     if (!regions) return regions.status();
     regions_ = std::move(*regions);
     for (uint32_t i = 0; i < kBuffers; ++i)
@@ -58,8 +50,8 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     const uint64_t offset = geometry_.start_of(wanted.line);
     const uint64_t size = volume.open->volume().size();
     // Whoever froze it, or made it smaller, does not wait for guesses.
-    if (!volume.serves() || volume.gate.frozen() || cache_.recovering() || offset >= size) return false;
-    Work* work = cache_.take_work(volume);
+    if (!volume.serves() || volume.gate.frozen() || recovery_.holding() || offset >= size) return false;
+    Work* work = works_.take_work(volume);
     if (work == nullptr) return false;
     work->owner = this;
     work->cookie = free_.back();
@@ -68,14 +60,14 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     work->is_ahead = true;
     work->offset = offset;
     work->length = static_cast<uint32_t>(std::min<uint64_t>(geometry_.line_bytes(), size - offset));
-    cache_.begin(*work);
+    works_.begin(*work);
     return true;
 }
 
 void Prefetch::need_buffer(Work& work) noexcept {
     work.buffer_home = this;
     work.buffer_bytes = geometry_.line_bytes();
-    cache_.buffer_ready(work, static_cast<std::byte*>(work.cookie), *regions_);
+    works_.buffer_ready(work, static_cast<std::byte*>(work.cookie), *regions_);
 }
 
 void Prefetch::delegated(Work&) noexcept {
@@ -89,7 +81,7 @@ void Prefetch::answered(Work&) noexcept {
 // Whether it went well the reader finds out.
 void Prefetch::ended(Work& work, const Ending&) noexcept {
     if (work.buffer_home == nullptr) free_.push_back(static_cast<std::byte*>(work.cookie));
-    cache_.release(work);
+    works_.release(work);
 }
 
 void Prefetch::give_back(std::byte* buffer, uint32_t) noexcept {

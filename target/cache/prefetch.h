@@ -6,7 +6,7 @@
 // would have had to read itself. What cannot start at once waits in a short queue; what does not fit there is
 // left to the reader's own miss.
 //
-// Thread-safety: belongs to the cache's reactor. Allocates nothing after create().
+// Thread-safety: belongs to the cache's reactor. Allocates nothing after prepare().
 #pragma once
 
 #include <array>
@@ -16,16 +16,33 @@
 
 #include "lib/cache/geometry.h"
 #include "lib/cache/readahead.h"
+#include "target/cache/cached_volume.h"
+#include "target/cache/nets.h"
+#include "target/cache/recovery_run.h"
 #include "target/cache/work.h"
 
 namespace wss::se {
+
+// Where the works of read-ahead come from and go to.
+class WorkSource {
+  public:
+    virtual Work* take_work(CachedVolume& volume) noexcept = 0;
+    virtual void begin(Work& work) noexcept = 0;
+    virtual void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept = 0;
+    virtual void release(Work& work) noexcept = 0;
+
+  protected:
+    ~WorkSource() = default;
+};
 
 class Prefetch final : public WorkOwner, public BufferHome {
   public:
     static constexpr uint32_t kBuffers = 32;  // of a line: so many are under way at a time
 
-    // The cache outlives it, and has ended its works when it dies.
-    static Result<std::unique_ptr<Prefetch>> create(Cache& cache, const cache::LineGeometry& geometry);
+    // `works` outlives it, and has ended its works when it dies.
+    Prefetch(WorkSource& works, const RecoveryRun& recovery, const cache::LineGeometry& geometry)
+        : works_(works), recovery_(recovery), geometry_(geometry) {}
+    Status prepare(const Nets& nets);
 
     // A client reads this of the volume, which is served and not frozen.
     void reads(CachedVolume& volume, cache::Stretch stretch) noexcept;
@@ -51,11 +68,10 @@ class Prefetch final : public WorkOwner, public BufferHome {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
 
-    Prefetch(Cache& cache, const cache::LineGeometry& geometry) : cache_(cache), geometry_(geometry) {}
-    Status prepare();
     bool begin(const Wanted& wanted) noexcept;
 
-    Cache& cache_;
+    WorkSource& works_;
+    const RecoveryRun& recovery_;
     const cache::LineGeometry geometry_;
     std::unique_ptr<std::byte, FreeBuffer> memory_;
     std::unique_ptr<BufferRegions> regions_;

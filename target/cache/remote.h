@@ -9,12 +9,12 @@
 // order.
 //
 // When the RS's machine was started anew and something was written since the last flush,
-// Cache::note_storage_loss() says so: the next flush of each initiator has to fail.
+// StorageNodes::note_loss() counts that: the next flush of each initiator has to fail.
 //
 // What the RS reports of the volume (remote_state.h) counts as the state of a backend of our own. Once it was
 // lost to another owner nothing is asked of an RS any more: the volume has to be reopened, or made anew.
 //
-// Thread-safety: belongs to the cache's reactor, but for RemoteBackend. The cache outlives both.
+// Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.
 #pragma once
 
 #include <memory>
@@ -28,14 +28,14 @@
 
 namespace wss::se {
 
-class Cache;
+class StorageNodes;
 
 class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPiece = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
 
-    static Result<std::unique_ptr<io::Queue>> create(Cache& cache, reactor::Reactor& reactor,
+    static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                      std::string name, std::shared_ptr<RemoteState> state);
     ~RemoteQueue() override;
 
@@ -47,7 +47,7 @@ class RemoteQueue final : public io::Queue {
     EngineLink* storage() const noexcept;
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
-    // Which of the cache's losses (Cache::storage_losses()) was the last of this volume; 0: none.
+    // Which of the cache's losses (StorageNodes::losses()) was the last of this volume; 0: none.
     uint64_t last_loss() const noexcept { return last_loss_; }
     // Something was written past this queue.
     void note_write() noexcept { ++writes_; }
@@ -62,7 +62,7 @@ class RemoteQueue final : public io::Queue {
     struct FreeMemory {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
-    RemoteQueue(Cache& cache, reactor::Reactor& reactor, std::string name,
+    RemoteQueue(StorageNodes& nodes, reactor::Reactor& reactor, std::string name,
                 std::shared_ptr<RemoteState> state);
     void start(Job& job, EngineLink& storage) noexcept;
     void over(Job& job, wire::CacheStatus status) noexcept;
@@ -70,7 +70,7 @@ class RemoteQueue final : public io::Queue {
     void refuse_overdue() noexcept;
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
 
-    Cache& cache_;
+    StorageNodes& nodes_;
     reactor::Reactor& reactor_;
     const std::string name_;
     const std::shared_ptr<RemoteState> state_;
@@ -92,7 +92,7 @@ class RemoteQueue final : public io::Queue {
 // "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.
 class RemoteBackend final : public io::Backend {
   public:
-    static Result<std::unique_ptr<io::Backend>> open(Cache& cache, const std::string& name,
+    static Result<std::unique_ptr<io::Backend>> open(StorageNodes& nodes, const std::string& name,
                                                      const io::OpenOptions& options);
     io::Limits limits() const noexcept override;
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override;
@@ -104,9 +104,9 @@ class RemoteBackend final : public io::Backend {
     std::string describe() const override { return "rs:" + name_; }
 
   private:
-    RemoteBackend(Cache& cache, std::string name, uint64_t bytes)
-        : cache_(cache), name_(std::move(name)), state_(std::make_shared<RemoteState>(bytes)) {}
-    Cache& cache_;
+    RemoteBackend(StorageNodes& nodes, std::string name, uint64_t bytes)
+        : nodes_(nodes), name_(std::move(name)), state_(std::make_shared<RemoteState>(bytes)) {}
+    StorageNodes& nodes_;
     const std::string name_;
     const std::shared_ptr<RemoteState> state_;
 };

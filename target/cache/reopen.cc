@@ -5,25 +5,25 @@
 //
 // Nobody may use the volume when this begins, so that nothing comes in any more.
 #include "lib/base/log.h"
-#include "target/cache/cache.h"
-#include "target/cache/destage.h"
+#include "target/cache/volume_control.h"
 
 namespace wss::se {
 
-void Cache::reopen_volume(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
-    if (holds(volume))
+void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
+    if (uses_.recovery.holds(volume))
         return reopening->end(failure(Code::kBusy, "dirty lines are being recovered; try again"));
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     if (!*place) return;
-    hurry();
+    uses_.engines.hurry();
     volume.gate.when_quiet([this, &volume, place, reopening = std::move(reopening)] {
         if (!volume.removed()) drop_contents(volume, reopening);
     });
 }
 
-void Cache::drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening) {
+void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening) {
     const volume::Volume& open = volume.open->volume();
-    const uint64_t dirty = index_->dirty_lines(volume.number), lost = lost_bytes(open);
+    const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
+    const uint64_t lost = uses_.losses.lost_bytes(open);
     const bool unsaved = dirty > 0 || lost > 0;
     if (unsaved && !reopening->give_up_dirty())
         return reopening->end(
@@ -39,31 +39,29 @@ void Cache::drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Re
             "by the operator's word",
             open.name(), dirty, lost / 1024);
         // Somebody must hear that what was acknowledged is not stable.
-        membership_.given_up.insert(open.wwid());
-        forget_lost(open.wwid());
+        uses_.members.edit().given_up.insert(open.wwid());
+        uses_.losses.forget(open.wwid());
     }
     auto left = std::make_shared<uint64_t>(1);
     auto ended = [this, &volume, reopening, left] {
         if (--*left == 0) contents_dropped(volume, reopening);
     };
     const Gate::Holder place = volume.gate.enter();
-    for (const cache::LineKey& key : lines_in(volume.number, 0, UINT64_MAX)) {
-        cache::Line* line = index_->find(key);
+    for (const cache::LineKey& key : uses_.lines.in_range(volume.number, 0, UINT64_MAX)) {
+        cache::Line* line = uses_.lines.index().find(key);
         if (line == nullptr) continue;
-        auto erase = erase_of(*line);
-        erase->place = place.share();
-        erase->ended = ended;
         ++*left;
-        begin_erase(std::move(erase));
+        uses_.eraser.cut(*line, 0, open.wwid(), place.share(), ended);
     }
     ended();
 }
 
 // A restart must not find what was given up.
-void Cache::contents_dropped(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening) {
+void VolumeControl::contents_dropped(CachedVolume& volume,
+                                     const std::shared_ptr<volume::Reopening>& reopening) {
     if (volume.removed()) return;
     note_dirty(volume, false);
-    when_saved(volume, [&volume, reopening] {
+    uses_.members.when_saved(volume, [&volume, reopening] {
         if (!volume.removed()) reopening->end(Status::ok());
     });
 }

@@ -11,8 +11,8 @@
 //          are done
 //
 // States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by us or by engines; a
-// fill may go on) → kIdle. `owner` has the work until it calls Cache::release(); the cache until its own part
-// is over.
+// fill may go on) → kIdle. `owner` has the work until it calls Datapath::release(); the cache until its own
+// part is over.
 //
 // Thread-safety: belongs to the cache's reactor. Works and their lines are made once and reused.
 #pragma once
@@ -28,10 +28,13 @@
 #include "target/cache/bays.h"
 #include "target/cache/buffer_regions.h"
 #include "target/cache/engine_link.h"
+#include "target/cache/lines.h"
 
 namespace wss::se {
 
-class Cache;
+class Datapath;
+class Reads;
+class Writes;
 struct CachedVolume;
 struct Client;
 struct Work;
@@ -50,7 +53,7 @@ struct Ending {
 class WorkOwner {
   public:
     // Bring `work.length` bytes of buffer, with the client's data in it if it is a write, and call
-    // Cache::buffer_ready(), now or later; Cache::buffer_failed() if the client is lost.
+    // Datapath::buffer_ready(), now or later; Datapath::buffer_failed() if the client is lost.
     virtual void need_buffer(Work& work) noexcept = 0;
     // Engines answer this read from now on; `ended` or `answered` follows.
     virtual void delegated(Work& work) noexcept = 0;
@@ -90,7 +93,15 @@ struct LineWork {
     std::array<uint32_t, cache::kHoldersMax> incarnations{};
 };
 
-struct Work : ListNode<> {
+// Who takes a work on, by the owners of target/cache. The same for each.
+struct WorkPaths {
+    Datapath* datapath = nullptr;
+    Reads* reads = nullptr;
+    Writes* writes = nullptr;
+    void (*entered)(LineUser& user) noexcept = nullptr;
+};
+
+struct Work : ListNode<>, LineUser {
     enum class State : uint8_t { kIdle, kHeld, kEntering, kRunning, kAnswered };
     enum class Phase : uint8_t {
         kNone,
@@ -105,7 +116,7 @@ struct Work : ListNode<> {
     };
 
     // Immutable.
-    Cache* cache = nullptr;
+    WorkPaths path;
     std::unique_ptr<LineWork[]> lines;
 
     // What is asked for.
@@ -147,6 +158,9 @@ struct Work : ListNode<> {
     cache::EngineIndex remote_engine;
     Bay bay;  // what engines take comes from there, and not from `buffer`
     Ending ending;
+
+    // A write that has failed once may have changed copies.
+    bool may_have_changed() const noexcept { return is_write && attempts > 0; }
 };
 
 }  // namespace wss::se

@@ -64,7 +64,8 @@ volume::VolumeSet::Open CachePart::opener() {
                   const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
         constexpr std::string_view kRemote = "rs:";
         if (!specification.starts_with(kRemote)) return io::open_backend(specification, options);
-        return se::RemoteBackend::open(*cache_, specification.substr(kRemote.size()), options);
+        return se::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()),
+                                       options);
     };
 }
 

@@ -61,7 +61,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
     volumes.open = [this](const std::string& backend,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         if (auto other = disks_.find(backend); other != disks_.end()) return other->second->open(node_);
-        if (remote_ > 0) return se::RemoteBackend::open(*cache_, "disk", {.size = remote_});
+        if (remote_ > 0) return se::RemoteBackend::open(cache_->storage_nodes(), "disk", {.size = remote_});
         return disk_.open(node_);
     };
     volumes.attach = false;

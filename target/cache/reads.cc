@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads. A hit of a client that is connected to the engines is delegated: each engine writes its part
-// straight to the client's memory, the last byte of each part carries the command's tag, and the client knows
-// that the command is over when all bytes are there. No message of ours answers it; engines tell us in
-// batches what they did.
-#include "target/cache/cache.h"
+#include "target/cache/reads.h"
+
+#include <algorithm>
 
 namespace wss::se {
 
 using cache::Pieces;
+using wire::CacheStatus;
 
-void Cache::run_read(Work& work) noexcept {
+void Reads::run(Work& work) noexcept {
     if (refuse_lost(work)) return;
-    const uint32_t engines = index_->placeable_engines();
+    const uint32_t engines = index_.placeable_engines();
     bool all_hit = true;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -22,9 +21,9 @@ void Cache::run_read(Work& work) noexcept {
                                       .engines = engines});
         all_hit = all_hit && line.read.from == cache::ReadFrom::kEngine;
         if (line.read.from == cache::ReadFrom::kEngine && !work.is_ahead)
-            index_->touch(*line.line, line.touched);
+            index_.touch(*line.line, line.touched);
     }
-    if (all_hit && work.is_ahead) return end(work, {});
+    if (all_hit && work.is_ahead) return commands_.end(work, {});
     if (!all_hit || work.by_storage) return miss(work);
     if (can_delegate(work)) return delegate(work);
     ++work.volume->counters.read_hits;
@@ -32,33 +31,26 @@ void Cache::run_read(Work& work) noexcept {
     work.owner->need_buffer(work);
 }
 
-bool Cache::can_delegate(const Work& work) noexcept {
+bool Reads::can_delegate(const Work& work) noexcept {
     for (uint32_t i = 0; i < work.line_count; ++i)
-        if (!attached(work, work.lines[i].line->holders()[0])) return false;
+        if (!commands_.attached(work, work.lines[i].line->holders()[0])) return false;
     return true;
 }
 
 // SE7. A wide one is rare, and one that nobody was measured for is the measure.
-bool Cache::may_be_lazy(const Work& work) noexcept {
+bool Reads::may_be_lazy(const Work& work) noexcept {
     if (work.line_count != 1 || work.volume->hit_ns == 0) return false;
-    const EngineLink& engine = *link(work.lines[0].line->holders()[0].engine);
+    const EngineLink& engine = *engines_.link(work.lines[0].line->holders()[0].engine);
     return work.client->lazy < Client::kLazyMax && engine.lazy() < engine.slots() / 8 &&
-           lazy_ < works_.size() / 4;
+           engines_.late() < commands_.works() / 4;
 }
 
-void Cache::lazy_over(Work& work) noexcept {
-    --lazy_;
+void Reads::lazy_over(Work& work) noexcept {
+    engines_.late_over();
     if (work.client != nullptr) --work.client->lazy;
 }
 
-void Cache::hurry() noexcept {
-    if (lazy_ == 0) return;
-    for (size_t i = 0; i < links_end_; ++i)
-        if (links_[i] != nullptr) links_[i]->hurry();
-    wants_turn_ = true;
-}
-
-void Cache::delegate_to(Work& work, LineWork& line, uint32_t at, Transfer& transfer) noexcept {
+void Reads::delegate_to(Work& work, LineWork& line, uint32_t at, Transfer& transfer) noexcept {
     const cache::Slot slot = line.line->holders()[0];
     transfer.move.to_peer = true;
     transfer.move.immediate = true;
@@ -68,14 +60,14 @@ void Cache::delegate_to(Work& work, LineWork& line, uint32_t at, Transfer& trans
     transfer.move.offset = line.span.offset;
     transfer.move.length = line.span.length;
     transfer.move.remote = {work.remote.address + at, work.remote.rkey, line.span.length};
-    link(slot.engine)->submit(transfer);
+    engines_.link(slot.engine)->submit(transfer);
 }
 
-void Cache::begin_delegation(Work& work) noexcept {
+void Reads::begin_delegation(Work& work) noexcept {
     work.is_delegated = true;
     work.is_lazy = may_be_lazy(work);
     if (work.is_lazy) ++work.client->lazy;
-    lazy_ += work.is_lazy;
+    if (work.is_lazy) engines_.late_begun();
     work.owner->delegated(work);
     CacheCounters& counters = work.volume->counters;
     ++counters.read_hits;
@@ -83,21 +75,22 @@ void Cache::begin_delegation(Work& work) noexcept {
     counters.out_of_band_read_bytes += work.length;
 }
 
-void Cache::delegate(Work& work) noexcept {
+void Reads::delegate(Work& work) noexcept {
     begin_delegation(work);
     // Not one by one below: the first could end the work before the others are counted.
     ++work.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        delegate_to(work, line, at, next_transfer(work, line, line.line->holders()[0]));
+        delegate_to(work, line, at,
+                    commands_.next_transfer(work, line, line.line->holders()[0], transfer_done));
         at += line.span.length;
     }
-    if (--work.outstanding == 0) read_part_over(work);
+    if (--work.outstanding == 0) part_over(work);
 }
 
 // A hit for a client that no engine reaches: through our buffer.
-void Cache::gather(Work& work) noexcept {
+void Reads::gather(Work& work) noexcept {
     ++work.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < work.line_count; ++i) {
@@ -107,21 +100,21 @@ void Cache::gather(Work& work) noexcept {
             break;
         }
         const cache::Slot slot = line.line->holders()[0];
-        Transfer& transfer = next_transfer(work, line, slot);
+        Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
         transfer.move.to_peer = true;
         transfer.move.offset = line.span.offset;
         transfer.move.length = line.span.length;
-        transfer.move.remote =
-            work.regions->remote(link(slot.engine)->identity().net, work.buffer + at, line.span.length);
+        transfer.move.remote = work.regions->remote(engines_.link(slot.engine)->identity().net,
+                                                    work.buffer + at, line.span.length);
         at += line.span.length;
-        link(slot.engine)->submit(transfer);
+        engines_.link(slot.engine)->submit(transfer);
     }
-    if (--work.outstanding == 0) read_part_over(work);
+    if (--work.outstanding == 0) part_over(work);
 }
 
 // Real storage has been read; pieces that are newer in an engine come on top, a stretch of each line at a
 // time.
-void Cache::overlay(Work& work) noexcept {
+void Reads::overlay(Work& work) noexcept {
     work.phase = Work::Phase::kOverlay;
     ++work.outstanding;
     uint32_t at = 0;
@@ -136,57 +129,42 @@ void Cache::overlay(Work& work) noexcept {
             begin = std::max(begin, line.span.offset);
             end = std::min(end, line.span.offset + line.span.length);
             const cache::Slot slot = line.line->holders()[0];
-            Transfer& transfer = next_transfer(work, line, slot);
+            Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
             transfer.move.to_peer = true;
             transfer.move.offset = begin;
             transfer.move.length = end - begin;
             transfer.move.remote =
-                work.regions->remote(link(slot.engine)->identity().net,
+                work.regions->remote(engines_.link(slot.engine)->identity().net,
                                      work.buffer + at + (begin - line.span.offset), end - begin);
-            link(slot.engine)->submit(transfer);
+            engines_.link(slot.engine)->submit(transfer);
         } else {
             line.overlay = {};
         }
         at += line.span.length;
     }
-    if (--work.outstanding == 0) read_part_over(work);
+    if (--work.outstanding == 0) part_over(work);
 }
 
-void Cache::read_part_over(Work& work) noexcept {
-    if (work.phase == Work::Phase::kFill) {
-        for (uint32_t i = 0; i < work.line_count; ++i) {
-            LineWork& line = work.lines[i];
-            if (line.filling.empty() || work.transfer_failed || !still_there(line)) continue;
-            if (work.changes != storage_changes_) continue;  // what was read may be gone: forget_clean()
-            if (index_->filled(*line.line, line.filling)) {
-                ++work.volume->counters.fills;
-                work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
-                count_upkeep(*work.volume, work.bay, line.filling.count() * cache::kPieceBytes);
-                if (work.is_ahead) index_->brought_ahead(*line.line);
-            }
-        }
-        settle_unfilled(work);
-        finish_part(work);
-        return part_over(work);
-    }
+void Reads::part_over(Work& work) noexcept {
+    if (work.phase == Work::Phase::kFill) return fill_over(work);
     if (work.is_delegated) {
         if (work.is_lazy) lazy_over(work);
         const bool fills = work.buffer != nullptr || work.bay;
-        if (!work.transfer_failed) return fills ? fill(work) : answer_read(work);
+        if (!work.transfer_failed) return fills ? fill(work) : answer(work);
         ++work.volume->counters.done_again;
-        return end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
+        return commands_.end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }
-    if (work.ending.error != 0) return end(work, work.ending);
+    if (work.ending.error != 0) return commands_.end(work, work.ending);
     if (work.transfer_failed) {
         // What an engine did not give real storage has, unless it was dirty and is away with the engine.
         work.transfer_failed = false;
         work.phase = Work::Phase::kNone;
         if (refuse_lost(work)) return;
-        if (++work.attempts > 3) return end(work, {.kind = Ending::Kind::kBusy});
+        if (++work.attempts > 3) return commands_.end(work, {.kind = Ending::Kind::kBusy});
         for (uint32_t i = 0; i < work.line_count; ++i) work.lines[i].transfers_used = 0;
-        return start_storage(work, io::Op::kRead);
+        return start_storage(work);
     }
-    if (work.phase == Work::Phase::kGather) return end(work, {});
+    if (work.phase == Work::Phase::kGather) return commands_.end(work, {});
     // Lost while real storage was read: what was to come on top does not.
     if (refuse_lost(work)) return;
     if (work.phase == Work::Phase::kStorage) {
@@ -199,15 +177,56 @@ void Cache::read_part_over(Work& work) noexcept {
             came_home = came_home || !line.overlay.without(dirty).empty();
             line.overlay = dirty;
         }
-        if (came_home) return start_storage(work, io::Op::kRead);
+        if (came_home) return start_storage(work);
     }
     for (uint32_t i = 0; i < work.line_count; ++i)
         if (!work.lines[i].overlay.empty()) return overlay(work);
     fill(work);
 }
 
+bool Reads::wants_fill(const LineWork& line) const noexcept {
+    return line.read.fill_afterwards.overlaps(line.covered) && line.op.access == cache::Access::kExclusive &&
+           !life_.stopping();
+}
+
+// The engine may be well, and is not reached.
+void Reads::fill_failed(Work& work, const Transfer& transfer) noexcept {
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        if (line.transfers_used == 0 || &line.transfers[0] != &transfer) continue;
+        line.filling = {};
+        nodes_.distrust(work.bay, line.slots[0].engine, transfer.move.handle);
+    }
+}
+
+// A line that got its place and nothing in it: an empty one may be evicted.
+void Reads::settle_unfilled(Work& work) noexcept {
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        const bool exclusive = line.op.access == cache::Access::kExclusive;
+        if (exclusive && line.line->state() == cache::LineState::kFilling) index_.filled(*line.line, {});
+    }
+}
+
+void Reads::fill_over(Work& work) noexcept {
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        LineWork& line = work.lines[i];
+        if (line.filling.empty() || work.transfer_failed || !commands_.still_there(line)) continue;
+        if (work.changes != nodes_.changes()) continue;  // what was read may be gone: forget_clean()
+        if (index_.filled(*line.line, line.filling)) {
+            ++work.volume->counters.fills;
+            work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
+            StorageNodes::count_upkeep(*work.volume, work.bay, line.filling.count() * cache::kPieceBytes);
+            if (work.is_ahead) index_.brought_ahead(*line.line);
+        }
+    }
+    settle_unfilled(work);
+    commands_.finish_part(work);
+    commands_.part_over(work);
+}
+
 // The client is answered from the buffer while engines take what they miss from it.
-void Cache::fill(Work& work) noexcept {
+void Reads::fill(Work& work) noexcept {
     work.phase = Work::Phase::kFill;
     ++work.outstanding;
     uint32_t at = 0;
@@ -217,48 +236,82 @@ void Cache::fill(Work& work) noexcept {
         line.filling = {};
         const uint32_t begins = at;
         at += line.span.length;
-        if (!wants_fill(work, line)) continue;
-        if (index_->place(*line.line, 1) != cache::Placed::kDone) {
+        if (!wants_fill(line)) continue;
+        if (index_.place(*line.line, 1) != cache::Placed::kDone) {
             ++work.volume->counters.no_room;
             continue;
         }
         const cache::Slot slot = line.line->holders()[0];
-        if (work.bay && !reaches_bay(work.bay, slot.engine)) continue;
+        if (work.bay && !nodes_.reaches(work.bay, slot.engine)) continue;
         const uint32_t begin = line.covered.first() * cache::kPieceBytes;
         const uint32_t length = line.covered.count() * cache::kPieceBytes;  // covered pieces are adjacent
         line.filling = line.covered;
-        Transfer& transfer = next_transfer(work, line, slot);
+        Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
         transfer.move.to_peer = false;
         transfer.move.has_header = true;
         transfer.move.header =
-            header_bytes(line, slot, *work.volume, line.line->valid() | line.covered, line.line->dirty(),
-                         std::max<uint64_t>(line.line->generation(), 1));
+            commands_.header_bytes(line, slot, *work.volume, line.line->valid() | line.covered,
+                                   line.line->dirty(), std::max<uint64_t>(line.line->generation(), 1));
         transfer.move.offset = begin;
         transfer.move.length = length;
         const uint32_t from = begins + (begin - line.span.offset);
         if (work.bay)
-            aim_at_bay(transfer, work.bay, slot.engine, from);
+            nodes_.aim(transfer, work.bay, slot.engine, from);
         else
             transfer.move.remote =
-                work.regions->remote(link(slot.engine)->identity().net, work.buffer + from, length);
-        link(slot.engine)->submit(transfer);
+                work.regions->remote(engines_.link(slot.engine)->identity().net, work.buffer + from, length);
+        engines_.link(slot.engine)->submit(transfer);
     }
     --work.outstanding;
     const bool nothing = work.outstanding == 0;
     if (nothing) settle_unfilled(work);
     if (nothing) work.phase = Work::Phase::kNone;
-    answer_read(work);
+    answer(work);
 }
 
 // … or it was answered without us. A fill may go on behind it.
-void Cache::answer_read(Work& work) noexcept {
-    if (!work.is_delegated) return end(work, {});
+void Reads::answer(Work& work) noexcept {
+    if (!work.is_delegated) return commands_.end(work, {});
     const bool filling = work.phase == Work::Phase::kFill;
-    if (!filling) finish_part(work);
+    if (!filling) commands_.finish_part(work);
     work.state = Work::State::kAnswered;
     if (!filling) work.phase = Work::Phase::kEnding;
     work.owner->answered(work);
-    if (!filling) part_over(work);
+    if (!filling) commands_.part_over(work);
+}
+
+bool Reads::refuse_lost(Work& work) noexcept {
+    if (losses_.none()) return false;
+    const std::optional<Ending> ending = losses_.refusal(work);
+    if (ending) commands_.end(work, *ending);
+    return ending.has_value();
+}
+
+void Reads::buffer_ready(Work& work) noexcept {
+    work.phase == Work::Phase::kGather ? gather(work) : start_storage(work);
+}
+
+void Reads::start_storage(Work& work) noexcept {
+    work.phase = Work::Phase::kStorage;
+    for (uint32_t i = 0; i < work.line_count; ++i)
+        work.lines[i].overlay = work.lines[i].touched & work.lines[i].line->dirty();
+    commands_.start_storage(work, io::Op::kRead, storage_done);
+}
+
+void Reads::storage_done(io::Request& io) noexcept {
+    Work& work = *static_cast<Work*>(io.context);
+    Commands::note_error(work, io);
+    if (--work.outstanding == 0) work.path.reads->part_over(work);
+}
+
+void Reads::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
+    Work& work = *static_cast<Work*>(transfer.context);
+    Reads& reads = *work.path.reads;
+    if (status != CacheStatus::kOk && work.bay && work.phase == Work::Phase::kFill)
+        reads.fill_failed(work, transfer);
+    else if (status != CacheStatus::kOk)
+        reads.commands_.note_failed(work, transfer);
+    if (--work.outstanding == 0) reads.part_over(work);
 }
 
 }  // namespace wss::se

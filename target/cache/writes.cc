@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes. lib/cache/policy.h says what each line needs; here it is done: real storage, engines, or both at
-// once.
-//
-// When an engine fails under a write, the write goes the safe way from its beginning: through our buffer to
-// real storage, and to the copies that are left. Lines stay entered meanwhile, so that nobody sees the
-// middle.
-#include "target/cache/cache.h"
+#include "target/cache/writes.h"
+
+#include <algorithm>
+
+#include "target/cache/remote.h"
 
 namespace wss::se {
 
 using cache::Pieces;
+using wire::CacheStatus;
+using Op = wire::CacheStorage::Op;
 
 static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32_t engines) {
     return {.settings = work.volume->for_writes(),
@@ -22,12 +22,12 @@ static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32
             .engines = engines};
 }
 
-void Cache::plan_line(Work& work, LineWork& line) noexcept {
-    const uint32_t engines = index_->placeable_engines();
+void Writes::plan_line(Work& work, LineWork& line) noexcept {
+    const uint32_t engines = index_.placeable_engines();
     cache::WriteFacts facts = facts_of(work, line, engines);
     line.write = work.by_storage ? cache::without_room(facts) : cache::plan_write(facts);
     if (!line.write.storage && line.write.copies > facts.holders) {
-        if (index_->place(*line.line, line.write.copies) != cache::Placed::kDone) {
+        if (index_.place(*line.line, line.write.copies) != cache::Placed::kDone) {
             ++work.volume->counters.no_room;
             line.write = cache::without_room(facts_of(work, line, engines));
         }
@@ -35,15 +35,15 @@ void Cache::plan_line(Work& work, LineWork& line) noexcept {
     // A piece that is written in part and is not there: the way through storage needs no reading first.
     if (!line.write.fetch.empty()) line.write = cache::without_room(facts_of(work, line, engines));
     // A line that got its place here and is not used: an empty one may be evicted.
-    if (line.line->state() == cache::LineState::kFilling) index_->filled(*line.line, {});
+    if (line.line->state() == cache::LineState::kFilling) index_.filled(*line.line, {});
 }
 
 // The write was to change dirty pieces, and may have changed them in one of two copies.
-bool Cache::may_differ(const LineWork& line) noexcept {
+bool Writes::may_differ(const LineWork& line) noexcept {
     return line.line->holders().size() > 1 && line.filling.overlaps(line.line->dirty());
 }
 
-void Cache::run_write(Work& work) noexcept {
+void Writes::run(Work& work) noexcept {
     if (refuse_lost(work)) return;
     bool storage = false, direct = true;
     for (uint32_t i = 0; i < work.line_count; ++i) {
@@ -51,16 +51,17 @@ void Cache::run_write(Work& work) noexcept {
         line.transfers_used = 0;
         plan_line(work, line);
         storage = storage || line.write.storage;
-        for (const cache::Slot& slot : line.line->holders()) direct = direct && attached(work, slot);
-        if (!line.line->holders().empty()) index_->touch(*line.line, line.touched);
+        for (const cache::Slot& slot : line.line->holders())
+            direct = direct && commands_.attached(work, slot);
+        if (!line.line->holders().empty()) index_.touch(*line.line, line.touched);
     }
-    const bool through_us = storage && !reaches_storage(work);
+    const bool through_us = storage && !commands_.reaches_storage(work);
     if ((through_us || !direct || work.attempts > 0) && work.buffer == nullptr)
         return work.owner->need_buffer(work);
-    start_write(work);
+    start(work);
 }
 
-void Cache::start_write(Work& work) noexcept {
+void Writes::start(Work& work) noexcept {
     // Plans are made anew: lines may have changed while we waited for the buffer.
     if (refuse_lost(work)) return;
     bool storage = false, fua = false;
@@ -72,7 +73,7 @@ void Cache::start_write(Work& work) noexcept {
         storage = storage || line.write.storage;
         fua = fua || line.write.storage_fua;
     }
-    if (storage && from_client && !reaches_storage(work)) return work.owner->need_buffer(work);
+    if (storage && from_client && !commands_.reaches_storage(work)) return work.owner->need_buffer(work);
     work.phase = Work::Phase::kWrite;
     ++work.outstanding;
     if (from_client) {
@@ -84,13 +85,13 @@ void Cache::start_write(Work& work) noexcept {
         store_from_client(work, fua);
     } else if (storage) {
         work.io.fua = fua;
-        start_storage(work, io::Op::kWrite);
+        commands_.start_storage(work, io::Op::kWrite, storage_done);
     }
-    if (--work.outstanding == 0) write_part_over(work);
+    if (--work.outstanding == 0) part_over(work);
 }
 
-void Cache::update_copies(Work& work, LineWork& line, bool from_client) noexcept {
-    if (!line.write.invalidate.empty()) index_->invalidate(*line.line, line.write.invalidate);
+void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcept {
+    if (!line.write.invalidate.empty()) index_.invalidate(*line.line, line.write.invalidate);
     line.filling = {};
     if (line.write.update.empty() || line.line->holders().empty()) return;
     // What lies between two updated pieces is covered by the write: it becomes valid as well.
@@ -104,18 +105,18 @@ void Cache::update_copies(Work& work, LineWork& line, bool from_client) noexcept
     for (uint32_t i = 0; &work.lines[i] != &line; ++i) line_begins += work.lines[i].span.length;
     const uint32_t in_buffer = line_begins + (begin - line.span.offset);
     line.filling = hull;
-    line.generation = index_->stamp(*line.line);
+    line.generation = index_.stamp(*line.line);
     const Pieces dirty = line.line->dirty() | line.write.dirty_after;
     const Pieces valid = line.line->valid() | hull | line.write.dirty_after;
     uint32_t which = 0;
     for (const cache::Slot& slot : line.line->holders()) {
-        EngineLink& engine = *link(slot.engine);
-        Transfer& transfer = next_transfer(work, line, slot);
+        EngineLink& engine = *engines_.link(slot.engine);
+        Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
         transfer.move.to_peer = false;
         transfer.move.atomic = true;
         transfer.move.has_header = true;
-        transfer.move.header =
-            header_bytes(line, slot, *work.volume, which++ == 0 ? valid : dirty, dirty, line.generation);
+        transfer.move.header = commands_.header_bytes(line, slot, *work.volume, which++ == 0 ? valid : dirty,
+                                                      dirty, line.generation);
         transfer.move.offset = begin;
         transfer.move.length = end - begin;
         if (from_client) {
@@ -129,25 +130,26 @@ void Cache::update_copies(Work& work, LineWork& line, bool from_client) noexcept
     }
 }
 
-void Cache::write_part_over(Work& work) noexcept {
+void Writes::part_over(Work& work) noexcept {
     if (work.phase == Work::Phase::kRepair) return repaired(work);
     // Held back, even if an engine failed: real storage said no.
-    if (work.ending.kind != Ending::Kind::kGood) return give_up_write(work, work.ending);
+    if (work.ending.kind != Ending::Kind::kGood) return give_up(work, work.ending);
     if (!work.transfer_failed) {
         for (uint32_t i = 0; i < work.line_count; ++i)
-            if (!work.lines[i].filling.empty() && !still_there(work.lines[i])) work.transfer_failed = true;
+            if (!work.lines[i].filling.empty() && !commands_.still_there(work.lines[i]))
+                work.transfer_failed = true;
     }
-    if (!work.transfer_failed) return settle_write(work);
+    if (!work.transfer_failed) return settle(work);
     work.transfer_failed = false;
     work.by_storage = true;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
         // Copies that did not get it differ: the clean ones end here, the dirty ones get it again.
-        index_->invalidate(*line.line, line.filling.without(line.line->dirty()));
+        index_.invalidate(*line.line, line.filling.without(line.line->dirty()));
     }
-    if (++work.attempts <= 4) return run_write(work);
+    if (++work.attempts <= 4) return run(work);
     ++work.volume->counters.busy;
-    give_up_write(work, {.kind = Ending::Kind::kBusy});
+    give_up(work, {.kind = Ending::Kind::kBusy});
 }
 
 // A write that failed may have reached some copies, all or none, and their headers may say that its pieces
@@ -158,46 +160,46 @@ void Cache::write_part_over(Work& work) noexcept {
 // Two copies of dirty pieces may now differ, and which of them shows would change when the first is lost. So
 // the second ends, and the line is destaged at once. Before its header is erased it is on stable storage that
 // the next start cannot do without any engine.
-void Cache::give_up_write(Work& work, const Ending& ending) noexcept {
+void Writes::give_up(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     work.phase = Work::Phase::kRepair;
     bool differ = false;
     for (uint32_t i = 0; i < work.line_count; ++i) differ = differ || may_differ(work.lines[i]);
     if (!differ) return repair(work);
-    if (!membership_.degraded) {
-        membership_.degraded = true;
-        save_membership();
+    if (!members_.now().degraded) {
+        members_.edit().degraded = true;
+        members_.save();
     }
-    destage_single_copies();
-    when_saved(*work.volume, [this, &work] { repair(work); });
+    single_.note();
+    members_.when_saved(*work.volume, [this, &work] { repair(work); });
 }
 
-void Cache::repair(Work& work) noexcept {
+void Writes::repair(Work& work) noexcept {
     ++work.outstanding;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
         if (line.filling.empty() || line.line->holders().empty()) continue;
         const Pieces dirty = line.line->dirty();
-        index_->invalidate(*line.line, line.filling.without(dirty));
-        line.generation = index_->stamp(*line.line);
+        index_.invalidate(*line.line, line.filling.without(dirty));
+        line.generation = index_.stamp(*line.line);
         line.transfers_used = 0;
         line.one_copy = may_differ(line);
         uint32_t which = 0;
         for (const cache::Slot& slot : line.line->holders()) {
-            Transfer& transfer = next_transfer(work, line, slot);
+            Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
             transfer.kind = Transfer::Kind::kHeader;
             const bool first = which++ == 0;
             // Without it: erased.
             if (first || !line.one_copy)
-                transfer.move.header = header_bytes(
+                transfer.move.header = commands_.header_bytes(
                     line, slot, *work.volume, first ? line.line->valid() : dirty, dirty, line.generation);
-            link(slot.engine)->submit(transfer);
+            engines_.link(slot.engine)->submit(transfer);
         }
     }
-    if (--work.outstanding == 0) write_part_over(work);
+    if (--work.outstanding == 0) part_over(work);
 }
 
-void Cache::repaired(Work& work) noexcept {
+void Writes::repaired(Work& work) noexcept {
     bool again = false;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -206,29 +208,92 @@ void Cache::repaired(Work& work) noexcept {
         if (line.line->holders()[0] != line.slots[0])
             again = true;
         else if (line.line->holders().size() > 1)
-            index_->drop_copy(*line.line, line.slots[1].engine);
+            index_.drop_copy(*line.line, line.slots[1].engine);
     }
-    again ? repair(work) : end(work, work.ending);
+    again ? repair(work) : commands_.end(work, work.ending);
 }
 
-void Cache::settle_write(Work& work) noexcept {
+void Writes::settle(Work& work) noexcept {
     const Nanoseconds now = reactor_.now();
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        written_anew(*work.volume, line.span.line, line.covered);
+        losses_.written_anew(*work.volume, line.span.line, line.covered);
         if (line.filling.empty()) continue;
-        if (!line.write.dirty_after.empty()) index_->written(*line.line, line.write.dirty_after, now);
+        if (!line.write.dirty_after.empty()) index_.written(*line.line, line.write.dirty_after, now);
         const Pieces clean = line.filling.without(line.write.dirty_after);
-        if (work.changes == storage_changes_)
-            index_->filled(*line.line, clean);
+        if (work.changes == nodes_.changes())
+            index_.filled(*line.line, clean);
         else
-            index_->invalidate(*line.line, clean.without(line.line->dirty()));
+            index_.invalidate(*line.line, clean.without(line.line->dirty()));
     }
-    if (waits_for_saving(*work.volume)) {  // SE2
+    if (members_.delays(*work.volume)) {  // SE2
         unacknowledged_.push_back(work);
         return;
     }
-    end(work, {});
+    commands_.end(work, {});
+}
+
+void Writes::store_from_client(Work& work, bool fua) noexcept {
+    ++work.volume->counters.direct_writes;
+    work.volume->counters.storage_write_bytes += work.length;
+    Transfer& transfer = commands_.remote_io(work, Op::kWrite, stored);
+    transfer.storage.fua = fua;
+    work.volume->remote->storage()->submit(transfer);
+}
+
+// An RS that is lost may still read the client's memory: the client closes its link to it before it has the
+// memory back, and asks again (RS1 keeps from the disk what was read after that).
+void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
+    Work& work = *static_cast<Work*>(transfer.context);
+    if (transfer.error != 0)
+        work.ending = {.kind = Ending::Kind::kStorageFailed,
+                       .error = transfer.error,
+                       .io_op = io::Op::kWrite,
+                       .offset = work.offset};
+    else if (status != CacheStatus::kOk)
+        work.ending = {.kind = Ending::Kind::kDoAgain, .engine = work.remote_engine.value};
+    else
+        work.volume->remote->note_write();
+    if (--work.outstanding == 0) work.path.writes->part_over(work);
+}
+
+bool Writes::refuse_lost(Work& work) noexcept {
+    if (losses_.none()) return false;
+    const std::optional<Ending> ending = losses_.refusal(work);
+    if (!ending) return false;
+    work.may_have_changed() ? give_up(work, *ending) : commands_.end(work, *ending);
+    return true;
+}
+
+void Writes::storage_done(io::Request& io) noexcept {
+    Work& work = *static_cast<Work*>(io.context);
+    Commands::note_error(work, io);
+    if (--work.outstanding == 0) work.path.writes->part_over(work);
+}
+
+void Writes::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
+    Work& work = *static_cast<Work*>(transfer.context);
+    Writes& writes = *work.path.writes;
+    if (status != CacheStatus::kOk) writes.commands_.note_failed(work, transfer);
+    if (--work.outstanding == 0) writes.part_over(work);
+}
+
+void Writes::membership_saved() noexcept {
+    List<Work> ready;
+    ready.splice_back(unacknowledged_);
+    while (Work* work = ready.pop_front()) commands_.end(*work, {});
+}
+
+void Writes::wait_no_more(const CachedVolume& volume) noexcept {
+    List<Work> others, refused;
+    while (Work* work = unacknowledged_.pop_front())
+        (work->volume == &volume ? refused : others).push_back(*work);
+    unacknowledged_.splice_back(others);
+    while (Work* work = refused.pop_front())
+        commands_.end(*work, {.kind = Ending::Kind::kStorageFailed,
+                              .error = ENXIO,
+                              .io_op = io::Op::kWrite,
+                              .offset = work->offset});
 }
 
 }  // namespace wss::se

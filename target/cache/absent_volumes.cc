@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/absent_volumes.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/size.h"
+
+namespace wss::se {
+
+Status AbsentVolumes::may_open(const volume::Volume& volume) const {
+    auto known = members_.now().dirty.find(volume.wwid());
+    if (known == members_.now().dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
+        return Status::ok();
+    return failure(Code::kRefused,
+                   "volume {} has {} and had {} when it was served last, and cache engines may hold writes "
+                   "beyond its present end: restore its size, or give them up (wssctl cache give-up {}) and "
+                   "start again",
+                   volume.name(), readable_size(volume.size()), readable_size(known->second.bytes),
+                   volume.name());
+}
+
+void AbsentVolumes::keep(cache::Recovery& recovery) {
+    for (const auto& [wwid, dirty] : members_.now().dirty) {
+        if (volumes_.find(wwid) != nullptr) continue;
+        recovery.add_volume(wwid, volumes_.keep_absent(wwid), UINT64_MAX);
+    }
+}
+
+// What was found is kept. A volume of which nothing was is not waited for any more.
+void AbsentVolumes::settle() {
+    const auto absent = volumes_.absent();
+    for (const auto& [wwid, number] : absent) {
+        // Dirty in a member: written after the loss, the word of that had not come to stable storage.
+        index_.for_each_dirty(number, [&, wwid = wwid](cache::Line& line) {
+            members_.edit().lost.found(wwid, line.key().line, line.dirty());
+            return true;
+        });
+        if (index_.dirty_lines(number) > 0) {
+            log::warning("volume {} is not open: cache engines keep {} dirty lines of it",
+                         members_.now().dirty.at(wwid).name, index_.dirty_lines(number));
+            continue;
+        }
+        volumes_.drop(wwid);
+        volumes_.lines_found(number);  // none
+        if (!members_.now().lost.any_of(wwid)) members_.edit().dirty.erase(wwid);
+    }
+}
+
+bool AbsentVolumes::any_lines() const {
+    return std::any_of(volumes_.absent().begin(), volumes_.absent().end(),
+                       [&](const auto& absent) { return index_.dirty_lines(absent.second) > 0; });
+}
+
+// Which of those that engines may hold dirty lines of.
+Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
+    std::vector<uint64_t> closed;
+    for (const auto& [wwid, known] : members_.now().dirty) {
+        const CachedVolume* volume = volumes_.find(wwid);
+        const bool something = volume == nullptr || members_.now().lost.any_of(wwid);
+        if (something && volume::wwid_text(wwid) == which) return wwid;
+        if (known.name != which) continue;
+        if (volume != nullptr && something) return wwid;
+        if (volume == nullptr) closed.push_back(wwid);
+    }
+    const bool is_open = volumes_.find(which) != nullptr;
+    if (closed.size() == 1 && !is_open) return closed.front();
+    if (closed.empty())
+        return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
+                       which);
+    std::string wwids;
+    for (uint64_t wwid : closed) wwids += (wwids.empty() ? "" : ", ") + volume::wwid_text(wwid);
+    return failure(
+        Code::kInvalid,
+        "{}{} volume{} that cache engines keep lines of {} named {}: give the WWID of the one that "
+        "is meant: {}",
+        is_open ? "nothing of the open volume is lost; " : "", closed.size(), closed.size() == 1 ? "" : "s",
+        closed.size() == 1 ? "was also" : "were", which, wwids);
+}
+
+void AbsentVolumes::give_up(uint64_t wwid) {
+    auto lines = volumes_.absent().find(wwid);
+    log::warning(
+        "volume {} ({}), which is not open: {} dirty lines in cache engines{} are destroyed, by the "
+        "operator's "
+        "word",
+        members_.now().dirty.at(wwid).name, volume::wwid_text(wwid),
+        lines == volumes_.absent().end() ? 0 : index_.dirty_lines(lines->second),
+        members_.now().lost.any_of(wwid) ? " and what was lost of it" : "");
+    members_.edit().given_up.insert(wwid);
+    drop(wwid);
+}
+
+void AbsentVolumes::drop(uint64_t wwid) {
+    members_.edit().dirty.erase(wwid);
+    members_.edit().lost.forget(wwid);
+    if (members_.now().lost.empty()) members_.edit().away.clear();
+    members_.save();
+    const std::optional<uint32_t> number = volumes_.drop(wwid);
+    if (!number) return;
+    members_.when_recorded([this, number] {
+        eraser_.wipe(*number, {});
+        volumes_.lines_found(*number);
+    });
+}
+
+void AbsentVolumes::deleted(uint64_t wwid, std::function<void()> recorded) {
+    if (volumes_.find(wwid) != nullptr) return recorded();  // remove_volume() does it
+    members_.edit().policies.erase(wwid);
+    members_.edit().given_up.erase(wwid);
+    drop(wwid);
+    members_.when_recorded(std::move(recorded));
+}
+
+void AbsentVolumes::list(CacheInfo& info) const {
+    for (const auto& [wwid, dirty] : members_.now().dirty) {
+        if (volumes_.find(wwid) != nullptr) continue;
+        auto lines = volumes_.absent().find(wwid);
+        info.absent.push_back(
+            {.wwid = wwid,
+             .name = dirty.name,
+             .dirty_lines = lines == volumes_.absent().end() ? 0 : index_.dirty_lines(lines->second),
+             .lost = members_.now().lost.any_of(wwid)});
+    }
+}
+
+}  // namespace wss::se

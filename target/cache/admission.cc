@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/admission.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/memory.h"
+#include "lib/base/source_limiter.h"
+#include "lib/fabric/sources.h"
+#include "target/cache/limits.h"
+
+namespace wss::se {
+
+using cache::EngineIndex;
+
+constexpr size_t kPendingMax = 16;
+constexpr Nanoseconds kProofMax = from_s(4);
+
+uint64_t lines_max_here() {
+    return std::min(kLinesMax, physical_memory() / kIndexMemoryShare / kIndexBytesPerLine);
+}
+
+static void refuse_engine(const std::string& peer, std::string_view why) {
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(fabric::source_of(peer))) log::warning("{}: refused as a cache engine: {}", peer, why);
+}
+
+// A listener for engines, and which net it stands on.
+class Admission::Port final : public fabric::ListenHandler {
+  public:
+    Port(Admission& admission, size_t net) : admission_(admission), net_(net) {}
+    Result<fabric::Address> open(const fabric::Address& address) {
+        auto listener = admission_.nets_[net_].poller->listen(address, *this);
+        if (!listener) return listener.status();
+        listener_ = std::move(*listener);
+        return listener_->address();
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        admission_.requested(net_, std::move(request));
+    }
+
+  private:
+    Admission& admission_;
+    const size_t net_;
+    std::unique_ptr<fabric::Listener> listener_;
+};
+
+Admission::Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery,
+                     const Life& life, reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner)
+    : nets_(nets),
+      engines_(engines),
+      members_(members),
+      recovery_(recovery),
+      life_(life),
+      reactor_(reactor),
+      limits_(std::move(limits)),
+      owner_(owner) {}
+
+Admission::~Admission() = default;
+
+Result<fabric::Address> Admission::listen(size_t net, const fabric::Address& address) {
+    auto port = std::make_unique<Port>(*this, net);
+    auto bound = port->open(address);
+    if (bound) ports_.push_back(std::move(port));
+    if (bound) nets_[net].scheme = address.scheme;
+    return bound;
+}
+
+void Admission::close_ports() noexcept {
+    ports_.clear();
+}
+
+size_t Admission::turn_pending() noexcept {
+    size_t sent = 0;
+    for (Pending& one : pending_) sent += one.engine->turn();
+    return sent;
+}
+
+void Admission::requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept {
+    EngineLink::Applicant applicant{.net = net};
+    EngineLink::Identity identity;
+    std::string refusal;
+    if (wire::parse_cache_join(request->data(), applicant.join) != wire::ParseError::kNone)
+        refusal = "not a cache engine";
+    else if (life_.stopping())
+        refusal = "the target is shutting down";
+    else if (limits_.secrets != nullptr)
+        return ask_for_proof(*request, applicant);
+    else if (refusal = exceeds_index(applicant.join); refusal.empty())
+        if (const char* why = judge_join(applicant, identity)) refusal = why;
+    if (!refusal.empty()) {
+        refuse_engine(request->peer(), refusal);
+        const size_t length = std::min<size_t>(refusal.size(), nets_[net].fabric->caps().reject_data_max);
+        return request->reject(std::as_bytes(std::span(refusal.data(), length)));
+    }
+    EngineLink& made =
+        engines_.enlist(std::unique_ptr<EngineLink>(new EngineLink(owner_, applicant)), identity.index);
+    Status accepted =
+        made.accept(*request, *nets_[net].fabric, *nets_[net].poller, identity, welcome_for(identity));
+    if (accepted) return;
+    log::warning("{}: cannot serve a cache engine: {}", request->peer(), accepted.to_string());
+    engines_.take(identity.index);
+}
+
+// That it may claim.
+uint64_t Admission::lines_of(const wire::CacheJoin& join) const noexcept {
+    return join.is_storage ? 0 : join.memory / limits_.line_bytes;
+}
+
+// Empty: the index has room for all lines of the engine, beside those of engines that joined before, ready or
+// not. So no engine can claim more than the index may hold.
+std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
+    uint64_t promised = 0;
+    for (const EngineLink& engine : engines_.all())
+        if (engine.identity().identity != join.engine) promised += lines_of(engine.applicant().join);
+    const uint64_t lines = lines_of(join), left = limits_.lines_max - std::min(limits_.lines_max, promised);
+    if (lines <= left) return {};
+    // No longer than the text of a refusal on the wire.
+    return fmt::format(
+        "it lends {} lines, the target has room for {} more (of {}): lend less, or use longer lines", lines,
+        left, limits_.lines_max);
+}
+
+// nullptr: it may join, as `identity`.
+const char* Admission::judge_join(const EngineLink::Applicant& applicant,
+                                  EngineLink::Identity& identity) noexcept {
+    const wire::CacheJoin& join = applicant.join;
+    if (!join.is_storage && join.memory < limits_.line_bytes * 4) return "it lends too little memory";
+    // A new connection of the same engine: the old one is dead, and the engine comes again when it is over.
+    EngineLink* const former = engines_.find(join.engine);
+    if (former != nullptr) former->close(Status(Code::kUnavailable, "the engine joined anew"));
+    if (former != nullptr || engines_.retires(join.engine))
+        return "its former connection is still being closed";
+    const EngineIndex index = engines_.free_index();
+    if (!index.exists()) return "there are too many engines";
+    // What it holds counts for a restart, until a membership without it is stable: it must not be erased
+    // before.
+    const bool ours = join.storage == members_.now().storage;
+    const bool was_away = members_.is_away(join.engine, join.incarnation);
+    if (recovery_.waiting() && was_away)
+        return "it holds what was lost before the restart: other engines come first";
+    const bool returned = !recovery_.waiting() && ours && was_away;
+    auto member = members_.awaited().find(join.engine);
+    const bool keep = returned || (recovery_.waiting() && ours && member != members_.awaited().end() &&
+                                   member->second == join.incarnation);
+    if (!keep && ours && members_.pending() && members_.counts_when_saved(join.engine, join.incarnation))
+        return "its former membership is still being ended";
+    identity = {.index = index,
+                .net = applicant.net,
+                .identity = join.engine,
+                .memory = join.memory,
+                .incarnation = keep ? join.incarnation : members_.edit().next_incarnation++,
+                .kept = keep,
+                .returned = returned};
+    return nullptr;
+}
+
+wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) const noexcept {
+    return {.storage = members_.now().storage,
+            .incarnation = identity.incarnation,
+            .line_bytes = limits_.line_bytes,
+            .operations = kTransfersPerEngine,
+            .keep = identity.kept,
+            .states = true};
+}
+
+// ---- Proofs ----------------------------------------------------------------------------------------------
+
+void Admission::ask_for_proof(fabric::ConnectRequest& request,
+                              const EngineLink::Applicant& applicant) noexcept {
+    const Net& net = nets_[applicant.net];
+    std::unique_ptr<EngineLink> engine(new EngineLink(owner_, applicant));
+    Status asked(Code::kExhausted, "too many engines have not proven yet who they are");
+    if (pending_.size() < kPendingMax)
+        asked = engine->ask_for_proof(request, *net.fabric, *net.poller, limits_.secrets);
+    if (asked) {
+        pending_.push_back({std::move(engine), reactor_.clock().now() + kProofMax});
+        return;
+    }
+    refuse_engine(request.peer(), asked.to_string().c_str());
+    if (pending_.size() >= kPendingMax) request.reject({});
+}
+
+std::string Admission::limit(const EngineLink& engine) {
+    std::string refusal = exceeds_index(engine.applicant().join);
+    if (!refusal.empty()) refuse_engine(engine.peer(), refusal);
+    return refusal;
+}
+
+void Admission::proven(EngineLink& engine) noexcept {
+    EngineLink::Identity identity;
+    if (const char* refusal = judge_join(engine.applicant(), identity); refusal != nullptr) {
+        refuse_engine(engine.peer(), refusal);
+        return engine.close(Status(Code::kUnavailable, refusal));
+    }
+    engines_.enlist(take(engine), identity.index).admit(identity, welcome_for(identity));
+}
+
+std::unique_ptr<EngineLink> Admission::take(EngineLink& engine) noexcept {
+    auto found = std::find_if(pending_.begin(), pending_.end(),
+                              [&engine](const Pending& one) { return one.engine.get() == &engine; });
+    WSS_ASSERT(found != pending_.end(), "a link that is not admitted is pending");
+    std::unique_ptr<EngineLink> taken = std::move(found->engine);
+    pending_.erase(found);
+    return taken;
+}
+
+// Of those whose time is over; of all at the end.
+void Admission::tick() noexcept {
+    const Nanoseconds now = reactor_.clock().now();
+    for (Pending& one : pending_)
+        if (life_.stopping() || now >= one.until)
+            one.engine->close(Status(Code::kTimedOut, "the engine did not prove who it is"));
+}
+
+}  // namespace wss::se

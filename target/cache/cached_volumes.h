@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// CachedVolumes: which volume has which number in the index.
+//
+//   open     the cache serves it. Its number is free when its gate is empty (gone(), free_gone())
+//   absent   it is not open; engines hold dirty lines of it, which stay there under its number until the
+//            volume is opened
+//   dropped  nothing of it counts any more. Its number is free when its lines were found, to be wiped, and
+//            are gone
+//
+// It owns the CachedVolumes. It calls the index only.
+//
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <vector>
+
+#include "lib/cache/index.h"
+#include "target/cache/cached_volume.h"
+#include "target/cache/turn.h"
+
+namespace wss::se {
+
+class CachedVolumes {
+  public:
+    CachedVolumes(cache::Index& index, Turn& turn) : index_(index), turn_(turn) {}
+
+    // ---- Open volumes
+    // Each that is not being removed.
+    auto open() const noexcept {
+        return volumes_ | std::views::filter([](const auto& one) { return one && !one->removed(); }) |
+               std::views::transform([](const auto& one) -> CachedVolume& { return *one; });
+    }
+    // nullptr: none. May be one that is being removed.
+    CachedVolume* at(uint32_t number) const noexcept { return volumes_[number].get(); }
+    CachedVolume* find(const std::string& name) const;
+    CachedVolume* find(uint64_t wwid) const;
+    // Under the number of its lines, if it was absent.
+    CachedVolume& add(uint64_t wwid);
+    // Nobody refers to the volume. It is freed by free_gone(), and not from within the last user's call,
+    // which may still look at it.
+    void gone(CachedVolume& volume) noexcept;
+    void free_gone() {
+        if (some_gone_) free_all_gone();
+    }
+
+    // ---- Absent ones
+    // WWID → number.
+    const std::map<uint64_t, uint32_t>& absent() const noexcept { return absent_; }
+    uint32_t keep_absent(uint64_t wwid);
+    // The number of a volume that was absent, until lines_found() and free_dropped().
+    std::optional<uint32_t> drop(uint64_t wwid);
+    void lines_found(uint32_t number) noexcept;
+    void free_dropped() noexcept {
+        if (!dropped_.empty()) free_wiped();
+    }
+
+    // Empty: the volume is being removed, or was dropped.
+    std::optional<uint64_t> wwid_of(uint32_t number) const;
+    // Headers of an older volume with this WWID may claim dirty data: a restart would take them for this
+    // one's.
+    bool being_wiped(uint64_t wwid) const;
+
+  private:
+    struct Dropped {
+        uint32_t number = 0;
+        uint64_t wwid = 0;
+        bool lines_found = false;
+    };
+    void free_all_gone();
+    void free_wiped() noexcept;
+    bool is_taken(uint32_t number) const;
+    uint32_t free_number();
+
+    cache::Index& index_;
+    Turn& turn_;
+    std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
+    bool some_gone_ = false;
+    std::map<uint64_t, uint32_t> absent_;
+    std::vector<Dropped> dropped_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datapath: takes commands, and sends each the way of a read or of a write when it may begin: not while its
+// volume is frozen (SE3) or recovery may find lines of it.
+//
+// It owns the ways (reads, writes, what they have in common) and the read-ahead. It calls these, the recovery
+// (does it hold the volume?) and the volumes' gates.
+//
+// Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
+#pragma once
+
+#include "target/cache/commands.h"
+#include "target/cache/prefetch.h"
+#include "target/cache/reads.h"
+#include "target/cache/recovery_run.h"
+#include "target/cache/writes.h"
+
+namespace wss::se {
+
+class Datapath final : public WorkSource {
+  public:
+    // What it calls, and what its parts call.
+    struct Uses {
+        Lines& lines;
+        EngineSet& engines;
+        StorageNodes& nodes;
+        Members& members;
+        Losses& losses;
+        SingleCopies& single;
+        RecoveryRun& recovery;
+        const Life& life;
+    };
+    Datapath(const Uses& uses, reactor::Reactor& reactor);
+    Status prepare(const Nets& nets, uint32_t works, uint32_t lines_per_work);
+
+    // For a command of `volume`. nullptr: not now. A volume may hold as many as it leaves free, an eighth not
+    // counted, so that one whose storage hangs cannot take those of others; one that holds none may take any.
+    Work* take_work(CachedVolume& volume) noexcept override { return commands_.take(volume); }
+    void begin(Work& work) noexcept override;  // a read or write of volume->serves()
+    void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept override;
+    void buffer_failed(Work& work) noexcept;
+    // By the owner, once `ended` or `answered` was called.
+    void release(Work& work) noexcept override { commands_.release(work); }
+    // As buffer_failed(), by an owner that goes: it is notified of nothing more of the work.
+    void abandon(Work& work) noexcept;
+
+    // Begins what waited at the volume's gate, if it may begin now: one of them may freeze the volume again.
+    void begin_held(CachedVolume& volume) noexcept;
+    // What waited at the volume's gate ends so instead.
+    void end_held(CachedVolume& volume, const Ending& ending) noexcept;
+    // The volume is being removed: what has not begun does not begin.
+    void refuse_waiting(CachedVolume& volume) noexcept;
+    void refuse_unacknowledged(const CachedVolume& volume) noexcept { writes_.wait_no_more(volume); }
+    void forget(const Client& client) noexcept { commands_.forget(client); }
+    void drop_all() noexcept { commands_.drop_all(); }
+    void membership_saved() noexcept { writes_.membership_saved(); }
+    size_t turn() noexcept { return prefetch_.turn(); }
+    bool wants_turn() const noexcept { return prefetch_.wants_turn(); }
+
+  private:
+    void count_command(Work& work) noexcept;
+    void admit(Work& work) noexcept;
+    void go_on(Work& work) noexcept;
+    static void entered(LineUser& user) noexcept;
+
+    cache::Index& index_;
+    StorageNodes& nodes_;
+    RecoveryRun& recovery_;
+    const Life& life_;
+    reactor::Reactor& reactor_;
+    Commands commands_;
+    Reads reads_;
+    Writes writes_;
+    Prefetch prefetch_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/destager.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/cache/header.h"
+#include "target/cache/remote.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+using wire::CacheStatus;
+using Op = wire::CacheStorage::Op;
+
+constexpr Nanoseconds kSalvageAgain = from_s(1);
+
+//   kFetch: the primary writes the dirty pieces to `buffer` or `bay` → kStore: to real storage → kClear:
+//   headers
+// A line that was lost comes home the same way, from a slot of an engine that is no member, without the end.
+struct Destager::Job : LineUser {
+    enum class Phase : uint8_t { kFetch, kStore, kClear };
+
+    Destager* owner = nullptr;
+    std::byte* buffer = nullptr;  // of a line
+    Bay bay;                      // … instead, for real storage on another node
+    bool busy = false;
+
+    CachedVolume* volume = nullptr;
+    Gate::Holder place;  // in its gate
+    cache::Line* line = nullptr;
+    cache::LineKey key;
+    cache::LineOp op;
+    cache::Index::Destage token;
+    cache::Pieces left;       // to be stored
+    cache::EngineIndex from;  // the primary
+    Phase phase = Phase::kFetch;
+    bool begun = false, failed = false;
+    bool salvage = false;
+    SalvageQueue::Item item;  // of salvage: where the copy is
+    int error = 0;
+    uint64_t changes = 0;  // of storage elsewhere, when it began
+    uint32_t outstanding = 0;
+    std::array<Transfer, cache::kHoldersMax> transfers;
+    io::Request io;
+};
+
+Destager::Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
+    : uses_(uses),
+      index_(uses.lines.index()),
+      geometry_(uses.lines.geometry()),
+      reactor_(reactor),
+      turn_(turn) {}
+
+Destager::~Destager() = default;
+
+void Destager::prepare(uint32_t jobs) {
+    for (uint32_t i = 0; i < jobs; ++i) {
+        jobs_.push_back(std::make_unique<Job>());
+        Job& job = *jobs_.back();
+        job.owner = this;
+        job.on_entered = [](LineUser& user) noexcept {
+            auto& entered = static_cast<Job&>(user);
+            entered.owner->entered(entered);
+        };
+        job.buffer = uses_.memory.buffer(i);
+    }
+}
+
+Destager::Job* Destager::free_job() noexcept {
+    auto free = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->busy; });
+    return free == jobs_.end() ? nullptr : free->get();
+}
+
+// ---- Jobs ------------------------------------------------------------------------------------------------
+
+void Destager::tick() noexcept {
+    for (CachedVolume& volume : uses_.volumes.open()) start(volume);
+    fail_flushes();
+    salvage_again();
+}
+
+void Destager::start(CachedVolume& volume) noexcept {
+    if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding() || volume.removed()) return;
+    std::array<cache::Line*, cache::kDestageRunMax> run;
+    for (;;) {
+        const auto free = static_cast<size_t>(
+            std::count_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->busy; }));
+        if (free == 0) return;
+        const size_t count =
+            volume.planner->next(index_, volume.number, reactor_.now(), run, [this](const cache::Line& line) {
+                return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+                    return job->busy && !job->salvage && job->key == line.key();
+                });
+            });
+        if (count == 0) return;
+        for (size_t i = 0; i < std::min(count, free); ++i) {
+            Job& job = *free_job();
+            job.salvage = false;
+            begin_job(job, volume, *run[i], cache::Access::kShared);
+        }
+    }
+}
+
+void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept {
+    job.busy = true;
+    job.volume = &volume;
+    job.place = volume.gate.enter();
+    WSS_ASSERT(job.place, "no job begins for a volume that is being removed");
+    job.line = &line;
+    job.key = line.key();
+    job.error = 0;
+    job.changes = uses_.nodes.changes();
+    job.bay = {};
+    job.failed = false;
+    job.begun = false;
+    job.phase = Job::Phase::kFetch;
+    volume.open->hold();
+    job.op.pieces = geometry_.all();
+    job.op.access = access;
+    uses_.lines.enter(line, job.op, job) ? entered(job) : uses_.engines.hurry();
+}
+
+// What is to be brought home, and from where; false if there is nothing any more.
+bool Destager::choose_copy(Job& job, cache::Slot& slot) noexcept {
+    if (job.salvage) {
+        slot = job.item.slot;
+        job.token = {.pieces = salvageable(job.item)};
+        EngineLink* engine = uses_.engines.link(slot.engine);
+        if (engine == nullptr || engine->identity().incarnation != job.item.incarnation) return false;
+    } else {
+        if (job.line->state() != cache::LineState::kDirty || job.line->holders().empty()) return false;
+        slot = job.line->holders()[0];
+        job.token = index_.begin_destage(*job.line);
+    }
+    return !job.token.pieces.empty();
+}
+
+void Destager::entered(Job& job) noexcept {
+    cache::Slot slot;
+    if (!choose_copy(job, slot)) return done(job, 0);
+    job.begun = true;
+    job.left = job.token.pieces;
+    const uint32_t first = job.left.first();
+    const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(job.left.bits));
+    EngineLink& engine = *uses_.engines.link(slot.engine);
+    Transfer& transfer = job.transfers[0];
+    transfer.kind = Transfer::Kind::kMove;
+    transfer.move = {};
+    transfer.move.to_peer = true;
+    transfer.move.slot = slot.number;
+    transfer.move.offset = first * cache::kPieceBytes;
+    transfer.move.length = (last + 1 - first) * cache::kPieceBytes;
+    job.from = slot.engine;
+    if (!job.salvage) job.bay = uses_.nodes.take(*job.volume, slot.engine, geometry_.line_bytes());
+    if (job.bay)
+        uses_.nodes.aim(transfer, job.bay, slot.engine, transfer.move.offset);
+    else
+        transfer.move.remote = uses_.memory.regions().remote(
+            engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
+    transfer.done = transfer_done;
+    transfer.context = &job;
+    job.outstanding = 1;
+    engine.submit(transfer);
+}
+
+void Destager::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
+    Job& job = *static_cast<Job*>(transfer.context);
+    job.failed = job.failed || status != CacheStatus::kOk;
+    if (--job.outstanding > 0) return;
+    const bool unfetched = job.failed && job.phase == Job::Phase::kFetch;
+    if (unfetched && job.bay) job.owner->uses_.nodes.distrust(job.bay, job.from, transfer.move.handle);
+    if (unfetched) return job.owner->done(job, EAGAIN);
+    // A copy whose bits were not cleared is the copy of an engine that is lost: it counts no more.
+    job.owner->step(job);
+}
+
+void Destager::storage_done(io::Request& io) noexcept {
+    Job& job = *static_cast<Job*>(io.context);
+    if (io.error != 0) return job.owner->done(job, io.error);
+    job.owner->count_stored(job, io.length);
+    job.owner->step(job);
+}
+
+void Destager::count_stored(Job& job, uint64_t bytes) noexcept {
+    job.volume->counters.storage_write_bytes += bytes;
+    job.volume->counters.destaged_bytes += bytes;
+    StorageNodes::count_upkeep(*job.volume, job.bay, bytes);
+}
+
+// A stretch of dirty pieces after the other; then the copies.
+void Destager::step(Job& job) noexcept {
+    if (job.phase == Job::Phase::kClear) return done(job, 0);
+    job.phase = Job::Phase::kStore;
+    const Pieces run = job.left.first_run();
+    if (!run.empty()) {
+        job.left = job.left.without(run);
+        const uint64_t begin = uint64_t{run.first()} * cache::kPieceBytes;
+        const uint64_t at = geometry_.start_of(job.key.line) + begin;
+        const uint64_t size = job.volume->open->volume().size();
+        const uint64_t run_bytes = uint64_t{run.count()} * cache::kPieceBytes;
+        if (at >= size) return step(job);  // it shrank
+        const uint64_t length = std::min(run_bytes, size - at);
+        if (job.bay) {
+            if (!store_from_bay(job, at, static_cast<uint32_t>(begin), length)) done(job, EAGAIN);
+            return;
+        }
+        job.io.op = io::Op::kWrite;
+        job.io.fua = false;
+        job.io.offset = at;
+        job.io.length = length;
+        job.io.data = job.buffer + begin;
+        job.io.done = storage_done;
+        job.io.context = &job;
+        job.volume->open->queue().submit(job.io);
+        return;
+    }
+    job.phase = Job::Phase::kClear;
+    if (job.salvage) return step(job);
+    job.outstanding = 1;
+    uint32_t which = 0;
+    for (const cache::Slot& slot : job.line->holders()) {
+        EngineLink& engine = *uses_.engines.link(slot.engine);
+        Transfer& transfer = job.transfers[which];
+        transfer.kind = Transfer::Kind::kHeader;
+        transfer.move = {};
+        transfer.move.slot = slot.number;
+        cache::LineHeader header{.volume = job.volume->open->volume().wwid(),
+                                 .line = job.key.line,
+                                 .generation = job.line->generation(),
+                                 .incarnation = engine.identity().incarnation,
+                                 .valid = which == 0 ? job.line->valid() : Pieces{},
+                                 .dirty = {},
+                                 .line_shift = geometry_.shift()};
+        // The second copy holds nothing once the line is clean.
+        if (which == 0) cache::write_header(header, transfer.move.header);
+        transfer.done = transfer_done;
+        transfer.context = &job;
+        ++job.outstanding;
+        ++which;
+        engine.submit(transfer);
+    }
+    if (--job.outstanding == 0) step(job);
+}
+
+// False: the storage is lost, and the bay with it.
+bool Destager::store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept {
+    EngineLink* storage = uses_.nodes.storage_of(job.bay, *job.volume);
+    if (storage == nullptr) return false;
+    Transfer& transfer = job.transfers[0];
+    transfer.kind = Transfer::Kind::kStorage;
+    transfer.storage = {.op = Op::kWrite,
+                        .in_bay = true,
+                        .volume = job.volume->remote->number(),
+                        .offset = at,
+                        .length = length,
+                        .bay = job.bay.place() + begin};
+    transfer.done = stored_from_bay;
+    transfer.context = &job;
+    storage->submit(transfer);
+    return true;
+}
+
+void Destager::stored_from_bay(Transfer& transfer, CacheStatus status) noexcept {
+    Job& job = *static_cast<Job*>(transfer.context);
+    Destager& destager = *job.owner;
+    if (transfer.error != 0) return destager.done(job, transfer.error);
+    if (status != CacheStatus::kOk) return destager.done(job, EAGAIN);
+    job.volume->remote->note_write();
+    destager.count_stored(job, transfer.storage.length);
+    destager.step(job);
+}
+
+void Destager::done(Job& job, int error) noexcept {
+    CachedVolume& volume = *job.volume;
+    if (job.begun && !job.salvage)
+        index_.end_destage(*job.line, job.token,
+                           error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
+    if (job.begun && !job.salvage && job.changes != uses_.nodes.changes())
+        index_.invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
+    const bool storage_failed = error != 0 && error != EAGAIN;
+    // Also if every holder was lost meanwhile: real storage has it.
+    if (error == 0 && job.begun) uses_.losses.brought_home(volume, job.key.line, job.token.pieces);
+    if (error != 0 && job.salvage) salvage_failed(job);
+    if (error == 0 && job.begun) {
+        ++(job.salvage ? volume.counters.salvaged_lines : volume.counters.destaged_lines);
+        volume.planner->succeeded();
+        volume.last_error.clear();
+    } else if (storage_failed) {
+        ++volume.counters.destage_errors;
+        volume.planner->failed(reactor_.now());
+        std::string text = Status::from_errno(error, "real storage does not take dirty data").to_string();
+        if (volume.last_error != text)
+            log::error("volume {}: {}; the cache keeps it and tries again", volume.open->volume().name(),
+                       text);
+        volume.last_error = std::move(text);
+    }
+    if (job.bay) uses_.nodes.give_back(job.bay);
+    uses_.lines.leave(job.op);
+    turn_.want();
+    // The job may be the next one's from here on.
+    const Gate::Holder place = std::move(job.place);
+    salvage_due_ = salvage_due_ || job.salvage;
+    job.busy = false;
+    volume.open->release();
+    check_flushes(volume, storage_failed ? error : 0);
+    if (!storage_failed) start(volume);
+}
+
+// ---- Flushes ---------------------------------------------------------------------------------------------
+
+void Destager::check_flushes(CachedVolume& volume, int error) noexcept {
+    auto& flushes = volume.flushes;
+    const bool tells = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
+    for (auto at = flushes.begin(); at != flushes.end();) {
+        const bool done = index_.flushed(volume.number, at->mark);
+        const bool clients = at->asker == Asker::kClient;
+        const bool lost = clients ? tells : uses_.losses.fails_flushes(volume, at->asker);
+        if (!done && error == 0 && !lost) {
+            ++at;
+            continue;
+        }
+        const Gate::Holder place = std::move(at->place);
+        auto tell = std::move(at->done);
+        at = flushes.erase(at);
+        if (lost && clients && uses_.losses.awaits(volume)) {
+            tell(uses_.life.waits_are_over() ? EBUSY : EAGAIN);
+            continue;
+        }
+        if (lost && clients) uses_.losses.told(volume);
+        tell(lost ? EIO : done ? 0 : error);
+    }
+    if (!flushes.empty()) return;
+    volume.planner->want_no_more();
+    uses_.single.want(volume);
+}
+
+// Those that were waiting when lines were lost.
+void Destager::fail_flushes() noexcept {
+    if (uses_.members.now().lost.empty()) return;
+    for (CachedVolume& volume : uses_.volumes.open())
+        if (!volume.flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kOperator))
+            check_flushes(volume, EIO);
+}
+
+void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
+    Gate::Holder place = volume.gate.enter();
+    if (!place) return done(ENXIO);
+    if (uses_.recovery.waits(volume))
+        return uses_.recovery.when_over(
+            volume, [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });
+    if (uses_.recovery.holds(volume)) return done(EBUSY);
+    if (asker == Asker::kClient && uses_.losses.awaits(volume))
+        return done(uses_.life.waits_are_over() ? EBUSY : EAGAIN);
+    ++volume.counters.flushes;
+    const uint64_t mark = index_.flush_mark();
+    const bool lost = uses_.losses.fails_flushes(volume, asker);
+    if (!lost && index_.flushed(volume.number, mark)) return done(0);
+    volume.flushes.push_back({std::move(place), mark, asker, std::move(done)});
+    if (lost) return check_flushes(volume, EIO);
+    volume.planner->want(mark);
+    start(volume);
+}
+
+// ---- Lost lines that an engine came back with ------------------------------------------------------------
+
+// A job takes one copy at a time; each completion looks at as many copies as it takes to fill the free jobs.
+void Destager::salvage() noexcept {
+    salvage_due_ = false;
+    for (EngineLink& engine : uses_.engines.all()) {
+        if (!engine.identity().returned || !engine.is_ready()) continue;
+        const cache::EngineIndex index = engine.index();
+        SalvageQueue& queue = salvages_[index.value];
+        while (queue.has_due()) {
+            Job* const free = free_job();
+            if (free == nullptr) break;
+            SalvageQueue::Item item = *queue.take();
+            if (!start_salvage(*free, item)) queue.postpone(std::move(item));
+        }
+        const bool busy = !queue.empty() || std::any_of(jobs_.begin(), jobs_.end(), [index](const auto& job) {
+            return job->busy && job->salvage && job->item.slot.engine == index;
+        });
+        if (busy) continue;
+        log::info("cache engine {:016x} has given back what was lost", engine.identity().identity);
+        uses_.members.edit().away.erase(engine.identity().identity);
+        uses_.members.save();
+        engine.close(Status(Code::kUnavailable, "all it had was brought home; it joins anew"));
+    }
+}
+
+void Destager::salvage_again() noexcept {
+    for (auto& [engine, queue] : salvages_) queue.retry();
+    salvage_due_ = true;
+}
+
+void Destager::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
+    const cache::ParsedHeader parsed = cache::parse_header(item.header);
+    const uint32_t incarnation = engine.identity().incarnation;
+    if (parsed.fault != cache::HeaderFault::kNone || parsed.header.line_shift != geometry_.shift() ||
+        parsed.header.incarnation != incarnation)
+        return;
+    salvages_[engine.index().value].add({{engine.index(), item.slot}, incarnation, parsed.header, {}});
+}
+
+// False: not now. True: the item is done with, or the job has it.
+bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept {
+    ++salvage_checks_;
+    const cache::LineHeader& header = item.header;
+    if (salvageable(item).empty()) return true;
+    CachedVolume* volume = uses_.volumes.find(header.volume);
+    if (volume == nullptr || reactor_.now() < item.not_before) return false;
+    cache::Line* line = index_.open({volume->number, header.line});
+    if (line == nullptr) return false;
+    job.salvage = true;
+    job.item = item;
+    begin_job(job, *volume, *line, cache::Access::kExclusive);
+    return true;
+}
+
+// As of now: some may have been written anew since.
+Pieces Destager::salvageable(const SalvageQueue::Item& item) const noexcept {
+    const cache::LineHeader& header = item.header;
+    return uses_.members.now().lost.in_copy({header.volume, header.line, header.generation}, header.dirty);
+}
+
+void Destager::salvage_failed(Job& job) noexcept {
+    EngineLink* engine = uses_.engines.link(job.item.slot.engine);
+    const bool here = engine != nullptr && engine->identity().incarnation == job.item.incarnation;
+    job.item.not_before = reactor_.now() + kSalvageAgain;
+    if (here) salvages_[job.item.slot.engine.value].postpone(job.item);
+}
+
+}  // namespace wss::se

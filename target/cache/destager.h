@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Destager: brings dirty lines home, and ends flushes when what they wait for is there.
+//
+// The primary writes dirty pieces into our buffer, we write them to real storage, every copy clears its dirty
+// bits, and only then the line counts as clean (lib/cache/header.h, H3). Reads of the line go on meanwhile;
+// writes wait. Storage that fails keeps the line dirty; the planner tries again later. A line that was lost
+// comes home the same way, from an engine that came back with it (salvage).
+//
+// It owns the jobs with their buffers, and the queues of lines to be salvaged. It calls the lines, the
+// engines' links, the storage nodes, the losses and the volumes' storage; flushes it ends by their tasks.
+//
+// Thread-safety: belongs to the cache's reactor. Allocates nothing per job.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lib/reactor/reactor.h"
+#include "target/cache/engine_set.h"
+#include "target/cache/job_memory.h"
+#include "target/cache/lines.h"
+#include "target/cache/losses.h"
+#include "target/cache/recovery_run.h"
+#include "target/cache/salvage.h"
+#include "target/cache/single_copies.h"
+#include "target/cache/storage_nodes.h"
+
+namespace wss::se {
+
+class Destager {
+  public:
+    // What it calls.
+    struct Uses {
+        Lines& lines;
+        EngineSet& engines;
+        StorageNodes& nodes;
+        Members& members;
+        CachedVolumes& volumes;
+        Losses& losses;
+        SingleCopies& single;
+        RecoveryRun& recovery;
+        const JobMemory& memory;
+        const Life& life;
+    };
+    Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn);
+    ~Destager();
+    void prepare(uint32_t jobs);
+
+    void tick() noexcept;
+    void turn() noexcept {
+        if (salvage_due_) salvage();
+    }
+    void start(CachedVolume& volume) noexcept;
+    // Everything written before is in real storage when `done` is called, which then flushes that. EAGAIN, to
+    // clients: see Losses::awaits().
+    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker);
+
+    // ---- Lost lines that an engine came back with
+    void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
+    void engine_returned() noexcept {
+        salvage_due_ = true;
+        turn_.want();
+    }
+    void engine_lost(cache::EngineIndex engine) { salvages_.erase(engine.value); }
+    uint64_t salvage_checks() const noexcept { return salvage_checks_; }
+
+  private:
+    struct Job;
+    Job* free_job() noexcept;
+    void begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
+    bool choose_copy(Job& job, cache::Slot& slot) noexcept;
+    void entered(Job& job) noexcept;
+    void count_stored(Job& job, uint64_t bytes) noexcept;
+    void step(Job& job) noexcept;
+    bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
+    void done(Job& job, int error) noexcept;
+    void check_flushes(CachedVolume& volume, int error) noexcept;
+    void fail_flushes() noexcept;
+    void salvage() noexcept;
+    void salvage_again() noexcept;
+    bool start_salvage(Job& job, const SalvageQueue::Item& item) noexcept;
+    cache::Pieces salvageable(const SalvageQueue::Item& item) const noexcept;
+    void salvage_failed(Job& job) noexcept;
+    static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void stored_from_bay(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void storage_done(io::Request& io) noexcept;
+
+    const Uses uses_;
+    cache::Index& index_;
+    const cache::LineGeometry geometry_;
+    reactor::Reactor& reactor_;
+    Turn& turn_;
+    std::vector<std::unique_ptr<Job>> jobs_;
+    bool salvage_due_ = false;
+    uint64_t salvage_checks_ = 0;
+    std::map<size_t, SalvageQueue> salvages_;  // by number of the engine that came back
+};
+
+}  // namespace wss::se

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineEvents: what engines report. It passes each report to the owners that it concerns, in the order of
+// rule SE4: what becomes of an engine the index learns first, then the transfers that the engine owed.
+//
+// It owns nothing. No owner that it calls knows it; links know it as their EngineLinkOwner.
+//
+// Thread-safety: belongs to the cache's reactor.
+#pragma once
+
+#include "target/cache/admission.h"
+#include "target/cache/clients.h"
+#include "target/cache/destager.h"
+#include "target/cache/storage_nodes.h"
+
+namespace wss::se {
+
+class EngineEvents final : public EngineLinkOwner {
+  public:
+    // What it calls.
+    struct Uses {
+        cache::Index& index;
+        EngineSet& engines;
+        Admission& admission;
+        Clients& clients;
+        StorageNodes& nodes;
+        Members& members;
+        CachedVolumes& volumes;
+        Losses& losses;
+        SingleCopies& single;
+        RecoveryRun& recovery;
+        Destager& destager;
+        const Life& life;
+        Turn& turn;
+    };
+    explicit EngineEvents(const Uses& uses) : uses_(uses) {}
+
+    std::string engine_limit(const EngineLink& engine) override { return uses_.admission.limit(engine); }
+    void engine_proven(EngineLink& engine) noexcept override { uses_.admission.proven(engine); }
+    void engine_ready(EngineLink& engine) noexcept override;
+    void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept override;
+    void client_attached(EngineLink& engine, uint64_t handle) noexcept override;
+    void client_detached(EngineLink& engine, uint64_t handle) noexcept override;
+    void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept override;
+    void engine_wants_to_leave(EngineLink& engine) noexcept override;
+    void engine_gone(EngineLink& storage, uint64_t handle) noexcept override;
+    void volume_state_changed(EngineLink& storage) noexcept override;
+    void engine_over(EngineLink& engine, const Status& why) noexcept override;
+
+    // The operator's command: as if the engine had asked for it.
+    Status remove_engine(uint32_t index);
+    // At each tick: engines that want to leave and hold nothing dirty any more may.
+    void tick();
+
+  private:
+    void lose(EngineLink& engine, const Status& why);
+
+    const Uses uses_;
+};
+
+}  // namespace wss::se

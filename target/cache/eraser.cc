@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/eraser.h"
+
+#include "lib/cache/header.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+using wire::CacheStatus;
+
+// A line of a volume that is gone, or lies beyond its end: contents zeroed, slots free afterwards. Or the
+// line in which it ends now, which is cut.
+struct Eraser::Erase : LineUser {
+    Eraser* owner = nullptr;
+    uint32_t keep = 0;            // bytes of the line that stay; 0: none
+    uint64_t wwid = 0;            // … for its header
+    std::function<void()> ended;  // may be empty
+    Gate::Holder place;           // in the volume's gate
+    cache::Line* line = nullptr;
+    cache::LineOp op;
+    uint32_t outstanding = 0;
+    bool is_over = false;
+    std::array<Transfer, cache::kHoldersMax> transfers;
+    // Where `transfers` go, if a line is cut.
+    std::array<cache::EngineIndex, cache::kHoldersMax> engines;
+    std::array<uint32_t, cache::kHoldersMax> incarnations{};
+};
+
+Eraser::Eraser(Lines& lines, EngineSet& engines, const JobMemory& memory, Turn& turn)
+    : lines_(lines),
+      index_(lines.index()),
+      geometry_(lines.geometry()),
+      engines_(engines),
+      memory_(memory),
+      turn_(turn) {}
+
+Eraser::~Eraser() = default;
+
+void Eraser::free_over() noexcept {
+    std::erase_if(erases_, [](const auto& erase) { return erase->is_over; });
+}
+
+// All of the volume; `removal` is empty for one that is not open.
+void Eraser::wipe(uint32_t number, const Gate::Holder& removal) {
+    for (const cache::LineKey& key : lines_.in_range(number, 0, UINT64_MAX)) {
+        cache::Line* line = index_.find(key);
+        if (line == nullptr) continue;
+        auto erase = erase_of(*line);
+        if (removal) erase->place = removal.share();
+        begin(std::move(erase));
+    }
+}
+
+std::unique_ptr<Eraser::Erase> Eraser::erase_of(cache::Line& line) {
+    auto erase = std::make_unique<Erase>();
+    erase->owner = this;
+    erase->on_entered = [](LineUser& user) noexcept {
+        auto& job = static_cast<Erase&>(user);
+        job.owner->entered(job);
+    };
+    erase->line = &line;
+    erase->op.pieces = geometry_.all();
+    erase->op.access = cache::Access::kExclusive;
+    return erase;
+}
+
+void Eraser::begin(std::unique_ptr<Erase> erase) {
+    Erase& job = *erase;
+    erases_.push_back(std::move(erase));
+    lines_.enter(*job.line, job.op, job) ? entered(job) : engines_.hurry();
+}
+
+void Eraser::entered(Erase& erase) noexcept {
+    if (erase.keep > 0) return trim(erase);
+    index_.begin_erase(*erase.line, cache::LineState::kWiping);
+    erase.outstanding = 1;
+    uint32_t which = 0;
+    for (const cache::Slot& slot : erase.line->holders()) {
+        Transfer& transfer = erase.transfers[which++];
+        transfer.kind = Transfer::Kind::kWipe;
+        transfer.move = {};
+        transfer.move.slot = slot.number;
+        transfer.done = transfer_done;
+        transfer.context = &erase;
+        ++erase.outstanding;
+        engines_.link(slot.engine)->submit(transfer);
+    }
+    if (--erase.outstanding == 0) over(erase);
+}
+
+void Eraser::transfer_done(Transfer& transfer, CacheStatus) noexcept {
+    // An engine that did not do it is lost, and its contents with it.
+    Erase& erase = *static_cast<Erase*>(transfer.context);
+    if (--erase.outstanding == 0) erase.owner->over(erase);
+}
+
+void Eraser::trim(Erase& erase) noexcept {
+    cache::Line& line = *erase.line;
+    const uint32_t keep = erase.keep;
+    const cache::Span tail{.line = line.key().line, .offset = keep, .length = geometry_.line_bytes() - keep};
+    const Pieces split = geometry_.touched(tail).without(geometry_.covered(tail)) & line.dirty();
+    index_.invalidate(line, geometry_.touched(tail).without(split));
+    const uint64_t generation = index_.stamp(line);
+    erase.outstanding = 1;
+    uint32_t which = 0;
+    for (const cache::Slot& slot : line.holders()) {
+        EngineLink& engine = *engines_.link(slot.engine);
+        Transfer& transfer = erase.transfers[which];
+        transfer.move = {};
+        transfer.move.slot = slot.number;
+        cache::LineHeader header{.volume = erase.wwid,
+                                 .line = line.key().line,
+                                 .generation = generation,
+                                 .incarnation = engine.identity().incarnation,
+                                 .valid = which == 0 ? line.valid() : line.dirty(),
+                                 .dirty = line.dirty(),
+                                 .line_shift = geometry_.shift()};
+        // The second copy holds nothing if the line is clean.
+        if (which == 0 || !line.dirty().empty()) cache::write_header(header, transfer.move.header);
+        transfer.kind = split.empty() ? Transfer::Kind::kHeader : Transfer::Kind::kMove;
+        if (!split.empty()) {
+            transfer.move.to_peer = false;
+            transfer.move.atomic = transfer.move.has_header = true;
+            transfer.move.offset = keep;
+            transfer.move.length = (split.first() + 1) * cache::kPieceBytes - keep;
+            transfer.move.remote =
+                memory_.regions().remote(engine.identity().net, memory_.zeroes(), transfer.move.length);
+        }
+        transfer.done = trim_done;
+        transfer.context = &erase;
+        erase.engines[which] = slot.engine;
+        erase.incarnations[which] = engine.identity().incarnation;
+        ++which;
+        ++erase.outstanding;
+        engine.submit(transfer);
+    }
+    if (--erase.outstanding == 0) over(erase);
+}
+
+void Eraser::trim_done(Transfer& transfer, CacheStatus status) noexcept {
+    Erase& erase = *static_cast<Erase*>(transfer.context);
+    const auto which = static_cast<size_t>(&transfer - erase.transfers.data());
+    // With our own memory that is the engine's fault alone: its copy must not count.
+    if (EngineLink* failed = erase.owner->engines_.link(erase.engines[which]);
+        failed != nullptr && status != CacheStatus::kOk &&
+        failed->identity().incarnation == erase.incarnations[which])
+        failed->close(Status(Code::kIo, "the engine failed to cut a line"));
+    if (--erase.outstanding == 0) erase.owner->over(erase);
+}
+
+void Eraser::over(Erase& erase) noexcept {
+    index_.erased(*erase.line);
+    lines_.leave(erase.op);
+    erase.is_over = true;
+    turn_.want();
+    const Gate::Holder place = std::move(erase.place);
+    if (auto ended = std::exchange(erase.ended, nullptr)) ended();
+}
+
+// Commands that were admitted before hold their lines; those that come to their lines later fail. So each
+// line beyond the end is entered, then wiped. Of the line in which the volume ends, headers are made to say
+// that the pieces beyond count no more; the rest of a dirty piece that lies on both sides is zeroed.
+void Eraser::cut(cache::Line& line, uint32_t keep, uint64_t wwid, Gate::Holder place,
+                 std::function<void()> ended) {
+    auto erase = erase_of(line);
+    erase->keep = keep;
+    erase->wwid = wwid;
+    erase->place = std::move(place);
+    erase->ended = std::move(ended);
+    begin(std::move(erase));
+}
+
+}  // namespace wss::se

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/cache.h"
+
+namespace wss::se {
+
+static Nanoseconds age_of_dirty(const CachedVolume& volume, cache::Index& index, Nanoseconds now,
+                                Nanoseconds recovery_began) {
+    const Nanoseconds since = index.dirty_since(volume.number);
+    return since == kNever ? Nanoseconds{} : now - std::max(since, recovery_began);
+}
+
+CacheInfo Cache::info() {
+    cache::Index& index = lines_.index();
+    CacheInfo info{.line_bytes = index.geometry().line_bytes(),
+                   .recovering = recovery_.holding(),
+                   .awaited = static_cast<uint32_t>(members_.awaited().size()),
+                   .away = static_cast<uint32_t>(members_.now().away.size()),
+                   .lost_grace = options_.lost_grace,
+                   .salvage_checks = destager_.salvage_checks(),
+                   .waiting_checks = losses_.checks(),
+                   .index = index.counters(),
+                   .capacity_lines = index.capacity_lines()};
+    for (EngineLink& engine : engines_.all()) {
+        EngineInfo& one = info.engines.emplace_back();
+        one.index = engine.index().value;
+        one.identity = engine.identity().identity;
+        one.peer = engine.peer();
+        for (const auto& address : engine.addresses()) one.addresses.push_back(address.to_string());
+        one.slots = engine.slots();
+        const bool joined = index.has_engine(engine.index());
+        one.used_slots = joined ? index.used_slots(engine.index()) : 0;
+        one.dirty_lines = index.dirty_lines_on(engine.index());
+        one.bytes_to_clients = engine.bytes_to_clients();
+        one.state = !engine.is_ready()           ? "joining"
+                    : engine.is_storage()        ? "storage"
+                    : engine.identity().returned ? "returned"
+                    : engine.leaving()           ? "leaving"
+                                                 : "live";
+        for (const auto& client : clients_.all()) {
+            const bool attached = client->engines[engine.index().value].attached;
+            one.clients += attached && !client->is_storage;
+            one.reached = one.reached || (attached && client->is_storage);
+        }
+    }
+    for (CachedVolume& volume : volumes_.open()) {
+        const volume::Volume& open = volume.open->volume();
+        info.volumes.push_back(
+            {.name = open.name(),
+             .settings = volume.settings,
+             .dirty_lines = index.dirty_lines(volume.number),
+             .lost_bytes = losses_.lost_bytes(open),
+             .waiting = volume.waiters == nullptr ? 0 : volume.waiters->count(),
+             .lost_for = losses_.lost_for(volume),
+             .oldest_dirty = age_of_dirty(volume, index, reactor_.clock().now(), recovery_.began()),
+             .frozen = volume.gate.frozen(),
+             .last_error = volume.last_error,
+             .counters = volume.counters});
+    }
+    absent_.list(info);
+    return info;
+}
+
+}  // namespace wss::se

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines: the index of the lines, and the operations that a leave() has let in (lib/cache/line.h).
+//
+// It owns the index. Of an operation that was let in it notifies the LineUser that the operation names.
+//
+// Thread-safety: belongs to the cache's reactor.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/cache/index.h"
+#include "target/cache/turn.h"
+
+namespace wss::se {
+
+// Enters lines: the context of each of its operations.
+struct LineUser {
+    // The operation that waited was let in; called from Lines::serve().
+    void (*on_entered)(LineUser& user) noexcept = nullptr;
+};
+
+class Lines {
+  public:
+    Lines(const cache::LineGeometry& geometry, uint32_t transient_lines, Turn& turn)
+        : index_({.geometry = geometry, .transient_lines = transient_lines}), turn_(turn) {}
+
+    cache::Index& index() noexcept { return index_; }
+    const cache::LineGeometry& geometry() const noexcept { return index_.geometry(); }
+
+    // True if the operation may go on now; else `user` is notified.
+    bool enter(cache::Line& line, cache::LineOp& op, LineUser& user) noexcept {
+        op.context = &user;
+        return index_.enter(line, op);
+    }
+    void leave(cache::LineOp& op) noexcept { index_.leave(op, granted_); }
+    bool any_granted() const noexcept { return !granted_.empty(); }
+    void want_turn_if_granted() noexcept {
+        if (!granted_.empty()) turn_.want();
+    }
+    void serve() noexcept {
+        while (cache::LineOp* op = granted_.pop_front()) {
+            auto& user = *static_cast<LineUser*>(op->context);
+            user.on_entered(user);
+        }
+    }
+
+    // ---- Control plane
+    // Lines of a range of the volume. Walks the lines of the range or those of the index, whichever are
+    // fewer.
+    std::vector<cache::LineKey> in_range(uint32_t number, uint64_t offset, uint64_t length);
+    // Requires that nothing is under way (the volume is frozen) and that nothing is dirty there.
+    void drop(uint32_t number, uint64_t offset, uint64_t length);
+
+  private:
+    cache::Index index_;
+    cache::Granted granted_;
+    Turn& turn_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/losses.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+
+constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
+// More engines than ever join come and go while one line is without its second copy: older ones are
+// forgotten.
+constexpr size_t kDepartedMax = 1024;
+
+// ---- What is lost ----------------------------------------------------------------------------------------
+
+// SE4, SE5. Of a stop with dirty lines the membership tells: the next start waits for the engines.
+void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
+    if (life_.stopping()) return;
+    const auto& identity = engine.identity();
+    if (loss.second_copies > 0) {
+        if (departed_.size() >= kDepartedMax) departed_.clear();
+        departed_[identity.identity] = identity.incarnation;
+    }
+    bool any = false;
+    for (const cache::LostLine& line : loss.lost) {
+        const std::optional<uint64_t> wwid = volumes_.wwid_of(line.key.volume);
+        if (!wwid) continue;  // it is being removed
+        any = true;
+        if (CachedVolume* volume = volumes_.at(line.key.volume)) volume->loss_told = false;
+        members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now());
+    }
+    if (!any) return;
+    members_.edit().away[identity.identity] = identity.incarnation;
+    members_.edit().away.insert(departed_.begin(), departed_.end());
+    log::error(
+        "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
+        "reading them waits for a while, then fails, until one is back (or: wssctl cache give-up)",
+        loss.lost.size(), identity.identity);
+}
+
+uint64_t Losses::lost_bytes(const volume::Volume& volume) const {
+    return members_.now().lost.is_whole(volume.wwid())
+               ? volume.size()
+               : members_.now().lost.pieces_of(volume.wwid()) * cache::kPieceBytes;
+}
+
+Nanoseconds Losses::lost_for(const CachedVolume& volume) const {
+    const Nanoseconds since = members_.now().lost.since(volume.wwid);
+    return since == kNever ? Nanoseconds{} : reactor_.now() - std::max(since, volume.opened);
+}
+
+struct Asked {
+    uint64_t offset = 0, length = 0;
+    bool is_write = false;
+};
+// Of all that a command asks for; kNever: nothing of that is lost.
+static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::LostPieces& lost,
+                              uint64_t wwid, Asked asked) {
+    Nanoseconds first = kNever;
+    while (asked.length > 0) {
+        const cache::Span span = geometry.first_span(asked.offset, asked.length);
+        const Pieces touched = geometry.touched(span);
+        const Pieces pieces = asked.is_write ? touched.without(geometry.covered(span)) : touched;
+        first = std::min(first, lost.since(wwid, span.line, pieces));
+        asked.offset += span.length;
+        asked.length -= span.length;
+    }
+    return first;
+}
+
+// A read of what is lost would show old data; a write of part of a piece would be undone, or half of it, when
+// the piece comes back.
+std::optional<Ending> Losses::refusal(const Work& work) noexcept {
+    if (none()) return std::nullopt;
+    CachedVolume& volume = *work.volume;
+    const uint64_t wwid = volume.open->volume().wwid();
+    const bool whole = members_.now().lost.is_whole(wwid);
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        const LineWork& line = work.lines[i];
+        const Pieces asked = work.is_write && !whole ? line.touched.without(line.covered) : line.touched;
+        const Pieces lost = members_.now().lost.of(wwid, line.span.line) & asked;
+        if (lost.empty()) continue;
+        const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * cache::kPieceBytes;
+        Ending ending{.kind = Ending::Kind::kStorageFailed,
+                      .error = EIO,
+                      .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
+                      .offset = std::max(at, work.offset)};
+        // Others may see a write that may have changed copies, and write over it: it is not done again behind
+        // their backs.
+        const bool may_wait = !life_.waits_are_over() && !work.may_have_changed();
+        const Asked all{work.offset, work.length, work.is_write};
+        if (!whole && in_time(volume, first_loss(geometry_, members_.now().lost, wwid, all)))
+            ending = {.kind = may_wait ? Ending::Kind::kAwait : Ending::Kind::kBusy};
+        if (ending.kind == Ending::Kind::kStorageFailed) ++volume.counters.lost_refusals;
+        return ending;
+    }
+    return std::nullopt;
+}
+
+// ---- A short loss is not an error ------------------------------------------------------------------------
+
+// Its engines are probably back soon: a link that broke, a switch that fails over, an engine's machine that
+// stood still. What the operator does not wait for does not come back.
+bool Losses::in_time(const CachedVolume& volume, Nanoseconds lost) const noexcept {
+    return !volume.removed() && lost != kNever && reactor_.now() - std::max(lost, volume.opened) < grace_;
+}
+
+// For what asks for all of the volume: each loss has a time of its own, the first one's is over first.
+bool Losses::awaits(const CachedVolume& volume) const noexcept {
+    return !members_.now().lost.is_whole(volume.wwid) &&
+           in_time(volume, members_.now().lost.since(volume.wwid));
+}
+
+bool Losses::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
+    if (life_.waits_are_over() || members_.now().lost.is_whole(volume.wwid)) return false;
+    if (length == 0) return awaits(volume);
+    if (offset + length > volume.open->volume().size()) return false;
+    return in_time(volume,
+                   first_loss(geometry_, members_.now().lost, volume.wwid, {offset, length, is_write}));
+}
+
+// What waits is checked when something that was lost is known again, when its time is over, and when the
+// volume has another size: a tick costs nothing for a command that goes on waiting.
+void Losses::tick() noexcept {
+    const uint64_t before = std::exchange(looked_at_, members_.now().lost.known_again());
+    const bool changed = looked_at_ != before;
+    const Nanoseconds limit = reactor_.now() - grace_;  // what was lost by then is over
+    for (CachedVolume& volume : volumes_.open()) {
+        // Of several losses each has its time.
+        const bool over = members_.now().lost.any_since(volume.wwid, looked_until_, limit) ||
+                          (volume.opened > looked_until_ && volume.opened <= limit);
+        if (changed || life_.waits_are_over() || over) look_due(volume);
+    }
+    looked_until_ = limit;
+}
+
+void Losses::look_due(CachedVolume& volume) noexcept {
+    if (volume.waiters == nullptr) return;
+    volume.waiters->look_due();
+    looking_ = true;
+    turn_.want();
+}
+
+// Some of the commands that wait, each turn.
+void Losses::look() noexcept {
+    size_t left = kLooksPerTurn;
+    looking_ = false;
+    for (CachedVolume& volume : volumes_.open())
+        if (volume.waiters != nullptr) looking_ |= volume.waiters->look(left);
+    checks_ += kLooksPerTurn - left;
+    if (looking_) turn_.want();
+}
+
+// True: what is on stable storage still says that they are lost.
+bool Losses::known_again(uint64_t wwid, uint64_t line, Pieces pieces) {
+    if (members_.now().lost.empty() || !members_.edit().lost.found(wwid, line, pieces)) return false;
+    clear_away_if_none();
+    return true;
+}
+
+// SE2: the write is acknowledged when that is stable. Until then a crash would bring the lost copy home over
+// it, also if that copy has come home before.
+void Losses::written_anew(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+    if (members_.now().lost.empty() && !members_.any_home_unsaved()) return;
+    const uint64_t wwid = volume.open->volume().wwid();
+    if (known_again(wwid, line, pieces) || members_.is_home_unsaved(wwid, line)) members_.save();
+}
+
+// Real storage has them. A crash before that is stable brings them home once more, which changes nothing as
+// long as nobody changes the line. So many are saved together: at the next tick, or when something else is.
+void Losses::brought_home(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+    const uint64_t wwid = volume.open->volume().wwid();
+    if (!known_again(wwid, line, pieces)) return;
+    members_.came_home(wwid, line);
+    if (members_.now().lost.empty()) members_.save();
+}
+
+void Losses::forget(uint64_t wwid) {
+    if (!members_.edit().lost.forget(wwid)) return;
+    clear_away_if_none();
+    members_.save();
+}
+
+void Losses::give_up(CachedVolume& volume) {
+    const uint64_t wwid = volume.open->volume().wwid();
+    log::warning("volume {} ({}): {} KiB of acknowledged data are given up, by the operator's word",
+                 volume.open->volume().name(), volume::wwid_text(wwid),
+                 lost_bytes(volume.open->volume()) / 1024);
+    // Somebody must hear that what was acknowledged is not stable.
+    volume.fail_next_flush = volume.fail_next_flush || !volume.loss_told;
+    volume.loss_told = true;
+    if (volume.fail_next_flush) members_.edit().given_up.insert(wwid);
+    forget(wwid);
+}
+
+bool Losses::fails_flushes(const CachedVolume& volume, Asker asker) const noexcept {
+    return (asker == Asker::kClient && volume.fail_next_flush) ||
+           (!members_.now().lost.empty() && members_.now().lost.any_of(volume.open->volume().wwid()));
+}
+
+// A flush fails for it.
+void Losses::told(CachedVolume& volume) noexcept {
+    volume.loss_told = true;
+    volume.fail_next_flush = false;
+    if (members_.edit().given_up.erase(volume.open->volume().wwid()) > 0) members_.save();
+}
+
+void Losses::cut(uint64_t wwid, uint64_t last, Pieces left) {
+    if (!members_.edit().lost.cut(wwid, last, left)) return;
+    clear_away_if_none();
+    members_.save();
+}
+
+// Nothing is left that the engines that are away could give back.
+void Losses::clear_away_if_none() {
+    if (none()) members_.edit().away.clear();
+}
+
+}  // namespace wss::se

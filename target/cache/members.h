@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Members: the membership as it is now (membership.h), and how much of it is on stable storage.
+//
+//   kStable ─save()─▶ kSaving ─save()─▶ kSavingOld      what is being saved is not the latest any more
+//                       │ ▲                │
+//                 saved │ └────────────────┘ saved, or ─failed─▶ kUnsaved ─retry() at the next tick─▶ kSaving
+//                       ▼
+//                    kStable: tasks that waited run
+//
+// It owns the store, the saving and the tasks that wait for it. It calls the store; of a saved membership it
+// notifies its observer first, then runs the tasks.
+//
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates, but for what is inline.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "target/cache/membership.h"
+#include "target/cache/postponed.h"
+#include "target/cache/turn.h"
+
+namespace wss::se {
+
+class MembersObserver {
+  public:
+    // All of Members::now() is on stable storage.
+    virtual void membership_saved() = 0;
+
+  protected:
+    ~MembersObserver() = default;
+};
+
+class Members {
+  public:
+    using Engines = std::map<uint64_t, uint32_t>;  // identity → incarnation
+
+    Members(std::unique_ptr<MembershipStore> store, Turn& turn, MembersObserver& observer)
+        : store_(std::move(store)), turn_(turn), observer_(observer) {}
+
+    // What the last run saved. What engines that are awaited hold counts: they stay members on stable storage
+    // until settle().
+    Status load();
+    void await_engines();
+    void await_only(Engines engines) { awaited_ = std::move(engines); }
+    void settle() noexcept { awaited_.clear(); }
+    const Engines& awaited() const noexcept { return awaited_; }
+
+    // False: what is saved is gone with the process.
+    bool is_stable() const noexcept { return store_->is_stable(); }
+    const Membership& now() const noexcept { return now_; }
+    // save() follows, now or with the next change.
+    Membership& edit() noexcept { return now_; }
+    void save();
+    // At each tick: what could not be saved, and lines that came home.
+    void retry();
+
+    // It could give back what is lost.
+    bool is_away(uint64_t identity, uint32_t incarnation) const noexcept {
+        auto known = now_.away.find(identity);
+        return known != now_.away.end() && known->second == incarnation;
+    }
+
+    // Some of now() is not on stable storage.
+    bool pending() const noexcept { return state_ != State::kStable; }
+    // Copies in engines that missed a write undo it after a restart only if they claim dirty data.
+    bool delays(const CachedVolume& volume) const noexcept { return volume.may_be_dirty && pending(); }
+    // Now, or when it is saved. The task checks whether the volume was removed meanwhile.
+    void when_saved(CachedVolume& volume, std::function<void()> task);
+    // It is stable that nothing counts of what the task destroys: a restart in between would find half of it.
+    void when_recorded(std::function<void()> task);
+    // The volume is being removed.
+    void wait_no_more(const CachedVolume& volume) { waiting_.run(&volume); }
+    void forget_tasks() noexcept { waiting_.clear(); }
+    // What the saved text says: the engine must keep what it holds until another is saved.
+    bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept;
+
+    // Lines (WWID, number) that were lost and are in real storage, while what is saved, or being saved, does
+    // not say so.
+    void came_home(uint64_t wwid, uint64_t line) { came_home_.insert({wwid, line}); }
+    bool is_home_unsaved(uint64_t wwid, uint64_t line) const { return came_home_.contains({wwid, line}); }
+    bool any_home_unsaved() const noexcept { return !came_home_.empty(); }
+
+  private:
+    enum class State : uint8_t { kStable, kSaving, kSavingOld, kUnsaved };
+    void saved(const Status& status);
+    bool saving() const noexcept { return state_ == State::kSaving || state_ == State::kSavingOld; }
+
+    const std::unique_ptr<MembershipStore> store_;
+    Turn& turn_;
+    MembersObserver& observer_;
+    Membership now_;
+    State state_ = State::kStable;
+    Engines awaited_, saving_engines_, saved_engines_;
+    std::set<std::pair<uint64_t, uint64_t>> came_home_;
+    Postponed waiting_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Postponed: tasks that wait for an event of the cache (the end of recovery, a saved membership), most of
+// them on behalf of a volume. A task holds a place in the gate of its volume. When the volume is removed its
+// tasks run at once: each checks whether the volume was removed.
+//
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates.
+#pragma once
+
+#include <functional>
+#include <list>
+
+#include "target/cache/cached_volume.h"
+
+namespace wss::se {
+
+class Postponed {
+  public:
+    void add(CachedVolume& volume, std::function<void()> task) {
+        tasks_.push_back({&volume, volume.gate.enter(), std::move(task)});
+    }
+    // On behalf of no volume.
+    void add(std::function<void()> task) { tasks_.push_back({nullptr, {}, std::move(task)}); }
+    // All, or those of one volume. A task may postpone another.
+    void run(const CachedVolume* of);
+    void clear() noexcept { tasks_.clear(); }
+
+  private:
+    struct Task {
+        CachedVolume* volume = nullptr;
+        Gate::Holder place;
+        std::function<void()> run;
+    };
+    std::list<Task> tasks_;
+};
+
+}  // namespace wss::se

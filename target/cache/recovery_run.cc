@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/recovery_run.h"
+
+#include "lib/base/log.h"
+#include "lib/cache/recovery.h"
+
+namespace wss::se {
+
+// A slot whose copy lost at recovery.
+struct RecoveryRun::SlotErase {
+    Turn* turn = nullptr;
+    Transfer transfer;
+    bool over = false;
+};
+
+RecoveryRun::RecoveryRun(const Uses& uses, Nanoseconds grace, const Life& life, reactor::Reactor& reactor,
+                         Turn& turn, RecoveryObserver& observer)
+    : uses_(uses), grace_(grace), life_(life), reactor_(reactor), turn_(turn), observer_(observer) {}
+
+RecoveryRun::~RecoveryRun() = default;
+
+void RecoveryRun::advance(State next) noexcept {
+    WSS_ASSERT(next > state_, "the states of a recovery only grow");
+    state_ = next;
+}
+
+Status RecoveryRun::begin(uint32_t line_bytes) {
+    const Membership& saved = uses_.members.now();
+    const bool needed = !saved.dirty.empty() && !saved.engines.empty();
+    if ((needed || !saved.lost.empty()) && saved.line_bytes != line_bytes)
+        return failure(Code::kInvalid,
+                       "cache engines hold dirty lines of {} bytes: start with this line size until they "
+                       "are in real storage",
+                       saved.line_bytes);
+    if (needed) state_ = saved.degraded ? State::kWaitingForAll : State::kWaitingForMost;
+    if (needed) uses_.members.await_engines();
+    uses_.index.hold_placement(needed);
+    uses_.members.edit().engines.clear();
+    uses_.members.edit().line_bytes = line_bytes;
+    // What awaited engines hold counts until recovery is over: they stay members on stable storage.
+    if (!needed) uses_.members.save();
+    began_ = reactor_.clock().now();
+    return Status::ok();
+}
+
+void RecoveryRun::take_item(const EngineLink& engine, const wire::CacheHeader& item) {
+    items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header});
+}
+
+void RecoveryRun::engine_lost(cache::EngineIndex engine) {
+    std::erase_if(items_, [engine](const Item& item) { return item.slot.engine == engine; });
+}
+
+// Each dirty line is in an engine that is back.
+bool RecoveryRun::finds_all(size_t back) const {
+    const size_t members = uses_.members.awaited().size();
+    bool unsafe = state_ == State::kWaitingForAll || members < 2;
+    for (const auto& [wwid, settings] : uses_.members.now().policies) unsafe = unsafe || settings.unsafe;
+    return back == members || (!unsafe && back + 1 == members);
+}
+
+bool RecoveryRun::may_finish(size_t back) const {
+    if (back == uses_.members.awaited().size() || forgotten_) return true;
+    const bool waited = reactor_.clock().now() - began_ > grace_;
+    return waited && finds_all(back);
+}
+
+// Once, to who is paged because commands hang.
+void RecoveryRun::tell_of_wait(const Members::Engines& back) {
+    if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
+    wait_is_told_ = true;
+    std::string names;
+    for (const auto& [identity, incarnation] : uses_.members.awaited())
+        if (!back.contains(identity)) names += fmt::format("{}{:016x}", names.empty() ? "" : ", ", identity);
+    log::warning(
+        "recovery waits for cache engines that may hold acknowledged writes which no other has: {}; commands "
+        "of volumes that may be dirty wait until they are back, or are not waited for (wssctl cache forget)",
+        names);
+}
+
+// The operator does not wait for engines that may have dirty lines which no other has. Which lines that are
+// nobody knows.
+void RecoveryRun::note_forgotten() {
+    for (const auto& [wwid, dirty] : uses_.members.now().dirty) {
+        log::error(
+            "volume {}: cache engines that may hold acknowledged writes are not waited for: reading it fails "
+            "until they are given up (wssctl cache give-up {})",
+            dirty.name, dirty.name);
+        uses_.members.edit().lost.add_whole(wwid);
+    }
+    for (CachedVolume& volume : uses_.volumes.open())
+        if (volume.may_be_dirty) volume.loss_told = false;
+}
+
+// Of each line one copy will be left. Before the others are erased it is on stable storage that the next
+// start cannot do without any engine, and which engines it has to do without.
+void RecoveryRun::check() {
+    if (!waiting()) return;
+    Members::Engines back;
+    for (const EngineLink& engine : uses_.engines.all())
+        if (engine.is_ready() && engine.identity().kept)
+            back[engine.identity().identity] = engine.identity().incarnation;
+    if (!may_finish(back.size())) return tell_of_wait(back);
+    const bool without = back.size() < uses_.members.awaited().size();
+    if (without) {
+        log::warning("recovery goes on without {} of {} cache engines",
+                     uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
+        if (!finds_all(back.size())) note_forgotten();
+        // One that is just coming back comes too late.
+        for (EngineLink& engine : uses_.engines.all())
+            if (engine.identity().kept && !back.contains(engine.identity().identity))
+                engine.close(Status(Code::kUnavailable, "recovery went on without it"));
+        uses_.members.await_only(std::move(back));
+        if (state_ == State::kWaitingForMost) advance(State::kWaitingForAll);
+        forgotten_ = false;
+    }
+    if (without || !uses_.members.now().degraded) {
+        uses_.members.edit().degraded = true;
+        uses_.members.save();
+    }
+    if (!uses_.members.pending()) finish();
+}
+
+void RecoveryRun::finish() {
+    cache::Recovery recovery(uses_.index.geometry());
+    for (CachedVolume& volume : uses_.volumes.open())
+        recovery.add_volume(volume.open->volume().wwid(), volume.number, volume.open->volume().size(),
+                            volume.may_be_dirty);
+    uses_.absent.keep(recovery);
+    for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
+    cache::Index& index = uses_.index;
+    index.hold_placement(false);
+    const cache::RecoveryReport report = recovery.restore(index);
+    index.hold_placement(true);
+    log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
+              report.headers, uses_.members.awaited().size());
+    erase_losers(recovery.erase(), Transfer::Kind::kHeader);
+    erase_losers(recovery.wipe(), Transfer::Kind::kWipe);
+    uses_.single.mark();
+    // Dirty in a member: written after the loss, the word of that had not come to stable storage.
+    for (CachedVolume& volume : uses_.volumes.open())
+        if (!uses_.members.now().lost.empty())
+            index.for_each_dirty(volume.number, [&](cache::Line& line) {
+                uses_.losses.known_again(volume.open->volume().wwid(), line.key().line, line.dirty());
+                return true;
+            });
+    uses_.absent.settle();
+    advance(State::kErasing);
+    uses_.members.settle();
+    items_.clear();
+    uses_.members.save();
+    turn_.want();
+}
+
+void RecoveryRun::erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how) {
+    for (const cache::Slot& slot : slots) {
+        auto erase = std::make_unique<SlotErase>();
+        erase->turn = &turn_;
+        erase->transfer.kind = how;
+        erase->transfer.move.slot = slot.number;
+        erase->transfer.context = erase.get();
+        erase->transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
+            // An engine that did not do it is lost, and no member any more.
+            auto& over = *static_cast<SlotErase*>(transfer.context);
+            over.over = true;
+            over.turn->want();
+        };
+        uses_.engines.link(slot.engine)->submit(erase->transfer);
+        slot_erases_.push_back(std::move(erase));
+    }
+}
+
+void RecoveryRun::forget_awaited() {
+    if (!waiting()) return;
+    log::warning("recovery ends without the cache engines that are not here, by the operator's word");
+    forgotten_ = true;
+    check();
+}
+
+// Copies that lost claim dirty data no more, and that is confirmed, before anything is written that they
+// miss.
+void RecoveryRun::check_erased() {
+    std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
+    if (!slot_erases_.empty()) return;
+    advance(State::kOver);
+    uses_.index.hold_placement(false);
+    observer_.recovery_over();
+}
+
+}  // namespace wss::se

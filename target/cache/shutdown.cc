@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/shutdown.h"
+
+namespace wss::se {
+
+constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
+
+// Storage that hangs or a state that cannot be saved may keep dirty lines from home for ever: what is left at
+// the end of the time stays in the engines, and the membership says so.
+void Shutdown::begin(Nanoseconds home_max, std::function<void(Status)> done) {
+    uses_.life.advance(Life::State::kStopping);
+    done_ = std::move(done);
+    until_ = reactor_.clock().now() + home_max;
+    uses_.admission.close_ports();
+    uses_.admission.tick();
+    uses_.volumes.end_waits();
+    uses_.volumes.drain("", [this](const Status& drained) { leave_engines(drained); });
+}
+
+void Shutdown::leave_engines(Status home) {
+    if (uses_.life.leaving()) return;
+    uses_.life.advance(Life::State::kLeaving);
+    home_ = std::move(home);
+    // An orderly end with nothing dirty: nobody has to be waited for at the next start. During a recovery it
+    // is not known what engines hold of volumes that are not open.
+    const bool clean = home_ && !uses_.recovery.holding() && !uses_.absent.any_lines();
+    if (clean) {
+        uses_.members.edit().degraded = false;
+        std::erase_if(uses_.members.edit().dirty,
+                      [this](const auto& known) { return !uses_.members.now().lost.any_of(known.first); });
+    }
+    for (EngineLink& engine : uses_.engines.all()) {
+        if (clean) uses_.members.edit().engines.erase(engine.identity().identity);
+        engine.close(Status(Code::kClosed, "the target is shutting down"));
+    }
+    until_ = reactor_.clock().now() + kLastSaveMax;
+    uses_.members.save();
+    uses_.turn.want();
+}
+
+void Shutdown::check() {
+    if (uses_.life.state() == Life::State::kStopped) return;
+    const Nanoseconds now = reactor_.clock().now();
+    if (!uses_.life.leaving() && now >= until_)
+        leave_engines(failure(Code::kTimedOut,
+                              "dirty lines could not be brought home in time; they stay in the engines"));
+    if (!uses_.life.leaving() || !uses_.engines.empty() || !uses_.admission.empty()) return;
+    // Without it the next start waits for engines that it need not wait for, and nothing worse.
+    if (uses_.members.pending() && now < until_) return;
+    uses_.life.advance(Life::State::kStopped);
+    done_(home_);
+}
+
+}  // namespace wss::se

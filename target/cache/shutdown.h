@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shutdown: the end of the cache (life.h). Everything dirty is brought home, the engines' links are closed,
+// the membership is saved a last time.
+//
+// It owns the deadline and the result. It calls the volume control (drain), the engines, the admission and
+// the members.
+//
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates.
+#pragma once
+
+#include <functional>
+
+#include "target/cache/admission.h"
+#include "target/cache/volume_control.h"
+
+namespace wss::se {
+
+class Shutdown {
+  public:
+    struct Uses {
+        EngineSet& engines;
+        Admission& admission;
+        Members& members;
+        AbsentVolumes& absent;
+        RecoveryRun& recovery;
+        VolumeControl& volumes;
+        Life& life;
+        Turn& turn;
+    };
+    Shutdown(const Uses& uses, reactor::Reactor& reactor) : uses_(uses), reactor_(reactor) {}
+
+    void begin(Nanoseconds home_max, std::function<void(Status)> done);
+    void turn() {
+        if (uses_.life.stopping()) check();
+    }
+
+  private:
+    void leave_engines(Status home);
+    void check();
+
+    const Uses uses_;
+    reactor::Reactor& reactor_;
+    Nanoseconds until_{};  // the end of what begin() is at
+    Status home_;          // from Life::State::kLeaving on: how everything was brought home
+    std::function<void(Status)> done_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/storage_nodes.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "target/cache/remote.h"
+
+namespace wss::se {
+
+using cache::EngineIndex;
+
+// Real storage that has bays, from ready() to over().
+struct StorageNodes::Reached final : ClientSink {
+    Reached(EngineSet& all, const EngineLink& link)
+        : engines(all),
+          storage(link.index()),
+          incarnation(link.identity().incarnation),
+          bays(link.bays(), storage, incarnation) {}
+
+    void tell(const wire::CacheEngineNotice& notice) noexcept override {
+        EngineLink* link = engines.link(storage);
+        if (link == nullptr) return;
+        if (notice.added) bays.named(notice.handle);
+        link->name_engine(notice);
+    }
+
+    EngineSet& engines;
+    const EngineIndex storage;
+    const uint32_t incarnation;
+    Bays bays;
+    Client* client = nullptr;
+};
+
+StorageNodes::StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, cache::Index& index,
+                           CachedVolumes& volumes, Turn& turn)
+    : nets_(nets), engines_(engines), clients_(clients), index_(index), volumes_(volumes), turn_(turn) {}
+
+StorageNodes::~StorageNodes() = default;
+
+// ---- Nodes and volumes -----------------------------------------------------------------------------------
+
+void StorageNodes::ready(EngineLink& engine) {
+    log::info("real storage at {} joined with {} volumes", engine.peer(), engine.volumes().size());
+    for (CachedVolume& volume : volumes_.open()) attach(volume, engine);
+    clients_.introduce(engine);
+    open_bays(engine);
+    turn_.want();
+}
+
+void StorageNodes::over(const EngineLink& engine) {
+    std::erase_if(reached_, [&](const auto& one) {
+        if (one->storage != engine.index()) return false;
+        clients_.remove(one->client);
+        return true;
+    });
+    for (CachedVolume& volume : volumes_.open())
+        if (volume.remote != nullptr && volume.remote->storage() == nullptr)
+            volume.remote->state().refuse("waits for its real storage, which is away");
+}
+
+void StorageNodes::attach(CachedVolume& volume) {
+    for (EngineLink& engine : engines_.all())
+        if (engine.is_ready() && engine.is_storage()) attach(volume, engine);
+}
+
+static std::string reason(const wire::CacheVolumeState& state) {
+    return state.text.empty() ? "its real storage is lost to another owner" : state.text;
+}
+
+void StorageNodes::attach(CachedVolume& volume, EngineLink& engine) {
+    if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
+    const auto& all = engine.volumes();
+    auto found = std::find_if(all.begin(), all.end(), [&](const wire::CacheVolume& one) {
+        return one.name == volume.remote->name();
+    });
+    if (found == all.end()) return;
+    const volume::Volume& here = volume.open->volume();
+    RemoteState& state = volume.remote->state();
+    const wire::CacheVolumeState* reported = engine.state_of(found->number);
+    if (reported != nullptr && reported->error != 0) return state.lose(reason(*reported));
+    const uint64_t bytes = reported != nullptr ? reported->bytes : found->bytes;
+    if (bytes < here.size() || here.block_size() % found->logical_block != 0) {
+        std::string why = fmt::format(
+            "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
+            engine.peer(), bytes, found->logical_block, here.size(), here.block_size());
+        if (state.refuse(why)) log::error("volume {}: {}", here.name(), why);
+        return;
+    }
+    const uint64_t before = changes_;
+    volume.remote->attach(engine, *found);
+    state.report(bytes, reported != nullptr ? reported->text : std::string());
+    if (changes_ != before) forget_clean(volume);
+}
+
+void StorageNodes::tick() {
+    for (EngineLink& engine : engines_.all()) {
+        if (!engine.is_ready() || !engine.is_storage()) continue;
+        for (CachedVolume& volume : volumes_.open())
+            if (volume.remote != nullptr && volume.remote->storage() == nullptr) attach(volume, engine);
+    }
+}
+
+void StorageNodes::volume_state_changed(const EngineLink& storage) {
+    for (CachedVolume& volume : volumes_.open()) {
+        if (volume.remote == nullptr || volume.remote->storage() != &storage) continue;
+        const wire::CacheVolumeState* reported = storage.state_of(volume.remote->number());
+        if (reported == nullptr) continue;
+        RemoteState& state = volume.remote->state();
+        reported->error != 0 ? state.lose(reason(*reported)) : state.report(reported->bytes, reported->text);
+    }
+    turn_.want();
+}
+
+// Its storage may have lost what it had not flushed, or others have written it, and copies show what was:
+// readers would go back when they are evicted. What is on its way from or to storage now counts for no copy
+// either (Work::changes).
+void StorageNodes::forget_clean(const CachedVolume& volume) noexcept {
+    index_.for_each([&](cache::Line& line) {
+        const bool settled = line.state() == cache::LineState::kClean ||
+                             line.state() == cache::LineState::kDirty ||
+                             line.state() == cache::LineState::kDestaging;
+        if (line.key().volume == volume.number && settled)
+            index_.invalidate(line, line.valid().without(line.dirty()));
+    });
+}
+
+void StorageNodes::open_bays(EngineLink& storage) {
+    if (storage.bays().bytes < kBayUnit) return;
+    reached_.push_back(std::make_unique<Reached>(engines_, storage));
+    auto client = std::make_unique<Client>();
+    client->sink = reached_.back().get();
+    client->scheme = nets_[storage.identity().net].scheme;
+    client->is_storage = true;
+    reached_.back()->client = clients_.add(std::move(client));
+}
+
+StorageNodes::Reached* StorageNodes::reached_by(EngineIndex storage, uint32_t incarnation) noexcept {
+    for (auto& one : reached_)
+        if (one->storage == storage && one->incarnation == incarnation) return one.get();
+    return nullptr;
+}
+
+void StorageNodes::engine_gone(const EngineLink& storage, uint64_t handle) noexcept {
+    if (Reached* reached = reached_by(storage.index(), storage.identity().incarnation))
+        reached->bays.gone(handle);
+}
+
+// ---- Bays ------------------------------------------------------------------------------------------------
+
+bool StorageNodes::reaches(const Bay& bay, EngineIndex engine) noexcept {
+    const Reached* reached = reached_by(bay.storage, bay.incarnation);
+    EngineLink* holder = engines_.link(engine);
+    return reached != nullptr && holder != nullptr && holder->is_ready() &&
+           reached->client->engines[engine.value].attached;
+}
+
+Bay StorageNodes::take(const CachedVolume& volume, EngineIndex engine, uint32_t bytes) noexcept {
+    if (reached_.empty() || volume.remote == nullptr) return {};
+    const EngineLink* storage = volume.remote->storage();
+    if (storage == nullptr) return {};
+    const Bay whose{.storage = storage->index(), .incarnation = storage->identity().incarnation};
+    if (!reaches(whose, engine)) return {};
+    return reached_by(whose.storage, whose.incarnation)->bays.take(bytes);
+}
+
+void StorageNodes::give_back(Bay& bay) noexcept {
+    if (Reached* reached = reached_by(bay.storage, bay.incarnation)) reached->bays.give_back(bay);
+    bay = {};
+}
+
+void StorageNodes::aim(Transfer& transfer, const Bay& bay, EngineIndex engine, uint32_t offset) noexcept {
+    const Reached& reached = *reached_by(bay.storage, bay.incarnation);
+    transfer.move.handle = reached.client->engines[engine.value].handle;
+    transfer.move.remote = reached.bays.remote(bay, offset, transfer.move.length);
+}
+
+// SB1. They get another connection: by this one nothing good comes any more.
+void StorageNodes::distrust(const Bay& bay, EngineIndex engine, uint64_t handle) noexcept {
+    Reached* reached = reached_by(bay.storage, bay.incarnation);
+    if (reached == nullptr) return;
+    reached->bays.distrust(bay, handle);
+    Client::Place& place = reached->client->engines[engine.value];
+    if (place.handle != handle) return;
+    place.attached = false;
+    if (EngineLink* holder = engines_.link(engine)) holder->revoke(handle);
+}
+
+EngineLink* StorageNodes::storage_of(const Bay& bay, const CachedVolume& volume) noexcept {
+    EngineLink* storage = volume.remote->storage();
+    const bool same = reached_by(bay.storage, bay.incarnation) != nullptr && storage != nullptr &&
+                      storage->index() == bay.storage;
+    return same ? storage : nullptr;
+}
+
+}  // namespace wss::se

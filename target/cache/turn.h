@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turn: whether the cache has work for the next turn of its reactor that none of its sources shows. Every
+// owner of the cache may request a turn; Cache::poll() takes the request.
+//
+// Thread-safety: belongs to the cache's reactor.
+#pragma once
+
+#include <utility>
+
+namespace wss::se {
+
+class Turn {
+  public:
+    void want() noexcept { wanted_ = true; }
+    bool wanted() const noexcept { return wanted_; }
+    bool take() noexcept { return std::exchange(wanted_, false); }
+
+  private:
+    bool wanted_ = false;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/volume_control.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "target/cache/remote.h"
+
+namespace wss::se {
+
+using cache::Pieces;
+using cache::Policy;
+
+// ---- Life ------------------------------------------------------------------------------------------------
+
+CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
+    if (!open.volume().memory().empty()) return nullptr;  // RAM needs no cache
+    const uint64_t wwid = open.volume().wwid();
+    CachedVolume& volume = uses_.volumes.add(wwid);
+    volume.open = &open;
+    volume.opened = reactor_.now();
+    volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
+    uses_.nodes.attach(volume);
+    volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
+    volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
+    auto remembered = uses_.members.now().policies.find(wwid);
+    volume.settings =
+        remembered != uses_.members.now().policies.end() ? remembered->second : options_.default_policy;
+    uses_.lines.index().add_volume(volume.number);
+    // Whether a flush has failed for it before the restart is not known.
+    volume.loss_told = !uses_.members.now().lost.any_of(wwid);
+    volume.fail_next_flush = uses_.members.now().given_up.contains(wwid);
+    // What was found of it has one copy.
+    uses_.single.want(volume);
+    note_dirty(volume, uses_.members.now().dirty.contains(wwid) || may_write_back(volume));
+    if (open.volume().shrinking()) shrink(volume, nullptr);
+    return &volume;
+}
+
+void VolumeControl::grew(CachedVolume& volume) {
+    auto known = uses_.members.now().dirty.find(volume.open->volume().wwid());
+    const bool grew =
+        known == uses_.members.now().dirty.end() || known->second.bytes <= volume.open->volume().size();
+    // Of a shrink it is said when nothing is left beyond its end.
+    if (grew) note_dirty(volume, volume.may_be_dirty);
+}
+
+void VolumeControl::remove(CachedVolume& volume) {
+    volume.removal = volume.gate.enter();
+    volume.gate.close([this, &volume] {
+        // What is not home at the end stays in the engines, and its volume here.
+        if (!uses_.life.stopping()) uses_.volumes.gone(volume);
+    });
+    refuse_waiting(volume);
+    if (uses_.life.stopping()) return volume.removal.release();
+    note_dirty(volume, false);
+    // What was set for it, and what was given up of it, is that of the volume that follows.
+    if (!volume.open->reopening()) {
+        if (uses_.members.edit().policies.erase(volume.open->volume().wwid()) > 0) uses_.members.save();
+        uses_.losses.forget(volume.open->volume().wwid());
+        uses_.losses.told(volume);
+    }
+    uses_.engines.hurry();
+    // Whoever removes it forgets it when `open` has no users: not before a restart would.
+    volume.open->hold();
+    volume.gate.when_quiet([this, &volume] {
+        uses_.members.when_recorded([this, &volume, open = volume.open] {
+            uses_.eraser.wipe(volume.number, volume.removal);
+            volume.removal.release();
+            open->release();
+        });
+    });
+}
+
+// Who has not begun does not begin; who waits for what may never come (recovery, stable storage) waits no
+// longer. What is under way ends with its engines and its storage.
+void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
+    uses_.datapath.refuse_waiting(volume);
+    for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
+    if (LostWaiters* waiters = std::exchange(volume.waiters, nullptr)) {
+        size_t all = SIZE_MAX;
+        waiters->look_due();
+        waiters->look(all);
+    }
+    uses_.recovery.wait_no_more(volume);
+    uses_.members.wait_no_more(volume);
+    uses_.datapath.refuse_unacknowledged(volume);
+}
+
+// ---- A smaller volume ------------------------------------------------------------------------------------
+//
+// What engines hold beyond the new end must not come back when the volume grows again, neither from an engine
+// nor by a restart, and must not be brought home over what is there then.
+
+// What a recovery finds is not known before it is over.
+void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
+    uses_.losses.look_due(volume);
+    auto cut = [this, &volume, shrink = std::move(shrink)] { cut_lines(volume, shrink); };
+    uses_.recovery.waits(volume) ? uses_.recovery.when_over(volume, std::move(cut)) : cut();
+}
+
+void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
+    const Gate::Holder place = volume.gate.enter();
+    if (!place || uses_.recovery.holds(volume)) return;
+    const uint64_t bytes = volume.open->volume().size();
+    auto left = std::make_shared<uint64_t>(1);
+    auto ended = [this, &volume, shrink, left] {
+        if (--*left == 0) lines_cut(volume, shrink);
+    };
+    for (const cache::LineKey& key : uses_.lines.in_range(volume.number, bytes, UINT64_MAX)) {
+        cache::Line* line = uses_.lines.index().find(key);
+        if (line == nullptr) continue;
+        const uint64_t start = uses_.lines.geometry().start_of(key.line);
+        const uint32_t keep = start < bytes ? static_cast<uint32_t>(bytes - start) : 0;
+        ++*left;
+        uses_.eraser.cut(*line, keep, volume.open->volume().wwid(), place.share(), ended);
+    }
+    ended();
+}
+
+// Of engines that were lost meanwhile it must be stable that they are no members.
+void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
+    if (volume.removed()) return;
+    const volume::Volume& open = volume.open->volume();
+    const cache::Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
+    const Pieces left{
+        uses_.lines.geometry().touched({.line = last.line, .offset = 0, .length = last.offset + 1})};
+    uses_.losses.cut(open.wwid(), last.line, left);
+    note_dirty(volume, volume.may_be_dirty);
+    uses_.members.when_saved(volume, [&volume, shrink] {
+        if (shrink != nullptr && !volume.removed()) shrink->done();
+    });
+}
+
+// ---- Policies --------------------------------------------------------------------------------------------
+
+// Dirty lines are found after a restart only by what the membership remembers of them.
+Status VolumeControl::check_stable(const cache::PolicySettings& settings) const {
+    if (settings.policy != Policy::kBack || uses_.members.is_stable() || settings.unsafe) return Status::ok();
+    return failure(Code::kRefused,
+                   "write-back needs a state file (--state), so that dirty lines are found after a restart; "
+                   "or ask for 'unsafe'");
+}
+
+void VolumeControl::set_policy(const std::string& name, const cache::PolicySettings& settings,
+                               std::function<void(Status)> done) {
+    CachedVolume* volume = uses_.volumes.find(name);
+    if (volume == nullptr)
+        return done(failure(Code::kNotFound, "there is no volume {} that can have a cache", name));
+    if (Status allowed = cache::check_policy(settings, uses_.lines.index().placeable_engines()); !allowed)
+        return done(allowed);
+    if (Status allowed = check_stable(settings); !allowed) return done(allowed);
+    if (uses_.recovery.holding())
+        return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
+    auto change_now = [this, volume, settings, done = std::move(done)](int error) {
+        if (error != 0 || volume->removed()) {
+            const bool removed = volume->removed();
+            thaw(*volume);
+            return done(
+                removed ? failure(Code::kNotFound, "the volume is gone")
+                        : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
+        }
+        if (cache::forgets_lines(volume->settings.policy, settings.policy))
+            uses_.lines.drop(volume->number, 0, UINT64_MAX);
+        volume->settings = settings;
+        uses_.members.edit().policies[volume->open->volume().wwid()] = settings;
+        note_dirty(*volume, may_write_back(*volume));
+        uses_.members.save();
+        thaw(*volume);
+        done(Status::ok());
+    };
+    const bool frozen = freeze(*volume, 0, 0, std::move(change_now), Asker::kOperator);
+    WSS_ASSERT(frozen, "who is found is not being removed");
+}
+
+// ---- Which may be dirty ----------------------------------------------------------------------------------
+
+// SE2: a write that is the first to make a line dirty is acknowledged when this is stable.
+void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
+    volume.may_be_dirty = may_be_dirty;
+    const volume::Volume& open = volume.open->volume();
+    if (!may_be_dirty) {
+        if (uses_.members.edit().dirty.erase(open.wwid()) > 0) uses_.members.save();
+        return;
+    }
+    const DirtyVolume now{.name = open.name(), .bytes = open.size()};
+    auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
+    if (!added && known->second == now) return;
+    known->second = now;
+    uses_.members.save();
+}
+
+// The first dirty line waits until no header of before can be taken for one of this volume: recovery wipes
+// those of volumes that are not recorded as dirty.
+bool VolumeControl::may_write_back(const CachedVolume& volume) const {
+    return volume.settings.policy == cache::Policy::kBack && !uses_.recovery.holding() &&
+           !uses_.volumes.being_wiped(volume.wwid);
+}
+
+void VolumeControl::begin_write_back() {
+    for (CachedVolume& volume : uses_.volumes.open())
+        if (!volume.may_be_dirty && may_write_back(volume)) note_dirty(volume, true);
+}
+
+// A volume that was under write-back before the restart, and is not now, has nothing dirty any more when what
+// was recovered is home. Of an engine that was lost meanwhile it must be stable that it is no member.
+void VolumeControl::note_clean_volumes() {
+    if (uses_.recovery.holding() || uses_.members.pending()) return;
+    for (CachedVolume& volume : uses_.volumes.open()) {
+        if (!volume.may_be_dirty) continue;
+        const bool lost = uses_.members.now().lost.any_of(volume.open->volume().wwid());
+        if (volume.settings.policy != cache::Policy::kBack && !lost &&
+            uses_.lines.index().dirty_lines(volume.number) == 0)
+            note_dirty(volume, false);
+    }
+}
+
+void VolumeControl::check_single_copies() {
+    if (!uses_.members.now().degraded || uses_.recovery.holding() || !uses_.single.all_home()) return;
+    uses_.members.edit().degraded = false;
+    uses_.losses.all_copied();
+    uses_.members.save();
+}
+
+void VolumeControl::membership_saved() {
+    uses_.recovery.check();
+    uses_.datapath.membership_saved();
+}
+
+// Copies that lost are erased.
+void VolumeControl::recovery_over() {
+    uses_.single.want_all();
+    for (CachedVolume& volume : uses_.volumes.open()) uses_.datapath.begin_held(volume);
+    uses_.recovery.run_tasks();
+    uses_.destager.tick();
+}
+
+void VolumeControl::tick() {
+    uses_.members.retry();
+    note_clean_volumes();
+    begin_write_back();
+    check_single_copies();
+}
+
+// ---- Freezing and flushing -------------------------------------------------------------------------------
+
+bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
+                           std::function<void(int error)> done, Asker asker) {
+    if (!volume.gate.freeze()) return false;
+    auto dropped = [this, &volume, offset, length, done = std::move(done)](int error) {
+        if (error != 0) return done(error);
+        uses_.lines.drop(volume.number, offset, length);
+        // SE2. Nothing is dirty any more but in copies that were lost before.
+        uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
+    };
+    auto home = [this, &volume, asker, dropped = std::move(dropped)] {
+        uses_.destager.flush(volume, dropped, asker);
+    };
+    auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
+    if (volume.gate.active() > 0) uses_.engines.hurry();
+    uses_.recovery.waits(volume) ? uses_.recovery.when_over(volume, std::move(quiet)) : quiet();
+    return true;
+}
+
+void VolumeControl::thaw(CachedVolume& volume) noexcept {
+    volume.gate.thaw();
+    uses_.datapath.begin_held(volume);
+}
+
+void VolumeControl::drain(const std::string& name, std::function<void(Status)> done) {
+    auto left = std::make_shared<uint32_t>(1);
+    auto failed = std::make_shared<int>(0);
+    auto one = [left, failed, done = std::move(done)](int error) {
+        if (error != 0) *failed = error;
+        if (--*left > 0) return;
+        done(*failed == 0 ? Status::ok() : Status::from_errno(*failed, "dirty lines are left in the cache"));
+    };
+    bool found = name.empty();
+    for (CachedVolume& volume : uses_.volumes.open()) {
+        if (!name.empty() && volume.open->volume().name() != name) continue;
+        found = true;
+        ++*left;
+        uses_.destager.flush(volume, one, Asker::kOperator);
+    }
+    one(found ? 0 : ENOENT);
+}
+
+Result<uint64_t> VolumeControl::give_up(const std::string& which) {
+    auto wwid = uses_.absent.to_give_up(which);
+    if (!wwid) return wwid;
+    CachedVolume* volume = uses_.volumes.find(*wwid);
+    // What engines hold of it is not known yet.
+    if (volume == nullptr && uses_.recovery.holding())
+        return failure(Code::kBusy, "dirty lines are being recovered; try again");
+    volume == nullptr ? uses_.absent.give_up(*wwid) : uses_.losses.give_up(*volume);
+    return wwid;
+}
+
+// What engines hold the next target finds.
+void VolumeControl::end_waits() {
+    if (!uses_.life.waits_are_over()) uses_.life.advance(Life::State::kEndingWaits);
+    for (CachedVolume& volume : uses_.volumes.open())
+        if (uses_.recovery.holds(volume)) uses_.datapath.end_held(volume, {.kind = Ending::Kind::kBusy});
+    uses_.recovery.run_tasks();
+    uses_.losses.tick();
+}
+
+}  // namespace wss::se
