@@ -80,9 +80,10 @@ void CompletionQueues::give_back(Queue& queue, uint32_t entries) noexcept {
 
 void CompletionQueues::trim() noexcept {
     if (!std::exchange(trims_, false)) return;
-    queues_.erase(std::remove_if(queues_.begin() + 1, queues_.end(),
-                                 [](const auto& queue) { return queue->reserved == 0; }),
-                  queues_.end());
+    // One stays, or a connection that comes and goes would make one each time.
+    size_t unused = 0;
+    auto goes = [&](const auto& queue) { return queue->reserved == 0 && ++unused > 1; };
+    queues_.erase(std::remove_if(queues_.begin() + 1, queues_.end(), goes), queues_.end());
 }
 
 size_t CompletionQueues::poll(std::span<ibv_wc> batch, bool same) noexcept {

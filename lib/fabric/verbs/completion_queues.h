@@ -3,7 +3,8 @@
 //
 // Devices limit the entries of one completion queue (soft RoCE: 32767, fewer than a hundred connections), so
 // a connection takes its share of one that has room, or of a new one. The first queue lives as long as the
-// poller; the others go when their last connection has gone. All notify through one completion channel.
+// poller; the others go when their last connection has gone, all but one. All notify through one completion
+// channel.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -66,7 +67,7 @@ class CompletionQueues {
     size_t arm(std::span<ibv_wc> batch) noexcept;
     // Takes the notifications out of the channel.
     void take_events() noexcept;
-    // Destroys queues that nobody uses. Not while completions are being handled.
+    // Destroys queues that nobody uses, but one. Not while completions are being handled.
     void trim() noexcept;
 
   private:
