@@ -18,8 +18,10 @@ constexpr uint32_t kCreditsMin = 2;  // a peer keeps one for task management
 constexpr uint32_t kCreditsMax = 255;
 // What a channel gets at least, however many there are (receive_budget.h): enough for a queue of one thread.
 constexpr uint32_t kCreditsFloor = 16;
-// What all channels receive into. Beyond it each takes no more than the floor costs.
+// What all channels receive into. Beyond the first each takes no more than the floor costs (a megabyte with
+// the driver's IU length), beyond the second there are no more.
 constexpr uint64_t kReceiveBytes = 512ull << 20;
+constexpr uint64_t kReceiveBytesMax = 4 * kReceiveBytes;
 
 // A response may reach the peer, and its next command us, before our own completion frees the slot of the
 // answered request. These receives catch such commands; without them they would wait in the fabric.
@@ -70,8 +72,9 @@ constexpr size_t kAdminArena = 2 * kBufferMax;
 constexpr uint32_t kChannelsPerSession = 64;
 constexpr uint32_t kSessionsMax = 1024;
 constexpr uint32_t kReactorsMax = 64;
-// Channels of all sessions together.
+// Channels of all sessions together, and of one source of them.
 constexpr uint32_t kChannelsMax = 4096;
+constexpr uint32_t kChannelsPerSource = kChannelsMax / 4;
 
 // A login that fences an old session waits this long for its storage writes to end: less than the five
 // seconds after which a peer gives up connecting.

@@ -2,8 +2,9 @@
 // ReceiveBudget: the memory that channels receive into, over all of a target.
 //
 // Each credit is a receive buffer of one IU, on registered memory, whether the initiator uses it or not. A
-// channel is granted the credits that a sixty-fourth of what is left pays for: the first few hundred get all
-// that they may have, and thousands still get kCreditsFloor each.
+// channel is granted the credits that a sixty-fourth of what is left of kReceiveBytes pays for: the first
+// ninety get all that they may have, later ones fewer, at least kCreditsFloor. Beyond kReceiveBytesMax there
+// is no room for another channel.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once
@@ -18,11 +19,14 @@ namespace wss::block {
 
 class ReceiveBudget {
   public:
-    explicit ReceiveBudget(uint64_t bytes) : bytes_(bytes) {}
-
-    // Lowers the credits of `terms` to what a new channel may have, and counts its memory.
+    // For a channel that asks for these terms.
+    bool has_room(ChannelTerms terms) const noexcept {
+        terms.credits = std::min(terms.credits, kCreditsFloor);
+        return granted_ + channel_bytes(terms) <= kReceiveBytesMax;
+    }
+    // Lowers the credits of `terms` to what a new channel may have, and counts its memory. There is room.
     void grant(ChannelTerms& terms) noexcept {
-        const uint64_t left = bytes_ > granted_ ? bytes_ - granted_ : 0;
+        const uint64_t left = kReceiveBytes > granted_ ? kReceiveBytes - granted_ : 0;
         const uint64_t slots = left / kChannelPart / slot_bytes(terms);
         const uint32_t floor = std::min(terms.credits, kCreditsFloor);
         const uint64_t credits = slots > kSpareReceives ? slots - kSpareReceives : 0;
@@ -39,7 +43,6 @@ class ReceiveBudget {
         return slot_bytes(terms) * receive_slots(terms);
     }
 
-    const uint64_t bytes_;
     uint64_t granted_ = 0;
 };
 

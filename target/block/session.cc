@@ -37,6 +37,9 @@ void SessionTable::connect_requested(size_t fabric_index, std::unique_ptr<fabric
     LoginLimits limits = options_.limits;
     limits.authenticate = secrets_ != nullptr;
     auto refusal = negotiate(parsed, pending.login, limits, caps, pending.terms);
+    if (!refusal && !receives_.has_room(pending.terms))
+        refusal = Refusal{WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
+                          "the memory that this target receives into is taken by other channels"};
     if (stopping_) refusal = Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
     if (refusal) return refuse(pending, *refusal);
     if (pending.terms.authenticate()) return begin_authentication(std::move(pending));
@@ -105,7 +108,9 @@ void SessionTable::begin_authentication(Pending pending) {
         full = too_soon && held + 1 >= most;
         if (!full) make_room_for_stranger();
     }
-    if (full || unproven_.size() >= kPendingAuthMax + kEvictedMax)
+    // Those that are closing, and those that were refused, have their memory until they are gone.
+    const size_t channels = unproven_.size() + refused_.size();
+    if (full || channels >= kPendingAuthMax + kEvictedMax + kRefusedMax)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 "too many initiators are authenticating at this moment; try again"});
     auto session = find(pending.login);
@@ -185,13 +190,20 @@ void SessionTable::log_in(Pending pending) {
     if (sessions_.size() >= kSessionsMax)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 fmt::format("this target serves no more than {} initiators", kSessionsMax)});
-    if (channels_ >= kChannelsMax) return refuse_channel(pending);
+    if (refuse_channel(pending)) return;
     start_session(std::move(pending), wire::MultiChannelResult::kNoChannels);
 }
 
-void SessionTable::refuse_channel(Pending& pending) {
+bool SessionTable::refuse_channel(Pending& pending) {
+    const std::string source =
+        pending.record ? pending.record->source : fabric::source_of(pending.request->peer());
+    const bool all = channels_ >= kChannelsMax;
+    if (!all && sources_.of(source) < kChannelsPerSource) return false;
     refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
-                     fmt::format("this target serves no more than {} channels", kChannelsMax)});
+                     all ? fmt::format("this target serves no more than {} channels", kChannelsMax)
+                         : fmt::format("this target serves no more than {} channels of one source",
+                                       kChannelsPerSource)});
+    return true;
 }
 
 void SessionTable::join(Pending pending) {
@@ -205,7 +217,7 @@ void SessionTable::join(Pending pending) {
     if (session->channels.size() >= kChannelsPerSession)
         return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
                                 fmt::format("a session has no more than {} channels", kChannelsPerSession)});
-    if (channels_ >= kChannelsMax) return refuse_channel(pending);
+    if (refuse_channel(pending)) return;
     add_channel(*session, std::move(pending), wire::MultiChannelResult::kMaintained);
 }
 
@@ -251,6 +263,7 @@ void SessionTable::add_channel(Session& session, Pending pending, wire::MultiCha
     record->session_id = session.id;
     session.channels.push_back(record);
     ++channels_;
+    sources_.add(record->source);
     if (!accepted) return accept(pending, record, result);
     service_.worker(record->worker).reactor().post([record] {
         if (record->channel != nullptr) record->channel->admit();
@@ -321,6 +334,7 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
     receives_.give_back(record->terms);
     if (record->session_id == 0) return unproven_gone(record);
     --channels_;
+    sources_.remove(record->source);
     auto session = std::find_if(sessions_.begin(), sessions_.end(),
                                 [&](const Session& s) { return s.id == record->session_id; });
     WSS_ASSERT(session != sessions_.end(), "a session outlives its channels");

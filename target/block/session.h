@@ -168,7 +168,8 @@ class SessionTable {
     Sessions::iterator find(const wire::LoginRequest& login);
     void log_in(Pending pending);
     void join(Pending pending);
-    void refuse_channel(Pending& pending);
+    // Refuses a channel for which there is no place. False: there is one.
+    bool refuse_channel(Pending& pending);
     void start_session(Pending pending, wire::MultiChannelResult result);
     void add_channel(Session& session, Pending pending, wire::MultiChannelResult result);
     void fence(Session& session, Pending pending);
@@ -196,9 +197,10 @@ class SessionTable {
         std::shared_ptr<ChannelRecord> record;
         Nanoseconds deadline;
     };
-    std::list<Refused> refused_;  // N6, oldest first
-    size_t channels_ = 0;         // of all sessions
-    ReceiveBudget receives_{kReceiveBytes};
+    std::list<Refused> refused_;    // N6, oldest first
+    size_t channels_ = 0;           // of all sessions
+    fabric::SourceCounts sources_;  // of these channels
+    ReceiveBudget receives_;
     std::shared_ptr<const auth::SecretBook> secrets_;
     AuthFailures failures_;
     CounterTotals past_;  // of sessions that are gone
