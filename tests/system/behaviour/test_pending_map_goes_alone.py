@@ -42,7 +42,9 @@ def test_pending_map_that_was_taken_away_maps_nothing(rig: Rig) -> None:
     others = 1 if other.wait(60).status == 0 else 0
     assert removal.wait(60).status == 0
     assert rig.vm.run("ls /sys/class/block | grep -c '^wss[0-9]*$'", check=False).stdout.strip() == str(others)
-    rig.assert_no_error()
+    # Without the other map there is no session any more, nor its counters.
+    if others:
+        rig.assert_no_error()
 
 
 def in_sysfs_write(rig: Rig) -> bool:
