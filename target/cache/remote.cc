@@ -102,9 +102,19 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
         flushed_ = writes_;
     }
     boot_ = volume.boot;
+    away_since_ = kNever;
     // Others may have had the storage meanwhile.
     if (process_ != 0 && process_ != engine.identity().identity) nodes_.note_change();
     process_ = engine.identity().identity;
+}
+
+void RemoteQueue::note_away() noexcept {
+    if (away_since_ == kNever) away_since_ = reactor_.now();
+}
+
+bool RemoteQueue::believes_loss(const EngineLink& engine) const noexcept {
+    return process_ == 0 || process_ == engine.identity().identity ||
+           reactor_.now() - away_since_ >= kAwayMax;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

@@ -43,6 +43,11 @@ class RemoteQueue final : public io::Queue {
     RemoteState& state() noexcept { return *state_; }
     // `volume` of the RS is this one.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume);
+    // No RS serves the volume, until attach().
+    void note_away() noexcept;
+    // It is away, and this RS reports the volume as lost. If another process served the volume last, that may
+    // have the storage and be back soon: the report counts when commands wait for it no longer.
+    bool believes_loss(const EngineLink& engine) const noexcept;
     // nullptr: away.
     EngineLink* storage() const noexcept;
     uint32_t number() const noexcept { return number_; }
@@ -87,6 +92,7 @@ class RemoteQueue final : public io::Queue {
     uint64_t process_ = 0;               // the RS's, that it was attached to last
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
+    Nanoseconds away_since_ = kNever;
 };
 
 // "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.

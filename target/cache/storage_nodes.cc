@@ -42,7 +42,7 @@ StorageNodes::~StorageNodes() = default;
 
 void StorageNodes::ready(EngineLink& engine) {
     log::info("real storage at {} joined with {} volumes", engine.peer(), engine.volumes().size());
-    for (CachedVolume& volume : volumes_.open()) attach(volume, engine);
+    for (CachedVolume& volume : volumes_.open()) attach(volume);
     clients_.introduce(engine);
     open_bays(engine);
     turn_.want();
@@ -59,46 +59,70 @@ void StorageNodes::over(const EngineLink& engine) {
             volume.remote->state().refuse("waits for its real storage, which is away");
 }
 
-void StorageNodes::attach(CachedVolume& volume) {
-    for (EngineLink& engine : engines_.all())
-        if (engine.is_ready() && engine.is_storage()) attach(volume, engine);
-}
-
 static std::string reason(const wire::CacheVolumeState& state) {
     return state.text.empty() ? "its real storage is lost to another owner" : state.text;
 }
 
-void StorageNodes::attach(CachedVolume& volume, EngineLink& engine) {
-    if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
+struct StorageNodes::Offer {
+    enum class Kind : uint8_t { kFits, kDoesNotFit, kLost, kNone };
+    Kind kind = Kind::kNone;
+    EngineLink* engine = nullptr;
+    const wire::CacheVolume* volume = nullptr;
+    const wire::CacheVolumeState* reported = nullptr;  // nullptr: it reports no states
+    uint64_t bytes() const noexcept { return reported != nullptr ? reported->bytes : volume->bytes; }
+};
+
+StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolume& volume) noexcept {
+    using Kind = Offer::Kind;
     const auto& all = engine.volumes();
     auto found = std::find_if(all.begin(), all.end(), [&](const wire::CacheVolume& one) {
         return one.name == volume.remote->name();
     });
-    if (found == all.end()) return;
+    if (found == all.end()) return {};
+    Offer offer{Kind::kLost, &engine, &*found, engine.state_of(found->number)};
+    if (offer.reported != nullptr && offer.reported->error != 0) return offer;
     const volume::Volume& here = volume.open->volume();
+    const bool fits = offer.bytes() >= here.size() && here.block_size() % found->logical_block == 0;
+    offer.kind = fits ? Kind::kFits : Kind::kDoesNotFit;
+    return offer;
+}
+
+// Several storage processes may have a volume of this name, one of them woken after another took its image.
+// The one that serves the volume keeps it, whatever others offer or report.
+void StorageNodes::attach(CachedVolume& volume) {
+    if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
+    if (volume.remote->storage() != nullptr) return;
+    volume.remote->note_away();
+    Offer best;
+    for (EngineLink& engine : engines_.all()) {
+        if (!engine.is_ready() || !engine.is_storage()) continue;
+        if (Offer offer = offer_of(engine, volume); offer.kind < best.kind) best = offer;
+    }
+    if (best.kind != Offer::Kind::kNone) take(volume, best);
+}
+
+void StorageNodes::take(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
-    const wire::CacheVolumeState* reported = engine.state_of(found->number);
-    if (reported != nullptr && reported->error != 0) return state.lose(reason(*reported));
-    const uint64_t bytes = reported != nullptr ? reported->bytes : found->bytes;
-    if (bytes < here.size() || here.block_size() % found->logical_block != 0) {
-        std::string why = fmt::format(
-            "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
-            engine.peer(), bytes, found->logical_block, here.size(), here.block_size());
-        if (state.refuse(why)) log::error("volume {}: {}", here.name(), why);
+    if (offer.kind == Offer::Kind::kLost) {
+        if (volume.remote->believes_loss(*offer.engine)) state.lose(reason(*offer.reported));
         return;
     }
     const uint64_t before = changes_;
-    volume.remote->attach(engine, *found);
-    state.report(bytes, reported != nullptr ? reported->text : std::string());
+    if (offer.kind == Offer::Kind::kFits) {
+        volume.remote->attach(*offer.engine, *offer.volume);
+        state.report(offer.bytes(), offer.reported != nullptr ? offer.reported->text : std::string());
+    } else {
+        const volume::Volume& here = volume.open->volume();
+        std::string why = fmt::format(
+            "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
+            offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
+        if (state.refuse(why)) log::error("volume {}: {}", here.name(), why);
+    }
     if (changes_ != before) forget_clean(volume);
 }
 
 void StorageNodes::tick() {
-    for (EngineLink& engine : engines_.all()) {
-        if (!engine.is_ready() || !engine.is_storage()) continue;
-        for (CachedVolume& volume : volumes_.open())
-            if (volume.remote != nullptr && volume.remote->storage() == nullptr) attach(volume, engine);
-    }
+    for (CachedVolume& volume : volumes_.open()) attach(volume);
 }
 
 void StorageNodes::volume_state_changed(const EngineLink& storage) {

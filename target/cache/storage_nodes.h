@@ -37,7 +37,7 @@ class StorageNodes {
     void tick();
     // The RS says that it is connected no more to the engine that it was told of with this handle.
     void engine_gone(const EngineLink& storage, uint64_t handle) noexcept;
-    // The volume was opened.
+    // To the best of what real storage offers, if none serves the volume.
     void attach(CachedVolume& volume);
     EngineLink* link(cache::EngineIndex index, uint32_t incarnation) noexcept {
         return engines_.storage(index, incarnation);
@@ -73,7 +73,9 @@ class StorageNodes {
 
   private:
     struct Reached;
-    void attach(CachedVolume& volume, EngineLink& engine);
+    struct Offer;  // of a volume, by an RS
+    static Offer offer_of(EngineLink& engine, const CachedVolume& volume) noexcept;
+    void take(CachedVolume& volume, const Offer& offer);
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_bays(EngineLink& storage);
     Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;

@@ -186,6 +186,9 @@ TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_
     for (uint64_t slot = 0; slot < slots; ++slot) ASSERT_TRUE(clients_[0]->begin_read(slot * line, 128));
     auto fills_begun = [&] { return target_->cache().info().index.lines == slots; };
     ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0 && fills_begun(); }));
+    // The target need not find out that it is gone.
+    storage_->stop();
+    ASSERT_TRUE(until([&] { return storage_->gone() && !joined(); }));
     crash_storage();
     storage_node_.restart();
     start_storage();

@@ -63,6 +63,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
     std::string why;
     wire::CacheWelcome welcome;
     uint64_t granted = 0;  // the last handle
+    uint64_t storage_commands = 0;
 
   private:
     bool link_up(cache::RecordLink&, std::span<const std::byte> data) noexcept override {
@@ -77,6 +78,10 @@ class HostileEngine final : public cache::RecordLinkOwner {
                 break;
             case RecordType::kGrant:
                 if (wire::parse_grant(record, login) == wire::ParseError::kNone) granted = login.handle;
+                break;
+            case RecordType::kStorage:
+                ++storage_commands;
+                if (obedient) plain(RecordType::kDone, record.id);
                 break;
             case RecordType::kMove:
             case RecordType::kHeader:
@@ -114,11 +119,12 @@ class HostileEngineTest : public ::testing::Test {
         bury(std::move(target_));
         bury(std::move(peer_));
     }
-    void start_target(uint64_t lines_max = 1024) {
+    void start_target(uint64_t lines_max = 1024, uint64_t remote = 0) {
         se::CacheOptions options;
         options.works = 16;
         options.lines_max = lines_max;
-        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
+        target_ =
+            std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options, remote);
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
         peer_ = std::make_unique<HostileEngine>(peer_node_, network_);
@@ -256,6 +262,113 @@ TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unans
         peer_->handle(RecordType::kDetached, last);
     }
     EXPECT_TRUE(peer_->over);
+}
+
+// Two processes offer the storage of the only volume. Their disk is nowhere: commands that move data are not
+// sent to them.
+class TwoStorageProcesses : public HostileEngineTest {
+  protected:
+    static constexpr uint64_t kBytes = 8192 * io::SimDisk::kSector;
+
+    void SetUp() override {
+        ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
+        start_target(1024, kBytes);
+        other_ = std::make_unique<HostileEngine>(other_node_, network_);
+    }
+    void TearDown() override {
+        HostileEngineTest::TearDown();
+        bury(std::move(other_));
+    }
+    void start_client() {
+        client_ = std::make_unique<BlockClient>(client_node_, network_, "target", 8, shared_);
+        client_->start();
+        ASSERT_TRUE(until([&] { return client_->live(); }));
+    }
+    // `error`: its image is another owner's.
+    void offer(HostileEngine& storage, uint64_t identity, uint32_t error = 0, uint64_t bytes = kBytes) {
+        storage.join({.engine = identity, .is_storage = true});
+        ASSERT_TRUE(until([&] { return storage.welcomed; }));
+        storage.say([&](auto room) {
+            return wire::put_volume({.bytes = bytes, .boot = identity, .number = 1, .name = "disk"}, room);
+        });
+        report(storage, error, bytes);
+        storage.inventory_end(0);
+        storage.plain(RecordType::kReady);
+        world_.run_for(from_ms(300));
+        ASSERT_FALSE(storage.over) << storage.why;
+    }
+    static void report(HostileEngine& storage, uint32_t error, uint64_t bytes = kBytes) {
+        storage.say([&](auto room) {
+            return wire::put_volume_state({.number = 1,
+                                           .error = error,
+                                           .bytes = error == 0 ? bytes : 0,
+                                           .text = error == 0 ? "" : "taken"},
+                                          room);
+        });
+    }
+    void leave(HostileEngine& storage) {
+        storage.close();
+        ASSERT_TRUE(until([&] { return storage.over; }));
+        world_.run_for(from_s(1));
+    }
+    // Which of them a command comes to.
+    HostileEngine* serving() {
+        const uint64_t before = peer_->storage_commands;
+        const uint64_t others = other_->storage_commands;
+        EXPECT_TRUE(client_->begin(initiator::Operation::kFlush, 0, 8));
+        EXPECT_TRUE(until([&] { return client_->under_way() == 0; }));
+        if (peer_->storage_commands > before) return peer_.get();
+        return other_->storage_commands > others ? other_.get() : nullptr;
+    }
+    std::string trouble() { return target_->volumes().find("disk")->trouble; }
+
+    Node& other_node_ = world_.add_node("other");
+    std::unique_ptr<HostileEngine> other_;
+};
+
+TEST_F(TwoStorageProcesses, target_keeps_the_one_that_serves_when_another_joins) {
+    offer(*peer_, 1);
+    start_client();
+    ASSERT_EQ(serving(), peer_.get());
+    offer(*other_, 2);
+    EXPECT_EQ(serving(), peer_.get());
+    report(*other_, ESHUTDOWN);
+    world_.run_for(from_s(1));
+    EXPECT_EQ(serving(), peer_.get());
+    EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_one_that_does_not_serve_the_volume) {
+    offer(*peer_, 1);
+    start_client();
+    offer(*other_, 2, ESHUTDOWN);
+    EXPECT_EQ(serving(), peer_.get());
+    // Its link breaks for a moment.
+    leave(*peer_);
+    offer(*peer_, 1);
+    EXPECT_EQ(serving(), peer_.get());
+    EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TwoStorageProcesses, target_prefers_the_one_that_has_the_storage) {
+    offer(*peer_, 1);
+    start_client();
+    offer(*other_, 2, 0, kBytes / 2);
+    leave(*peer_);
+    EXPECT_NE(trouble(), "");
+    offer(*peer_, 3);
+    EXPECT_EQ(serving(), peer_.get());
+    EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TwoStorageProcesses, target_loses_the_volume_when_only_a_process_that_lost_it_is_left) {
+    offer(*peer_, 1);
+    start_client();
+    offer(*other_, 2, ESHUTDOWN);
+    leave(*peer_);
+    EXPECT_TRUE(until([&] { return trouble() == "taken"; }));
+    offer(*peer_, 1);
+    EXPECT_EQ(trouble(), "taken") << "for good";
 }
 
 // Well-formed records in any order with any numbers, over many lives of the engine.
