@@ -103,7 +103,10 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     }
     boot_ = volume.boot;
     away_since_ = kNever;
-    // Others may have had the storage meanwhile.
+    note_process(engine);
+}
+
+void RemoteQueue::note_process(const EngineLink& engine) {
     if (process_ != 0 && process_ != engine.identity().identity) nodes_.note_change();
     process_ = engine.identity().identity;
 }

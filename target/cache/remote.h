@@ -43,6 +43,9 @@ class RemoteQueue final : public io::Queue {
     RemoteState& state() noexcept { return *state_; }
     // `volume` of the RS is this one.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume);
+    // This RS has the volume, whether it is served or does not fit. If another process had it before, others
+    // may have had the storage in between (StorageNodes::changes()).
+    void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
     // It is away, and this RS reports the volume as lost. If another process served the volume last, that may
@@ -89,7 +92,7 @@ class RemoteQueue final : public io::Queue {
     cache::EngineIndex index_;
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
-    uint64_t process_ = 0;               // the RS's, that it was attached to last
+    uint64_t process_ = 0;               // the RS's that had the volume last
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
     Nanoseconds away_since_ = kNever;

@@ -112,6 +112,7 @@ void StorageNodes::take(CachedVolume& volume, const Offer& offer) {
         volume.remote->attach(*offer.engine, *offer.volume);
         state.report(offer.bytes(), offer.reported != nullptr ? offer.reported->text : std::string());
     } else {
+        volume.remote->note_process(*offer.engine);
         const volume::Volume& here = volume.open->volume();
         std::string why = fmt::format(
             "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",

@@ -115,6 +115,7 @@ class StorageElsewhere : public ::testing::Test {
     Node& storage_node_ = world_.add_node("storage");
     const io::SimDiskFaults no_faults_{};
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    io::SimDisk smaller_{world_, kSectors / 2 * io::SimDisk::kSector, no_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
     std::unique_ptr<ClusterTarget> target_;
@@ -162,6 +163,25 @@ TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_th
     bury(std::move(engine));
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "the disk's";
+}
+
+// Another process had the storage meanwhile, and may have written it: reads that hit would show what was.
+TEST_F(StorageElsewhere, copies_are_dropped_when_a_new_process_has_too_small_a_volume) {
+    start_engines(2);
+    fill_all();
+    const uint64_t before = counters().read_hits;
+    ASSERT_EQ(run(1, Operation::kRead), Outcome::kOk);
+    ASSERT_EQ(counters().read_hits, before + 1);
+    crash_storage();
+    ASSERT_TRUE(until([&] { return !joined(); }));
+    storage_node_.restart();
+    storage_ = std::make_unique<ClusterEngine>(storage_node_, network_, storage_memory_, "target", &smaller_,
+                                               &network_);
+    ASSERT_TRUE(storage_->start());
+    ASSERT_TRUE(until([&] { return joined(); }));
+    const uint64_t hits = counters().read_hits;
+    EXPECT_EQ(run(1, Operation::kRead), Outcome::kMediumError);
+    EXPECT_EQ(counters().read_hits, hits);
 }
 
 class FewSlots : public StorageElsewhere {
