@@ -77,6 +77,8 @@ class Volume {
     uint64_t size() const { return size_.load(std::memory_order_acquire); }  // bytes, multiple of block_size
     uint64_t blocks() const { return size() / block_size(); }
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
+    // Its storage is another owner's: nobody may use it.
+    bool lost() const { return lost_.load(std::memory_order_acquire); }
     // Grows with each change that an initiator should hear of.
     uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
@@ -104,6 +106,7 @@ class Volume {
     // Atomic: written by the control thread, read by all.
     std::atomic<uint64_t> size_;
     std::atomic<bool> read_only_;
+    std::atomic<bool> lost_{false};
     std::atomic<uint32_t> generation_{0};
 };
 

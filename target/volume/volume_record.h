@@ -27,7 +27,6 @@ struct VolumeSet::Record {
     std::shared_ptr<Volume> volume;
     std::vector<std::unique_ptr<OpenVolume>> opens;
     State state = State::kOpening;      // guarded by m_
-    bool lost = false;                  // its storage is another owner's: nobody may use it; guarded by m_
     bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn
 };

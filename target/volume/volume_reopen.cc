@@ -60,7 +60,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
         if (!record) return record.status();
         lost = *record;
         volume = lost->volume;
-        if (!lost->lost)
+        if (!volume->lost())
             return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name);
     }
     if (lost->resizing.exchange(true))

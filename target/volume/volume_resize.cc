@@ -171,7 +171,7 @@ void VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
         std::lock_guard lock(m_);
         auto found = records_.find(name);
         if (found == records_.end() || found->second->volume.get() != volume) return;
-        found->second->lost = true;
+        found->second->volume->lost_.store(true, std::memory_order_release);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);

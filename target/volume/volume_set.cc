@@ -187,7 +187,9 @@ void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, Change chan
             // It may have been closed meanwhile: then nobody is interested.
             OpenVolume* open = tables_[i]->find(volume->lun());
             const bool there = open != nullptr && &open->volume() == volume.get();
-            if (there && access != nullptr) open->former_access_ = std::exchange(open->access_, access);
+            // A volume that was lost while this was on its way stays closed.
+            if (there && access != nullptr)
+                open->former_access_ = std::exchange(open->access_, volume->lost() ? nobody() : access);
             if (there) tables_[i]->tell(change, *open);
             if (there) open->former_access_.reset();
             gathering->arrive(Status::ok());
@@ -271,17 +273,15 @@ void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
 // Its volume is made; it is forgotten when it cannot be served.
 void VolumeSet::serve(const RecordPtr& record, Done done) {
     auto live = [this, record, done](Status) {
-        bool lost = false;
         {
             std::lock_guard lock(m_);
             record->state = Record::State::kLive;
             record->reopening = false;
-            lost = record->lost;
             Known& known = known_[record->options.name];
             known.identity = record->identity;
             known.cut_from = record->cut_from;
         }
-        if (lost) return tell_reactors(record->volume, Change::kAccess, done, nobody());
+        if (record->volume->lost()) return tell_reactors(record->volume, Change::kAccess, done, nobody());
         done(Status::ok());
     };
     open_on_reactors(record, [this, record, done, live](Status opened) {
@@ -377,18 +377,16 @@ void VolumeSet::set_access_async(const std::string& name, const std::vector<std:
     if (!list) return done(list.status().within(fmt::format("volume {}", name)));
     auto access = std::make_shared<const AccessList>(std::move(*list));
     std::shared_ptr<Volume> volume;
-    bool lost = false;
     {
         std::lock_guard lock(m_);
         auto record = find_live(name);
         if (!record) return done(record.status());
         volume = (*record)->volume;
-        lost = (*record)->lost;
         (*record)->access = access;
         (*record)->options.access = words;
     }
     remember(name, [&words](Known& known) { known.access = words; });
-    tell_reactors(volume, Change::kAccess, std::move(done), lost ? nobody() : access);
+    tell_reactors(volume, Change::kAccess, std::move(done), access);
 }
 
 // --- the blocking forms ---

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "target/volume/volume_set.h"
 #include "tests/unit/io/harness.h"
@@ -15,9 +17,12 @@ namespace {
 // Storage that others resize and take, as the test says.
 struct Shared {
     uint64_t size = 1 << 20;
+    uint64_t former_size = 0;  // which its former client goes by
+    uint64_t left = 0;         // what the next client finds; 0: it has its size
     io::Backend::SizeChanged changed;
     const io::Backend* newest = nullptr;    // whose that is
     bool refuses = false;                   // to be opened
+    bool taken = false;                     // from whose is the newest
     std::optional<io::OpenOptions> opened;  // how it was last
 };
 class SharedBackend final : public io::Backend {
@@ -26,7 +31,9 @@ class SharedBackend final : public io::Backend {
         : shared_(shared), ram_(*io::open_backend("delay:us=1:ram:4M", {})) {
         shared_.newest = this;
     }
-    io::Limits limits() const noexcept override { return {.size = shared_.size}; }
+    io::Limits limits() const noexcept override {
+        return {.size = shared_.newest == this ? shared_.size : shared_.former_size};
+    }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
         return ram_->open_queue(reactor);
     }
@@ -34,6 +41,7 @@ class SharedBackend final : public io::Backend {
     void watch_size(SizeChanged changed) override {
         if (shared_.newest == this) shared_.changed = std::move(changed);
     }
+    bool lost() const noexcept override { return shared_.newest == this && shared_.taken; }
     std::string describe() const override { return "shared"; }
 
   private:
@@ -49,6 +57,8 @@ class OnSharedStorage : public testing::Test {
                            const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
             shared_.opened = options;
             if (shared_.refuses) return failure(Code::kBusy, "the client at 1.2.3.4 uses it");
+            shared_.former_size = shared_.size;
+            if (shared_.left != 0) shared_.size = shared_.left;
             return std::unique_ptr<io::Backend>(std::make_unique<SharedBackend>(shared_));
         };
         set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&reactor_},
@@ -158,14 +168,18 @@ class Forgetful final : public Observer {
     ~Forgetful() override { table_.remove_observer(*this); }
     void volume_changed(Change change, OpenVolume& volume) noexcept override {
         if (change == Change::kRemoved) replaced = volume.reopening();
+        if (change == Change::kAccess) allowed.push_back(volume.access().of("anybody"));
     }
     void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept override {
         if (dirty && !reopening->give_up_dirty()) return reopening->end(Status(Code::kRefused, "dirty"));
         drops += !reopening->look_only();
+        if (meanwhile && !reopening->look_only()) meanwhile();
         reopening->end(Status::ok());
     }
     bool dirty = false, replaced = false;
     int drops = 0;
+    std::vector<Permission> allowed;  // with each change of access
+    std::function<void()> meanwhile;  // happens after the new backend was opened
 
   private:
     VolumeTable& table_;
@@ -225,6 +239,17 @@ TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was)
     ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
     EXPECT_EQ(observer.drops, 1);
     EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+// The list is on its way when the storage is lost.
+TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_before_it_arrives) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    std::optional<Status> set;
+    set_->set_access_async("a", {"anybody=rw"}, [&](Status status) { set = std::move(status); });
+    shared_.changed(shared_.size, 0);
+    while (!set || permission() != Permission::kNone) reactor_.step();
+    for (Permission allowed : observer.allowed) EXPECT_EQ(allowed, Permission::kNone);
 }
 
 }  // namespace
