@@ -87,14 +87,17 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     }
     volume->backend().watch_size({});
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
-    // Others may have resized it.
-    std::lock_guard changing(change_m_);
-    remember(name, [&](Known& known) {
-        if (known.resized != 0) known.resized = again->size();
-    });
-    save_again();
+    {
+        std::lock_guard changing(change_m_);
+        save_again();
+    }
     const io::Backend& now = again->backend();
-    if (!now.lost()) return Status::ok();
+    if (!now.lost()) {
+        // Notices of its size that came before it replaced the old one found nobody.
+        const bool whole = (*made)->options.size == 0;
+        follow_backend(name, again.get(), whole ? again->size() : 0, now.limits().size);
+        return Status::ok();
+    }
     return failure(Code::kRefused, "volume {}: its storage is still another owner's: {}", name,
                    now.trouble());
 }

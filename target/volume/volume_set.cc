@@ -277,6 +277,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
             std::lock_guard lock(m_);
             record->state = Record::State::kLive;
             record->reopening = false;
+            // A loss is reported once: before this volume replaced another one nobody found it.
+            if (record->volume->backend().lost()) record->volume->lost_.store(true);
             Known& known = known_[record->options.name];
             known.identity = record->identity;
             known.cut_from = record->cut_from;

@@ -252,5 +252,36 @@ TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_befor
     for (Permission allowed : observer.allowed) EXPECT_EQ(allowed, Permission::kNone);
 }
 
+// Until it replaces the old one, nobody finds the volume that the loss is about.
+TEST_F(OnSharedStorage, a_volume_whose_new_client_is_shut_out_while_it_is_reopened_refuses_everybody) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.meanwhile = [this] {
+        shared_.taken = true;
+        shared_.changed(shared_.size, 0);
+    };
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    EXPECT_EQ(permission(), Permission::kNone);
+    observer.meanwhile = {};
+    shared_.taken = false;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+TEST_F(OnSharedStorage, a_volume_follows_a_size_that_its_storage_gets_while_it_is_reopened) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    for (uint64_t bytes : {2 << 20, 512 << 10}) {
+        shared_.changed(shared_.size, 0);
+        observer.meanwhile = [this, bytes] {
+            const uint64_t before = std::exchange(shared_.size, bytes);
+            shared_.changed(before, bytes);
+        };
+        ASSERT_TRUE(reopen("a"));
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+}
+
 }  // namespace
 }  // namespace wss::volume
