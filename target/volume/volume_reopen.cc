@@ -35,7 +35,6 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     {
         std::lock_guard lock(m_);
         record->options = lost.options;
-        record->access = lost.access;
     }
     record->options.create = false;
     record->options.block_size = volume.block_size();
@@ -44,7 +43,6 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     const bool whole = volume.size() == volume.backend().limits().size / block * block;
     record->options.size = whole ? 0 : volume.size();
     record->grow = false;
-    record->write_protected = volume.read_only();
     record->identity = lost.identity;
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
@@ -78,12 +76,18 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     const std::shared_ptr<Volume> again = (*made)->volume;
     WSS_TRY(drop_contents(volume, how.give_up_dirty, false));
     {
+        // A change of what is set for it is over, or finds it being removed.
+        std::lock_guard changing(change_m_);
         std::lock_guard lock(m_);
         auto live = find_live(name);
         if (!live) return live.status();
         if (*live != lost) return failure(Code::kBusy, "volume {} was made anew meanwhile", name);
         lost->state = Record::State::kRemoving;
         lost->reopening = true;
+        (*made)->access = lost->access;
+        (*made)->options.access = lost->options.access;
+        (*made)->write_protected = volume->read_only();
+        again->read_only_.store(volume->read_only(), std::memory_order_relaxed);
     }
     volume->backend().watch_size({});
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));

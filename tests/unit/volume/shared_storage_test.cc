@@ -283,5 +283,19 @@ TEST_F(OnSharedStorage, a_volume_follows_a_size_that_its_storage_gets_while_it_i
     }
 }
 
+TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.meanwhile = [this] {
+        set_->set_access_async("a", {"anybody=ro"}, [](const Status&) {});
+        set_->set_read_only_async("a", true, [](const Status&) {});
+    };
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(permission(), Permission::kRead);
+    EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"anybody=ro"});
+    EXPECT_TRUE(set_->find("a")->read_only);
+}
+
 }  // namespace
 }  // namespace wss::volume
