@@ -28,6 +28,12 @@ Status VolumeSet::drop_contents(const std::shared_ptr<Volume>& volume, bool give
     });
 }
 
+// All of its storage.
+static bool is_whole(const Volume& volume) {
+    const uint64_t block = volume.block_size();
+    return volume.size() == volume.backend().limits().size / block * block;
+}
+
 // What a start would make of the volume, on a backend that is open.
 Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume,
                                                    std::unique_ptr<io::Backend> backend) {
@@ -39,13 +45,12 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.create = false;
     record->options.block_size = volume.block_size();
     // One that was all of its storage still is.
-    const uint64_t block = volume.block_size();
-    const bool whole = volume.size() == volume.backend().limits().size / block * block;
-    record->options.size = whole ? 0 : volume.size();
+    record->options.size = is_whole(volume) ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
+    record->options.size = lost.options.size;
     return record;
 }
 
@@ -75,9 +80,9 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
     WSS_TRY(drop_contents(volume, how.give_up_dirty, false));
+    // A change of what is set for it is over, or finds it being removed.
+    std::unique_lock changing(change_m_);
     {
-        // A change of what is set for it is over, or finds it being removed.
-        std::lock_guard changing(change_m_);
         std::lock_guard lock(m_);
         auto live = find_live(name);
         if (!live) return live.status();
@@ -89,16 +94,23 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
         (*made)->write_protected = volume->read_only();
         again->read_only_.store(volume->read_only(), std::memory_order_relaxed);
     }
+    // Others may have resized it: the next start must not give it back the size of its configuration.
+    remember(name, [&](Known& known) {
+        const uint64_t configured = lost->options.size;
+        if (known.resized != 0 || (configured != 0 && configured != again->size()))
+            known.resized = again->size();
+    });
+    save_again();
+    changing.unlock();
+    const bool whole = is_whole(*volume);
     volume->backend().watch_size({});
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
-    {
-        std::lock_guard changing(change_m_);
-        save_again();
-    }
+    changing.lock();
+    save_again();
+    changing.unlock();
     const io::Backend& now = again->backend();
     if (!now.lost()) {
         // Notices of its size that came before it replaced the old one found nobody.
-        const bool whole = (*made)->options.size == 0;
         follow_backend(name, again.get(), whole ? again->size() : 0, now.limits().size);
         return Status::ok();
     }

@@ -297,5 +297,20 @@ TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect
     EXPECT_TRUE(set_->find("a")->read_only);
 }
 
+// … which the next start would give back the size of its configuration.
+TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_next_start) {
+    ASSERT_TRUE(create("a", 1 << 20));
+    for (uint64_t bytes : {1 << 20, 512 << 10, 768 << 10}) {
+        shared_.changed(shared_.size, 0);
+        shared_.left = bytes;
+        ASSERT_TRUE(reopen("a"));
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+    ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
+    ASSERT_TRUE(create("a", 1 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{768 << 10});
+    EXPECT_FALSE(shared_.opened->grow);
+}
+
 }  // namespace
 }  // namespace wss::volume
