@@ -59,6 +59,8 @@ class RemoteQueue final : public io::Queue {
     uint64_t last_loss() const noexcept { return last_loss_; }
     // Something was written past this queue.
     void note_write() noexcept { ++writes_; }
+    // Writes were done that no flush has made stable.
+    bool has_unflushed() const noexcept { return writes_ != flushed_; }
 
     void submit(io::Request& request) noexcept override;
     size_t poll() noexcept override;

@@ -5,6 +5,7 @@
 //
 // Nobody may use the volume when this begins, so that nothing comes in any more.
 #include "lib/base/log.h"
+#include "target/cache/remote.h"
 #include "target/cache/volume_control.h"
 
 namespace wss::se {
@@ -18,6 +19,12 @@ void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopeni
     volume.gate.when_quiet([this, &volume, place, reopening = std::move(reopening)] {
         if (!volume.removed()) drop_contents(volume, reopening);
     });
+}
+
+// Storage may have lost writes that were acknowledged and not flushed, with its former client.
+static bool has_unflushed(const CachedVolume& volume) {
+    if (volume.remote != nullptr) return volume.remote->has_unflushed();
+    return volume.open->volume().limits().volatile_cache;
 }
 
 void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening) {
@@ -38,30 +45,42 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
             "volume {}: {} dirty lines in engines and {} KiB in engines that are away are given up, "
             "by the operator's word",
             open.name(), dirty, lost / 1024);
-        // Somebody must hear that what was acknowledged is not stable.
+    }
+    if (unsaved || has_unflushed(volume)) {
+        // A flush must report that what was acknowledged is not stable.
         uses_.members.edit().given_up.insert(open.wwid());
-        uses_.losses.forget(open.wwid());
+        uses_.members.save();
     }
-    auto left = std::make_shared<uint64_t>(1);
-    auto ended = [this, &volume, reopening, left] {
-        if (--*left == 0) contents_dropped(volume, reopening);
-    };
-    const Gate::Holder place = volume.gate.enter();
-    for (const cache::LineKey& key : uses_.lines.in_range(volume.number, 0, UINT64_MAX)) {
-        cache::Line* line = uses_.lines.index().find(key);
-        if (line == nullptr) continue;
-        ++*left;
-        uses_.eraser.cut(*line, 0, open.wwid(), place.share(), ended);
-    }
-    ended();
+    uses_.losses.forget(open.wwid());
+    // Nothing becomes dirty any more. The volume that follows has the policy that the membership remembers.
+    volume.settings.policy = cache::Policy::kThrough;
+    note_dirty(volume, false);
+    auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
+    // After a crash in between, a flush fails and a recovery brings nothing home: as after the end of this.
+    uses_.members.when_recorded([this, &volume, reopening, place] {
+        if (volume.removed()) return;
+        auto left = std::make_shared<uint64_t>(1);
+        auto ended = [this, &volume, reopening, left] {
+            if (--*left == 0) contents_dropped(volume, reopening);
+        };
+        for (const cache::LineKey& key : uses_.lines.in_range(volume.number, 0, UINT64_MAX)) {
+            cache::Line* line = uses_.lines.index().find(key);
+            if (line == nullptr) continue;
+            ++*left;
+            uses_.eraser.cut(*line, 0, volume.wwid, place->share(), ended);
+        }
+        ended();
+    });
 }
 
-// A restart must not find what was given up.
+// An engine that was lost during the erasure may have had the only copy of a dirty line: the volume that
+// follows must not inherit that loss.
 void VolumeControl::contents_dropped(CachedVolume& volume,
                                      const std::shared_ptr<volume::Reopening>& reopening) {
     if (volume.removed()) return;
-    note_dirty(volume, false);
-    uses_.members.when_saved(volume, [&volume, reopening] {
+    uses_.losses.forget(volume.wwid);
+    auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
+    uses_.members.when_recorded([&volume, reopening, place] {
         if (!volume.removed()) reopening->end(Status::ok());
     });
 }
