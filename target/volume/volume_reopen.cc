@@ -4,10 +4,11 @@
 //
 //   look      it is lost, and nobody holds data of it that its storage has not
 //   open      the new backend, by its own rules (it may refuse, while another owner lives)
-//   drop      observers drop what they know of its contents, which others have written since
+//   drop      observers drop what they know of its contents, which others have written since; before "open"
+//             if that shuts out another owner
 //   replace   the old volume closes on each reactor, the new one takes its LUN, name and identity
 //
-// Until "replace" a failure leaves the volume as it was.
+// Until "replace" a failure leaves the volume lost, as it was.
 #include "lib/base/log.h"
 #include "target/volume/volume_record.h"
 
@@ -69,7 +70,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a change of its size is not over; try again", name);
     const Turn turn(lost);
-    WSS_TRY(drop_contents(volume, how.give_up_dirty, true));
+    // A live owner is shut out when nothing of that can refuse any more.
+    WSS_TRY(drop_contents(volume, how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
                                                           .read_only = lost->options.read_only,
                                                           .grow = false,
@@ -79,7 +81,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
-    WSS_TRY(drop_contents(volume, how.give_up_dirty, false));
+    if (!how.steal) WSS_TRY(drop_contents(volume, how.give_up_dirty, false));
     // A change of what is set for it is over, or finds it being removed.
     std::unique_lock changing(change_m_);
     {

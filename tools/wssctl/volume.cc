@@ -82,7 +82,9 @@ void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand(
         "reopen", "Serve a volume again whose storage another owner took, as volume list says");
     command->add_option("NAME", arguments.name)->required();
-    command->add_flag("--steal", arguments.steal, "shut out the client that has the storage now");
+    command->add_flag(
+        "--steal", arguments.steal,
+        "shut out the client that has the storage now, also when the storage then turns out too small");
     command->add_flag("--give-up-dirty", arguments.give_up_dirty,
                       "lose acknowledged writes that are in cache engines and not in the storage");
     command->callback([&context, &arguments] {

@@ -172,11 +172,12 @@ class Forgetful final : public Observer {
     }
     void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept override {
         if (dirty && !reopening->give_up_dirty()) return reopening->end(Status(Code::kRefused, "dirty"));
+        if (fails && !reopening->look_only()) return reopening->end(Status(Code::kBusy, "recovering"));
         drops += !reopening->look_only();
         if (meanwhile && !reopening->look_only()) meanwhile();
         reopening->end(Status::ok());
     }
-    bool dirty = false, replaced = false;
+    bool dirty = false, fails = false, replaced = false;
     int drops = 0;
     std::vector<Permission> allowed;  // with each change of access
     std::function<void()> meanwhile;  // happens after the new backend was opened
@@ -310,6 +311,16 @@ TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_nex
     ASSERT_TRUE(create("a", 1 << 20));
     EXPECT_EQ(set_->find("a")->size, uint64_t{768 << 10});
     EXPECT_FALSE(shared_.opened->grow);
+}
+
+TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    shared_.opened.reset();
+    observer.fails = true;
+    EXPECT_EQ(reopen("a", {.steal = true}).code(), Code::kBusy);
+    EXPECT_FALSE(shared_.opened);
 }
 
 }  // namespace
