@@ -19,7 +19,7 @@
  * completions stay in order; that is why each channel is asked by itself.
  *
  * Units may get other numbers meanwhile. An abort or a reset that was addressed to the unit that has the LUN now says nothing
- * of a command that the unit before it executes. So commands are reclaimed only if the target has reported no change since
+ * of a command that the unit before it executes. So commands are reclaimed only if the target has reported no other units since
  * the question went out, and only those of the disk that it was about.
  *
  * Requests for task management have slots and credits of their own: a target whose credits are all
@@ -170,16 +170,16 @@ static bool wss_find_victim(struct request *rq, void *data)
 	return true;
 }
 
-/* Has the target reported nothing that makes @lun another unit than the volume's since sess->changes was @changes? */
-static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int changes)
+/* Has the target reported nothing that makes @lun another unit than the volume's since sess->doubts was @doubts? */
+static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int doubts)
 {
 	struct wss_session *sess = vol->sess;
 	bool stands;
 
-	/* The LUN changes under this mutex, and only after a change was counted. */
+	/* The LUN changes under this mutex, and only after a doubt was counted. */
 	mutex_lock(&sess->mutex);
 	stands = vol->state != WSS_VOLUME_UNSURE && !memcmp(vol->id.lun, lun, sizeof(vol->id.lun)) &&
-		 atomic_read(&sess->changes) == changes;
+		 atomic_read(&sess->doubts) == doubts;
 	mutex_unlock(&sess->mutex);
 	return stands;
 }
@@ -217,7 +217,7 @@ bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms)
 static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *victim)
 {
 	struct wss_chan *chan = victim->slot->chan;
-	int changes = atomic_read(&sess->changes);
+	int doubts = atomic_read(&sess->doubts);
 
 	if (chan->polled)
 		wss_chan_poll_now(chan);
@@ -226,7 +226,7 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 	wss_warn_rl(sess, "/dev/%s: a command was not answered in time: aborting it",
 		    victim->disk->disk_name);
 	if (!wss_send_abort(victim->slot, victim->tag, WSS_TMF_TIMEOUT_MS) ||
-	    !wss_unit_stands(victim->disk->private_data, victim->lun, changes))
+	    !wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 		return false;
 	wss_reclaim_aborted(victim->slot, victim->tag);
 	return true;
@@ -272,7 +272,7 @@ static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *vic
 		wss_reclaim_of_unit(ping, victim->lun);
 }
 
-static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim *victim, int changes)
+static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim *victim, int doubts)
 {
 	u32 i;
 
@@ -280,7 +280,7 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 		struct wss_chan *chan = wss_up_chan(sess, i);
 
 		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, victim->lun, 0, WSS_TMF_TIMEOUT_MS) ||
-		    !wss_unit_stands(victim->disk->private_data, victim->lun, changes))
+		    !wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 			return false;
 		wss_reclaim_unit(chan, victim);
 	}
@@ -291,18 +291,18 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *victim)
 {
 	struct request_queue *q = victim->disk->queue;
-	int changes = atomic_read(&sess->changes);
+	int doubts = atomic_read(&sess->doubts);
 	bool ok;
 
 	/* The unit may have another number now, and its old one may be that of another disk. */
-	if (!wss_unit_stands(victim->disk->private_data, victim->lun, changes))
+	if (!wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 		return false;
 	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
 		    victim->disk->disk_name);
 	wss_stat_inc(sess, resets);
 	/* What were sent between two of the resets would be reclaimed although it lives. */
 	blk_mq_quiesce_queue(q);
-	ok = wss_reset_channels(sess, victim, changes);
+	ok = wss_reset_channels(sess, victim, doubts);
 	blk_mq_unquiesce_queue(q);
 	return ok;
 }

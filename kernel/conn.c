@@ -783,6 +783,7 @@ int wss_chans_start(struct wss_session *sess, struct wss_error *err)
 		goto stop;
 	atomic_inc(&sess->logins);
 	atomic_inc(&sess->changes);
+	atomic_inc(&sess->doubts);
 	wss_keepalive_start(sess);
 	return 0;
 

@@ -27,7 +27,7 @@
 
 /* An absent unit is looked for again after a quarter of the time that it has been absent, at the latest after this. */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
-/* A unit is asked anew when the target reports a change meanwhile; a target that always does is not waited for. */
+/* A unit is asked anew when the target reports other units meanwhile; a target that always does is not waited for. */
 #define WSS_LOOK_TRIES 3
 /* What a unit answered says nothing of what is there now. */
 #define WSS_OUTDATED 1
@@ -91,12 +91,12 @@ static void wss_volume_is_absent(struct wss_volume *vol, bool known, const struc
 		    vol->id.name, why->text, wait ? "waits" : "fails");
 }
 
-/* Return: false: not if one of the changes since @changes is about this unit. */
-static bool wss_volume_is_present(struct wss_volume *vol, int changes)
+/* Return: false: not if the target has reported other units since @doubts. */
+static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 {
 	enum wss_volume_state before = READ_ONCE(vol->state);
 
-	if (!wss_volume_confirm(vol, changes))
+	if (!wss_volume_confirm(vol, doubts))
 		return false;
 	if (before == WSS_VOLUME_ABSENT)
 		wss_info(vol->sess, "/dev/%s: volume '%s' is there again", vol->disk->disk_name, vol->id.name);
@@ -225,23 +225,23 @@ static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct 
 }
 
 /*
- * Context: sess->mutex held. @ret: what wss_volume_ask() returned; it concerns this unit. @changes: sess->changes before.
+ * Context: sess->mutex held. @ret: what wss_volume_ask() returned; it concerns this unit. @doubts: sess->doubts before.
  * Return: 0 or WSS_OUTDATED.
  */
-static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret, int changes,
+static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret, int doubts,
 			    const struct wss_error *why)
 {
 	lockdep_assert_held(&vol->sess->mutex);
 	if (list_empty(&vol->node) || (READ_ONCE(vol->removing) && vol->state != WSS_VOLUME_UNSURE))
 		return 0;
-	if (atomic_read(&vol->sess->changes) != changes)
+	if (atomic_read(&vol->sess->doubts) != doubts)
 		return WSS_OUTDATED;
 	if (!ret) {
-		/* If a change is reported from here on the volume is unsure then: nothing goes to this LUN. */
+		/* If other units are reported from here on the volume is unsure then: nothing goes to this LUN. */
 		wss_volume_renumber(vol, look->lun);
 		if (look->told && !READ_ONCE(vol->removing))
 			wss_volume_follow(vol, &look->limits);
-		return vol->state == WSS_VOLUME_DEAD || wss_volume_is_present(vol, changes) ? 0 : WSS_OUTDATED;
+		return vol->state == WSS_VOLUME_DEAD || wss_volume_is_present(vol, doubts) ? 0 : WSS_OUTDATED;
 	}
 	if (READ_ONCE(vol->removing))
 		wss_volume_kill(vol); /* its removal waits for its requests */
@@ -256,14 +256,14 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
 {
 	struct wss_session *sess = vol->sess;
-	int changes = atomic_read(&sess->changes);
+	int doubts = atomic_read(&sess->doubts);
 	struct wss_look look = {};
 	int ret = wss_volume_ask(vol, &look, err);
 
-	if (ret && !wss_concerns_unit(ret) && atomic_read(&sess->changes) == changes)
+	if (ret && !wss_concerns_unit(ret) && atomic_read(&sess->doubts) == doubts)
 		return ret;
 	mutex_lock(&sess->mutex);
-	ret = wss_volume_apply(vol, &look, ret, changes, err);
+	ret = wss_volume_apply(vol, &look, ret, doubts, err);
 	mutex_unlock(&sess->mutex);
 	return ret;
 }
@@ -288,7 +288,7 @@ static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 	} while (ret == WSS_OUTDATED && --tries);
 	if (ret != WSS_OUTDATED)
 		return ret;
-	/* What reported the change has queued another walk. */
+	/* What reported other units has queued another walk. */
 	mutex_lock(&sess->mutex);
 	if (vol->state == WSS_VOLUME_PRESENT)
 		wss_volume_set_state(vol, WSS_VOLUME_UNSURE);
@@ -497,7 +497,7 @@ void wss_rescan_work(struct work_struct *work)
 
 /**
  * wss_session_changed - the target reports that something changed
- * @sess: its volumes are looked at
+ * @sess: its volumes are looked at; their LUNs denote what they did, so that requests go on
  *
  * Context: any.
  */
@@ -522,7 +522,8 @@ void wss_session_doubt(struct wss_session *sess)
 	unsigned long flags;
 
 	spin_lock_irqsave(&sess->lock, flags);
-	atomic_inc(&sess->changes); /* with the states: see wss_volume_confirm() */
+	atomic_inc(&sess->changes);
+	atomic_inc(&sess->doubts); /* with the states: see wss_volume_confirm() */
 	list_for_each_entry(vol, &sess->volumes, node) {
 		if (vol->state == WSS_VOLUME_PRESENT)
 			WRITE_ONCE(vol->state, WSS_VOLUME_UNSURE);

@@ -93,6 +93,7 @@ struct wss_session {
 
 	atomic_t logins;		/* what was told before the last one says nothing of this connection */
 	atomic_t changes;		/* logins, and changes that the target has reported */
+	atomic_t doubts;		/* of which logins, and reports of other units: a LUN may denote another unit since */
 	struct mutex look_mutex;	/* one walk over the volumes at a time (revalidate.c) */
 	unsigned int look;		/* number of the last walk; under mutex */
 	u32 patience_ms;		/* how long an administrative command waits; its holder's of admin_mutex, and a walk's */

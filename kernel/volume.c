@@ -311,19 +311,19 @@ void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to)
 /**
  * wss_volume_confirm - the target's unit at vol->id.lun is the volume's: it is present
  * @vol: the volume
- * @changes: sess->changes before the target was asked
+ * @doubts: sess->doubts before the target was asked
  *
  * Context: sess->mutex held.
- * Return: false: the volume is dead, or the target has reported a change since, so that nothing is confirmed.
+ * Return: false: the volume is dead, or the target has reported other units since, so that nothing is confirmed.
  */
-bool wss_volume_confirm(struct wss_volume *vol, int changes)
+bool wss_volume_confirm(struct wss_volume *vol, int doubts)
 {
 	struct wss_session *sess = vol->sess;
 	bool confirmed;
 
 	lockdep_assert_held(&sess->mutex);
 	spin_lock_irq(&sess->lock);
-	confirmed = vol->state != WSS_VOLUME_DEAD && atomic_read(&sess->changes) == changes;
+	confirmed = vol->state != WSS_VOLUME_DEAD && atomic_read(&sess->doubts) == doubts;
 	if (confirmed)
 		WRITE_ONCE(vol->state, WSS_VOLUME_PRESENT);
 	spin_unlock_irq(&sess->lock);

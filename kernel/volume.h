@@ -159,7 +159,7 @@ void wss_volume_remove(struct wss_volume *vol, bool force);
 void wss_volume_put(struct wss_volume *vol);
 void wss_volumes_await(void);
 void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to);
-bool wss_volume_confirm(struct wss_volume *vol, int changes);
+bool wss_volume_confirm(struct wss_volume *vol, int doubts);
 void wss_volume_quiesce(struct wss_volume *vol);
 void wss_volume_unquiesce(struct wss_volume *vol);
 void wss_volume_kill(struct wss_volume *vol);
