@@ -3,7 +3,8 @@
  * Volumes are looked at again after each login, and when the target reports a change.
  *
  *   present   the unit was found, by its identity: size, limits, caches and read-only state follow it
- *   unsure    the target has reported other units since: a LUN may denote another one. Requests wait until it is identified
+ *   unsure    the target has reported other units since: a LUN may denote another one. Requests wait until it is identified,
+ *             for fast_io_fail_tmo: then it is absent
  *   absent    it was not found, or could not be identified: a target that starts, a unit that is formatted, an
  *             access list. It is looked for again, at growing intervals, until it is there
  *   dead      it will not come back: another volume has its name, or it has another block size
@@ -29,6 +30,8 @@
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
 /* A unit is asked anew when the target reports other units meanwhile; a target that always does is not waited for. */
 #define WSS_LOOK_TRIES 3
+/* With fast_io_fail_tmo off a volume is unsure for so many seconds at most. */
+#define WSS_UNSURE_MAX_S 60
 /* What a unit answered says nothing of what is there now. */
 #define WSS_OUTDATED 1
 
@@ -75,15 +78,15 @@ bool wss_volume_waits(const struct wss_volume *vol)
 	return tmo < 0 || time_before(jiffies, vol->absent_since + tmo * HZ);
 }
 
-/* @known: the target has no such unit; else that is not known. */
-static void wss_volume_is_absent(struct wss_volume *vol, bool known, const struct wss_error *why)
+/* @known: the target has no such unit; else that is not known. @since: jiffies */
+static void wss_volume_is_absent(struct wss_volume *vol, bool known, unsigned long since, const struct wss_error *why)
 {
 	struct wss_session *sess = vol->sess;
 	bool wait = vol->quiesced || (!known && !READ_ONCE(sess->fail_fast));
 
 	if (vol->state != WSS_VOLUME_PRESENT && vol->state != WSS_VOLUME_UNSURE)
 		return;
-	vol->absent_since = jiffies;
+	vol->absent_since = since;
 	wss_volume_set_state(vol, WSS_VOLUME_ABSENT);
 	if (wait)
 		wss_volume_quiesce(vol);
@@ -248,7 +251,7 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 	else if (ret == -ESTALE)
 		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
 	else
-		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, why);
+		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, jiffies, why);
 	return 0;
 }
 
@@ -290,8 +293,10 @@ static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 		return ret;
 	/* What reported other units has queued another walk. */
 	mutex_lock(&sess->mutex);
-	if (vol->state == WSS_VOLUME_PRESENT)
+	if (vol->state == WSS_VOLUME_PRESENT) {
+		vol->absent_since = jiffies;
 		wss_volume_set_state(vol, WSS_VOLUME_UNSURE);
+	}
 	mutex_unlock(&sess->mutex);
 	return 0;
 }
@@ -370,6 +375,40 @@ static unsigned long wss_volumes_expire(struct wss_session *sess)
 	}
 	mutex_unlock(&sess->mutex);
 	return again;
+}
+
+/* Context: sess->mutex held. @begun: when the last walk was begun, which had its chance to identify the volume. */
+static void wss_volume_give_up(struct wss_volume *vol, unsigned long begun)
+{
+	int tmo = vol->sess->opts.fast_io_fail_tmo;
+	unsigned long limit = (tmo < 0 ? WSS_UNSURE_MAX_S : tmo) * HZ;
+	unsigned long since = vol->absent_since;
+	struct wss_error why;
+
+	if (vol->state != WSS_VOLUME_UNSURE || !time_before(since, begun) || time_before(jiffies, since + limit))
+		return;
+	if (READ_ONCE(vol->removing)) {
+		wss_volume_kill(vol); /* its removal waits for its requests */
+		return;
+	}
+	wss_fail(&why, -EAGAIN, "it could not be identified for %lu s", limit / HZ);
+	wss_volume_is_absent(vol, false, since, &why);
+}
+
+/*
+ * A target that reports other units during every look, or a machine without memory to look, must not let requests wait for
+ * ever: they were not started, so that blk-mq has no timer for them.
+ */
+static void wss_volumes_give_up(struct wss_session *sess, unsigned long begun)
+{
+	struct wss_volume *vol;
+
+	mutex_lock(&sess->mutex);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (READ_ONCE(sess->state) == WSS_LIVE && !READ_ONCE(sess->broken))
+			wss_volume_give_up(vol, begun);
+	}
+	mutex_unlock(&sess->mutex);
 }
 
 /* Looks at all volumes, or at the absent ones, while the session is in @state. */
@@ -474,9 +513,13 @@ void wss_rescan_work(struct work_struct *work)
 	login = atomic_read(&sess->logins);
 	/* Recovery queues this work again when the session is live. */
 	if (READ_ONCE(sess->state) == WSS_LIVE) {
+		unsigned long begun = jiffies;
+
 		wss_begin_walk(sess, wss_volumes_unsure(sess));
 		all = xchg(&sess->rescan_all, false);
 		ret = wss_walk(sess, WSS_LIVE, all, &err);
+		if (!ret || ret == -ENOMEM)
+			wss_volumes_give_up(sess, begun);
 		again = wss_volumes_expire(sess);
 	}
 	mutex_unlock(&sess->look_mutex);
@@ -525,8 +568,10 @@ void wss_session_doubt(struct wss_session *sess)
 	atomic_inc(&sess->changes);
 	atomic_inc(&sess->doubts); /* with the states: see wss_volume_confirm() */
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (vol->state == WSS_VOLUME_PRESENT)
-			WRITE_ONCE(vol->state, WSS_VOLUME_UNSURE);
+		if (vol->state != WSS_VOLUME_PRESENT)
+			continue;
+		vol->absent_since = jiffies;
+		WRITE_ONCE(vol->state, WSS_VOLUME_UNSURE);
 	}
 	spin_unlock_irqrestore(&sess->lock, flags);
 	WRITE_ONCE(sess->rescan_all, true);

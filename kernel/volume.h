@@ -83,7 +83,7 @@ struct wss_volume {
 	bool added;			/* the disk is there; valid when @mapped */
 	struct completion mapped;	/* the map that made it is over, however it ended */
 	enum wss_volume_state state;	/* also read without a lock */
-	unsigned long absent_since;	/* jiffies; valid while absent */
+	unsigned long absent_since;	/* jiffies; valid while unsure (since when it is) and while absent */
 	bool unflushed;			/* a write ended that no flush has covered */
 	bool lost;			/* such a write may be lost: the next flush must say so */
 	bool quiesced;			/* under sess->mutex */
