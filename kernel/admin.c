@@ -66,9 +66,9 @@ static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
 	if (wss_admin_ended(sess))
 		return wss_admin_broken(sess, -ENOTCONN, err);
-	/* Several units that do not answer must not add up where others wait for the walk. */
+	/* Several units that do not answer must not add up where others wait for the walk; which may be over by now. */
 	if (timeout_ms < WSS_ADMIN_TIMEOUT_MS)
-		WRITE_ONCE(sess->patience_ms, WSS_ADMIN_BRIEF_MS);
+		cmpxchg(&sess->patience_ms, timeout_ms, WSS_ADMIN_BRIEF_MS);
 	return wss_admin_abort(slot, timeout_ms, err);
 }
 
