@@ -102,7 +102,9 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	struct wss_tmf *tmf = wss_slot_tmf(slot);
 	bool done;
 
-	/* An earlier one was not answered. */
+	/* An earlier one is not answered yet: who sent it may have waited for a short time only. */
+	if (smp_load_acquire(&tmf->busy))
+		wss_tmf_wait(chan, tmf, timeout_ms);
 	if (smp_load_acquire(&tmf->busy))
 		return false;
 	BUILD_BUG_ON(offsetof(struct wss_srp_tsk_mgmt, tag) != offsetof(struct wss_srp_cmd, tag));
@@ -203,7 +205,7 @@ static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
  * @tag: of the command
  * @timeout_ms: how long to wait for the target
  *
- * Context: sleeps, at most @timeout_ms and a wait for a credit; sess->admin_mutex held.
+ * Context: sleeps, at most @timeout_ms for an earlier abort, as long for this one, and a wait for a credit; sess->admin_mutex held.
  * Return: whether the target did; the slot may wait for an invalidation yet.
  */
 bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms)
