@@ -241,10 +241,9 @@ struct wss_reset_unit {
 	const u8 *lun;
 };
 
-static void wss_reclaim_of_unit(struct wss_slot *slot, const u8 lun[8])
+static void wss_reclaim_of_unit(struct wss_slot *slot, u64 tag, const u8 lun[8])
 {
 	const struct wss_srp_cmd *cmd = slot->cmd.data;
-	u64 tag = smp_load_acquire(&slot->live); /* pairs with wss_slot_start() */
 
 	if (tag && !memcmp(cmd->lun, lun, sizeof(cmd->lun)))
 		wss_slot_reclaim(slot, tag);
@@ -255,14 +254,18 @@ static bool wss_reclaim_request(struct request *rq, void *data)
 {
 	const struct wss_reset_unit *unit = data;
 	struct wss_queue *queue = rq->mq_hctx->driver_data;
+	struct wss_slot *slot = queue->slots + rq->tag;
 
 	if (rq->q == unit->q && queue->chan == unit->chan)
-		wss_reclaim_of_unit(queue->slots + rq->tag, unit->lun);
+		wss_reclaim_of_unit(slot, smp_load_acquire(&slot->live) /* pairs with wss_slot_start() */, unit->lun);
 	return true;
 }
 
-/* All of a disk that is still out for its logical unit on a channel that has answered the reset. */
-static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *victim)
+/*
+ * All of a disk that is still out for its logical unit on a channel that has answered the reset. @ping_tag: of the keep-alive
+ * that was out before the reset, or 0
+ */
+static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *victim, u64 ping_tag)
 {
 	struct wss_reset_unit unit = { .chan = chan, .q = victim->disk->queue, .lun = victim->lun };
 	struct wss_slot *ping = wss_control_slot(chan, WSS_SLOT_PING);
@@ -271,7 +274,7 @@ static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *vic
 	blk_mq_tagset_busy_iter(&chan->sess->tags, wss_reclaim_request, &unit);
 	/* The unit has dropped a TEST UNIT READY of ours as well; that it answers the reset is answer enough. */
 	if (cmd->opcode == WSS_SRP_CMD)
-		wss_reclaim_of_unit(ping, victim->lun);
+		wss_reclaim_of_unit(ping, ping_tag, victim->lun);
 }
 
 static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim *victim, int doubts)
@@ -280,11 +283,13 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 
 	for (i = 0; i < wss_nr_chans(sess); i++) {
 		struct wss_chan *chan = wss_up_chan(sess, i);
+		/* Unlike the disk's queue the keep-alive goes on: the next one may go out behind the reset. */
+		u64 ping_tag = smp_load_acquire(&wss_control_slot(chan, WSS_SLOT_PING)->live);
 
 		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, victim->lun, 0, WSS_TMF_TIMEOUT_MS) ||
 		    !wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 			return false;
-		wss_reclaim_unit(chan, victim);
+		wss_reclaim_unit(chan, victim, ping_tag);
 	}
 	return true;
 }
