@@ -120,6 +120,7 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	if (!wss_take_control_credit(slot, WSS_COMPLETION_TIMEOUT_MS))
 		return false;
 	tmf->status = WSS_SRP_TSK_MGMT_FAILED;
+	tmf->since = jiffies;
 	tmf->busy = true;
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);

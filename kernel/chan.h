@@ -51,6 +51,7 @@ struct wss_auth {
 /**
  * struct wss_tmf - the task management request, or the keep-alive, of a control slot
  * @busy: not finished: its slot is not free, even if nobody waits for the answer any more
+ * @since: jiffies when it went out; valid while @busy
  * @status: enum wss_srp_tsk_mgmt_status of the answer; valid when not @busy; means nothing for a keep-alive
  *
  * Each slot has its own: an ABORT TASK that is answered late must not pass for the reset that followed it.
@@ -58,6 +59,7 @@ struct wss_auth {
 struct wss_tmf {
 	bool busy;
 	u8 status;
+	unsigned long since;
 };
 
 /**

@@ -92,12 +92,29 @@ static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 	mutex_unlock(&sess->admin_mutex);
 }
 
+/*
+ * Is a command out that the target neither answers nor ends? It has a credit, which I/O lacks where the target grants few; and
+ * I/O that finds none has no timer yet. @timeout_ms: of a keep-alive; there was time to abort it more than once.
+ */
+static bool wss_ping_stuck(struct wss_chan *chan, enum wss_control_slot which, u32 timeout_ms)
+{
+	unsigned long limit = max(msecs_to_jiffies(WSS_IO_TIMEOUT_MS), 3 * msecs_to_jiffies(timeout_ms));
+	struct wss_slot *slot = wss_control_slot(chan, which);
+	const struct wss_tmf *tmf = wss_slot_tmf(slot);
+
+	return smp_load_acquire(&tmf->busy) && wss_costs_credit(slot) &&
+	       time_after(jiffies, tmf->since + limit);
+}
+
 static bool wss_ping_send(struct wss_slot *slot)
 {
+	struct wss_tmf *ping = wss_slot_tmf(slot);
+
 	wss_ping_fill(slot);
 	if (!wss_take_control_credit(slot, 0))
 		return false;
-	wss_slot_tmf(slot)->busy = true;
+	ping->since = jiffies;
+	ping->busy = true;
 	wss_slot_start(slot, NULL, 0);
 	wss_slot_send(slot);
 	return true;
@@ -114,6 +131,11 @@ static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 	u32 abort_ms = slot->chan->caps & WSS_CAP_KEEPALIVE ? 0 : timeout_ms / 3;
 	u32 received = wss_received(sess);
 
+	if (wss_ping_stuck(slot->chan, WSS_SLOT_PING, timeout_ms) ||
+	    wss_ping_stuck(slot->chan, WSS_SLOT_ABORT, timeout_ms)) {
+		wss_session_error(sess, "the target neither answers a keep-alive nor ends it");
+		return;
+	}
 	/* The last one may not be answered yet. Without a credit: the next one will go out. */
 	if (!smp_load_acquire(&ping->busy) && !wss_ping_send(slot))
 		return;
