@@ -432,7 +432,10 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
  * Unmapping
  */
 
-/* Claims a disk that is to go, and takes part in its session. @disk_name: NULL: any that nobody has claimed */
+/*
+ * Claims a disk that is to go, and takes part in its session. @disk_name: NULL: any that nobody has claimed. Return: NULL: somebody
+ * has claimed it already; by force he no longer waits for requests.
+ */
 static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {
 	struct wss_session *sess;
@@ -446,6 +449,11 @@ static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, stru
 
 			if (disk_name ? strcmp(vol->disk->disk_name, disk_name) : READ_ONCE(vol->removing))
 				continue;
+			if (force && READ_ONCE(vol->removing)) {
+				wss_volume_force(vol);
+				mutex_unlock(&sess->mutex);
+				return NULL;
+			}
 			ret = wss_volume_claim(vol, force, err);
 			if (!ret)
 				sess->mappers++;
@@ -470,7 +478,8 @@ static void wss_remove_claimed(struct wss_volume *vol, bool force)
 /**
  * wss_unmap - take a disk, or a pending map, away
  * @name: `wssN` or `pendingN`
- * @force: also while it is open; what is in flight fails
+ * @force: also while it is open; what is in flight fails. An unmap of the disk that waits for requests is made such a one, and
+ *	takes the disk away
  * @err: says why not
  *
  * Context: sleeps, bounded, whatever became of the target.
@@ -497,7 +506,8 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 	mutex_unlock(&wss_map_mutex);
 	if (IS_ERR(vol))
 		return PTR_ERR(vol);
-	wss_remove_claimed(vol, force);
+	if (vol)
+		wss_remove_claimed(vol, force);
 	return 0;
 }
 

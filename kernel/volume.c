@@ -401,6 +401,36 @@ int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
 	return why ? wss_fail(err, -EBUSY, "/dev/%s %s", vol->disk->disk_name, why) : 0;
 }
 
+/* Context: sess->mutex held. Return: whether no request of any of its disks may go out any more. */
+static bool wss_volumes_dead(struct wss_session *sess)
+{
+	struct wss_volume *vol;
+
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (vol->state != WSS_VOLUME_DEAD)
+			return false;
+	}
+	return true;
+}
+
+/**
+ * wss_volume_force - whoever removes a volume waits for no request any more
+ * @vol: claimed
+ *
+ * Context: sess->mutex held.
+ */
+void wss_volume_force(struct wss_volume *vol)
+{
+	struct wss_session *sess = vol->sess;
+
+	if (list_empty(&vol->node))
+		return;
+	wss_volume_kill(vol);
+	/* Do not wait for a target that may be hung when nobody else needs the connection. */
+	if (wss_volumes_dead(sess))
+		wss_session_error(sess, "forced unmap");
+}
+
 /**
  * wss_volume_remove - mirror of wss_volume_create()
  * @vol: claimed; freed when the last opener is gone
@@ -412,18 +442,15 @@ void wss_volume_remove(struct wss_volume *vol, bool force)
 {
 	struct wss_session *sess = vol->sess;
 	struct gendisk *disk = vol->disk;
-	bool last;
 
 	mutex_lock(&sess->mutex);
-	last = list_is_singular(&sess->volumes);
 	/* From here recovery lets go of this volume's requests by itself (wss_release_removed). */
-	if (!list_empty(&vol->node) && (force || READ_ONCE(sess->state) != WSS_LIVE ||
-					(vol->state != WSS_VOLUME_PRESENT && vol->state != WSS_VOLUME_UNSURE)))
+	if (force)
+		wss_volume_force(vol);
+	else if (!list_empty(&vol->node) && (READ_ONCE(sess->state) != WSS_LIVE ||
+					     (vol->state != WSS_VOLUME_PRESENT && vol->state != WSS_VOLUME_UNSURE)))
 		wss_volume_kill(vol);
 	mutex_unlock(&sess->mutex);
-	/* Do not wait for a target that may be hung when nobody else needs the connection. */
-	if (force && last)
-		wss_session_error(sess, "forced unmap");
 
 	/* Who maps it reads the partition table: that fails now, if it has to. */
 	wait_for_completion(&vol->mapped);

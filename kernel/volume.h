@@ -155,6 +155,7 @@ void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     int changes, struct wss_error *err);
 int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err);
+void wss_volume_force(struct wss_volume *vol);
 void wss_volume_remove(struct wss_volume *vol, bool force);
 void wss_volume_put(struct wss_volume *vol);
 void wss_volumes_await(void);
