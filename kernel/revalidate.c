@@ -196,9 +196,9 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		return;
 	}
 	if (!wss_volume_follow_limits(vol, limits)) {
-		/* Soon, or when recovery is over. */
+		/* Soon, or when recovery is over; sooner if a walk is queued already. */
 		WRITE_ONCE(vol->sess->rescan_all, true);
-		mod_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
+		queue_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
 		return;
 	}
 	if (get_capacity(vol->disk) != wss_sectors(vol))
