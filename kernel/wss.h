@@ -28,12 +28,12 @@
  *   sess->map_mutex        attach.c    one map of a session at a time
  *   wss_map_mutex          attach.c    lists of sessions and pending maps; unmaps exclude each other
  *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held while the target is asked
- *   sess->mutex            wss.h       list of volumes, and what is quiesced; never held while the target is asked
- *   sess->admin_mutex      wss.h       the one administrative command in flight; channels are not
+ *   sess->ping_mutex       session.h   the one keep-alive in flight, and sess->up; takes admin_mutex by trylock only
+ *   sess->admin_mutex      session.h   the one administrative command in flight; channels are not
  *                                      taken down while it is held
- *   sess->ping_mutex       wss.h       the one keep-alive in flight, and sess->up
- *   sess->lock             wss.h       state and its companions; taken in softirq
- *   chan->pending_lock     wss.h       requests that wait for commit_rqs
+ *   sess->mutex            session.h   list of volumes, and what is quiesced; never held while the target is asked
+ *   sess->lock             session.h   state and its companions; taken in softirq
+ *   chan->pending_lock     chan.h      requests that wait for commit_rqs
  */
 #ifndef WSS_H
 #define WSS_H
