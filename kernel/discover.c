@@ -258,6 +258,7 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
  * struct wss_search - a walk over the target's logical units
  * @spec: what a user wrote, or NULL
  * @unit: otherwise, the unit that is looked for
+ * @gives_way: it ends when the target reports other units, because requests of other volumes wait then
  * @namesake: another unit has its name
  * @unknown: units that could not be identified
  * @why: the reason for the last of them
@@ -267,6 +268,7 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
 struct wss_search {
 	const char *spec;
 	const struct wss_lun_id *unit;
+	bool gives_way;
 	bool namesake;
 	unsigned int unknown;
 	struct wss_error why;
@@ -287,11 +289,12 @@ static bool wss_search_fits(struct wss_search *search, const struct wss_lun_id *
 
 /*
  * Others may ask, and commands may be aborted, between two units: one that does not answer takes its time. Return: 0,
- * -ENXIO when none fits, or another -errno.
+ * -ENXIO when none fits, -EAGAIN when it gave way, or another -errno.
  */
 static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 			    struct wss_lun_id *id, struct wss_error *err)
 {
+	int doubts = atomic_read(&sess->doubts);
 	u8 *luns = NULL;
 	int ret = -ENXIO;
 	int count;
@@ -306,7 +309,9 @@ static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 	for (i = 0; i < count && ret == -ENXIO; i++) {
 		int error = wss_identify(sess, luns + 8 * i, id, &search->why);
 
-		if (!error && wss_search_fits(search, id))
+		if (search->gives_way && atomic_read(&sess->doubts) != doubts)
+			ret = wss_fail(err, -EAGAIN, "the target reported other units while they were searched");
+		else if (!error && wss_search_fits(search, id))
 			ret = 0;
 		else if (!error)
 			wss_add_name(search->names, sizeof(search->names), id->name, search->shown++);
@@ -351,17 +356,18 @@ int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_i
  * wss_find_unit - the LUN that a logical unit has now
  * @sess: the session
  * @unit: the unit; it has an identifier
+ * @gives_way: the search ends when the target reports other units
  * @id: filled
  * @err: says why not
  *
  * Context: sleeps, bounded.
  * Return: 0; -ENXIO: the target has no such unit; -ESTALE: nor has it, and another unit has its name; -EAGAIN:
- * nor was it found, but not every unit could be identified; or another -errno.
+ * nor was it found, but not every unit could be identified, or the search gave way; or another -errno.
  */
-int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, struct wss_lun_id *id,
+int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, bool gives_way, struct wss_lun_id *id,
 		  struct wss_error *err)
 {
-	struct wss_search search = { .unit = unit };
+	struct wss_search search = { .unit = unit, .gives_way = gives_way };
 	int ret;
 
 	ret = wss_search_units(sess, &search, id, err);

@@ -143,7 +143,7 @@ static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_e
 	/* Without an identifier nothing shows that a unit at another LUN is this one. */
 	if (!vol->id.wwid[0])
 		return wss_fail(err, -ENXIO, "the target has another unit, or none, at its LUN");
-	ret = wss_find_unit(vol->sess, &vol->id, &id, err);
+	ret = wss_find_unit(vol->sess, &vol->id, READ_ONCE(vol->state) == WSS_VOLUME_ABSENT, &id, err);
 	if (!ret)
 		memcpy(lun, id.lun, sizeof(id.lun));
 	return ret;
@@ -288,7 +288,8 @@ static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 		/* Said on a connection that is no more: recovery asks again. */
 		if (atomic_read(&sess->logins) != login)
 			return 0;
-	} while (ret == WSS_OUTDATED && --tries);
+		/* An absent one comes again with the next walk; requests of others wait for that. */
+	} while (ret == WSS_OUTDATED && READ_ONCE(vol->state) != WSS_VOLUME_ABSENT && --tries);
 	if (ret != WSS_OUTDATED)
 		return ret;
 	/* What reported other units has queued another walk. */
@@ -322,21 +323,21 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 {
 	struct wss_volume *found = NULL;
 	struct wss_volume *vol;
+	bool unsure = false;
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (!wss_volume_unseen(vol, all))
-			continue;
-		if (!found || found->state == WSS_VOLUME_ABSENT)
+		unsure = unsure || vol->state == WSS_VOLUME_UNSURE;
+		if (wss_volume_unseen(vol, all) && (!found || found->state == WSS_VOLUME_ABSENT))
 			found = vol;
-		if (found->state != WSS_VOLUME_ABSENT)
-			break;
 	}
 	if (found) {
 		found->looked = sess->look;
 		kref_get(&found->refs);
-		/* Nobody waits for a walk that looks for absent volumes only. */
-		if (found->state == WSS_VOLUME_ABSENT)
+		/* Nobody waits for a walk that looks for absent volumes only, unless other units were reported meanwhile. */
+		if (unsure)
+			cmpxchg(&sess->patience_ms, WSS_ADMIN_TIMEOUT_MS, WSS_ADMIN_RECOVERY_MS);
+		else if (found->state == WSS_VOLUME_ABSENT)
 			WRITE_ONCE(sess->patience_ms, WSS_ADMIN_TIMEOUT_MS);
 	}
 	mutex_unlock(&sess->mutex);

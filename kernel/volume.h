@@ -132,7 +132,7 @@ static inline void wss_note_written(struct wss_volume *vol, const struct request
 /* discover.c */
 int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 		    struct wss_error *err);
-int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, struct wss_lun_id *id,
+int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, bool gives_way, struct wss_lun_id *id,
 		  struct wss_error *err);
 bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b);
 int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
