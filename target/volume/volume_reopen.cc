@@ -14,18 +14,52 @@
 
 namespace wss::volume {
 
-Status VolumeSet::drop_contents(const std::shared_ptr<Volume>& volume, bool give_up_dirty, bool look_only) {
-    return wait_for("reopening volume " + volume->name(), [&](Done done) {
-        if (tables_.empty()) return done(Status::ok());
-        auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
-        for (size_t i = 0; i < tables_.size(); ++i)
-            reactors_[i]->post([this, volume, gathering, give_up_dirty, look_only, i] {
-                auto answer = [gathering](Status status) { gathering->arrive(std::move(status)); };
-                OpenVolume* open = tables_[i]->find(volume->lun());
-                if (open == nullptr || &open->volume() != volume.get())
-                    return answer(Status(Code::kClosed, "the volume was removed meanwhile"));
-                tables_[i]->reopen(*open, give_up_dirty, look_only, answer);
-            });
+// One reopening, on the thread that asked for it.
+class VolumeSet::Reopening {
+  public:
+    Reopening(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
+    // It is lost.
+    Status find();
+    // Observers drop what they know of its contents; `look_only`: they say whether they would.
+    Status drop_contents(bool give_up_dirty, bool look_only);
+    // What was set for the volume until now counts for `made`; later changes find the old one being removed.
+    Status hand_over_to(Record& made);
+
+    const RecordPtr& lost() const { return lost_; }
+    const std::shared_ptr<Volume>& volume() const { return volume_; }
+
+  private:
+    VolumeSet& set_;
+    const std::string& name_;
+    RecordPtr lost_;
+    std::shared_ptr<Volume> volume_;
+};
+
+Status VolumeSet::Reopening::find() {
+    std::lock_guard lock(set_.m_);
+    auto record = set_.find_live(name_);
+    if (!record) return record.status();
+    lost_ = *record;
+    volume_ = lost_->volume;
+    if (!volume_->lost())
+        return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name_);
+    return Status::ok();
+}
+
+Status VolumeSet::Reopening::drop_contents(bool give_up_dirty, bool look_only) {
+    return set_.wait_for("reopening volume " + name_, [&](Done done) {
+        auto& tables = set_.tables_;
+        if (tables.empty()) return done(Status::ok());
+        auto gathering = std::make_shared<Gathering>(tables.size(), std::move(done));
+        for (size_t i = 0; i < tables.size(); ++i)
+            set_.reactors_[i]->post(
+                [table = tables[i].get(), volume = volume_, gathering, give_up_dirty, look_only] {
+                    auto answer = [gathering](Status status) { gathering->arrive(std::move(status)); };
+                    OpenVolume* open = table->find(volume->lun());
+                    if (open == nullptr || &open->volume() != volume.get())
+                        return answer(Status(Code::kClosed, "the volume was removed meanwhile"));
+                    table->reopen(*open, give_up_dirty, look_only, answer);
+                });
     });
 }
 
@@ -55,23 +89,41 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     return record;
 }
 
-Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
-    RecordPtr lost;
-    std::shared_ptr<Volume> volume;
+Status VolumeSet::Reopening::hand_over_to(Record& made) {
+    const uint64_t bytes = made.volume->size();
+    std::lock_guard changing(set_.change_m_);
+    const bool read_only = volume_->read_only();
     {
-        std::lock_guard lock(m_);
-        auto record = find_live(name);
-        if (!record) return record.status();
-        lost = *record;
-        volume = lost->volume;
-        if (!volume->lost())
-            return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name);
+        std::lock_guard lock(set_.m_);
+        auto live = set_.find_live(name_);
+        if (!live) return live.status();
+        if (*live != lost_) return failure(Code::kBusy, "volume {} was made anew meanwhile", name_);
+        lost_->state = Record::State::kRemoving;
+        lost_->reopening = true;
+        made.access = lost_->access;
+        made.options.access = lost_->options.access;
+        made.write_protected = read_only;
+        made.volume->read_only_.store(read_only, std::memory_order_relaxed);
     }
+    // Others may have resized it: the next start must not give it back the size of its configuration.
+    set_.remember(name_, [&](Known& known) {
+        const uint64_t configured = lost_->options.size;
+        if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
+    });
+    set_.save_again();
+    return Status::ok();
+}
+
+Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
+    Reopening reopening(*this, name);
+    WSS_TRY(reopening.find());
+    const RecordPtr lost = reopening.lost();
+    const std::shared_ptr<Volume> volume = reopening.volume();
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a change of its size is not over; try again", name);
     const Turn turn(lost);
     // A live owner is shut out when nothing of that can refuse any more.
-    WSS_TRY(drop_contents(volume, how.give_up_dirty, !how.steal));
+    WSS_TRY(reopening.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
                                                           .read_only = lost->options.read_only,
                                                           .grow = false,
@@ -81,35 +133,15 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
-    if (!how.steal) WSS_TRY(drop_contents(volume, how.give_up_dirty, false));
-    // A change of what is set for it is over, or finds it being removed.
-    std::unique_lock changing(change_m_);
-    {
-        std::lock_guard lock(m_);
-        auto live = find_live(name);
-        if (!live) return live.status();
-        if (*live != lost) return failure(Code::kBusy, "volume {} was made anew meanwhile", name);
-        lost->state = Record::State::kRemoving;
-        lost->reopening = true;
-        (*made)->access = lost->access;
-        (*made)->options.access = lost->options.access;
-        (*made)->write_protected = volume->read_only();
-        again->read_only_.store(volume->read_only(), std::memory_order_relaxed);
-    }
-    // Others may have resized it: the next start must not give it back the size of its configuration.
-    remember(name, [&](Known& known) {
-        const uint64_t configured = lost->options.size;
-        if (known.resized != 0 || (configured != 0 && configured != again->size()))
-            known.resized = again->size();
-    });
-    save_again();
-    changing.unlock();
+    if (!how.steal) WSS_TRY(reopening.drop_contents(how.give_up_dirty, false));
+    WSS_TRY(reopening.hand_over_to(**made));
     const bool whole = is_whole(*volume);
     volume->backend().watch_size({});
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
-    changing.lock();
-    save_again();
-    changing.unlock();
+    {
+        std::lock_guard changing(change_m_);
+        save_again();
+    }
     const io::Backend& now = again->backend();
     if (!now.lost()) {
         // Notices of its size that came before it replaced the old one found nobody.

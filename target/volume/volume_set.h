@@ -147,7 +147,7 @@ class VolumeSet {
     void storage_lost(const std::string& name, const Volume* volume);
     static std::shared_ptr<const AccessList> nobody();
     // volume_reopen.cc
-    Status drop_contents(const std::shared_ptr<Volume>& volume, bool give_up_dirty, bool look_only);
+    class Reopening;
     Result<RecordPtr> make_again(const Record& lost, const Volume& volume,
                                  std::unique_ptr<io::Backend> backend);
     void replace(const RecordPtr& lost, const RecordPtr& made, Done done);
