@@ -145,7 +145,7 @@ constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, k
 constexpr uint64_t kPage = 4096;
 constexpr size_t kBaysBytes = 24;
 constexpr size_t kVolumeBytes = 24;
-constexpr size_t kVolumeNameMax = 64;
+constexpr size_t kVolumeNameMax = 64;  // a zero behind the last character included
 constexpr size_t kVolumeStateBytes = 16;
 constexpr uint32_t kErrnoMax = 4095;
 
@@ -298,8 +298,9 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
     std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeBytes,
                          body.size() - kVolumeBytes};
     out.name.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
-    // Somebody will divide by it.
-    const bool can_be = !out.name.empty() && out.bytes != 0 && std::has_single_bit(out.logical_block);
+    const bool named = !out.name.empty() && out.name.size() < kVolumeNameMax;  // what put_volume() writes
+    // Somebody will divide by the block's size.
+    const bool can_be = named && out.bytes != 0 && std::has_single_bit(out.logical_block);
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 

@@ -116,6 +116,13 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
                                    {.bytes = 1 << 20, .logical_block = block, .name = "disk"}, memory)),
                                volume),
                   ParseError::kContradiction);
+    // A name that fills its field: what is accepted can be said again.
+    const std::string longest(63, 'n');
+    const size_t bytes = put_volume({.bytes = 1 << 20, .name = longest}, memory);
+    ASSERT_EQ(parse_volume(first_record(bytes), volume), ParseError::kNone);
+    EXPECT_EQ(volume.name, longest);
+    memory[bytes - 1] = std::byte{'n'};
+    EXPECT_EQ(parse_volume(first_record(bytes), volume), ParseError::kContradiction);
     uint32_t error = 0;
     ASSERT_EQ(parse_failed(first_record(put_failed(9, 28, memory)), error), ParseError::kNone);
     EXPECT_EQ(error, 28u);
