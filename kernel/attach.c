@@ -433,8 +433,8 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
  */
 
 /*
- * Claims a disk that is to go, and takes part in its session. @disk_name: NULL: any that nobody has claimed. Return: NULL: somebody
- * has claimed it already; by force he no longer waits for requests.
+ * Claims a disk that is to go, and takes part in its session. @disk_name: NULL: any that nobody has claimed. Return: NULL: it is
+ * claimed already; with @force its removal waits for requests no longer.
  */
 static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {

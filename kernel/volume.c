@@ -291,7 +291,7 @@ free:
 }
 
 /**
- * wss_volume_set_state - the one place where a volume becomes absent or dead
+ * wss_volume_set_state - a volume becomes unsure, absent or dead
  * @vol: the volume
  * @to: the new state; nothing follows WSS_VOLUME_DEAD
  *

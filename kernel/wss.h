@@ -26,7 +26,7 @@
  * Lock order (outer first)
  *   wss_maps_sem           attach.c    maps in progress; unloading waits for them
  *   sess->map_mutex        attach.c    one map of a session at a time
- *   wss_map_mutex          attach.c    lists of sessions and pending maps; unmaps exclude each other
+ *   wss_map_mutex          attach.c    lists of sessions and pending maps; never held while requests are waited for
  *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held while the target is asked
  *   sess->ping_mutex       session.h   the one keep-alive in flight, and sess->up; takes admin_mutex by trylock only
  *   sess->admin_mutex      session.h   the one administrative command in flight; channels are not

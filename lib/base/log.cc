@@ -2,10 +2,12 @@
 // The only file that knows spdlog.
 #include "lib/base/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/journal.h"
 
 namespace wss::log {
 
@@ -25,11 +27,47 @@ static spdlog::level::level_enum spdlog_level(Level level) {
     return spdlog::level::off;
 }
 
+// %P in a pattern: the priority of a line, as the journal takes it off again.
+class JournalPriority final : public spdlog::custom_flag_formatter {
+  public:
+    void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+        const std::string_view prefix = prefix_of(message.level);
+        out.append(prefix.data(), prefix.data() + prefix.size());
+    }
+    std::unique_ptr<custom_flag_formatter> clone() const override {
+        return std::make_unique<JournalPriority>();
+    }
+
+  private:
+    static std::string_view prefix_of(spdlog::level::level_enum level) {
+        switch (level) {
+            case spdlog::level::debug:
+                return journal::kDebug;
+            case spdlog::level::info:
+                return journal::kInfo;
+            case spdlog::level::warn:
+                return journal::kWarning;
+            default:
+                return journal::kError;
+        }
+    }
+};
+
+// The journal keeps time and priority of each line beside it; elsewhere the line shows them.
+static std::unique_ptr<spdlog::formatter> make_formatter() {
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    if (journal::is_standard_error())
+        formatter->add_flag<JournalPriority>('P').set_pattern("%P%v");
+    else
+        formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    return formatter;
+}
+
 static spdlog::logger& logger() {
     // Leaked on purpose: threads may log while statics are destroyed.
     static spdlog::logger* instance = [] {
         auto* made = new spdlog::logger("wss", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-        made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+        made->set_formatter(make_formatter());
         made->set_level(spdlog::level::info);
         made->flush_on(spdlog::level::debug);
         return made;

@@ -2,17 +2,56 @@
 #include "lib/base/paths.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <vector>
 
 namespace wss {
 
+constexpr std::string_view kSuffix = ".sock";
+
 std::string default_control_path() {
-    if (geteuid() == 0) return "/run/wss/target.sock";
+    if (geteuid() == 0) return fmt::format("{}/target.sock", kServiceSockets);
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
     if (runtime != nullptr && *runtime == '/') return fmt::format("{}/wss-target.sock", runtime);
     return fmt::format("/tmp/wss-target-{}.sock", geteuid());
+}
+
+static bool is_socket(const std::string& path) {
+    struct stat info {};
+    return stat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// The names of the services whose sockets are in `folder`, in order.
+static std::vector<std::string> services_in(const std::string& folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error))
+        if (entry->path().extension() == kSuffix && is_socket(entry->path()))
+            names.push_back(entry->path().stem());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+Result<std::string> find_control_socket(const std::string& given, const std::string& folder) {
+    const auto socket_of = [&folder](const std::string& name) {
+        return fmt::format("{}/{}{}", folder, name, kSuffix);
+    };
+    if (given.find('/') != std::string::npos || given.ends_with(kSuffix)) return given;
+    if (!given.empty()) return socket_of(given);
+    if (is_socket(socket_of("target"))) return socket_of("target");
+    const std::vector<std::string> names = services_in(folder);
+    if (names.size() == 1) return socket_of(names.front());
+    if (names.empty()) return default_control_path();
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    return failure(Code::kInvalid, "{} services run on this machine: give --control NAME, one of {}",
+                   names.size(), list);
 }
 
 }  // namespace wss

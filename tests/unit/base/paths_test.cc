@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which control socket a tool means.
+#include "lib/base/paths.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/unix_socket.h"
+
+namespace wss {
+namespace {
+
+class ControlSocket : public testing::Test {
+  public:
+    ControlSocket() {
+        char name[] = "/tmp/wss-paths-XXXXXX";
+        folder_ = mkdtemp(name);
+    }
+    ~ControlSocket() override { std::filesystem::remove_all(folder_); }
+
+  protected:
+    void run_service(const std::string& name) {
+        auto listener = UnixListener::open(folder_ + "/" + name + ".sock", SOCK_STREAM, 1);
+        ASSERT_TRUE(listener) << listener.status().to_string();
+        services_.push_back(std::move(*listener));
+    }
+    std::string found(const std::string& given = "") {
+        auto path = find_control_socket(given, folder_);
+        return path ? *path : path.status().to_string();
+    }
+
+    std::string folder_;
+    std::vector<UnixListener> services_;
+};
+
+TEST_F(ControlSocket, of_the_only_service_is_found) {
+    run_service("storage1");
+    EXPECT_EQ(found(), folder_ + "/storage1.sock");
+}
+
+TEST_F(ControlSocket, of_the_service_target_comes_before_others) {
+    run_service("cache");
+    run_service("target");
+    EXPECT_EQ(found(), folder_ + "/target.sock");
+}
+
+TEST_F(ControlSocket, of_several_services_is_not_guessed) {
+    run_service("b");
+    run_service("a");
+    EXPECT_EQ(found(), "2 services run on this machine: give --control NAME, one of a, b");
+    EXPECT_EQ(found("b"), folder_ + "/b.sock");
+}
+
+TEST_F(ControlSocket, is_the_users_own_without_a_service) {
+    std::ofstream(folder_ + "/note.sock") << "no socket";
+    std::ofstream(folder_ + "/target.sock.lock") << "";
+    EXPECT_EQ(found(), default_control_path());
+    std::filesystem::remove_all(folder_);
+    EXPECT_EQ(found(), default_control_path()) << "no service was ever installed";
+}
+
+TEST_F(ControlSocket, is_the_path_that_was_given) {
+    run_service("target");
+    EXPECT_EQ(found("/tmp/x"), "/tmp/x");
+    EXPECT_EQ(found("./x"), "./x");
+    EXPECT_EQ(found("x.sock"), "x.sock");
+}
+
+}  // namespace
+}  // namespace wss
