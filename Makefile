@@ -21,8 +21,8 @@ include lib/part.mk target/part.mk tools/part.mk tests/part.mk
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-deps: ## install the Debian packages that are missing (.ci/packages)
-	@.ci/deps
+deps: ## install the Debian packages that are missing (.ci/packages; PURPOSE=build: those of one purpose)
+	@.ci/deps $(PURPOSE)
 
 clean: ## remove all that was built
 	rm -rf build

@@ -10,7 +10,8 @@ OPT := $(OPT_$(MODE))
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
 CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
 LDFLAGS += $(OPT) -pthread
-LDLIBS += -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lcrypto -Wl,--as-needed -lrocksdb -Wl,--no-as-needed -ldl
+# A program needs the libraries that it calls and no others: kvctl no libaio, libwss.so no RocksDB.
+LDLIBS += -Wl,--as-needed -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lcrypto -lrocksdb -ldl
 
 LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*' -not -path 'lib/io/rbd/plugin/*'))
 LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)
@@ -18,7 +19,7 @@ LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)
 $(BUILD)/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  CXX     $<"
-	$(Q)$(CCACHE) $(CXX) $(CXXFLAGS) $(CXXFLAGS_EXTRA) -MMD -MP -c $< -o $@
+	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(CXXFLAGS_EXTRA) -MMD -MP -c $< -o $@
 
 $(BUILD)/libwss.a: $(LIB_OBJECTS)
 	@echo "  AR      $@"
@@ -39,7 +40,7 @@ RBD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard lib/io/rbd/plugin/*.cc))
 $(RBD_PLUGIN): $(RBD_OBJECTS) $(BUILD)/libwss.a lib/io/rbd/plugin/exports.map
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,--version-script=lib/io/rbd/plugin/exports.map -o $@ \
-		$(RBD_OBJECTS) $(BUILD)/libwss.a -lrbd -lrados -Wl,--as-needed $(LDLIBS)
+		$(RBD_OBJECTS) $(BUILD)/libwss.a -lrbd -lrados $(LDLIBS)
 
 -include $(LIB_OBJECTS:.o=.d) $(RBD_OBJECTS:.o=.d) $(NBDKIT_OBJECTS:.o=.d)
 

@@ -5,7 +5,7 @@ TARGET_SOURCES := $(filter-out $(TARGET_MAINS),$(sort $(shell find target -name 
 TARGET_OBJECTS := $(TARGET_SOURCES:%.cc=$(BUILD)/%.o)
 
 # What a program that links libtarget.a may need beside LDLIBS.
-TARGET_LIBS := -lprometheus-cpp-pull -lprometheus-cpp-core
+TARGET_LIBS := -lprometheus-cpp-pull -lprometheus-cpp-core -lsystemd
 
 $(BUILD)/libtarget.a: $(TARGET_OBJECTS)
 	@echo "  AR      $@"

@@ -2,15 +2,23 @@
 # One program per folder of tools/, one sub-command per file.
 TOOL_SOURCES := $(sort $(shell find tools -name '*.cc'))
 
+# Workloads of the key-value store, for kvctl and the tests.
+YCSB := $(BUILD)/libycsb.a
+$(YCSB): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/ycsb/*.cc))
+	@echo "  AR      $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
 # Line editing of kvctl's shell.
 LDLIBS_kvctl := -ledit
 
 define tool
-$(BUILD)/$(1): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/$(1)/*.cc)) $(BUILD)/libwss.a
+$(BUILD)/$(1): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/$(1)/*.cc)) $$(LIBS_$(1)) $(BUILD)/libwss.a
 	@echo "  LD      $$@"
 	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS) $$(LDLIBS_$(1))
 endef
-TOOLS := $(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES)))))
+LIBS_kvctl := $(YCSB)
+TOOLS := $(filter-out ycsb,$(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES))))))
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
 .PHONY: programs
@@ -19,18 +27,23 @@ programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(addprefix $(BUILD)/,$(TOOLS))
 # make install DESTDIR=... PREFIX=/usr/local; the module has `make modules-install`, which wants the kernel it is for.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+VERSION := $(shell sed -n 's/^\#define WSS_VERSION "\(.*\)"$$/\1/p' kernel/uapi/wss_version.h)
 NBDKIT_PLUGIN_DIR ?= $(shell pkg-config --variable=plugindir nbdkit 2>/dev/null || echo $(LIBDIR)/nbdkit/plugins)
 UDEV_RULES_DIR ?= /lib/udev/rules.d
 install: programs ## install programs, library, header, nbdkit plugin and udev rule (PREFIX=, DESTDIR=)
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/,$(TOOLS)) $(BUILD)/wss-target $(BUILD)/wss-cache
 	install -D -m 644 $(BUILD)/libwss.so $(DESTDIR)$(LIBDIR)/libwss.so.0
 	ln -sf libwss.so.0 $(DESTDIR)$(LIBDIR)/libwss.so
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include lib/initiator/wss.h lib/kv/wss_kv.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include lib/initiator/wss.h lib/kv/client/wss_kv.h
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' tools/packaging/wss.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/wss.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/wss $(RBD_PLUGIN)
 	install -D -m 644 -t $(DESTDIR)$(NBDKIT_PLUGIN_DIR) $(NBDKIT_PLUGIN)
 	install -D -m 644 -t $(DESTDIR)$(UDEV_RULES_DIR) tools/udev/60-wss.rules
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss README.md Documentation/*.md Documentation/examples/*.toml
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss/ycsb Documentation/examples/ycsb/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss/kv Documentation/examples/kv/*
+
+-include tools/packaging/part.mk
 
 -include $(TOOL_SOURCES:%.cc=$(BUILD)/%.d)

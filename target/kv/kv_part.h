@@ -11,7 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric.h"
-#include "lib/kv/service.h"
+#include "lib/kv/service/service.h"
 #include "lib/kv/store/rocks_log.h"
 #include "target/kv/options.h"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The key-value store built with the switches of lib/kv/mutation.h, to see that a wrong store does not pass.
 MUTATED := $(BUILD)/mutated
-MUTATED_OBJECTS := $(patsubst %.cc,$(MUTATED)/%.o,$(wildcard lib/kv/store/*.cc lib/kv/*.cc lib/base/*.cc tests/mutation/*.cc \
+MUTATED_OBJECTS := $(patsubst %.cc,$(MUTATED)/%.o,$(wildcard lib/kv/*.cc lib/kv/*/*.cc lib/base/*.cc tests/mutation/*.cc \
 	tests/sim/scenarios/kv*.cc))
 
 $(MUTATED)/%.o: %.cc

@@ -29,5 +29,5 @@ def test_every_function_works_from_c(client, target):
 def test_the_library_shows_its_api_and_nothing_else():
     symbols = run("nm", "-D", "--defined-only", BUILD / "libwss.so").stdout.split()[2::3]
     exported = {symbol.split("@")[0] for symbol in symbols} - {"WSS_0"}
-    header = "".join((ROOT / path).read_text() for path in ("lib/initiator/wss.h", "lib/kv/wss_kv.h"))
+    header = "".join((ROOT / path).read_text() for path in ("lib/initiator/wss.h", "lib/kv/client/wss_kv.h"))
     assert exported and all(f"{symbol}(" in header for symbol in exported)

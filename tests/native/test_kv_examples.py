@@ -21,7 +21,7 @@ def store(request, tmp_path_factory):
 
 
 def test_the_index_in_c_is_never_out_of_step(store, tmp_path):
-    run("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "lib/kv", EXAMPLES / "index.c", "-o", tmp_path / "index",
+    run("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "lib/kv/client", EXAMPLES / "index.c", "-o", tmp_path / "index",
         "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{tmp_path}")
     (tmp_path / "libwss.so.0").symlink_to(BUILD / "libwss.so")
     assert run(tmp_path / "index", store.target).stdout.endswith("5 entries, 0 out of step\n")
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
 
 def test_every_function_of_the_c_api_works(store, tmp_path):
     (tmp_path / "api.c").write_text(C_API)
-    run("cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "lib/kv", tmp_path / "api.c", "-o", tmp_path / "api", "-L", BUILD,
+    run("cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "lib/kv/client", tmp_path / "api.c", "-o", tmp_path / "api", "-L", BUILD,
         "-l:libwss.so", f"-Wl,-rpath,{tmp_path}")
     (tmp_path / "libwss.so.0").symlink_to(BUILD / "libwss.so")
     assert run(tmp_path / "api", store.target, timeout=60).stdout == "done\n"

@@ -11,8 +11,8 @@
 
 #include "lib/kv/check/checker.h"
 #include "lib/kv/check/history.h"
-#include "lib/kv/client.h"
-#include "lib/kv/ycsb/runner.h"
+#include "lib/kv/client/client.h"
+#include "tools/ycsb/runner.h"
 
 namespace wss::kvctl {
 

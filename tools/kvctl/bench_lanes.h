@@ -4,8 +4,8 @@
 
 #include <deque>
 
-#include "lib/kv/client.h"
-#include "lib/kv/ycsb/runner.h"
+#include "lib/kv/client/client.h"
+#include "tools/ycsb/runner.h"
 
 namespace wss::kvctl {
 

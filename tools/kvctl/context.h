@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/kv/client.h"
+#include "lib/kv/client/client.h"
 
 namespace wss::kvctl {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "kernel/uapi/wss_version.h"
 #include "lib/base/suggest.h"
 #include "tools/kvctl/context.h"
 
@@ -63,6 +64,7 @@ void add_global_options(CLI::App& app, Context& context) {
 void describe(CLI::App& app, Context& context) {
     app.require_subcommand(1);
     app.fallthrough();
+    app.set_version_flag("--version", "kvctl " WSS_VERSION);
     add_global_options(app, context);
     add_get(app, context);
     add_put(app, context);

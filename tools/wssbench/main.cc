@@ -2,6 +2,7 @@
 // wssbench: measures what WSS claims. Each sub-command is a file of its own.
 #include <cstdio>
 
+#include "kernel/uapi/wss_version.h"
 #include "lib/base/log.h"
 #include "tools/wssbench/context.h"
 #include "tools/wssbench/measure.h"
@@ -50,6 +51,7 @@ int run(int argc, char** argv) {
     context.command = joined(argc, argv);
     app.require_subcommand(1);
     app.fallthrough();
+    app.set_version_flag("--version", "wssbench " WSS_VERSION);
     app.add_flag("--json", context.json, "Print the result as JSON");
     describe_settings(app, context.settings);
     for (auto add : {add_local, add_echo, add_remote, add_replay, add_paper_d, add_cache_sim, add_python,

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "lib/kv/client.h"
+#include "lib/kv/client/client.h"
 
 using namespace wss;
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernel/uapi/wss_version.h"
 #include "lib/initiator/nbdkit/unaligned.h"
 #include "lib/initiator/wss.h"
 
@@ -253,7 +254,7 @@ constexpr char kHelp[] =
 nbdkit_plugin make_plugin() {
     nbdkit_plugin plugin{};
     plugin.name = "wss";
-    plugin.version = "0.1";
+    plugin.version = WSS_VERSION;
     plugin.longname = "WSS volume plugin";
     plugin.description = "Serves a volume of a WSS target as a network block device";
     plugin.config = plugin_config;

@@ -44,7 +44,9 @@ bool LockTable::is_full(uint64_t owner) const {
 LockAnswer LockTable::lock_again(Lock& lock, Holder& mine, const LockRequest& request) {
     const bool upgrade = request.mode == LockMode::kExclusive && lock.mode == LockMode::kShared;
     if (upgrade && lock.holders.size() > 1) return LockAnswer::kRefused;
+    if (lock.mode == LockMode::kExclusive) end_exclusive(mine);
     if (upgrade) lock.mode = LockMode::kExclusive;
+    if (lock.mode == LockMode::kExclusive) begin_exclusive(mine);
     mine.until = clock_.now() + request.lease;
     return LockAnswer::kGranted;
 }
@@ -62,7 +64,8 @@ void LockTable::grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanosec
         mine->until = clock_.now() + lease;
         return;
     }
-    lock.holders.push_back({owner, clock_.now() + lease});
+    lock.holders.push_back({.owner = owner, .until = clock_.now() + lease, .floor = {}});
+    if (mode == LockMode::kExclusive) begin_exclusive(lock.holders.back());
     keys_of_[owner].push_back(at->first);
     held_++;
 }
@@ -74,6 +77,7 @@ size_t LockTable::end_leases(Lock& lock, const std::string& key, Nanoseconds now
         auto keys = keys_of_.find(holder.owner);
         std::erase(keys->second, key);
         if (keys->second.empty()) keys_of_.erase(keys);
+        if (lock.mode == LockMode::kExclusive) end_exclusive(holder);
         return true;
     });
     held_ -= ended;
@@ -109,6 +113,25 @@ void LockTable::drop_if_free(Locks::iterator at) {
     if (at->second.holders.empty() && at->second.waiters.empty()) locks_.erase(at);
 }
 
+void LockTable::begin_exclusive(Holder& holder) {
+    holder.floor = floor_;
+    exclusive_[floor_]++;
+}
+
+void LockTable::end_exclusive(const Holder& holder) {
+    const auto at = exclusive_.find(holder.floor);
+    if (--at->second == 0) exclusive_.erase(at);
+}
+
+std::optional<Timestamp> LockTable::granted_at(std::string_view key, uint64_t owner) const {
+    auto at = locks_.find(key);
+    if (at == locks_.end() || at->second.mode != LockMode::kExclusive) return std::nullopt;
+    const Nanoseconds now = clock_.now();
+    for (const Holder& holder : at->second.holders)
+        if (holder.owner == owner && holder.until > now) return holder.floor;
+    return std::nullopt;
+}
+
 bool LockTable::holds(std::string_view key, uint64_t owner, LockMode mode) const {
     auto at = locks_.find(key);
     if (at == locks_.end()) return false;
@@ -130,6 +153,7 @@ void LockTable::release(std::string_view key, uint64_t owner) {
     if (at == locks_.end()) return;
     Lock& lock = at->second;
     if (auto mine = holder(lock, owner); mine != lock.holders.end()) {
+        if (lock.mode == LockMode::kExclusive) end_exclusive(*mine);
         lock.holders.erase(mine);
         held_--;
     }

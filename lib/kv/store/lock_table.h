@@ -6,6 +6,9 @@
 // A waiter is told from within unlock(), unlock_all(), forget() or expire(), never from within lock(); it may
 // call the table.
 //
+// A write under locks is made on each partition by itself and cannot be undone. A partition must not refuse
+// it because its floor rose after it had granted the locks: each exclusive lock keeps the floor of its grant.
+//
 // Thread-safety: none; belongs to the store's thread. Nothing here is durable.
 #pragma once
 
@@ -13,12 +16,14 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/kv/types.h"
 
 namespace wss::kv::store {
 
@@ -55,8 +60,13 @@ class LockTable {
     LockAnswer lock(const LockRequest& request, LockDone done);
     // Does `owner` (still) hold `key` at least so? Checked before a write: a lease may have ended.
     bool holds(std::string_view key, uint64_t owner, LockMode mode) const;
+    // The floor when `owner` was granted `key`, if it (still) holds it exclusively.
+    std::optional<Timestamp> granted_at(std::string_view key, uint64_t owner) const;
     // Does anybody hold it exclusively?
     bool is_exclusive(std::string_view key) const;
+    void raise_floor(Timestamp floor) { floor_ = floor; }
+    // An exclusive lock was granted while the floor was below `at`: its owner may write at or below that.
+    bool may_write_until(Timestamp at) const { return !exclusive_.empty() && exclusive_.begin()->first < at; }
     void unlock(std::string_view key, uint64_t owner);
     void unlock_all(uint64_t owner);  // what the owner waits for is refused
     // Waits with this context are dropped without being called.
@@ -79,6 +89,7 @@ class LockTable {
     struct Holder {
         uint64_t owner = 0;
         Nanoseconds until{};
+        Timestamp floor;  // of an exclusive lock: when it was granted
     };
     struct Waiter {
         uint64_t owner = 0;
@@ -112,6 +123,8 @@ class LockTable {
     void drop_waiters(Waits& waits, typename Waits::key_type whose, Which&& which);
     void wait_over(Locks::iterator at, const Waiter& waiter);
     void tell();
+    void begin_exclusive(Holder& holder);
+    void end_exclusive(const Holder& holder);
 
     Clock& clock_;
     Locks locks_;
@@ -119,6 +132,8 @@ class LockTable {
     // Where each owner and each context waits, once for each wait: who ends is found without a walk.
     std::unordered_multimap<uint64_t, Locks::iterator> waits_of_;
     std::unordered_multimap<void*, Locks::iterator> waits_by_;
+    Timestamp floor_;
+    std::map<Timestamp, size_t> exclusive_;  // locks held, by the floor of their grants
     size_t held_ = 0;
     size_t waiting_ = 0;
     uint64_t refused_ = 0;

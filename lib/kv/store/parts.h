@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "lib/base/list.h"
+#include "lib/kv/store/finished.h"
 #include "lib/kv/store/pool.h"
 #include "lib/kv/store/store.h"
 #include "lib/kv/store/table.h"
@@ -14,7 +15,8 @@ namespace wss::kv::store {
 
 enum class DecisionState : uint8_t { kPreparing, kPrepared, kCommitted, kAborted };
 
-// The one state of a timestamp (S1). In `undecided`, `deferred` or `decided`, by its list node.
+// The one state of a timestamp (S1), until it is committed: then `finished` has it. In `undecided`,
+// `deferred` or `decided`, by its list node.
 struct Decision : ListNode<> {
     uint64_t hash = 0;
     Decision* hash_next = nullptr;
@@ -22,7 +24,7 @@ struct Decision : ListNode<> {
     DecisionState state = DecisionState::kPreparing;
     bool put = false;       // commits as soon as it is durable; its row says committed
     bool deferred = false;  // a participant could not be asked
-    bool early = false;     // its commit came before its prepare
+    bool early = false;     // its commit came before its prepare; of those that are committed all are
     bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it any more
     bool logging = false;   // the batch `ticket` is under way; who asks waits
     bool failed = false;    // the abort could not be logged: a restart may find the transaction prepared
@@ -37,6 +39,8 @@ struct Decision : ListNode<> {
 // microseconds.
 constexpr uint64_t kRowsSurely_ticks = uint64_t{12} * 3600 * 1'000'000;
 constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and aborts of unknown transactions
+// Full memory ends no decision that is younger: its transaction is being terminated elsewhere, or sent again.
+constexpr Nanoseconds kFinishedAge = from_s(15);
 
 struct Store::Parts {
     Parts(const Options& o, std::span<std::byte> memory, Clock& c, Log* l)
@@ -64,13 +68,15 @@ struct Store::Parts {
     Answer log_prepare(Decision& decision, Continuation done);
     void durable(Decision& decision);
     void commit_now(Decision& decision);
+    Answer abort_unknown(Timestamp timestamp, Continuation done);
     Answer abort_now(Decision& decision, Continuation done);
     Answer aborted(Decision& decision, Continuation done);
     Decision* find(Timestamp timestamp) const;
+    void set_floor(Timestamp to);
     Item* find_shown(std::string_view key, bool addressed);  // reads.cc
     bool is_recent(Timestamp timestamp) const;               // the log still has the row of its decision
     Decision& create(Timestamp timestamp, DecisionState state);
-    void decide(Decision& decision, DecisionState state);
+    void decide_abort(Decision& decision);
     void drop(Decision& decision);
     void leave_undecided(Decision& decision);
     Answer wait(Decision& decision, Continuation done);
@@ -91,9 +97,17 @@ struct Store::Parts {
     size_t expire(Timestamp now, size_t budget);
     bool expire_one(Version& version);
     size_t forget_decisions(size_t budget);
+    size_t forget_finished(size_t budget);
+    size_t forget_finished(Finished::Kind kind, size_t budget);
+    bool forget_oldest_finished(Finished::Kind kind);
+    bool has_room_to_finish(Finished::Kind kind);
+    Finished::Kind kind_of(bool put, size_t participants_bytes) const;
+    bool is_forgotten_ahead(Timestamp timestamp) const;
     size_t evict(size_t budget);
     void evict_item(Item& item);
     bool relieve();  // something may have become free
+    Nanoseconds keep_finished(Finished::Kind kind) const;
+    size_t heap_used() const;
     bool is_heap_full(bool for_tombstone = false) const;
     void flush_trash();
     void unpin(Timestamp timestamp);
@@ -117,16 +131,18 @@ struct Store::Parts {
     const Options options;
     Clock& clock;
     Log* const log;
-    const LockTable* locks = nullptr;  // the store's
+    LockTable* locks = nullptr;  // the store's
     Table table;
     Pool<Decision> pool;
     HashIndex<Decision> decisions;
     List<Decision> undecided;  // the oldest first
     List<Decision> deferred;   // undecided ones too; who was deferred last is last
-    List<Decision> decided;
+    List<Decision> decided;    // aborted, or committed early
+    Finished finished;
     size_t undecided_count = 0, deferred_count = 0;
-    Timestamp floor;
-    std::deque<Waiting> waiting;  // appended batches, in order
+    Timestamp floor, logged_floor;
+    Timestamp ahead_first, ahead_last;  // commits that were forgotten far ahead of the clock lie in here
+    std::deque<Waiting> waiting;        // appended batches, in order
     std::unordered_map<uint64_t, Fetching> fetching;
     Table::Expiry expired_to;  // how far the last turn of expiry came
     std::vector<Timestamp> pins;

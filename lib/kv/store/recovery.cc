@@ -14,7 +14,8 @@ class Recovery final : public LogVisitor {
     explicit Recovery(Store::Parts& parts) : parts_(parts) {}
 
     Status on_floor(Timestamp floor) override {
-        parts_.floor = std::max(parts_.floor, floor);
+        parts_.set_floor(std::max(parts_.floor, floor));
+        parts_.logged_floor = parts_.floor;
         return Status::ok();
     }
     Status on_transaction(const LoggedTransaction& row) override {
@@ -27,7 +28,7 @@ class Recovery final : public LogVisitor {
                 return Status::ok();
             }
             case LoggedState::kCommitted:
-                parts_.create(row.timestamp, DecisionState::kCommitted);
+                parts_.finished.add(row.timestamp, parts_.clock.now());
                 return Status::ok();
             case LoggedState::kAborted:
                 parts_.create(row.timestamp, DecisionState::kAborted);

@@ -9,6 +9,8 @@ namespace wss::kv::store {
 namespace {
 
 constexpr size_t kFetchesMax = 64;
+constexpr Nanoseconds kTurnTime = from_us(500);  // all requests wait for as long
+constexpr int kTurnSteps = 64;
 constexpr size_t kBatchBytes = size_t{4} << 20;
 
 std::string partial(const std::string& directory) {
@@ -44,12 +46,28 @@ Result<bool> Snapshot::step(size_t keys) {
     if (!pin_) {
         if (!store_.settled(at_)) return false;
         pin_ = store_.pin(at_);
+        progress_++;
     }
     if (!at_end_ && fetching_ < kFetchesMax && !log_->is_congested()) WSS_TRY(copy(keys));
     if (lost_ != nullptr) return failure(Code::kIo, "{}: the snapshot is given up", lost_);
     if (!at_end_ || fetching_ > 0) return false;
     WSS_TRY(finish());
     return true;
+}
+
+Result<bool> Snapshot::turn(Clock& clock) {
+    const Nanoseconds began = clock.now();
+    const uint64_t before = progress_;
+    for (int steps = 0; steps < kTurnSteps && clock.now() - began < kTurnTime; ++steps) {
+        const uint64_t reached = progress_;
+        Result<bool> stepped = step();
+        if (!stepped || *stepped) return stepped;
+        if (progress_ == reached) break;  // it waits
+    }
+    if (progress_ != before || !progressed_at_) progressed_at_ = began;
+    if (began - *progressed_at_ < kProgressLimit) return false;
+    return Status(Code::kTimedOut, is_waiting() ? "an undecided transaction stands in the way of the snapshot"
+                                                : "the disk does not take or give what the snapshot holds");
 }
 
 Status Snapshot::copy(size_t keys) {
@@ -70,6 +88,7 @@ Status Snapshot::copy(size_t keys) {
         return true;
     });
     at_end_ = scanned.is_over;
+    progress_ += at_end_ || scanned.last != cursor_;
     cursor_ = std::string(scanned.last);
     for (const auto& [key, timestamp] : cold) {
         fetching_++;
@@ -100,6 +119,7 @@ void Snapshot::add(const Found& found) {
 
 void Snapshot::on_fetched(const Found& found) {
     fetching_--;
+    progress_++;
     if (found.presence != Presence::kExact)
         lost_ = "a value on disk could not be read";
     else

@@ -28,8 +28,13 @@ class Snapshot {
     ~Snapshot();
 
     // Does a bounded amount; call it from the reactor's turns. True: complete. While an undecided transaction
-    // at or below S is there it waits for termination: the caller bounds that.
+    // at or below S is there it waits for termination.
     Result<bool> step(size_t keys = 256);
+
+    // Steps for a fraction of a millisecond; once in each tick of its owner. Fails when nothing has moved for
+    // kProgressLimit, whatever it waits for.
+    Result<bool> turn(Clock& clock);
+    static constexpr Nanoseconds kProgressLimit = from_s(600);
 
     bool is_waiting() const { return !pin_.has_value(); }
     uint64_t keys() const { return keys_; }
@@ -53,6 +58,8 @@ class Snapshot {
     const char* lost_ = nullptr;  // why it cannot be complete
     bool done_ = false;
     size_t fetching_ = 0;
+    uint64_t progress_ = 0;  // grows with each step that did something
+    std::optional<Nanoseconds> progressed_at_;
     uint64_t keys_ = 0;
     uint64_t bytes_ = 0;
     LogBatch batch_;

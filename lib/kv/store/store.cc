@@ -91,7 +91,7 @@ Answer Store::withdraw(Timestamp timestamp, Continuation done) {
 
 bool Store::knows(Timestamp timestamp) const {
     const Decision* decision = parts_->find(timestamp);
-    return decision != nullptr && !decision->early;
+    return decision != nullptr ? !decision->early : parts_->finished.has(timestamp);
 }
 
 Answer Store::inquire(Timestamp timestamp, Continuation done) {
@@ -158,9 +158,7 @@ Timestamp Store::newest(std::span<const Write> writes) const {
 }
 
 void Store::raise_floor(Timestamp floor) {
-    if (floor <= parts_->floor) return;
-    parts_->floor = floor;
-    if (parts_->options.durability != Durability::kMemory) parts_->trash.put_floor(floor);
+    if (floor > parts_->floor) parts_->set_floor(floor);
 }
 
 bool Store::settled(Timestamp at) const {
@@ -168,7 +166,7 @@ bool Store::settled(Timestamp at) const {
     const auto look = [&](Decision& decision) { settled = settled && decision.timestamp > at; };
     parts_->undecided.for_each(look);
     parts_->deferred.for_each(look);
-    return settled;
+    return settled && !locks_.may_write_until(at);
 }
 
 Pin Store::pin(Timestamp at) {
@@ -199,11 +197,10 @@ Statistics Store::statistics() const {
     all.cold_versions = parts.table.cold_versions;
     all.prepared = parts.undecided_count;
     all.deferred = parts.deferred_count;
-    all.decisions = parts.decisions.size() - parts.undecided_count;
+    all.decisions = parts.decisions.size() - parts.undecided_count + parts.finished.size();
     all.arena_bytes = parts.table.arena().bytes();
     all.arena_used = parts.table.arena().used();
-    all.heap_used =
-        parts.table.heap_used() + parts.decisions.size() * sizeof(Decision) + parts.decisions.bytes();
+    all.heap_used = parts.heap_used() + parts.decisions.bytes();
     all.window_now = parts.window;
     all.refused_locks = locks_.refused();
     if (Version* oldest = parts_->table.retired.front(); oldest != nullptr)

@@ -86,10 +86,16 @@ struct Options {
     Nanoseconds window_alone = from_ms(20);    // S4, of transactions that no other partition has a part of
     uint32_t retired_alone_max = 256;          // S4, of those that no slot shows
     Nanoseconds window_floor = from_ms(500);   // S7
-    Nanoseconds decision_window = from_s(60);  // decisions are remembered at least that long
+    Nanoseconds decision_window = from_s(60);  // decisions are remembered that long
     uint64_t heap_limit = UINT64_MAX;          // bytes beside the arena
     uint32_t inline_cells = 2;                 // versions kept in a key's own extent: one READ brings them
     uint32_t inline_max = 2048;  // bytes of a record that may be kept so; larger ones live elsewhere
+    // Transactions that were committed and are remembered: beyond it the oldest are forgotten before the
+    // decision window ends, and the floor rises with them. Far more than termination needs at any rate.
+    uint32_t finished_max = 1u << 22;
+    // The same of those of several partitions, where no log has their decisions. None is forgotten early:
+    // beyond it writes are answered kBusy.
+    uint32_t finished_shared_max = 1u << 24;
     // Transactions prepared or preparing at a time, then kBusy. Those that wait in vain for another partition
     // (defer) do not count.
     uint32_t prepared_max = 1u << 16;
@@ -210,7 +216,8 @@ class Store final : public reactor::Source {
     Timestamp floor() const;
     // The latest committed version of any of the keys.
     Timestamp newest(std::span<const Write> writes) const;
-    // No prepare at or below is accepted from now on (what is prepared already stays).
+    // No prepare at or below is accepted from now on (what is prepared already stays), except under exclusive
+    // locks that are held already and were granted below it.
     void raise_floor(Timestamp floor);
 
     // --- reads; see S5, S6. Expired versions are returned as they are: the reader compares `expires` with
@@ -234,7 +241,8 @@ class Store final : public reactor::Source {
 
     // --- snapshots: raise_floor(S), wait for settled(S), then pin(S) and scan(…, S): every transaction ≤ S
     // wholly.
-    bool settled(Timestamp at) const;  // nothing at or below is preparing or prepared
+    // Nothing at or below is preparing or prepared, or may still come under a lock.
+    bool settled(Timestamp at) const;
     Pin pin(Timestamp at);
 
     // --- two-phase locking (baselines)

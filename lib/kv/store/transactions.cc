@@ -8,16 +8,6 @@
 namespace wss::kv::store {
 namespace {
 
-// Timestamps differ in few bits; spread them (MurmurHash3's finaliser).
-uint64_t hash_of(Timestamp timestamp) {
-    uint64_t h = timestamp.value;
-    h ^= h >> 33;
-    h *= 0xff51afd7ed558ccdULL;
-    h ^= h >> 33;
-    h *= 0xc4ceb9fe1a85ec53ULL;
-    return h ^ h >> 33;
-}
-
 bool is_valid(const Write& write, Timestamp timestamp) {
     if (write.key.empty() || write.key.size() > kKeyMax || write.value.size() > kValueMax) return false;
     if (write.tombstone) return write.value.empty() && write.expires.is_none();
@@ -41,6 +31,11 @@ Decision* Store::Parts::find(Timestamp timestamp) const {
                           [timestamp](const Decision& d) { return d.timestamp == timestamp; });
 }
 
+void Store::Parts::set_floor(Timestamp to) {
+    floor = to;
+    if (locks != nullptr) locks->raise_floor(to);
+}
+
 Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     Decision& decision = *pool.take();
     decision.hash = hash_of(timestamp);
@@ -60,10 +55,10 @@ Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     return decision;
 }
 
-void Store::Parts::decide(Decision& decision, DecisionState state) {
+void Store::Parts::decide_abort(Decision& decision) {
     decision.unlink();
     leave_undecided(decision);
-    decision.state = state;
+    decision.state = DecisionState::kAborted;
     decision.since = clock.now();
     decision.participants.clear();
     decided.push_back(decision);
@@ -101,8 +96,8 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
     if (decision != nullptr && !early) return repeat(*decision, put, done);
     if (log_failed) return Answer::kIo;
     if (decision == nullptr) {
-        if (is_committed_already(transaction)) return Answer::kOk;
-        if (transaction.timestamp <= floor) {
+        if (finished.has(transaction.timestamp) || is_committed_already(transaction)) return Answer::kOk;
+        if (transaction.timestamp <= floor && !transaction.locked) {
             counts.refused_old++;
             return Answer::kTooOld;
         }
@@ -110,6 +105,7 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
         if (undecided_count - deferred_count >= options.prepared_max ||
             undecided_count / 2 >= options.prepared_max || (log != nullptr && log->is_congested()))
             return Answer::kBusy;
+        if (!has_room_to_finish(kind_of(put, transaction.participants.size()))) return Answer::kBusy;
     }
     // What is committed elsewhere already is not refused any more.
     const bool in_order = transaction.in_order && !early && !mutated(Mutation::kBlindOrder);
@@ -273,6 +269,7 @@ void Store::Parts::durable(Decision& decision) {
     if (commits) commit_now(decision);
 }
 
+// The decision is gone then: its timestamp is among those finished.
 void Store::Parts::commit_now(Decision& decision) {
     const Nanoseconds now = clock.now();
     for (Version* version = decision.versions; version != nullptr;) {
@@ -283,12 +280,14 @@ void Store::Parts::commit_now(Decision& decision) {
     }
     decision.versions = nullptr;
     counts.commits++;
-    decide(decision, DecisionState::kCommitted);
-    decision.early = false;
+    const Timestamp timestamp = decision.timestamp;
+    const bool is_logged = decision.put;
+    finished.add(timestamp, now, kind_of(decision.put, decision.participants.size()));
+    drop(decision);
     recycle();
-    if (options.durability == Durability::kMemory || decision.put) return;
+    if (options.durability == Durability::kMemory || is_logged) return;
     LogBatch batch;
-    batch.put_transaction({.timestamp = decision.timestamp, .state = LoggedState::kCommitted});
+    batch.put_transaction({.timestamp = timestamp, .state = LoggedState::kCommitted});
     append(std::move(batch), kNoTimestamp);
 }
 
@@ -296,6 +295,7 @@ Answer Store::Parts::commit(Timestamp timestamp) {
     if (timestamp.is_none()) return Answer::kInvalid;
     Decision* decision = find(timestamp);
     if (decision == nullptr) {
+        if (finished.has(timestamp)) return Answer::kOk;
         if (timestamp <= floor) return Answer::kTooOld;
         if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
         create(timestamp, DecisionState::kCommitted).early = true;
@@ -308,7 +308,7 @@ Answer Store::Parts::commit(Timestamp timestamp) {
             commit_now(*decision);
             return Answer::kOk;
         case DecisionState::kCommitted:
-            return decision->early ? Answer::kUnknown : Answer::kOk;
+            return Answer::kUnknown;
         case DecisionState::kAborted:
             return Answer::kAborted;
     }
@@ -340,20 +340,25 @@ Answer Store::Parts::aborted(Decision& decision, Continuation done) {
     return decision.failed ? Answer::kIo : Answer::kAborted;
 }
 
+Answer Store::Parts::abort_unknown(Timestamp timestamp, Continuation done) {
+    if (log_failed) return Answer::kIo;
+    if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
+    return abort_now(create(timestamp, DecisionState::kAborted), done);
+}
+
 Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     if (timestamp.is_none()) return Answer::kInvalid;
     Decision* decision = find(timestamp);
     if (decision == nullptr) {
-        if (timestamp <= floor) return Answer::kTooOld;
-        if (log_failed) return Answer::kIo;
-        if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
-        return abort_now(create(timestamp, DecisionState::kAborted), done);
+        if (finished.has(timestamp)) return Answer::kCommitted;
+        if (timestamp <= floor || is_forgotten_ahead(timestamp)) return Answer::kTooOld;
+        return abort_unknown(timestamp, done);
     }
     switch (decision->state) {
         case DecisionState::kPreparing:
         case DecisionState::kPrepared:
             if (log_failed) return Answer::kIo;
-            decide(*decision, DecisionState::kAborted);
+            decide_abort(*decision);
             return abort_now(*decision, done);
         case DecisionState::kCommitted:
             return Answer::kCommitted;
@@ -390,15 +395,21 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
                 return aborted(*decision, done);
         }
     }
+    if (finished.has(timestamp)) return Answer::kCommitted;
     if (mutated(Mutation::kTerminationRace)) return Answer::kAborted;  // and a prepare that comes now passes
-    if (timestamp > floor) return abort(timestamp, done);
+    if (timestamp > floor && !is_forgotten_ahead(timestamp)) return abort_unknown(timestamp, done);
     LoggedTransaction row;
     if (log_failed) return Answer::kIo;  // and the floor cannot be written either
-    if (log == nullptr || options.durability == Durability::kMemory) return Answer::kTooOld;
+    if (log == nullptr || options.durability == Durability::kMemory) {
+        // The floor does not refuse a prepare that comes now: the abort on record does.
+        const Answer given = timestamp > floor ? abort_unknown(timestamp, done) : Answer::kTooOld;
+        return given == Answer::kAborted ? Answer::kTooOld : given;
+    }
     Result<bool> found = log->find_transaction(timestamp, row);
     if (!found) return Answer::kIo;  // asked again later
     // The log has the rows of a day: this one never was, and a prepare that comes now is refused by the
     // floor.
+    if (!*found && timestamp > floor) return abort_unknown(timestamp, done);
     if (!*found) return is_recent(timestamp) ? Answer::kAborted : Answer::kTooOld;
     return row.state == LoggedState::kAborted ? Answer::kAborted : Answer::kCommitted;
 }

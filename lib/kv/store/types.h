@@ -43,6 +43,7 @@ struct Transaction {
     Bytes metadata;         // opaque; handed to readers with each version (sibling keys, Bloom filter)
     Bytes participants;     // opaque; handed back by Store::overdue()
     bool alone = false;     // no other partition has a part of it: no reader elsewhere is told of it (S4)
+    bool locked = false;    // a put under exclusive locks, granted when the floor was below its timestamp
     bool in_order = false;  // refused as kTooOld where a later version of one of its keys is committed (S11)
 };
 

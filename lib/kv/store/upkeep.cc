@@ -2,6 +2,7 @@
 // What happens between requests: the log's completions, collection by window, expiry, eviction to disk.
 #include <algorithm>
 
+#include "lib/kv/hlc.h"
 #include "lib/kv/mutation.h"
 #include "lib/kv/store/parts.h"
 
@@ -14,7 +15,8 @@ constexpr uint64_t kEvictAbove_percent = 85;
 constexpr uint64_t kRelaxedBelow_percent = 75;
 constexpr uint64_t kWarmBelow_percent = 90;  // fetched values come back to RAM
 constexpr size_t kReliefBudget = 1024;
-constexpr size_t kTrashMax = 512;  // changes of one batch
+constexpr size_t kForgetFactor = 8;  // finished transactions for each unit of other work: they are that cheap
+constexpr size_t kTrashMax = 512;    // changes of one batch
 
 bool is_above(const Arena& arena, uint64_t percent) {
     return arena.used() / percent > arena.bytes() / 100;
@@ -70,12 +72,13 @@ void Store::Parts::on_appended(const LogCompletion& completion) {
 }
 
 void Store::Parts::on_prepare_appended(Decision& decision, Code code) {
+    std::vector<Continuation> all = std::move(decision.waiting);
     if (code == Code::kOk) {
         durable(decision);
-        return answer_waiting(decision, Answer::kOk);
+        for (Continuation done : all) done.run(done.context, Answer::kOk);
+        return;
     }
     remove_versions(decision);
-    std::vector<Continuation> all = std::move(decision.waiting);
     const bool early = decision.early;
     const Timestamp timestamp = decision.timestamp;
     drop(decision);
@@ -116,7 +119,8 @@ size_t Store::Parts::maintain(Timestamp now, size_t budget) {
     table.write_late_records();
     const bool relaxed = !is_above(table.arena(), kRelaxedBelow_percent) && !is_heap_full();
     if (relaxed) window = options.window;
-    size_t work = collect(budget) + collect_graves(budget) + expire(now, budget) + forget_decisions(budget);
+    size_t work = collect(budget) + collect_graves(budget) + expire(now, budget) + forget_decisions(budget) +
+                  forget_finished(kForgetFactor * budget);
     if (is_above(table.arena(), kEvictAbove_percent)) work += evict(budget);
     flush_trash();
     return work;
@@ -183,7 +187,9 @@ size_t Store::Parts::collect_graves(size_t budget) {
         Version* latest = item->latest;
         if (!latest->tombstone) continue;
         const bool alone = item->newest == latest && latest->older == nullptr;
-        if (!alone || latest->timestamp > floor) {
+        // Who has locked it may write below the floor.
+        const bool locked = locks != nullptr && locks->is_exclusive(item->key);
+        if (!alone || locked || latest->timestamp > floor) {
             item->grave_at = now;
             table.graves.push_back(*item);
             continue;
@@ -238,7 +244,6 @@ bool Store::Parts::expire_one(Version& version) {
 
 size_t Store::Parts::forget_decisions(size_t budget) {
     const Nanoseconds now = clock.now();
-    const Timestamp before = floor;
     size_t done = 0;
     for (; done < budget; done++) {
         Decision* decision = decided.front();
@@ -252,11 +257,68 @@ size_t Store::Parts::forget_decisions(size_t budget) {
             decided.push_back(*decision);
             continue;
         }
-        floor = std::max(floor, decision->timestamp);
+        set_floor(std::max(floor, decision->timestamp));
         drop(*decision);
     }
-    if (floor != before && options.durability != Durability::kMemory) trash.put_floor(floor);
     return done;
+}
+
+// Other participants inquire after prepared transactions of several partitions. Where no log has the
+// decision, this memory is the only place that does. What was put at once was prepared nowhere.
+Finished::Kind Store::Parts::kind_of(bool put, size_t participants_bytes) const {
+    const bool is_shared =
+        options.durability == Durability::kMemory && !put && participants_bytes > sizeof(uint16_t);
+    return is_shared ? Finished::Kind::kShared : Finished::Kind::kAlone;
+}
+
+// False: it stays. It is ahead of the clock, and the floor does not pass that (as above). Those that are so
+// far ahead that the clock was set back since would stay for as long: they are forgotten without the floor.
+bool Store::Parts::forget_oldest_finished(Finished::Kind kind) {
+    const Finished::Entry oldest = *finished.oldest(kind);
+    const Timestamp timestamp = oldest.timestamp;
+    const Nanoseconds now = clock.now();
+    if (timestamp.ticks() <= latest_now.ticks() || floor.ticks() > latest_now.ticks()) {
+        finished.forget_oldest(kind);
+        if (timestamp > floor) set_floor(timestamp);
+        return true;
+    }
+    if (latest_now.is_none() || timestamp.ticks() <= latest_now.ticks() + kAheadMax_ticks) {
+        finished.keep_oldest(now, kind);
+        return false;
+    }
+    if (oldest.since + std::min(kFinishedAge, options.decision_window) > now) return false;
+    finished.forget_oldest(kind);
+    ahead_first = ahead_first.is_none() ? timestamp : std::min(ahead_first, timestamp);
+    ahead_last = std::max(ahead_last, timestamp);
+    return true;
+}
+
+bool Store::Parts::is_forgotten_ahead(Timestamp timestamp) const {
+    return ahead_first <= timestamp && timestamp <= ahead_last;
+}
+
+bool Store::Parts::has_room_to_finish(Finished::Kind kind) {
+    const bool is_shared = kind == Finished::Kind::kShared;
+    if (finished.size(kind) < (is_shared ? options.finished_shared_max : options.finished_max)) return true;
+    if (is_shared && finished.oldest(kind)->since + options.decision_window > clock.now()) return false;
+    return forget_oldest_finished(kind);
+}
+
+// How many were forgotten; those that were looked at and stay are no work done.
+size_t Store::Parts::forget_finished(Finished::Kind kind, size_t budget) {
+    const Nanoseconds before = clock.now() - keep_finished(kind);
+    size_t done = 0;
+    for (size_t looked = 0; looked < budget; looked++) {
+        const Finished::Entry* oldest = finished.oldest(kind);
+        if (oldest == nullptr || oldest->since > before) break;
+        done += forget_oldest_finished(kind);
+    }
+    return done;
+}
+
+size_t Store::Parts::forget_finished(size_t budget) {
+    const size_t done = forget_finished(Finished::Kind::kAlone, budget);
+    return done + forget_finished(Finished::Kind::kShared, budget - done);
 }
 
 size_t Store::Parts::evict(size_t budget) {
@@ -294,18 +356,32 @@ void Store::Parts::evict_item(Item& item) {
 bool Store::Parts::relieve() {
     // Only what takes no items away: the caller holds one.
     window = options.window_floor;
-    if (collect(kReliefBudget) > 0) return !is_heap_full();
+    if (collect(kReliefBudget) + forget_finished(kForgetFactor * kReliefBudget) > 0) return !is_heap_full();
     return evict(kReliefBudget) + evict(kReliefBudget) > 0 && !is_heap_full();
 }
 
+// Less where memory is short: before it is full. Not of shared ones: the partition that inquires takes for
+// aborted what is not remembered for so long (terminations.h). Writes are refused instead.
+Nanoseconds Store::Parts::keep_finished(Finished::Kind kind) const {
+    const bool is_short = heap_used() > options.heap_limit / 4 * 3;
+    return is_short && kind == Finished::Kind::kAlone ? std::min(kFinishedAge, options.decision_window)
+                                                      : options.decision_window;
+}
+
+size_t Store::Parts::heap_used() const {
+    return table.heap_used() + decisions.size() * sizeof(Decision) + finished.bytes();
+}
+
 bool Store::Parts::is_heap_full(bool for_tombstone) const {
-    const uint64_t used = table.heap_used() + decisions.size() * sizeof(Decision);
+    const uint64_t used = heap_used();
     // As in the arena, what makes a full store free again has a reserve.
     return used > options.heap_limit &&
            (!for_tombstone || used - options.heap_limit > options.heap_limit / 16);
 }
 
 void Store::Parts::flush_trash() {
+    if (floor > logged_floor && options.durability != Durability::kMemory) trash.put_floor(floor);
+    logged_floor = floor;
     if (trash.empty()) return;
     LogBatch batch;
     std::swap(batch, trash);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lib/kv/check/checker.h"
-#include "lib/kv/service.h"
-#include "lib/kv/session.h"
+#include "lib/kv/client/session.h"
+#include "lib/kv/service/service.h"
 #include "lib/kv/store/memory_log.h"
 #include "tests/sim/scenarios/kv.h"
 

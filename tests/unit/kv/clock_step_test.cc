@@ -2,7 +2,7 @@
 // The time of day of a partition or of a client is stepped while they are connected.
 #include <gtest/gtest.h>
 
-#include "lib/kv/session.h"
+#include "lib/kv/client/session.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
 
@@ -124,6 +124,28 @@ TEST(ClockStep, of_a_client_back_does_not_end_its_writes) {
     client.wall.step(-kHour_us);
     const Status status = client.put("two");
     EXPECT_TRUE(status) << status.to_string();
+}
+
+// Every id of a partition could be blocked so until its clock comes there again.
+TEST(ClockStep, back_leaves_the_ids_of_clients_that_have_written_free) {
+    Cluster cluster({.partitions = 1, .clocks_ahead_us = {24 * kHour_us}});
+    uint32_t id = 0;
+    uint64_t timestamp = 0;
+    {
+        RawClient client(cluster.addresses()[0]);
+        id = client.link().facts().client_id;
+        timestamp = client.transaction(0);
+        ASSERT_EQ(client.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, write_of(timestamp, "key")),
+                  wire::KvStatus::kCommitted);
+        cluster.step_clock(0, 0);
+        client.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
+        ASSERT_EQ(client.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    }
+    RawClient next(cluster.addresses()[0], 1, 77, id);  // connects again until it is welcome
+    ASSERT_EQ(next.link().facts().client_id, id);
+    EXPECT_EQ(next.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit,
+                       write_of(next.transaction(0), "another key")),
+              wire::KvStatus::kCommitted);
 }
 
 }  // namespace wss::kv::test

@@ -43,7 +43,16 @@ uint16_t free_port() {
 }  // namespace
 
 struct Cluster::Node {
-    SystemClock clock;
+    class MovedClock final : public Clock {
+      public:
+        Nanoseconds now() noexcept override { return right_.now() + Nanoseconds{moved_by_.load()}; }
+        void pass(Nanoseconds time) { moved_by_ += time.count; }
+
+      private:
+        SystemClock right_;
+        std::atomic<int64_t> moved_by_{0};
+    };
+    MovedClock clock;
     explicit Node(int64_t ahead_us) : wall(ahead_us) {}
     WrongWallClock wall;
     reactor::Reactor reactor{clock};
@@ -81,6 +90,7 @@ void Cluster::start(uint32_t partition) {
     options.store.decision_window = options_.decision_window;
     options.terminate_after = options_.terminate_after;
     options.store.prepared_max = options_.prepared_max;
+    options.store.heap_limit = options_.heap_limit;
     options.seed = Random::entropy();
     store::Log* log = partition < options_.logs.size() ? options_.logs[partition] : nullptr;
     if (log != nullptr) options.store.durability = store::Durability::kSync;
@@ -104,6 +114,10 @@ void Cluster::on(uint32_t partition, const std::function<void(Service&)>& task) 
 
 void Cluster::step_clock(uint32_t partition, int64_t ahead_us) {
     nodes_[partition]->wall.step(ahead_us);
+}
+
+void Cluster::pass(uint32_t partition, Nanoseconds time) {
+    nodes_[partition]->clock.pass(time);
 }
 
 ServiceCounters Cluster::counters(uint32_t partition) {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "lib/kv/client.h"
-#include "lib/kv/service.h"
+#include "lib/kv/client/client.h"
+#include "lib/kv/service/service.h"
 
 namespace wss::kv::test {
 
@@ -25,6 +25,7 @@ class Cluster {
         std::vector<store::Log*> logs = {};         // one for each partition, which then writes synchronously
         std::vector<int64_t> clocks_ahead_us = {};  // of the time of day, by partition
         uint32_t prepared_max = 1u << 16;
+        uint64_t heap_limit = UINT64_MAX;
     };
     explicit Cluster(Options options);
     Cluster() : Cluster(Options()) {}
@@ -44,6 +45,8 @@ class Cluster {
     ServiceCounters counters(uint32_t partition);
     // Steps its time of day to so far ahead of the right one.
     void step_clock(uint32_t partition, int64_t ahead_us);
+    // Moves its monotonic clock forward.
+    void pass(uint32_t partition, Nanoseconds time);
 
   private:
     struct Node;

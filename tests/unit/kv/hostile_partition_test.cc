@@ -14,7 +14,8 @@ namespace {
 // Answers every greeting as its test says.
 class FakePartition final : public fabric::ListenHandler {
   public:
-    using Greet = void (*)(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply);
+    // False: closes the connection when the answer has left.
+    using Greet = bool (*)(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply);
     FakePartition(const std::string& uri, Greet greet) : greet_(greet) {
         auto address = fabric::Address::parse(uri, kDefaultPort);
         fabric_ = std::move(*fabric::open(*address));
@@ -47,7 +48,9 @@ class FakePartition final : public fabric::ListenHandler {
                 !wire::parse(message, hello))
                 return;
             header.is_reply = true;
-            greet_(channel, hello, header);
+            if (greet_(channel, hello, header)) return;
+            lane().flush_now();
+            channel.close("as its test says");
         }
         void on_ended(const Status&) noexcept override {}
 
@@ -69,13 +72,14 @@ class FakePartition final : public fabric::ListenHandler {
     std::thread thread_;
 };
 
-void refuse(Channel& channel, wire::KvHeader reply) {
+bool refuse(Channel& channel, wire::KvHeader reply) {
     reply.status = wire::KvStatus::kIdTaken;
     channel.send(reply, wire::KvText{.text = "this client id belongs to another client"});
+    return true;
 }
 
 // Leases an id to whoever has none, and answers nothing else.
-void lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     static std::atomic<uint32_t> next{9000};
     if (hello.client_id != 0) return refuse(channel, reply);
     reply.status = wire::KvStatus::kOk;
@@ -91,6 +95,14 @@ void lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHead
                                            .arena_epoch = 1,
                                            .ring = {},
                                            .map = {}});
+    return true;
+}
+
+// … and closes the connection that it leased it over.
+std::atomic<int> leases_before_closing;
+bool lease_and_close(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+    leases_before_closing += hello.client_id == 0;
+    return lease_and_refuse(channel, hello, reply) && hello.client_id != 0;
 }
 
 }  // namespace
@@ -124,12 +136,44 @@ void expect_others_undisturbed(FakePartition::Greet greet, uint64_t reconnects_m
 
 TEST(LyingPartition, that_refuses_every_client_id_loses_its_own_connection_only) {
     expect_others_undisturbed(
-        [](Channel& channel, const wire::KvHello&, wire::KvHeader reply) { refuse(channel, reply); }, 0);
+        [](Channel& channel, const wire::KvHello&, wire::KvHeader reply) { return refuse(channel, reply); },
+        0);
 }
 
 // The id of the first lease is taken over by the others: they connect with it once.
 TEST(LyingPartition, that_forgets_the_ids_it_leases_disturbs_the_others_once) {
     expect_others_undisturbed(&lease_and_refuse, 1);
+}
+
+// Whether the client has taken the id over by then or not.
+TEST(LyingPartition, that_closes_after_its_lease_disturbs_the_others_once) {
+    leases_before_closing = 0;
+    expect_others_undisturbed(&lease_and_close, 1);
+    EXPECT_GE(leases_before_closing, 1);
+}
+
+// The client closes while it is about to take the id over.
+TEST(LyingPartition, that_closes_after_its_lease_does_not_hold_up_a_client_that_closes) {
+    Cluster cluster({.partitions = 2});
+    cluster.stop(1);
+    leases_before_closing = 0;
+    FakePartition liar(cluster.addresses()[1], &lease_and_close);
+    for (int i = 0; i < 20; ++i) {
+        auto client = LocalClient::connect(cluster.client_options());
+        ASSERT_TRUE(client) << client.status().to_string();
+        ASSERT_TRUE(put(**client, {{key_on(0, 2), "value"}}));
+        PutAll refused;
+        refused.items.push_back({.key = key_on(1, 2), .value = "value"});
+        (*client)->submit(refused);
+        const int leased = leases_before_closing;
+        while (leases_before_closing == leased) (*client)->turn();
+        for (int turns = 0; turns < i; ++turns) (*client)->turn();
+        client->reset();
+        EXPECT_EQ(refused.status.code(), Code::kClosed) << refused.status.to_string();
+    }
+    auto next = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(next) << next.status().to_string();
+    EXPECT_TRUE(put(**next, {{key_on(0, 2), "value"}}));
 }
 
 }  // namespace wss::kv::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kv/lease_table.h"
+#include "lib/kv/service/lease_table.h"
 
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@ struct Leases : testing::Test {
     Timestamp clock = Timestamp::make(1'000'000'000, 0);
     uint64_t nonce = 1;
 
-    LeaseTable::Lease* come() { return table.take(++nonce, now); }
+    LeaseTable::Lease* come() { return table.take(++nonce, now, clock); }
 };
 
 TEST_F(Leases, ranges_of_partitions_are_disjoint_and_hold_no_zero) {
     std::set<uint32_t> ids;
     for (uint32_t p = 0; p < kPartitions; ++p) {
         LeaseTable other({.partition = p, .partitions = kPartitions, .lease = from_s(60), .seed = 77});
-        while (LeaseTable::Lease* lease = other.take(++nonce, now)) {
+        while (LeaseTable::Lease* lease = other.take(++nonce, now, clock)) {
             EXPECT_GE(lease->id, 1u);
             EXPECT_LE(lease->id, kClientIdMax);
             EXPECT_TRUE(ids.insert(lease->id).second);
@@ -37,48 +37,117 @@ TEST_F(Leases, a_client_that_says_goodbye_gives_its_id_back_at_once) {
         LeaseTable::say_goodbye(*lease, Timestamp::make(i, lease->id));
         table.leave(*lease, now, clock);
     }
-    EXPECT_EQ(table.leased(now), 0u);
+    EXPECT_EQ(table.leased(now, clock), 0u);
 }
 
 TEST_F(Leases, a_client_that_vanishes_keeps_its_id_for_the_lease) {
     for (uint32_t i = 0; i < table.range(); ++i) table.leave(*come(), now, clock);
     EXPECT_EQ(come(), nullptr);
-    EXPECT_EQ(table.leased(now), table.range());
+    EXPECT_EQ(table.leased(now, clock), table.range());
     now = now + from_s(60);
     EXPECT_NE(come(), nullptr);
 }
 
 TEST_F(Leases, an_id_in_use_belongs_to_the_client_that_brought_it_first) {
-    LeaseTable::Lease* mine = table.join(9000, 1, now);
+    LeaseTable::Lease* mine = table.join(9000, 1, now, clock);
     ASSERT_NE(mine, nullptr);
-    EXPECT_EQ(table.join(9000, 2, now), nullptr);
+    EXPECT_EQ(table.join(9000, 2, now, clock), nullptr);
     table.leave(*mine, now, clock);
-    EXPECT_EQ(table.join(9000, 2, now + from_s(59)), nullptr);
-    EXPECT_EQ(table.join(9000, 1, now + from_s(59)), mine);
+    EXPECT_EQ(table.join(9000, 2, now + from_s(59), clock), nullptr);
+    EXPECT_EQ(table.join(9000, 1, now + from_s(59), clock), mine);
 }
 
 TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_one_before) {
-    LeaseTable::Lease* lease = table.join(9000, 1, now);
-    lease->last = Timestamp::make(50, 9000);
+    LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
+    LeaseTable::use(*lease, Timestamp::make(50, 9000));
     table.leave(*lease, now, clock);
-    EXPECT_EQ(table.join(9000, 1, now)->after, Timestamp{}) << "the same client comes back";
+    EXPECT_EQ(table.join(9000, 1, now, clock)->after, Timestamp{}) << "the same client comes back";
     LeaseTable::say_goodbye(*lease, Timestamp::make(70, 9000));
     table.leave(*lease, now, clock);
-    EXPECT_EQ(table.join(9000, 2, now)->after, Timestamp::make(70, 9000));
+    EXPECT_EQ(table.join(9000, 2, now, clock)->after, Timestamp::make(70, 9000));
 }
 
 // However its client ended: it could give back ids that nobody can write with.
 TEST_F(Leases, an_id_is_free_when_the_clock_has_passed_its_timestamps) {
     const Timestamp ahead = Timestamp::make(clock.ticks() + 50'000'000, 9000);
-    LeaseTable::Lease* lease = table.join(9000, 1, now);
+    LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
     LeaseTable::say_goodbye(*lease, ahead);
     table.leave(*lease, now, clock);
-    EXPECT_EQ(table.join(9000, 2, now + from_s(49)), nullptr);
-    EXPECT_EQ(table.join(9000, 1, now + from_s(49)), lease) << "the same client comes back";
-    lease->last = Timestamp::make(clock.ticks() + 90'000'000, 9000);
+    EXPECT_EQ(table.join(9000, 2, now + from_s(49), clock), nullptr);
+    EXPECT_EQ(table.join(9000, 1, now + from_s(49), clock), lease) << "the same client comes back";
+    LeaseTable::say_goodbye(*lease, ahead);
     table.leave(*lease, now, clock);
-    EXPECT_EQ(table.join(9000, 2, now + from_s(89)), nullptr);
-    EXPECT_EQ(table.join(9000, 2, now + from_s(90)), lease);
+    EXPECT_EQ(table.join(9000, 2, now + from_s(50), clock), lease);
+}
+
+// The clock was a day ahead, and was set back.
+struct LeasesOfTomorrow : Leases {
+    static constexpr uint64_t kDay_ticks = uint64_t{86'400} * 1'000'000;
+    const Timestamp tomorrow = Timestamp::make(clock.ticks() + kDay_ticks, 0);
+    static Timestamp of(const LeaseTable::Lease& lease, Timestamp time) {
+        return Timestamp::make(time.ticks(), lease.id);
+    }
+    void go(LeaseTable::Lease& lease) {
+        LeaseTable::say_goodbye(lease, {});
+        table.leave(lease, now, clock);
+    }
+};
+
+TEST_F(LeasesOfTomorrow, are_free_before_the_clock_comes_there_again) {
+    for (uint32_t i = 0; i < table.range(); ++i) {
+        LeaseTable::Lease* lease = table.take(++nonce, now, tomorrow);
+        ASSERT_NE(lease, nullptr) << i;
+        LeaseTable::use(*lease, of(*lease, tomorrow));
+        go(*lease);
+    }
+    EXPECT_EQ(table.leased(now, clock), 0u);
+    LeaseTable::Lease* lease = come();
+    ASSERT_NE(lease, nullptr);
+    EXPECT_TRUE(LeaseTable::former_until(*lease, of(*lease, clock)).is_none());
+    EXPECT_EQ(LeaseTable::former_until(*lease, of(*lease, tomorrow)), of(*lease, tomorrow))
+        << "two clients would issue it";
+}
+
+// Of a client that was connected when the clock was set back.
+TEST_F(LeasesOfTomorrow, are_free_when_their_clients_have_used_both_days) {
+    LeaseTable::Lease* lease = come();
+    for (Timestamp time : {clock, tomorrow, clock}) LeaseTable::use(*lease, of(*lease, time));
+    EXPECT_TRUE(LeaseTable::former_until(*lease, of(*lease, tomorrow)).is_none()) << "its own";
+    go(*lease);
+    EXPECT_EQ(table.leased(now, clock), 0u);
+    ASSERT_EQ(table.join(lease->id, ++nonce, now, clock), lease);
+    EXPECT_EQ(lease->after, of(*lease, clock));
+    EXPECT_EQ(LeaseTable::former_until(*lease, of(*lease, tomorrow)), of(*lease, tomorrow));
+}
+
+TEST_F(LeasesOfTomorrow, are_refused_when_the_clock_comes_there) {
+    LeaseTable::Lease* lease = come();
+    LeaseTable::use(*lease, of(*lease, tomorrow));
+    go(*lease);
+    ASSERT_EQ(table.join(lease->id, 77, now, clock), lease);
+    EXPECT_FALSE(LeaseTable::is_spent(*lease, clock));
+    const Timestamp there = Timestamp::make(tomorrow.ticks() - 1'000'000, 0);
+    EXPECT_TRUE(LeaseTable::is_spent(*lease, there));
+    table.leave(*lease, now, there);
+    EXPECT_EQ(table.join(lease->id, 77, now, there), nullptr) << "its client takes another id";
+    EXPECT_EQ(table.join(lease->id, 78, now + from_s(60), there), nullptr);
+    const Timestamp behind = Timestamp::make(tomorrow.ticks() + 1'000'000, 0);
+    ASSERT_EQ(table.join(lease->id, 78, now + from_s(60), behind), lease);
+    EXPECT_EQ(lease->after, of(*lease, tomorrow));
+}
+
+TEST_F(LeasesOfTomorrow, have_a_bounded_number_of_spans) {
+    LeaseTable::Lease* lease = come();
+    for (uint64_t day = 1; day < 100; ++day)
+        LeaseTable::use(*lease, Timestamp::make(clock.ticks() + day * kDay_ticks, lease->id));
+    EXPECT_LE(lease->used.size(), 8u);
+    go(*lease);
+    ASSERT_EQ(table.join(lease->id, ++nonce, now, clock), lease);
+    for (uint64_t day = 1; day < 100; ++day)
+        EXPECT_FALSE(
+            LeaseTable::former_until(*lease, Timestamp::make(clock.ticks() + day * kDay_ticks, lease->id))
+                .is_none())
+            << day;
 }
 
 }  // namespace wss::kv::test

@@ -2,6 +2,8 @@
 // The timestamps of writes under locks, where the clocks of clients and partitions differ.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
 
@@ -67,5 +69,143 @@ TEST_P(LockedWrite, that_no_timestamp_suits_is_made_on_no_partition) {
 
 INSTANTIATE_TEST_SUITE_P(Kv, LockedWrite,
                          testing::Values(Algorithm::kLockParallel, Algorithm::kLockSequential));
+
+// Between the grant of the locks and the write. The other partitions may have made their part.
+struct GrantedLock : testing::Test {
+    static constexpr uint64_t kTick = uint64_t{1} << Timestamp::kClientBits;
+    Cluster cluster{{.partitions = 1}};
+    std::unique_ptr<RawClient> client = std::make_unique<RawClient>(cluster.addresses()[0]);
+    uint64_t owner = client->transaction(kSecond_ticks);
+
+    void lock(const std::string& key) {
+        const wire::KvLock wanted{.owner = owner, .exclusive = true, .keys = {key}};
+        ASSERT_EQ(client->ask(wire::KvKind::kLock, 0, wanted), wire::KvStatus::kOk);
+        ASSERT_LT(client->named().value, owner);
+    }
+    wire::KvStatus write(const std::string& key, uint64_t timestamp, uint64_t under) {
+        wire::KvPrepare prepare;
+        prepare.timestamp = timestamp;
+        prepare.owner = under;
+        prepare.participants = {0};
+        prepare.items.emplace_back().key = key;
+        const uint8_t flags = wire::kKvPrepareCommit | (under != 0 ? wire::kKvPrepareUnlock : 0);
+        return client->ask(wire::KvKind::kPrepare, flags, prepare);
+    }
+    void raise_floor() {
+        const Timestamp floor{client->transaction(30 * kSecond_ticks)};
+        cluster.on(0, [&](Service& service) { service.store().raise_floor(floor); });
+    }
+};
+
+TEST_F(GrantedLock, admits_its_write_below_a_floor_that_rose_since) {
+    lock("key");
+    raise_floor();
+    EXPECT_EQ(write("other", owner + kTick, 0), wire::KvStatus::kTooOld);
+    EXPECT_EQ(write("key", owner, owner), wire::KvStatus::kCommitted);
+    EXPECT_EQ(write("key", owner, owner), wire::KvStatus::kCommitted) << "a repetition";
+    EXPECT_EQ(write("key", owner + kTick, owner), wire::KvStatus::kLockConflict);
+}
+
+TEST_F(GrantedLock, admits_no_write_below_the_floor_of_its_grant) {
+    raise_floor();
+    const wire::KvLock wanted{.owner = owner, .exclusive = true, .keys = {"key"}};
+    ASSERT_EQ(client->ask(wire::KvKind::kLock, 0, wanted), wire::KvStatus::kOk);
+    EXPECT_GT(client->named().value, owner) << "the client takes a later timestamp";
+    EXPECT_EQ(write("key", owner, owner), wire::KvStatus::kTooOld);
+}
+
+TEST_F(GrantedLock, admits_its_write_after_the_clock_was_set_back) {
+    lock("key");
+    cluster.step_clock(0, -3600 * int64_t{kSecond_ticks});
+    EXPECT_EQ(write("other", owner + kTick, 0), wire::KvStatus::kTooFarAhead);
+    EXPECT_EQ(write("key", owner, owner), wire::KvStatus::kCommitted);
+}
+
+// Of two partitions the clock of one is stepped to where an earlier client of the same id has written.
+struct SpentId : testing::Test {
+    static constexpr int64_t kDay_us = 24 * 3600 * int64_t{kSecond_ticks};
+    Cluster cluster{{.partitions = 2, .clocks_ahead_us = {kDay_us, kDay_us}}};
+    uint64_t first = 0, last = 0;               // of the earlier client
+    std::unique_ptr<RawClient> client, beside;  // of partition 0, of partition 1
+
+    static wire::KvStatus write(RawClient& by, const std::string& key, uint64_t timestamp) {
+        wire::KvPrepare prepare;
+        prepare.timestamp = timestamp;
+        prepare.participants = {0};
+        prepare.items.emplace_back().key = key;
+        return by.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare);
+    }
+    void SetUp() override {
+        uint32_t id = 0;
+        {
+            RawClient before(cluster.addresses()[0], 2);
+            id = before.link().facts().client_id;
+            first = before.transaction(0), last = before.transaction(40 * kSecond_ticks);
+            ASSERT_EQ(write(before, key_on(0, 2), first), wire::KvStatus::kCommitted);
+            ASSERT_EQ(write(before, key_on(0, 2), last), wire::KvStatus::kCommitted);
+            cluster.step_clock(0, 0);
+            before.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
+            ASSERT_EQ(before.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+        }
+        client = std::make_unique<RawClient>(cluster.addresses()[0], 2, 77, id);
+        beside = std::make_unique<RawClient>(cluster.addresses()[1], 2, 77, id, 1);
+    }
+    wire::KvLock wanted(uint32_t partition, uint64_t ticks, bool wait = false) const {
+        return {.owner = first + (ticks << Timestamp::kClientBits),
+                .exclusive = true,
+                .wait = wait,
+                .keys = {keys[partition]}};
+    }
+    static std::string free_key(uint32_t partition) {
+        std::string key = "free";
+        while (partition_of(fingerprint(key), 2) != partition) key += 'x';
+        return key;
+    }
+    const std::array<std::string, 2> keys{free_key(0), free_key(1)};
+};
+
+TEST_F(SpentId, gets_no_lock_for_a_write_that_would_be_refused) {
+    cluster.step_clock(0, kDay_us);
+    ASSERT_EQ(beside->ask(wire::KvKind::kLock, 0, wanted(1, 20 * kSecond_ticks)), wire::KvStatus::kOk);
+    const wire::KvStatus status = client->ask(wire::KvKind::kLock, 0, wanted(0, 20 * kSecond_ticks));
+    EXPECT_NE(status, wire::KvStatus::kOk) << "the write on partition 1 is made all the same";
+}
+
+TEST_F(SpentId, gets_no_lock_that_it_has_waited_for_until_then) {
+    // The other owner's lock ends when the clock has come there.
+    RawClient other(cluster.addresses()[0], 2);
+    wire::KvLock held = wanted(0, 0);
+    held.owner = other.transaction(0);
+    ASSERT_EQ(other.ask(wire::KvKind::kLock, 0, held), wire::KvStatus::kOk);
+    struct Wait : Call {
+        bool here = false;
+        wire::KvStatus status = wire::KvStatus::kUnknown;
+    } wait;
+    wait.done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
+        auto& mine = static_cast<Wait&>(call);
+        mine.here = true;
+        if (header != nullptr) mine.status = header->status;
+    };
+    wire::KvLock waited = wanted(0, 0, true);
+    waited.owner = client->transaction(0);
+    ASSERT_TRUE(client->link().call(wait, wire::KvKind::kLock, 0, waited));
+    client->turn_until([&] {
+        size_t waiting = 0;
+        cluster.on(0, [&](Service& service) { waiting = service.store().locks().waiting(); });
+        return waiting == 1;
+    });
+    cluster.step_clock(0, kDay_us);
+    other.tell(wire::KvKind::kUnlock, held);
+    EXPECT_EQ(other.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    client->turn_until([&] { return wait.here; });
+    EXPECT_NE(wait.status, wire::KvStatus::kOk);
+}
+
+// The clock has passed the earlier client's timestamps; those of this one lie below them.
+TEST_F(SpentId, learns_with_its_lock_what_its_write_must_be_later_than) {
+    cluster.step_clock(0, kDay_us + 3600 * int64_t{kSecond_ticks});
+    ASSERT_EQ(client->ask(wire::KvKind::kLock, 0, wanted(0, -5 * kSecond_ticks)), wire::KvStatus::kOk);
+    EXPECT_GE(client->named().value, last);
+}
 
 }  // namespace wss::kv::test

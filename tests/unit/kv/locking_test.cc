@@ -2,7 +2,10 @@
 // What clients that lock leave behind.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
 
 namespace wss::kv::test {
 
@@ -65,5 +68,31 @@ INSTANTIATE_TEST_SUITE_P(Kv, Locking,
                                          Locker{"tcp", Algorithm::kLockSequential, Transport::kMessage},
                                          Locker{"shm", Algorithm::kLockParallel, Transport::kMessage},
                                          Locker{"shm", Algorithm::kLockParallel, Transport::kRing}));
+
+// Taking back the exclusive waiter grants the lock to those behind it.
+TEST(LocksOfAService, end_with_it_while_others_wait_behind_a_waiter) {
+    Cluster cluster({.partitions = 1});
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 4; ++i) clients.push_back(std::make_unique<RawClient>(cluster.addresses()[0]));
+    const auto wanted = [&](size_t client, bool exclusive) {
+        return wire::KvLock{.owner = clients[client]->transaction(client),
+                            .exclusive = exclusive,
+                            .wait = true,
+                            .keys = {"key"}};
+    };
+    ASSERT_EQ(clients[0]->ask(wire::KvKind::kLock, 0, wanted(0, false)), wire::KvStatus::kOk);
+    std::array<Call, 4> calls;
+    for (size_t i = 1; i < 4; ++i) {
+        calls[i].done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
+        ASSERT_TRUE(clients[i]->link().call(calls[i], wire::KvKind::kLock, 0, wanted(i, i == 1)));
+        size_t waiting = 0;
+        clients[i]->turn_until([&] {
+            cluster.on(0, [&](Service& service) { waiting = service.store().locks().waiting(); });
+            return waiting == i;
+        });
+    }
+    for (size_t i = 1; i < 4; ++i) clients[i]->link().forget(calls[i]);
+    cluster.stop(0);
+}
 
 }  // namespace wss::kv::test

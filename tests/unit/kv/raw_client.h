@@ -8,22 +8,23 @@
 #include <string>
 
 #include "lib/fabric/open.h"
-#include "lib/kv/link.h"
 #include "lib/kv/placement.h"
+#include "lib/kv/transport/link.h"
 
 namespace wss::kv::test {
 
 class RawClient final : public LinkHandler {
   public:
-    // Of partition 0 of so many.
+    // Of one partition of so many.
     explicit RawClient(const std::string& address, uint32_t partitions = 1,
-                       uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0) {
+                       uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0,
+                       uint32_t partition = 0) {
         auto where = fabric::Address::parse(address, kDefaultPort);
         fabric_ = std::move(*fabric::open(*where));
         lane_ = std::move(*Lane::create(reactor_, *fabric_));
         Link::Options options;
         options.address = *where;
-        options.partition = 0;
+        options.partition = partition;
         options.nonce = nonce;
         options.client_id = client_id;
         link_ = std::make_unique<Link>(*lane_, options, *this);

@@ -111,8 +111,8 @@ TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
     }
     EXPECT_EQ(reader.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     EXPECT_GT(put_off, 0u);
-    EXPECT_LE(fetches() * kValueMax, Service::kColdBytesMax);
-    EXPECT_GT((fetches() + 2 * kCold) * kValueMax, Service::kColdBytesMax);
+    EXPECT_LE(fetches() * kValueMax, DiskShare::kBytesMax);
+    EXPECT_GT((fetches() + 2 * kCold) * kValueMax, DiskShare::kBytesMax);
     for (Call& call : calls) reader.link().forget(call);
 }
 

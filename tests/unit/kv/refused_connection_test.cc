@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "lib/fabric/open.h"
-#include "lib/kv/service.h"
+#include "lib/kv/service/service.h"
 
 namespace wss::kv::test {
 namespace {

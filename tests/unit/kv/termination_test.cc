@@ -130,4 +130,37 @@ TEST_F(HangingDisk, does_not_let_undecided_transactions_grow_without_bound) {
     EXPECT_LE(prepared(stores, 0), bound);
 }
 
+// The index memory of the partition that committed is nearly full, and it forgets what it can.
+TEST(Termination, after_a_cut_of_20_s_commits_what_the_other_partition_has_committed) {
+    constexpr uint64_t kHeap = 256u << 10;
+    Cluster cluster({.partitions = 2, .terminate_after = from_s(2), .heap_limit = kHeap});
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    PutAll half;
+    half.items = {{.key = key_on(0, 2), .value = "value"}, {.key = key_on(1, 2), .value = "value"}};
+    half.fault.skip_commit = 1;
+    (*client)->run(half);
+    ASSERT_EQ(prepared(cluster, 0), 1u);
+    ASSERT_EQ(prepared(cluster, 1), 0u);
+    cluster.on(0, [&](Service&) {
+        uint64_t used = 0;
+        for (int i = 0; used <= kHeap / 5 * 4 && i < 100'000; ++i) {
+            std::string key = "other" + std::to_string(i);
+            while (partition_of(fingerprint(key), 2) != 1) key += 'x';
+            ASSERT_TRUE(put(**client, {{key, "value"}}));
+            cluster.on(1, [&](Service& service) { used = service.store().statistics().heap_used; });
+        }
+        cluster.pass(1, from_s(20));
+        EXPECT_TRUE(becomes([&] {
+            bool has_forgotten = false;
+            cluster.on(1,
+                       [&](Service& service) { has_forgotten = service.store().floor() > half.timestamp; });
+            return has_forgotten;
+        }));
+    });
+    EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) == 0; }));
+    EXPECT_EQ(cluster.counters(0).terminated_commit, 1u);
+    EXPECT_EQ(cluster.counters(0).terminated_abort, 0u);
+}
+
 }  // namespace wss::kv::test

@@ -102,5 +102,108 @@ TEST(KvHeapFull, KeysCanBeDeletedAtTheLimitOfTheHeap) {
     EXPECT_EQ(bench.erase(ts++, "key0"), Answer::kOk);
 }
 
+// With a limit of the memory beside the arena: what is remembered of transactions that are over.
+TEST(KvFinished, GiveWayToWritesWhereTheIndexMemoryIsLimited) {
+    Bench bench({.heap_limit = 4u << 20});
+    uint64_t ticks = 1'000'000;
+    for (int i = 0; i < 400'000; i++) {
+        if (i % 10 == 0)
+            bench.clock.pass(from_ms(5)), bench.store->maintain(Timestamp::make(ticks += 5000, 0));
+        ASSERT_EQ(bench.put(Timestamp::make(ticks, i % 10).value, {{"key", "value"}}), Answer::kOk) << i;
+    }
+    EXPECT_LT(bench.store->statistics().heap_used, 5u << 20);
+}
+
+TEST(KvFinished, AreOfABoundedNumberAtAnyRate) {
+    Bench bench({.finished_max = 1000});
+    uint64_t ticks = 1'000'000;
+    bench.store->maintain(Timestamp::make(ticks + 10'000, 0));
+    for (int i = 0; i < 5000; i++)
+        ASSERT_EQ(bench.put(Timestamp::make(++ticks, 1).value, {{"key", "value"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->statistics().decisions, 1000u);
+    // Of one that is forgotten nobody says any more what became of it.
+    const uint64_t forgotten = Timestamp::make(ticks - 1000, 1).value;
+    EXPECT_EQ(bench.store->withdraw({forgotten}, {}), Answer::kTooOld);
+    EXPECT_EQ(bench.store->inquire({forgotten}, {}), Answer::kTooOld);
+    EXPECT_EQ(bench.store->withdraw({Timestamp::make(ticks, 1).value}, {}), Answer::kCommitted);
+}
+
+// The floor cannot pass the clock: there is no room until it has come there.
+TEST(KvFinished, ThatAreAheadOfTheClockAreNotForgotten) {
+    Bench bench({.finished_max = 10});
+    const auto ahead = [](uint64_t number) { return Timestamp::make(2'000'000 + number, 1).value; };
+    bench.store->maintain(Timestamp::make(1'000'000, 0));
+    for (uint64_t i = 0; i < 10; i++) ASSERT_EQ(bench.put(ahead(i), {{"key", "value"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(ahead(10), {{"key", "value"}}), Answer::kBusy);
+    EXPECT_EQ(bench.store->floor(), kNoTimestamp);
+    bench.store->maintain(Timestamp::make(3'000'000, 0));
+    EXPECT_EQ(bench.put(ahead(10), {{"key", "value"}}), Answer::kOk);
+}
+
+// Their partners may inquire: one that could not reach this store until now would abort what is committed
+// here.
+TEST(KvFinished, OfSeveralPartitionsOutliveTheOthersWhereMemoryIsShort) {
+    Bench bench({.heap_limit = 1u << 20});
+    uint64_t ticks = 1'000'000;
+    const uint64_t shared = Timestamp::make(ticks, 1).value, alone = Timestamp::make(ticks, 2).value;
+    ASSERT_EQ(bench.prepare(shared, {{"key", "value"}}), Answer::kOk);
+    ASSERT_EQ(bench.store->commit({shared}), Answer::kOk);
+    ASSERT_EQ(bench.put(alone, {{"key", "value"}}), Answer::kOk);
+    const auto pass = [&](Nanoseconds time) {
+        bench.clock.pass(time);
+        bench.store->maintain(Timestamp::make(ticks += static_cast<uint64_t>(time.count / 1000), 0));
+    };
+    for (uint64_t i = 0; bench.store->statistics().heap_used < (1u << 20) / 10 * 9; i++)
+        ASSERT_EQ(bench.put(Timestamp::make(++ticks, 1).value, {{"key" + std::to_string(i), "value"}}),
+                  Answer::kOk);
+    pass(from_s(20));
+    EXPECT_EQ(bench.store->inquire({alone}, {}), Answer::kTooOld);
+    EXPECT_EQ(bench.store->inquire({shared}, {}), Answer::kCommitted);
+    pass(from_s(41));
+    EXPECT_EQ(bench.store->inquire({shared}, {}), Answer::kTooOld);
+}
+
+TEST(KvFinished, OfSeveralPartitionsAreNotForgottenForTheirNumber) {
+    Bench bench({.finished_max = 10, .finished_shared_max = 10});
+    uint64_t ticks = 1'000'000;
+    bench.store->maintain(Timestamp::make(ticks + 10'000, 0));
+    const auto commit = [&] {
+        const uint64_t at = Timestamp::make(++ticks, 1).value;
+        const Answer answer = bench.prepare(at, {{"key", "value"}});
+        return answer == Answer::kOk ? bench.store->commit({at}) : answer;
+    };
+    for (int i = 0; i < 10; i++) ASSERT_EQ(commit(), Answer::kOk);
+    EXPECT_EQ(commit(), Answer::kBusy);
+    for (int i = 0; i < 20; i++)
+        ASSERT_EQ(bench.put(Timestamp::make(++ticks, 1).value, {{"key", "value"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->inquire({Timestamp::make(1'000'001, 1).value}, {}), Answer::kCommitted);
+    bench.clock.pass(from_s(61));
+    EXPECT_EQ(commit(), Answer::kOk);
+}
+
+// The clock was set back after they were stamped. It may come there in years.
+TEST(KvFinished, ThatAreFarAheadOfTheClockGiveWayToWrites) {
+    Bench bench({.heap_limit = 200'000});
+    constexpr uint64_t kNow = 1'000'000, kHour = 3'600'000'000;
+    uint64_t ticks = kNow + kHour;
+    bench.store->maintain(Timestamp::make(ticks, 0));
+    Answer answer = Answer::kOk;
+    for (int i = 0; answer == Answer::kOk && i < 100'000; i++) {
+        bench.clock.pass(from_ms(5));
+        bench.store->maintain(Timestamp::make(kNow + kHour, 0));
+        answer = bench.put(Timestamp::make(++ticks, 1).value, {{"key", "value"}});
+    }
+    ASSERT_EQ(answer, Answer::kNoMemory);
+    bench.store->maintain(Timestamp::make(kNow, 0));
+    bench.clock.pass(from_s(61));
+    EXPECT_EQ(bench.put(Timestamp::make(kNow + 1, 1).value, {{"another key", "value"}}), Answer::kOk);
+    EXPECT_EQ(bench.store->floor(), kNoTimestamp) << "writes of the present pass";
+    // Nobody finds an abort of what was committed.
+    const Timestamp forgotten = Timestamp::make(kNow + kHour + 1, 1);
+    EXPECT_EQ(bench.store->withdraw(forgotten, {}), Answer::kTooOld);
+    EXPECT_EQ(bench.store->inquire(forgotten, {}), Answer::kTooOld);
+    EXPECT_NE(bench.put(forgotten.value, {{"key", "value"}}), Answer::kOk) << "others rely on that reply";
+}
+
 }  // namespace
 }  // namespace wss::kv::store

@@ -73,6 +73,53 @@ TEST(KvSnapshotFile, ServerStartsFromItWithWholeTransactionsOnly) {
     EXPECT_EQ(restored.put(115, {{"x", "late"}}), Answer::kTooOld);
 }
 
+// A lock was granted before the floor rose: its owner may still write at or below it, here and elsewhere.
+struct LockedBelow {
+    Place place;
+    Bench bench;
+    std::unique_ptr<Snapshot> snapshot;
+
+    LockedBelow() {
+        EXPECT_EQ(bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {}),
+                  LockAnswer::kGranted);
+        Result<std::unique_ptr<Snapshot>> begun = Snapshot::begin(*bench.store, {20}, place.snapshot(), "p");
+        EXPECT_TRUE(begun.is_ok()) << begun.status().to_string();
+        snapshot = std::move(*begun);
+        EXPECT_FALSE(*snapshot->step());
+        EXPECT_TRUE(snapshot->is_waiting()) << "for the owner of the lock";
+    }
+    Answer write(uint64_t timestamp) {
+        const Write write{.key = "x", .value = bytes_of("value")};
+        return bench.store->put({.timestamp = {timestamp}, .writes = {&write, 1}, .locked = true}, {});
+    }
+};
+
+TEST(KvSnapshotFile, HasAWriteWhoseLocksWereGrantedBeforeIt) {
+    LockedBelow state;
+    EXPECT_EQ(state.write(15), Answer::kOk);
+    EXPECT_FALSE(*state.snapshot->step());
+    EXPECT_TRUE(state.snapshot->is_waiting()) << "the owner still has the lock";
+    state.bench.store->locks().unlock_all(1);
+    EXPECT_EQ(state.bench.store->locks().lock({.key = "x", .owner = 2, .mode = LockMode::kExclusive}, {}),
+              LockAnswer::kGranted);
+    ASSERT_TRUE(complete(*state.snapshot, state.bench)) << "later locks do not hold it up";
+    EXPECT_EQ(state.snapshot->keys(), 1u);
+}
+
+TEST(KvSnapshotFile, DoesNotWaitForALockLongerThanItsLease) {
+    LockedBelow state;
+    state.bench.pass(from_s(5));
+    ASSERT_TRUE(complete(*state.snapshot, state.bench));
+}
+
+// A later lock of the same owner, as of one that asks again, is no reason to wait.
+TEST(KvSnapshotFile, DoesNotWaitForALockThatIsRenewed) {
+    LockedBelow state;
+    EXPECT_EQ(state.bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {}),
+              LockAnswer::kGranted);
+    ASSERT_TRUE(complete(*state.snapshot, state.bench));
+}
+
 TEST(KvSnapshotFile, HasTheValuesThatAreOnDiskOnly) {
     Place place;
     MemoryLog log;
@@ -90,6 +137,41 @@ TEST(KvSnapshotFile, HasTheValuesThatAreOnDiskOnly) {
     Bench restored({.durability = Durability::kSync}, Bench::kArena, copy->get());
     for (uint64_t ts = 1; ts <= 500; ts++)
         ASSERT_EQ(restored.get("key" + std::to_string(ts)), std::string(5000, 'v')) << ts;
+}
+
+// 30 million keys and more: each tick does what fits, and the limit is for what stands still.
+TEST(KvSnapshotFile, TakesAsLongAsItProgresses) {
+    Place place;
+    Bench bench({}, size_t{32} << 20);
+    for (uint64_t ts = 1; ts <= 40'000; ts++)
+        ASSERT_EQ(bench.put(ts, {{"key" + std::to_string(ts), ""}}), Answer::kOk) << ts;
+    Result<std::unique_ptr<Snapshot>> snapshot =
+        Snapshot::begin(*bench.store, {50'000}, place.snapshot(), "");
+    ASSERT_TRUE(snapshot.is_ok());
+    int turns = 0;
+    for (bool done = false; !done; turns++) {
+        ASSERT_LT(turns, 1000);
+        bench.clock.pass(Snapshot::kProgressLimit - from_s(1));
+        const Result<bool> turn = (*snapshot)->turn(bench.clock);
+        ASSERT_TRUE(turn.is_ok()) << turn.status().to_string();
+        done = *turn;
+    }
+    EXPECT_GT(turns, 2) << "a turn is bounded";
+    EXPECT_LT(turns, 20) << "and does more than one step";
+    EXPECT_EQ((*snapshot)->keys(), 40'000u);
+}
+
+TEST(KvSnapshotFile, FailsWhenItStandsStill) {
+    Place place;
+    Bench bench;
+    EXPECT_EQ(bench.prepare(10, {{"x", "undecided"}}), Answer::kOk);
+    Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
+    ASSERT_TRUE(snapshot.is_ok());
+    EXPECT_FALSE(*(*snapshot)->turn(bench.clock));
+    bench.clock.pass(Snapshot::kProgressLimit - from_s(1));
+    EXPECT_FALSE(*(*snapshot)->turn(bench.clock));
+    bench.clock.pass(from_s(1));
+    EXPECT_EQ((*snapshot)->turn(bench.clock).status().code(), Code::kTimedOut);
 }
 
 TEST(KvSnapshotFile, FailsWhereItCameTooLateForAVersion) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys and the distributions of YCSB. The golden values come from YCSB's own Java classes; Java's
 // generator cannot be seeded, so distributions are compared by the frequency of their first ranks.
-#include "lib/kv/ycsb/generators.h"
+#include "tools/ycsb/generators.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "lib/kv/ycsb/hash.h"
+#include "tools/ycsb/hash.h"
 
 namespace wss::kv::ycsb {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runner against a table in memory.
-#include "lib/kv/ycsb/runner.h"
+#include "tools/ycsb/runner.h"
 
 #include <gtest/gtest.h>
 

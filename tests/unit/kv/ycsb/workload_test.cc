@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kv/ycsb/workload.h"
+#include "tools/ycsb/workload.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: what a client's thread turns. Client and LocalClient put it together alike.
+//
+// Thread-safety: none; open() may run in another thread before the first turn.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "lib/fabric/open.h"
+#include "lib/kv/client/session.h"
+
+namespace wss::kv {
+
+// Everything a session needs, made in the order in which it is needed.
+struct Engine {
+    static constexpr Nanoseconds kCloseLimit = from_s(10);
+
+    SystemClock clock;
+    SystemWallClock wall;
+    reactor::Reactor reactor{clock};
+    std::unique_ptr<fabric::Fabric> fabric;
+    std::unique_ptr<Lane> lane;
+    std::vector<std::unique_ptr<Session>> sessions;
+
+    Status open(const Options& options) {
+        if (options.partitions.empty()) return Status(Code::kInvalid, "no partition's address is given");
+        auto address = fabric::Address::parse(options.partitions[0], kDefaultPort);
+        if (!address) return address.status();
+        auto opened = fabric::open(*address);
+        if (!opened) return opened.status();
+        fabric = std::move(*opened);
+        auto made = Lane::create(reactor, *fabric);
+        if (!made) return made.status();
+        lane = std::move(*made);
+        for (uint32_t i = 0; i < std::max(options.sessions, 1u); ++i)
+            sessions.push_back(std::make_unique<Session>(*lane, wall, Random::entropy(), options));
+        return Status::ok();
+    }
+    // On the reactor's thread. False: connections did not end in time; the engine must be left as it is.
+    bool shut() {
+        auto closed = [this] {
+            return std::all_of(sessions.begin(), sessions.end(),
+                               [](const auto& one) { return one->closed(); });
+        };
+        for (auto& session : sessions) session->close();
+        Nanoseconds limit = clock.now() + kCloseLimit;
+        while (!closed() && clock.now() < limit) reactor.step();
+        if (!closed()) return false;
+        sessions.clear();
+        return true;
+    }
+};
+
+// What a device still writes to must not be freed: kept until the process ends.
+void leak(std::unique_ptr<Engine> engine);
+
+}  // namespace wss::kv

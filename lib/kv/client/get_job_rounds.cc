@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A get_all's evaluation: which versions must be there, by the RAMP algorithms (kv metadata), and what is
+// delivered.
+#include <algorithm>
+
+#include "lib/kv/client/get_job.h"
+#include "lib/kv/metadata.h"
+#include "lib/kv/mutation.h"
+
+namespace wss::kv {
+
+void GetJob::evaluate() noexcept {
+    Algorithm algorithm = session_.options().algorithm;
+    bool ramp = algorithm == Algorithm::kRampFast || algorithm == Algorithm::kRampSmall ||
+                algorithm == Algorithm::kRampHybrid;
+    // One partition answers one message from one state. One-sided reads come from several.
+    bool one_state = only_partition_ && !one_sided();
+    if (!ramp || ((one_state || request_->items.size() < 2) && session_.order() == nullptr) ||
+        mutated(Mutation::kSkipSecondRound)) {
+        // RAMP-Small's first round has no values.
+        if (algorithm != Algorithm::kRampSmall || only_partition_) return deliver();
+    }
+    if (algorithm == Algorithm::kRampFast) set_.require_by_keys();
+    if (algorithm == Algorithm::kRampHybrid) {
+        // What was settled, was so for the set that was asked with.
+        if (round_ > 1 && set_.has_learnt_new()) set_.require_anew();
+        set_.require_by_filters();
+    }
+    if (algorithm == Algorithm::kRampSmall) {
+        // The last round returned nothing but what it was asked for.
+        if (round_ > 1 && !set_.has_learnt_new()) return deliver();
+        set_.require_among_all();
+    }
+    if (!begin_next_round()) deliver();
+}
+
+// False: everything that is required is there.
+bool GetJob::begin_next_round() noexcept {
+    Algorithm algorithm = session_.options().algorithm;
+    bool all = algorithm == Algorithm::kRampSmall;
+    auto lacks = [&](const Slot& slot) { return all || (slot.required > slot.timestamp && !slot.settled); };
+    bool any = false;
+    for (size_t i = 0; i < request_->items.size() && !any; ++i) any = lacks(set_[i]);
+    if (!any) return false;
+    // Versions that are asked for by name are kept for the window only.
+    if (round_ >= kRoundsMax || session_.now() - began_ > session_.read_window()) {
+        restart(nullptr);
+        return true;
+    }
+    set_.collect_among();
+    if (round_ == 1) ++session_.statistics().second_rounds;
+    ++round_;
+    starting_ = true;
+    for (uint32_t i = 0; i < request_->items.size(); ++i) {
+        if (!lacks(set_[i])) continue;
+        if (one_sided() && answer_from_view(i)) continue;
+        if (one_sided()) fell_back(i, Fallback::kSecondRound);
+        ask_later(i);
+    }
+    send_asks();
+    starting_ = false;
+    if (outstanding_ == 0 && !failed_)
+        evaluate();  // all of it was in the slots; bounded by kRoundsMax
+    else
+        step_done();
+    return true;
+}
+
+// From now on this session reads nothing older of these keys.
+void GetJob::note_seen(const Slot& slot) noexcept {
+    if (slot.timestamp.is_none()) return;
+    Floors& order = *session_.order();
+    order.raise(slot.fingerprint, slot.timestamp);
+    Metadata metadata(slot.metadata);
+    for (size_t k = 0; k < metadata.keys(); ++k) order.raise(metadata.key(k), slot.timestamp);
+}
+
+void GetJob::deliver() noexcept {
+    if (locked_) locks_.release(owner_);
+    locked_ = false;
+    // One time for all keys, and not before any version: where one sibling is a tombstone of expiry already,
+    // the others have expired as well, whatever the time of day is here.
+    const Timestamp latest = set_.latest();
+    session_.clock().observe(latest);
+    const uint64_t now = std::max(session_.clock().now_ticks(), latest.ticks());
+    for (size_t i = 0; i < request_->items.size(); ++i) {
+        Slot& slot = set_[i];
+        GetAll::Item& item = request_->items[i];
+        item.timestamp = slot.timestamp;
+        // All siblings carry the same expiry, so that they vanish together.
+        bool expired = slot.expires != 0 && slot.expires >> Timestamp::kClientBits <= now;
+        item.found = !slot.timestamp.is_none() && !slot.deleted && !expired;
+        item.expires = {item.found ? slot.expires : 0};
+        if (!item.found) item.value.clear();
+        Metadata metadata(slot.metadata);
+        item.siblings.clear();
+        for (size_t k = 0; k < metadata.keys(); ++k) item.siblings.push_back(metadata.key(k));
+        if (session_.order() != nullptr) note_seen(slot);
+        base_->rounds = std::max(base_->rounds, item.explain.rounds);
+    }
+    end(Status::ok());
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/client/one_sided_reads.h"
+
+namespace wss::kv {
+
+bool OneSidedReads::begin(Link& from, Job& job, const Read& read, uint32_t& cookie) noexcept {
+    Channel* channel = from.channel();
+    if (channel == nullptr || read.length > Landing::kChunk) return false;
+    if (free_.empty()) {
+        free_.push_back(static_cast<uint32_t>(readings_.size()));
+        readings_.emplace_back();
+    }
+    cookie = free_.back();
+    fabric::RemoteAddress remote = from.facts().arena;
+    remote.address += read.offset;
+    if (!channel->read(landing_.segment(read.chunk, read.length), remote, cookie)) return false;
+    free_.pop_back();
+    readings_[cookie] = {&job, read.index, read.chunk};
+    return true;
+}
+
+const std::byte* OneSidedReads::now(Link& from, uint64_t offset, uint32_t length) noexcept {
+    Channel* channel = from.channel();
+    if (channel == nullptr || length > Landing::kChunk) return nullptr;
+    fabric::RemoteAddress remote = from.facts().arena;
+    remote.address += offset;
+    // One chunk for all: it stays in the processor's nearest cache.
+    if (!channel->read_now(landing_.segment(Landing::kScratch, length), remote)) return nullptr;
+    return landing_.data(Landing::kScratch);
+}
+
+OneSidedReads::Ended OneSidedReads::end(uint64_t cookie) noexcept {
+    WSS_ASSERT(cookie < readings_.size() && readings_[cookie].chunk != Landing::kNone, "a read ends once");
+    const Reading reading = std::exchange(readings_[cookie], {});
+    free_.push_back(static_cast<uint32_t>(cookie));
+    if (reading.job == nullptr) landing_.give_back(reading.chunk);
+    return {reading.job, reading.index};
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/client/put_job.h"
+
+#include <algorithm>
+
+#include "lib/kv/metadata.h"
+
+namespace wss::kv {
+
+namespace {
+
+constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
+constexpr uint32_t kLockBackoff_us = 50;
+
+wire::Bytes bytes_of(const std::string& text) {
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+bool is_locking(Algorithm algorithm) {
+    return algorithm == Algorithm::kLockSequential || algorithm == Algorithm::kLockParallel;
+}
+
+Status status_of(wire::KvStatus status) {
+    switch (status) {
+        case wire::KvStatus::kNoMemory:
+            return Status(Code::kExhausted, "a partition's memory is full: writes are refused, reads go on");
+        case wire::KvStatus::kAborted:
+            return Status(Code::kRefused,
+                          "the transaction was ended by a partition that waited too long for it");
+        case wire::KvStatus::kIo:
+            return Status(Code::kIo, "a partition's log cannot be written");
+        case wire::KvStatus::kWrongPartition:
+            return Status(
+                Code::kInvalid,
+                "the partitions disagree about who holds a key: check the addresses and their order");
+        case wire::KvStatus::kNotLeased:
+            return Status(Code::kUnavailable,
+                          "a partition that was restarted had given the id of this client to another one");
+        default:
+            return failure(Code::kUnavailable, "a partition answered: {}", wire::to_string(status));
+    }
+}
+
+}  // namespace
+
+// Several partitions write at once, each for itself: nothing is taken back.
+bool PutJob::one_message() const {
+    return part_count_ == 1 || session_.options().algorithm == Algorithm::kNone ||
+           is_locking(session_.options().algorithm);
+}
+
+bool PutJob::skips(uint64_t mask, const Part& part) const {
+    return part.call.index < 64 && (mask >> part.call.index & 1) != 0;
+}
+
+void PutJob::begin(Request& request) noexcept {
+    base_ = &request;
+    request_ = static_cast<PutAll*>(&request);
+    request_->outcome_unknown = request_->is_over = false;
+    request_->timestamp = past_ = {};
+    conflicts_ = 0;
+    if (Status status = check_items(); !status) return end(std::move(status));
+    if (request_->items.empty()) return end(Status::ok());
+    if (Status status = prepare_items(); !status) return end(std::move(status));
+    start_transaction();
+}
+
+Status PutJob::check_items() const {
+    if (request_->items.size() > kItemsMax)
+        return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible",
+                       request_->items.size(), kItemsMax);
+    if (request_->ttl_ms > kTtlMax_ms)
+        return failure(Code::kInvalid, "keys that end after {} ms: at most {} are possible", request_->ttl_ms,
+                       kTtlMax_ms);
+    uint64_t bytes = 0;
+    for (const PutAll::Item& item : request_->items) {
+        if (item.key.empty() || item.key.size() > kKeyMax)
+            return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible",
+                           item.key.size(), kKeyMax);
+        if (item.value.size() > kValueMax)
+            return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible", item.value.size(),
+                           kValueMax);
+        bytes += item.key.size() + (item.remove ? 0 : item.value.size());
+    }
+    if (bytes > kTransactionBytesMax)
+        return failure(Code::kInvalid, "a transaction of {} bytes: at most {} are possible", bytes,
+                       kTransactionBytesMax);
+    return Status::ok();
+}
+
+Status PutJob::prepare_items() {
+    fingerprints_.clear();
+    participants_.clear();
+    part_count_ = 0;
+    for (uint32_t i = 0; i < request_->items.size(); ++i) {
+        uint64_t print = fingerprint(request_->items[i].key);
+        uint32_t partition = partition_of(print, session_.partitions());
+        fingerprints_.push_back(print);
+        size_t at = 0;
+        while (at < part_count_ && parts_[at]->partition != partition) ++at;
+        if (at == part_count_) {
+            if (parts_.size() == at) parts_.push_back(std::make_unique<Part>());
+            Part& part = *parts_[part_count_++];
+            part.partition = partition;
+            part.items.clear();
+            part.call.done = &PutJob::on_reply;
+            part.call.context = this;
+            part.call.index = static_cast<uint32_t>(at);
+            participants_.push_back(static_cast<uint16_t>(partition));
+        }
+        parts_[at]->items.push_back(i);
+    }
+    if (session_.options().algorithm == Algorithm::kRampHybrid)
+        encode_bloom(fingerprints_, metadata_);
+    else if (session_.options().algorithm == Algorithm::kRampFast)
+        encode_keys(fingerprints_, metadata_);
+    else
+        metadata_.clear();
+    std::vector<uint64_t> sorted(fingerprints_);
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+        return Status(Code::kInvalid, "a key is written twice in one transaction");
+    return Status::ok();
+}
+
+bool PutJob::reaches_all() {
+    bool all = session_.has_id();  // those that are not connected yet connect together
+    for (size_t p = 0; p < part_count_; ++p) all = session_.link(parts_[p]->partition).ready() && all;
+    return all;
+}
+
+void PutJob::start_transaction() noexcept {
+    // Before a partition has greeted nobody knows its time, nor perhaps the own id; and nothing is left
+    // prepared for one that is down.
+    if (!reaches_all()) {
+        waits_to_start_ = true;
+        return wake_in(kRetryAfterLoss);
+    }
+    // Not before the time of all its partitions: a clock that is far behind them is no reason to be refused.
+    Timestamp slowest = session_.times().of(parts_[0]->partition);
+    for (size_t p = 1; p < part_count_; ++p)
+        slowest = std::min(slowest, session_.times().of(parts_[p]->partition));
+    request_->timestamp = session_.clock().next_after(std::max(past_, slowest), lead_of(conflicts_));
+    owner_ = request_->timestamp.value;
+    failure_ = Status();
+    again_ = committed_ = sent_ = false;
+    waits_to_start_ = false;
+    for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = parts_[p]->done = false;
+    if (!is_locking(session_.options().algorithm)) return begin_writing();
+    phase_ = Phase::kLocking;
+    locking_since_ = session_.now();
+    auto& wanted = locks_.wanted();
+    wanted.clear();
+    for (size_t p = 0; p < part_count_; ++p)
+        for (uint32_t item : parts_[p]->items)
+            wanted.push_back({parts_[p]->partition, request_->items[item].key});
+    locks_.acquire(
+        owner_, true, session_.options().algorithm == Algorithm::kLockSequential,
+        [](void* self, LockResult result) noexcept {
+            PutJob& job = *static_cast<PutJob*>(self);
+            if (result == LockResult::kGranted) return job.write_under_locks();
+            if (result == LockResult::kLost) return job.lock_again();
+            job.locks_refused();
+        },
+        this);
+}
+
+// Later than every version that the locks protect. The partitions have granted them to an owner that is about
+// as late: where that does not suffice they are asked anew, as what one of them refuses another has written.
+void PutJob::write_under_locks() noexcept {
+    // The first of them may have ended while the last was waited for.
+    if (session_.now() - locking_since_ > kLockedFor) return restart();
+    const Timestamp owner{owner_};
+    const Timestamp later = session_.clock().next_after(std::max(locks_.latest(), owner));
+    if (later.ticks() > owner.ticks() + kLockedLead_ticks) {
+        past_ = std::max(past_, later);
+        return restart();
+    }
+    request_->timestamp = later;
+    begin_writing();
+}
+
+void PutJob::locks_refused() noexcept {
+    ++session_.statistics().lock_conflicts;
+    if (const auto& behind = locks_.behind()) {
+        failure_ = session_.too_far_ahead(behind->partition, {owner_}, behind->clock);
+        if (session_.times().learn(behind->partition, behind->clock)) past_ = {};
+    }
+    restart();
+}
+
+// The moment is named by who asks; partitions refuse what has ended before it began.
+bool PutJob::ends_before_it_begins() const {
+    return !request_->expires.is_none() && request_->ttl_ms == 0 && request_->expires <= request_->timestamp;
+}
+
+void PutJob::begin_writing() noexcept {
+    if (!ends_before_it_begins()) return enter(Phase::kPreparing);
+    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
+    request_->is_over = true;
+    end(Status(Code::kInvalid, "the keys expire before they could be written"));
+}
+
+void PutJob::enter(Phase phase) noexcept {
+    phase_ = phase;
+    for (size_t p = 0; p < part_count_; ++p)
+        parts_[p]->done = phase == Phase::kAborting && parts_[p]->refused;
+    ++base_->rounds;
+    send_all();
+}
+
+// Also what is to be sent again.
+void PutJob::send_all() noexcept {
+    building_ = true;
+    lost_ = false;
+    for (size_t p = 0; p < part_count_; ++p)
+        if (Part& part = *parts_[p]; !part.done && part.call.id == 0) send(part);
+    building_ = false;
+    phase_over();
+}
+
+void PutJob::send(Part& part) noexcept {
+    const WriteFault& fault = request_->fault;
+    uint64_t skip = phase_ == Phase::kPreparing ? fault.skip_prepare : fault.skip_commit;
+    if (skips(skip, part)) {
+        part.done = true;
+        return;
+    }
+    Link& link = session_.link(part.partition);
+    wire::KvDecision decision{.timestamp = request_->timestamp.value};
+    bool sent = false;
+    if (phase_ == Phase::kPreparing)
+        sent = send_prepare(part);
+    else
+        sent =
+            link.call(part.call, phase_ == Phase::kCommitting ? wire::KvKind::kCommit : wire::KvKind::kAbort,
+                      0, decision);
+    if (sent) {
+        ++outstanding_;
+        ++session_.statistics().messages;
+    } else {
+        lost_ = true;
+    }
+}
+
+bool PutJob::send_prepare(Part& part) noexcept {
+    prepare_.timestamp = request_->timestamp.value;
+    prepare_.owner = owner_;
+    prepare_.participants = participants_;
+    prepare_.metadata = metadata_;
+    prepare_.items.clear();
+    uint64_t expires = request_->expires.value;
+    // The same on all partitions: from the timestamp, not from the time of sending.
+    if (request_->ttl_ms != 0)
+        expires = Timestamp::make(request_->timestamp.ticks() + request_->ttl_ms * 1000, 0).value;
+    for (uint32_t index : part.items) {
+        const PutAll::Item& item = request_->items[index];
+        prepare_.items.push_back({.key = item.key,
+                                  .value = item.remove ? wire::Bytes() : bytes_of(item.value),
+                                  .expires = expires,
+                                  .is_deleted = item.remove});
+    }
+    uint8_t flags = one_message() ? wire::kKvPrepareCommit : 0;
+    if (is_locking(session_.options().algorithm)) flags |= wire::kKvPrepareUnlock;
+    bool sent = session_.link(part.partition).call(part.call, wire::KvKind::kPrepare, flags, prepare_);
+    sent_ = sent_ || sent;
+    return sent;
+}
+
+// --- answers ---
+
+void PutJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    PutJob& job = *static_cast<PutJob*>(call.context);
+    --job.outstanding_;
+    job.answered(*job.parts_[call.index], header, message);
+    job.phase_over();
+}
+
+void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    put_off_by =
+        header != nullptr && header->status == wire::KvStatus::kNotReady ? part.partition : kPartitionsMax;
+    if (header == nullptr || header->status == wire::KvStatus::kNotReady) {
+        lost_ = true;
+        part.lost = part.lost || header == nullptr;
+        return;
+    }
+    // The partition's clock, or what is in the way.
+    wire::KvDecision reply;
+    if (wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
+    switch (phase_) {
+        case Phase::kPreparing:
+            return prepare_answered(part, header->status, {reply.timestamp});
+        case Phase::kCommitting:
+            return commit_answered(part, header->status);
+        default:
+            return abort_answered(part, header->status);
+    }
+}
+
+void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named) noexcept {
+    switch (status) {
+        case wire::KvStatus::kPrepared:
+        case wire::KvStatus::kCommitted:
+        case wire::KvStatus::kOk:
+            part.done = true;
+            return;
+        case wire::KvStatus::kLockConflict:
+            // The other partitions may have written already: the same again.
+            if (session_.options().algorithm == Algorithm::kNone && part_count_ > 1) {
+                lost_ = true;
+                return;
+            }
+            [[fallthrough]];
+        case wire::KvStatus::kTooOld:
+            // A clock that lags behind the partition's floor or a version of the key.
+            if (status == wire::KvStatus::kTooOld) {
+                past_ = std::max(past_, named);
+                ++conflicts_;
+            }
+            [[fallthrough]];
+        case wire::KvStatus::kTooFarAhead:
+            // It names its clock. What was in the way under another one may not be any more.
+            if (status == wire::KvStatus::kTooFarAhead && session_.times().learn(part.partition, named))
+                past_ = {};
+            [[fallthrough]];
+        case wire::KvStatus::kNotLeased:
+        case wire::KvStatus::kAborted:
+            // … one that the partition's has not reached yet, a lock whose lease has ended, an id that
+            // another client has by now, partitions that have waited too long for us: anew, later.
+            again_ = true;
+            break;
+        default:
+            break;
+    }
+    part.done = true;
+    part.refused = status == wire::KvStatus::kAborted || (!part.lost && status != wire::KvStatus::kIo);
+    if (failure_) failure_ = why_refused(part, status, named);
+}
+
+Status PutJob::why_refused(const Part& part, wire::KvStatus status, Timestamp named) const {
+    if (status == wire::KvStatus::kTooFarAhead)
+        return session_.too_far_ahead(part.partition, request_->timestamp, named);
+    if (status == wire::KvStatus::kTooOld)
+        return Status(Code::kUnavailable, "later writes of the same keys were in the way again and again");
+    return status_of(status);
+}
+
+void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {
+    part.done = true;
+    if (status == wire::KvStatus::kCommitted || status == wire::KvStatus::kOk) {
+        committed_ = true;
+    } else if (status == wire::KvStatus::kUnknown) {
+        failure_ = Status(Code::kUnavailable, "a partition has forgotten what it prepared: it has lost data");
+    } else {
+        part.refused = again_ = status == wire::KvStatus::kAborted;
+        failure_ = status_of(status);
+    }
+}
+
+void PutJob::abort_answered(Part& part, wire::KvStatus status) noexcept {
+    // Not ours to abort any more: the partitions are deciding.
+    if (status == wire::KvStatus::kPrepared) {
+        lost_ = true;
+        return;
+    }
+    part.done = true;
+    part.refused = status == wire::KvStatus::kAborted;
+    committed_ = committed_ || status == wire::KvStatus::kCommitted;
+}
+
+size_t PutJob::refused_parts() const {
+    return static_cast<size_t>(std::count_if(parts_.begin(),
+                                             parts_.begin() + static_cast<ptrdiff_t>(part_count_),
+                                             [](const auto& part) { return part->refused; }));
+}
+
+void PutJob::phase_over() noexcept {
+    if (building_ || outstanding_ > 0) return;
+    if (lost_) return wake_in(kRetryAfterLoss);
+    switch (phase_) {
+        case Phase::kLocking:
+            return;
+        case Phase::kPreparing:
+            if (request_->fault.die_after_prepare)
+                return request_->outcome_unknown = true, end(Status(Code::kClosed, "the client dies here"));
+            if (!failure_) return prepare_failed();
+            if (one_message()) return end(Status::ok());
+            return enter(Phase::kCommitting);
+        case Phase::kCommitting:
+            if (failure_) return end(Status::ok());
+            // Aborted by one partition, committed by none: as if it had never been, once all say so.
+            if (again_ && !committed_) return enter(Phase::kAborting);
+            return end_unknown();
+        case Phase::kAborting:
+            return abort_over();
+    }
+}
+
+void PutJob::prepare_failed() noexcept {
+    if (refused_parts() == part_count_) return abort_over();
+    if (!one_message() || part_count_ == 1) return enter(Phase::kAborting);
+    // What is written under locks, or without control, cannot be taken back.
+    request_->outcome_unknown = true;
+    end(failure_);
+}
+
+void PutJob::abort_over() noexcept {
+    const size_t refused = refused_parts();
+    if (committed_ && refused == 0) {
+        failure_ = Status();
+        return one_message() ? end(Status::ok()) : enter(Phase::kCommitting);
+    }
+    if (committed_ || refused == 0) return end_unknown();
+    if (again_ && refused == part_count_) return restart();
+    end(failure_);
+}
+
+void PutJob::end_unknown() noexcept {
+    request_->outcome_unknown = true;
+    if (committed_ && refused_parts() > 0)
+        failure_ = Status(Code::kInternal, "one partition has committed what another one has aborted");
+    end(failure_);
+}
+
+// A partition cannot be reached now.
+void PutJob::lock_again() noexcept {
+    locks_.release(owner_);
+    waits_to_start_ = true;
+    wake_in(kRetryAfterLoss);
+}
+
+void PutJob::restart() noexcept {
+    bool locking = is_locking(session_.options().algorithm);
+    if (locking) locks_.release(owner_);
+    // Locks that others hold are worth more attempts than what a partition refuses.
+    const bool was_refused = !failure_;
+    uint32_t limit = locking ? session_.options().lock_retries : kRestartsMax;
+    if (was_refused) limit = std::min(limit, kRestartsMax);
+    if (++base_->retries > limit)
+        return end(was_refused         ? failure_
+                   : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
+                                       : Status(Code::kRefused, "the locks were not to be had"));
+    waits_to_start_ = true;
+    uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, 7u);
+    wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));
+}
+
+void PutJob::on_wake() noexcept {
+    waits_to_start_ ? start_transaction() : send_all();
+}
+
+uint32_t PutJob::waits_for() const {
+    uint32_t partition = kPartitionsMax;
+    for (size_t p = part_count_; p-- > 0;)
+        if (waits_to_start_ || !parts_[p]->done) partition = parts_[p]->partition;
+    for (size_t p = 0; p < part_count_; ++p)
+        if (!session_.link(parts_[p]->partition).ready()) return parts_[p]->partition;
+    return partition;
+}
+
+// No partition has committed because of us. One that answered an inquiry with "prepared" refuses it.
+bool PutJob::may_abort() const {
+    return sent_ && !one_message() && !committed_ && phase_ != Phase::kCommitting &&
+           !request_->fault.die_after_prepare;
+}
+
+void PutJob::give_up(const Status& why) noexcept {
+    for (size_t p = 0; p < part_count_; ++p)
+        if (parts_[p]->call.id != 0) session_.link(parts_[p]->partition).forget(parts_[p]->call);
+    locks_.forget();
+    outstanding_ = 0;
+    if (may_abort())
+        for (size_t p = 0; p < part_count_; ++p)
+            session_.link(parts_[p]->partition)
+                .tell(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = request_->timestamp.value});
+    const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
+    request_->outcome_unknown = sent_ && !is_known;
+    end(why);
+}
+
+void PutJob::end(Status status) noexcept {
+    // With what a write brings its locks end; what did not bring it leaves them.
+    if (!status && owner_ != 0 && is_locking(session_.options().algorithm)) locks_.release(owner_);
+    sent_ = false;
+    session_.finish(*this, *base_, std::move(status));
+}
+
+}  // namespace wss::kv

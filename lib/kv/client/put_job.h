@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// PutJob: a put_all.
+//
+//   RAMP, several partitions   prepare on all ─▶ commit on all ─▶ done
+//                                    └─ one refuses ─▶ abort on the others ─▶ failed, or anew, later
+//   RAMP, one partition        prepare and commit in one message
+//   2PL                        locks ─▶ write and release on each
+//   none                       write on each
+//
+// prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
+// the deadline.
+//
+// Outcomes. A part is *refused* when its partition has no trace of the transaction and never will: it refused
+// what was sent once, or has recorded an abort. Neither holds of one that refuses what was sent again (it may
+// have done, and forgotten, the first), nor of one whose log failed (its restart may find the transaction).
+//   one part refused   the transaction can never commit: it has failed
+//   all parts refused  a new timestamp may be taken
+//   none               the outcome is unknown; the partitions find it (cooperative termination), the same on
+//   all
+// An abort that is answered "committed" is too late: the partitions have decided, and the client goes along.
+// A client that gives up before it has sent a commit sends aborts: what it leaves prepared stays so as long
+// as a participant is down. It does not know the outcome.
+//
+// Thread-safety: none; belongs to its session.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/kv/client/lock_phase.h"
+#include "lib/kv/client/session.h"
+
+namespace wss::kv {
+
+class PutJob final : public Job {
+  public:
+    explicit PutJob(Session& session) : Job(session), locks_(session) {}
+
+    void begin(Request& request) noexcept override;
+    void on_wake() noexcept override;
+    void give_up(const Status& why) noexcept override;
+    bool uses_id() const override { return !waits_to_start_; }
+    uint32_t waits_for() const override;
+
+  private:
+    static constexpr uint32_t kRestartsMax = 100;
+
+    enum class Phase : uint8_t { kLocking, kPreparing, kCommitting, kAborting };
+    // One partition's part.
+    struct Part {
+        Call call;
+        uint32_t partition = 0;
+        bool done = false;     // with this phase
+        bool lost = false;     // a prepare was sent and its answer never came: it may have been carried out
+        bool refused = false;  // it never was, and never will be
+        std::vector<uint32_t> items;
+    };
+
+    Status prepare_items();
+    Status check_items() const;
+    bool reaches_all();
+    void start_transaction() noexcept;
+    void write_under_locks() noexcept;
+    bool ends_before_it_begins() const;
+    void begin_writing() noexcept;
+    void locks_refused() noexcept;
+    void enter(Phase phase) noexcept;
+    void send_all() noexcept;
+    void send(Part& part) noexcept;
+    bool send_prepare(Part& part) noexcept;
+    static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
+    void answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept;
+    void prepare_answered(Part& part, wire::KvStatus status, Timestamp named) noexcept;
+    Status why_refused(const Part& part, wire::KvStatus status, Timestamp named) const;
+    bool may_abort() const;
+    void commit_answered(Part& part, wire::KvStatus status) noexcept;
+    void abort_answered(Part& part, wire::KvStatus status) noexcept;
+    void phase_over() noexcept;
+    void prepare_failed() noexcept;
+    void abort_over() noexcept;
+    void end_unknown() noexcept;
+    size_t refused_parts() const;
+    void lock_again() noexcept;
+    void restart() noexcept;
+    void end(Status status) noexcept;
+    bool skips(uint64_t mask, const Part& part) const;
+    bool one_message() const;
+
+    Request* base_ = nullptr;
+    PutAll* request_ = nullptr;
+    LockPhase locks_;
+    // Below the lease of a lock, with time for the write to arrive.
+    static constexpr Nanoseconds kLockedFor = from_s(4);
+    uint64_t owner_ = 0;  // of the locks
+    Nanoseconds locking_since_{};
+    Timestamp past_;          // what was in the way, by its partition: the next timestamp is later
+    uint32_t conflicts_ = 0;  // how often something was
+    Phase phase_ = Phase::kPreparing;
+    std::vector<std::unique_ptr<Part>> parts_;
+    size_t part_count_ = 0;
+    std::vector<uint64_t> fingerprints_;
+    std::vector<uint16_t> participants_;
+    std::vector<std::byte> metadata_;
+    wire::KvPrepare prepare_;
+    uint32_t outstanding_ = 0;
+    bool building_ = false;
+    bool lost_ = false;       // a part must be sent again
+    bool sent_ = false;       // a prepare has left: the outcome may be decided without us
+    bool again_ = false;      // a later timestamp may succeed
+    bool committed_ = false;  // a partition that was to abort, or to commit, has committed
+    bool waits_to_start_ = false;
+    Status failure_;
+};
+
+}  // namespace wss::kv

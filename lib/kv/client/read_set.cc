@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/client/read_set.h"
+
+#include <algorithm>
+
+#include "lib/kv/metadata.h"
+
+namespace wss::kv {
+
+void ReadSet::begin(size_t count) {
+    count_ = count;
+    if (slots_.size() < count) slots_.resize(count);
+}
+
+void ReadSet::sort() {
+    by_fingerprint_.resize(count_);
+    for (size_t i = 0; i < count_; ++i) by_fingerprint_[i] = static_cast<uint32_t>(i);
+    std::sort(by_fingerprint_.begin(), by_fingerprint_.end(),
+              [this](uint32_t a, uint32_t b) { return slots_[a].fingerprint < slots_[b].fingerprint; });
+}
+
+Timestamp ReadSet::latest() const noexcept {
+    Timestamp latest;
+    for (size_t i = 0; i < count_; ++i) latest = std::max(latest, slots_[i].timestamp);
+    return latest;
+}
+
+void ReadSet::collect_among() {
+    among_.clear();
+    for (size_t i = 0; i < count_; ++i)
+        if (!slots_[i].timestamp.is_none()) among_.push_back(slots_[i].timestamp.value);
+    std::sort(among_.begin(), among_.end());
+    among_.erase(std::unique(among_.begin(), among_.end()), among_.end());
+}
+
+void ReadSet::require_anew() noexcept {
+    for (Slot& slot : slots_) slot.settled = false, slot.required = {};
+}
+
+void ReadSet::require(Slot& slot, Timestamp timestamp) noexcept {
+    if (timestamp <= slot.required) return;
+    slot.required = timestamp;
+    slot.settled = false;
+}
+
+void ReadSet::require_by_keys() noexcept {
+    // Most siblings are not among the keys that are read: a bit for each of these says so without a search.
+    uint64_t present = 0;
+    for (size_t i = 0; i < count_; ++i) present |= uint64_t{1} << (slots_[i].fingerprint & 63);
+    for (size_t i = 0; i < count_; ++i) {
+        Metadata metadata(slots_[i].metadata);
+        for (size_t k = 0; k < metadata.keys(); ++k) {
+            uint64_t sibling = metadata.key(k);
+            if ((present >> (sibling & 63) & 1) == 0) continue;
+            auto at = std::lower_bound(
+                by_fingerprint_.begin(), by_fingerprint_.end(), sibling,
+                [this](uint32_t index, uint64_t wanted) { return slots_[index].fingerprint < wanted; });
+            for (; at != by_fingerprint_.end() && slots_[*at].fingerprint == sibling; ++at)
+                require(slots_[*at], slots_[i].timestamp);
+        }
+    }
+}
+
+// All timestamps of round 1 go along as the set: any of them that this key has is a version whose sibling was
+// returned.
+void ReadSet::require_by_filters() noexcept {
+    for (size_t i = 0; i < count_; ++i)
+        for (size_t j = 0; j < count_; ++j) {
+            const Slot& other = slots_[j];
+            if (i == j || other.timestamp <= std::max(slots_[i].timestamp, slots_[i].required)) continue;
+            if (Metadata(other.metadata).may_contain(slots_[i].fingerprint))
+                require(slots_[i], other.timestamp);
+        }
+}
+
+void ReadSet::require_among_all() noexcept {
+    const Timestamp highest = latest();
+    for (size_t i = 0; i < count_; ++i) slots_[i].required = highest;
+}
+
+bool ReadSet::has_learnt_new() const noexcept {
+    for (size_t i = 0; i < count_; ++i)
+        if (!slots_[i].timestamp.is_none() &&
+            !std::binary_search(among_.begin(), among_.end(), slots_[i].timestamp.value))
+            return true;
+    return false;
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: one thread's client of all partitions. What Client and LocalClient stand on, and what the
+// simulation runs.
+//
+// A request becomes a *job* (get_job.h, put_job.h, …): a state machine whose steps are replies, completed
+// one-sided reads, and time. Jobs come from pools and keep their memory.
+//
+// Life: start() → `ready` → submit() … → close() → closed(). close() ends what is under way with kClosed.
+//
+// Links are made when they are needed. One partition suffices to begin: it tells the map and leases the
+// client's id. A partition that is down fails what touches it, and nothing else.
+//
+// Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/kv/client/address_cache.h"
+#include "lib/kv/client/client.h"
+#include "lib/kv/client/client_id.h"
+#include "lib/kv/client/floors.h"
+#include "lib/kv/client/one_sided_reads.h"
+#include "lib/kv/client/partition_times.h"
+#include "lib/kv/hlc.h"
+#include "lib/kv/placement.h"
+#include "lib/kv/transport/link.h"
+
+namespace wss::kv {
+
+class SharedState {
+  public:
+    explicit SharedState(uint32_t keys) : addresses(keys) {}
+    AddressCache addresses;
+};
+
+// Of one call at a time.
+struct GetScratch {
+    wire::KvGetReply reply;
+    wire::KvGet request;
+};
+
+// A request under way.
+class Job : public ListNode<Job> {
+  public:
+    explicit Job(Session& session) : session_(session) {}
+    virtual ~Job() = default;
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+
+    virtual void begin(Request& request) noexcept = 0;
+    // `wake_at` has come.
+    virtual void on_wake() noexcept = 0;
+    // The deadline has passed or the session closes: forget all calls, set the request's status, finish().
+    virtual void give_up(const Status& why) noexcept = 0;
+    virtual void on_read_done(uint32_t, bool) noexcept {}
+    // Something that carries the client's id is under way: a write, a lock.
+    virtual bool uses_id() const { return false; }
+    // A partition without which it cannot go on, rather one that cannot be reached; kPartitionsMax: none.
+    virtual uint32_t waits_for() const = 0;
+
+    Nanoseconds deadline{};
+    Nanoseconds wake_at = kNever;
+    Request::Kind kind{};
+    size_t place = 0;                      // in the pool
+    uint32_t put_off_by = kPartitionsMax;  // that partition's last reply was "not ready"
+
+  protected:
+    void wake_in(Nanoseconds delay) noexcept;
+    Session& session_;
+};
+
+// Jobs keep their memory: one that has ended is used again for the next request of its kind.
+class JobPool {
+  public:
+    Job& take(Session& session, Request::Kind kind);
+    void give(Job& job) noexcept;
+
+  private:
+    std::vector<std::unique_ptr<Job>> idle_[8];  // by kind
+    std::vector<std::unique_ptr<Job>> busy_;
+};
+
+class Session final : public LinkHandler {
+  public:
+    Session(Lane& lane, WallClock& wall, uint64_t seed, Options options);
+    ~Session() override;
+
+    // `ready` is called once: a partition has answered, or why none has.
+    void start(std::function<void(const Status&)> ready);
+    void submit(Request& request) noexcept;
+    void close() noexcept;
+    bool closed() const { return closed_ && active_.empty() && lane_.empty(); }
+
+    const Options& options() const { return options_; }
+    uint32_t partitions() const { return static_cast<uint32_t>(links_.size()); }
+    Statistics& statistics() { return statistics_; }
+    std::shared_ptr<SharedState> shared() const { return shared_; }
+
+    // --- for jobs
+    Link& link(uint32_t partition) {
+        Link& link = *links_[partition];
+        link.want();
+        return link;
+    }
+    PartitionTimes& times() { return times_; }
+    // The client has an id. Takes another one when the own clock was stepped back too far for the present
+    // one.
+    bool has_id() noexcept { return id_.is_usable(); }
+    // The reason why `partition`, whose clock shows `theirs`, refuses the timestamp `mine`.
+    Status too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const;
+    HybridClock& clock() { return clock_; }
+    Random& random() { return random_; }
+    AddressCache& addresses() { return shared_->addresses; }
+    Nanoseconds now() { return lane_.reactor().now(); }
+    Nanoseconds read_window() const { return read_window_; }
+    OneSidedReads& reads() { return reads_; }
+    GetScratch& scratch() { return scratch_; }
+    // Session order: what this session has read; nullptr: none is kept.
+    Floors* order() { return floors_.get(); }
+    void finish(Job& job, Request& request, Status status) noexcept;
+    void want_tick(Nanoseconds at) noexcept;
+
+  private:
+    static constexpr Nanoseconds kTick = from_ms(2);
+    static constexpr Nanoseconds kTryNext = from_ms(250);  // to begin with another partition
+
+    Status make_link(uint32_t partition, const std::string& uri);
+    void try_next_link() noexcept;
+    void begin_anywhere() noexcept;
+    Status take_map(Link& link);
+    Status check_links() const;
+    Status why_late(const Job& job) const;
+    const Status* refusal_of_all() const;
+    void wake_waiting() noexcept;
+    void started(const Status& status) noexcept;
+    void on_ready(Link& link) noexcept override;
+    void on_lost(Link& link, const Status& why) noexcept override;
+    void on_id_taken(Link& link) noexcept override;
+    void on_read_done(Link& link, uint64_t cookie, fabric::CompletionStatus status) noexcept override;
+    void change_id() noexcept;
+    static void on_tick(void* self) noexcept;
+    Job* find_due() noexcept;
+    void tick() noexcept;
+
+    Lane& lane_;
+    Options options_;
+    std::shared_ptr<SharedState> shared_;
+    HybridClock clock_;
+    Random random_;
+    const uint64_t nonce_;
+    OneSidedReads reads_;
+    std::unique_ptr<Floors> floors_;            // nullptr: no session order
+    std::vector<std::unique_ptr<Link>> links_;  // by partition, once the map is known
+    PartitionTimes times_;
+    ClientId id_;
+    std::function<void(const Status&)> ready_;
+    Nanoseconds start_deadline_{}, next_try_{};
+    bool is_ready_ = false, closed_ = false;
+    Nanoseconds read_window_ = from_s(4);
+
+    List<Job, Job> active_;
+    JobPool jobs_;
+    reactor::Timer timer_;
+    Nanoseconds next_tick_{};  // while the timer is set
+    Statistics statistics_;
+    GetScratch scratch_;
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/client/simple_job.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace wss::kv {
+
+namespace {
+
+constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
+constexpr uint32_t kAttemptsMax = 200;  // of a conditional put
+
+// A cursor is "<partition>:<last key>".
+bool parse_cursor(const std::string& cursor, uint32_t& partition, std::string& after) {
+    if (cursor.empty()) return true;
+    auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), partition);
+    if (error != std::errc() || end == cursor.data() + cursor.size() || *end != ':') return false;
+    after.assign(end + 1, cursor.data() + cursor.size());
+    return true;
+}
+
+Status check_key(const std::string& key) {
+    if (!key.empty() && key.size() <= kKeyMax) return Status::ok();
+    return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible", key.size(), kKeyMax);
+}
+
+}  // namespace
+
+void SimpleJob::begin(Request& request) noexcept {
+    request_ = &request;
+    sent_ = false;
+    partition_ = 0;
+    after_.clear();
+    if (Status status = check(); !status) return end(std::move(status));
+    if (request.kind == Request::Kind::kPutIf && !session_.has_id()) return wake_in(kRetryAfterLoss);
+    send();
+}
+
+Status SimpleJob::check() noexcept {
+    switch (request_->kind) {
+        case Request::Kind::kPutIf: {
+            auto& put = static_cast<PutIf&>(*request_);
+            WSS_TRY(check_key(put.key));
+            if (put.value.size() > kValueMax)
+                return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
+                               put.value.size(), kValueMax);
+            if (put.ttl_ms > kTtlMax_ms)
+                return failure(Code::kInvalid, "a key that ends after {} ms: at most {} are possible",
+                               put.ttl_ms, kTtlMax_ms);
+            put.outcome_unknown = false;
+            partition_ = partition_of(fingerprint(put.key), session_.partitions());
+            past_ = {};
+            conflicts_ = 0;
+            new_attempt();
+            return Status::ok();
+        }
+        case Request::Kind::kScan: {
+            auto& scan = static_cast<Scan&>(*request_);
+            scan.rows.clear();
+            if (!parse_cursor(scan.cursor, partition_, after_) || partition_ >= session_.partitions() ||
+                scan.limit == 0 || scan.prefix.size() > kKeyMax || after_.size() > kKeyMax)
+                return Status(Code::kInvalid, "this cursor or limit is not one of a scan");
+            return Status::ok();
+        }
+        case Request::Kind::kInfo:
+            partition_ = static_cast<Info&>(*request_).partition;
+            if (partition_ >= session_.partitions())
+                return failure(Code::kInvalid, "there is no partition {}", partition_);
+            return Status::ok();
+        case Request::Kind::kSnapshot:
+            static_cast<Snapshot&>(*request_).timestamp =
+                session_.clock().next_after(session_.times().slowest());
+            return Status::ok();
+        default:
+            return Status(Code::kInternal, "not a simple request");
+    }
+}
+
+void SimpleJob::new_attempt() noexcept {
+    past_ = std::max(past_, session_.times().of(partition_));
+    static_cast<PutIf&>(*request_).timestamp = session_.clock().next_after(past_, lead_of(conflicts_));
+    sent_ = lost_ = aborting_ = false;
+}
+
+void SimpleJob::send() noexcept {
+    call_.done = &SimpleJob::on_reply;
+    call_.context = this;
+    Link& link = session_.link(partition_);
+    bool sent = false;
+    switch (request_->kind) {
+        case Request::Kind::kPutIf:
+            sent = send_put_if(link);
+            break;
+        case Request::Kind::kScan:
+            sent = send_scan(link);
+            break;
+        case Request::Kind::kInfo:
+            sent = link.call(call_, wire::KvKind::kInfo, 0, wire::KvText{});
+            break;
+        default: {
+            auto& snapshot = static_cast<Snapshot&>(*request_);
+            sent = link.call(call_, wire::KvKind::kSnapshot, 0,
+                             wire::KvText{.text = snapshot.directory, .timestamp = snapshot.timestamp.value});
+        }
+    }
+    if (!sent) return wake_in(kRetryAfterLoss);
+    sent_ = true;
+    ++session_.statistics().messages;
+    request_->rounds = 1;
+}
+
+bool SimpleJob::send_put_if(Link& link) noexcept {
+    auto& put = static_cast<PutIf&>(*request_);
+    if (aborting_)
+        return link.call(call_, wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = put.timestamp.value});
+    wire::KvPutIf body{.timestamp = put.timestamp.value};
+    if (put.condition == PutIf::Condition::kTimestamp) body.expected = put.expected.value;
+    body.item.key = put.key;
+    body.item.is_deleted = put.remove;
+    if (!put.remove) body.item.value = std::as_bytes(std::span(put.value.data(), put.value.size()));
+    if (put.ttl_ms != 0)
+        body.item.expires = Timestamp::make(put.timestamp.ticks() + put.ttl_ms * 1000, 0).value;
+    return link.call(call_, wire::KvKind::kPutIf, 0, body);
+}
+
+bool SimpleJob::send_scan(Link& link) noexcept {
+    auto& scan = static_cast<Scan&>(*request_);
+    auto left = static_cast<uint32_t>(scan.limit - scan.rows.size());
+    return link.call(call_, wire::KvKind::kScan, wire::kKvScanExpires | wire::kKvScanGoesOn,
+                     wire::KvScan{.prefix = scan.prefix,
+                                  .cursor = after_,
+                                  .limit = std::min(left, wire::kKvScanMax),
+                                  .with_values = scan.with_values});
+}
+
+void SimpleJob::on_wake() noexcept {
+    // Before the first greeting nobody knows the partition's time, nor perhaps the own id.
+    if (request_->kind == Request::Kind::kPutIf && !sent_) {
+        if (!session_.has_id()) return wake_in(kRetryAfterLoss);
+        new_attempt();
+    }
+    send();
+}
+
+void SimpleJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
+    SimpleJob& job = *static_cast<SimpleJob*>(call.context);
+    // All of these may be repeated: a conditional put by its timestamp, which the partition remembers.
+    job.lost_ = job.lost_ || header == nullptr;
+    job.put_off_by =
+        header != nullptr && header->status == wire::KvStatus::kNotReady ? job.partition_ : kPartitionsMax;
+    if (header == nullptr || header->status == wire::KvStatus::kNotReady) return job.wake_in(kRetryAfterLoss);
+    job.answered(*header, message);
+}
+
+void SimpleJob::answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    switch (request_->kind) {
+        case Request::Kind::kPutIf:
+            return put_if_answered(header, message);
+        case Request::Kind::kScan:
+            return scan_answered(header, message);
+        default:
+            return text_answered(header, message);
+    }
+}
+
+void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    wire::KvDecision decision;
+    if (wire::parse(message, decision)) session_.clock().observe({decision.timestamp});
+    if (header.status == wire::KvStatus::kCommitted || header.status == wire::KvStatus::kOk)
+        return end(Status::ok());
+    if (aborting_) return abort_answered(header.status);
+    refusal_ = header.status;
+    in_the_way_ = {decision.timestamp};
+    if (!lost_ || refusal_ == wire::KvStatus::kAborted) return put_if_refused();
+    aborting_ = true;
+    send();
+}
+
+void SimpleJob::abort_answered(wire::KvStatus status) noexcept {
+    if (status == wire::KvStatus::kAborted) return put_if_refused();
+    static_cast<PutIf&>(*request_).outcome_unknown = true;
+    end(Status(Code::kUnavailable, "the partition has forgotten whether it carried out the conditional put"));
+}
+
+// Nothing of this attempt is in the partition, or ever will be; but for kIo.
+void SimpleJob::put_if_refused() noexcept {
+    auto& put = static_cast<PutIf&>(*request_);
+    switch (refusal_) {
+        case wire::KvStatus::kConditionFailed:
+            put.timestamp = in_the_way_;
+            return end(Status(Code::kRefused, "the condition does not hold"));
+        case wire::KvStatus::kLockConflict:  // an undecided write stands in the way
+        case wire::KvStatus::kTooOld:
+        case wire::KvStatus::kTooFarAhead:
+        case wire::KvStatus::kNotLeased:
+        case wire::KvStatus::kAborted:
+            if (++put.retries > kAttemptsMax) return end(why_refused());
+            if (refusal_ == wire::KvStatus::kTooOld) {
+                past_ = std::max(past_, in_the_way_);
+                ++conflicts_;
+            }
+            if (refusal_ == wire::KvStatus::kTooFarAhead && session_.times().learn(partition_, in_the_way_))
+                past_ = {};
+            new_attempt();
+            return wake_in(kRetryAfterLoss);
+        case wire::KvStatus::kNoMemory:
+            return end(Status(Code::kExhausted, "the partition's memory is full: writes are refused"));
+        case wire::KvStatus::kIo:
+            // The partition may find it in its log when it starts again.
+            put.outcome_unknown = true;
+            return end(Status(Code::kIo, "the partition's log cannot be written"));
+        default:
+            return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(refusal_)));
+    }
+}
+
+Status SimpleJob::why_refused() const {
+    if (refusal_ == wire::KvStatus::kTooFarAhead)
+        return session_.too_far_ahead(partition_, static_cast<PutIf&>(*request_).timestamp, in_the_way_);
+    if (refusal_ == wire::KvStatus::kTooOld)
+        return Status(Code::kUnavailable, "later writes of the same key were in the way again and again");
+    return Status(Code::kUnavailable, "an undecided write stands in the way");
+}
+
+void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    auto& scan = static_cast<Scan&>(*request_);
+    if (header.status != wire::KvStatus::kOk)
+        return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(header.status)));
+    if (!wire::parse(message, rows_))
+        return end(Status(Code::kUnavailable, "the partition's answer is malformed"));
+    for (const auto& row : rows_.rows) {
+        Scan::Row& out = scan.rows.emplace_back();
+        out.key = row.key;
+        out.value.assign(reinterpret_cast<const char*>(row.value.data()), row.value.size());
+        out.timestamp = {row.timestamp};
+        out.expires = {row.expires};
+    }
+    if (!rows_.cursor.empty()) {
+        // Or the scan would never end.
+        if (rows_.cursor <= after_)
+            return end(Status(Code::kUnavailable, "the partition's scan does not advance"));
+        after_ = rows_.cursor;
+    } else {
+        ++partition_;
+        after_.clear();
+    }
+    if (partition_ >= session_.partitions()) {
+        scan.cursor.clear();
+        return end(Status::ok());
+    }
+    if (scan.rows.size() < scan.limit) return send();
+    scan.cursor = fmt::format("{}:{}", partition_, after_);
+    end(Status::ok());
+}
+
+void SimpleJob::text_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    wire::KvText text;
+    bool good = wire::parse(message, text);
+    if (header.status != wire::KvStatus::kOk)
+        return end(failure(Code::kUnavailable, "partition {}: {}{}{}", partition_,
+                           wire::to_string(header.status), good && !text.text.empty() ? ": " : "",
+                           good ? text.text : ""));
+    if (!good) return end(Status(Code::kUnavailable, "the partition's answer is malformed"));
+    if (request_->kind == Request::Kind::kInfo) {
+        static_cast<Info&>(*request_).json = text.text;
+        return end(Status::ok());
+    }
+    if (++partition_ < session_.partitions()) return send();
+    end(Status::ok());
+}
+
+void SimpleJob::give_up(const Status& why) noexcept {
+    if (call_.id != 0) session_.link(partition_).forget(call_);
+    if (request_->kind == Request::Kind::kPutIf) static_cast<PutIf&>(*request_).outcome_unknown = sent_;
+    end(why);
+}
+
+void SimpleJob::end(Status status) noexcept {
+    session_.finish(*this, *request_, std::move(status));
+}
+
+}  // namespace wss::kv

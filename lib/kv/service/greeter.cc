@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/service/greeter.h"
+
+#include <algorithm>
+
+#include "lib/kv/placement.h"
+
+namespace wss::kv {
+
+Greeter::Greeter(Partition& partition, const RegisteredArena& arena)
+    : partition_(partition),
+      arena_(arena),
+      leases_({.partition = partition.options().partition,
+               .partitions = partition.count(),
+               .lease = partition.options().lease,
+               .seed = partition.random().next()}) {}
+
+std::string Greeter::why_no_lease(wire::KvStatus status) const {
+    const ServiceOptions& options = partition_.options();
+    switch (status) {
+        case wire::KvStatus::kIdTaken:
+            return "this client id belongs to another client";
+        case wire::KvStatus::kNoMemory:
+            return fmt::format(
+                "all client ids of partition {} are leased: that of a client that vanished is free after {} "
+                "s",
+                options.partition, options.lease.count / 1'000'000'000);
+        default:
+            return "this is no client id";
+    }
+}
+
+void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    if (peer.greeted || !wire::parse(message, hello_))
+        return peer.channel()->close("the peer's greeting is malformed");
+    if (hello_.nonce != 0) {
+        const wire::KvStatus leased = lease_id(peer);
+        if (leased != wire::KvStatus::kOk)
+            return partition_.refuse(peer, header, leased, why_no_lease(leased));
+    }
+    peer.greeted = true;
+    const ServiceOptions& options = partition_.options();
+    const fabric::Region& arena = arena_.of_lane(peer.lane_index());
+    const std::string map = join_map(options.partitions);
+    wire::KvHelloReply reply{.client_id = peer.client_id,
+                             .partition = options.partition,
+                             .partitions = partition_.count(),
+                             .incarnation = partition_.incarnation(),
+                             .ticks = partition_.clock_stamp().ticks(),
+                             .window_ms = static_cast<uint32_t>(options.store.window.count / 1'000'000),
+                             .arena_rkey = arena.rkey(),
+                             .arena_address = arena.remote_address(),
+                             .arena_bytes = partition_.store().arena().bytes,
+                             .arena_epoch = partition_.store().arena().epoch,
+                             .ring = {},
+                             .map = map};
+    const bool ring = hello_.ring.bytes != 0;
+    if (ring)
+        reply.ring = hello_.ring.likewise ? peer.channel()->offer_ring(hello_.ring.announced)
+                                          : peer.channel()->offer_ring();
+    peer.channel()->send(partition_.reply_to(header, wire::KvStatus::kOk), reply);
+    if (!ring || reply.ring.bytes == 0) return;
+    // The answer still goes as a message.
+    peer.flush_now();
+    if (!peer.channel()->use_ring(hello_.ring, hello_.nonce))
+        peer.channel()->close("the peer offers no ring of ours");
+}
+
+wire::KvStatus Greeter::lease_id(Peer& peer) {
+    if (hello_.client_id > kClientIdMax) return wire::KvStatus::kMalformed;
+    const Nanoseconds now = partition_.reactor().now();
+    const Timestamp clock = partition_.lease_clock();
+    peer.lease = hello_.client_id == 0 ? leases_.take(hello_.nonce, now, clock)
+                                       : leases_.join(hello_.client_id, hello_.nonce, now, clock);
+    if (peer.lease == nullptr)
+        return hello_.client_id == 0 ? wire::KvStatus::kNoMemory : wire::KvStatus::kIdTaken;
+    peer.client_id = peer.lease->id;
+    return wire::KvStatus::kOk;
+}
+
+void Greeter::goodbye(Peer& peer, wire::Bytes message) {
+    wire::KvDecision last;
+    // Timestamps of others say nothing about the id that is given back.
+    if (peer.lease == nullptr || !wire::parse(message, last) ||
+        (last.timestamp != 0 && Timestamp{last.timestamp}.client() != peer.client_id))
+        return peer.channel()->close("malformed goodbye");
+    // What was issued beyond the bound was accepted nowhere.
+    const auto bound_ticks = static_cast<uint64_t>(partition_.options().ahead_max.count / 1000);
+    const Timestamp bound = Timestamp::make(partition_.lease_clock().ticks() + bound_ticks, 0);
+    LeaseTable::say_goodbye(*peer.lease, std::min(Timestamp{last.timestamp}, bound));
+}
+
+void Greeter::leave(Peer& peer) {
+    if (peer.lease != nullptr)
+        leases_.leave(*peer.lease, partition_.reactor().now(), partition_.lease_clock());
+}
+
+}  // namespace wss::kv

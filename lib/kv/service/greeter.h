@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greeter: hello and goodbye. Leases client ids, and tells a client what it needs to know of its partition.
+//
+// Thread-safety: none; belongs to the partition's reactor.
+#pragma once
+
+#include "lib/kv/service/partition.h"
+#include "lib/kv/service/registered_arena.h"
+
+namespace wss::kv {
+
+class Greeter {
+  public:
+    Greeter(Partition& partition, const RegisteredArena& arena);
+
+    void hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void goodbye(Peer& peer, wire::Bytes message);
+    void leave(Peer& peer);  // its connection is over
+
+    uint32_t ids() const { return leases_.range(); }
+    uint32_t ids_leased(Nanoseconds now) const { return leases_.leased(now, partition_.lease_clock()); }
+
+  private:
+    wire::KvStatus lease_id(Peer& peer);
+    std::string why_no_lease(wire::KvStatus status) const;
+
+    Partition& partition_;
+    const RegisteredArena& arena_;
+    LeaseTable leases_;
+    wire::KvHello hello_;  // scratch of one message
+};
+
+}  // namespace wss::kv

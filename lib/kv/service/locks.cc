@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/service/locks.h"
+
+#include <algorithm>
+
+namespace wss::kv {
+
+Locks::~Locks() {
+    waits_.clear([this](Wait& wait) { partition_.store().forget(&wait); });
+}
+
+// What a write of these keys by this owner must be later than: also than what an earlier client of its id has
+// used, where that write could meet it. Neither the clock nor versions of other keys: where they are
+// ahead, another partition that is written to would refuse what follows them, after this one took it.
+Timestamp Locks::newest_of(const Peer& peer, uint64_t owner, std::span<const std::string_view> keys) {
+    writes_.clear();
+    for (std::string_view key : keys) writes_.push_back({.key = key});
+    const store::Store& store = partition_.store();
+    const Timestamp former = LeaseTable::former_within(*peer.lease, {owner}, kLockedLead_ticks);
+    return std::max({store.newest(writes_), former, store.floor()});
+}
+
+void Locks::answered(void* context, store::LockAnswer answer) noexcept {
+    Wait& wait = *static_cast<Wait*>(context);
+    Locks& locks = *wait.locks;
+    Peer* peer = wait.peer();
+    const bool granted = answer == store::LockAnswer::kGranted;
+    // Its client is gone, or the clock has come meanwhile to where its writes are refused.
+    const bool is_of_use = peer != nullptr && !(wait.exclusive && locks.is_spent(*peer));
+    if (granted && !is_of_use) locks.partition_.store().locks().unlock_all(wait.owner);
+    const std::string_view key = wait.key;
+    if (peer != nullptr)
+        locks.partition_.answer(*peer, wait.header(),
+                                granted && is_of_use ? wire::KvStatus::kOk : wire::KvStatus::kLockConflict,
+                                locks.newest_of(*peer, wait.owner, {&key, 1}).value);
+    locks.waits_.give(wait);
+}
+
+// A write under locks is made on each partition by itself. What this one would refuse must have no lock.
+bool Locks::is_spent(const Peer& peer) const {
+    return LeaseTable::is_spent(*peer.lease, partition_.lease_clock());
+}
+
+void Locks::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    // Waiting for several at once could deadlock with another who does.
+    if (!wire::parse(message, lock_) || lock_.keys.empty() || (lock_.wait && lock_.keys.size() > 1))
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed lock");
+    if (Timestamp{lock_.owner}.client() != peer.client_id)
+        return partition_.answer(peer, header, wire::KvStatus::kNotLeased);
+    if (lock_.exclusive && partition_.is_too_far_ahead({lock_.owner}, kLockedLead_ticks))
+        return partition_.refuse_write(peer, header, wire::KvStatus::kTooFarAhead, {lock_.owner});
+    if (lock_.exclusive && is_spent(peer))
+        return partition_.refuse_write(peer, header, wire::KvStatus::kTooOld, {lock_.owner});
+    store::LockTable& table = partition_.store().locks();
+    for (std::string_view key : lock_.keys) {
+        ++partition_.counters().locks;
+        store::LockRequest request{
+            .key = key,
+            .owner = lock_.owner,
+            .mode = lock_.exclusive ? store::LockMode::kExclusive : store::LockMode::kShared,
+            .wait = lock_.wait};
+        Wait& wait = waits_.take();
+        const store::LockAnswer given = table.lock(request, {.run = &Locks::answered, .context = &wait});
+        if (given == store::LockAnswer::kWaiting) {
+            wait.locks = this;
+            wait.owner = lock_.owner;
+            wait.exclusive = lock_.exclusive;
+            wait.key = key;
+            return wait.owe(peer, header);
+        }
+        waits_.give(wait);
+        if (given == store::LockAnswer::kGranted) continue;
+        table.unlock_all(lock_.owner);
+        return partition_.answer(
+            peer, header,
+            given == store::LockAnswer::kFull ? wire::KvStatus::kNoMemory : wire::KvStatus::kLockConflict);
+    }
+    partition_.answer(peer, header, wire::KvStatus::kOk, newest_of(peer, lock_.owner, lock_.keys).value);
+}
+
+void Locks::unlock(Peer& peer, wire::Bytes message) {
+    if (!wire::parse(message, lock_)) return peer.channel()->close("malformed unlock");
+    if (Timestamp{lock_.owner}.client() == peer.client_id) partition_.store().locks().unlock_all(lock_.owner);
+}
+
+}  // namespace wss::kv

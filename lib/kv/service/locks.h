@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks: what a partition answers to lock and unlock (two-phase locking).
+//
+// Thread-safety: none; belongs to the partition's reactor. Ownership: takes its waits back from the store's
+// lock table when it dies; so it dies before the store.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/kv/service/partition.h"
+
+namespace wss::kv {
+
+class Locks {
+  public:
+    explicit Locks(Partition& partition) : partition_(partition) {}
+    ~Locks();
+    void lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void unlock(Peer& peer, wire::Bytes message);
+
+  private:
+    // A lock that is waited for.
+    struct Wait : Owed {
+        Locks* locks = nullptr;
+        size_t at = 0;  // of the pool
+        uint64_t owner = 0;
+        bool exclusive = false;
+        std::string key;
+    };
+
+    static void answered(void* context, store::LockAnswer answer) noexcept;
+    Timestamp newest_of(const Peer& peer, uint64_t owner, std::span<const std::string_view> keys);
+    bool is_spent(const Peer& peer) const;
+
+    Partition& partition_;
+    OwedPool<Wait> waits_;
+    // Scratch of one message at a time.
+    wire::KvLock lock_;
+    std::vector<store::Write> writes_;
+};
+
+}  // namespace wss::kv

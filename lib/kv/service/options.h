@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a partition's server is told when it starts, and what it counts.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "lib/kv/hlc.h"
+#include "lib/kv/store/store.h"
+
+namespace wss::kv {
+
+struct ServiceOptions {
+    uint32_t partition = 0;
+    std::vector<std::string> partitions;  // URIs, all of them; this one's too
+    store::Options store;
+    uint64_t arena_bytes = 256u << 20;
+    Nanoseconds terminate_after = from_s(1);
+    Nanoseconds lease = from_s(60);  // an id stays its owner's for that long after the last connection
+    Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // of a timestamp, before our clock
+    // Below which snapshots are made, by name; "": none. `identity`: the log's, so that a server starts from
+    // one.
+    std::string snapshots, identity;
+    Nanoseconds slow = from_ms(50);  // requests that took longer are kept in the slow log
+    uint64_t seed = 1;               // of what must be random
+};
+
+struct ServiceCounters {
+    uint64_t connections = 0, messages = 0;
+    uint64_t gets = 0, get_keys = 0, second_round_gets = 0;
+    uint64_t prepares = 0, commits = 0, aborts = 0, checks = 0, conditional = 0, scans = 0, locks = 0;
+    uint64_t refused = 0, malformed = 0;
+    uint64_t refused_cold = 0;     // reads beyond DiskShare's limits
+    uint64_t refused_backlog = 0;  // … of a peer that does not take its replies
+    uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
+    uint64_t one_sided_keys = 0;                                 // as clients tell
+    std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by their Fallback
+    uint64_t ahead_max_us = 0;  // the furthest that a client's clock was seen before ours
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partition: what all handlers of a partition's messages share: its options, its clock, its store, and how
+// replies are made.
+//
+// Thread-safety: none; belongs to one reactor.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "lib/kv/hlc.h"
+#include "lib/kv/service/options.h"
+#include "lib/kv/service/peer.h"
+#include "lib/kv/service/slow_log.h"
+#include "lib/kv/store/store.h"
+
+namespace wss::kv {
+
+class Partition {
+  public:
+    Partition(reactor::Reactor& reactor, WallClock& wall, ServiceOptions options);
+    ~Partition();
+    Partition(const Partition&) = delete;
+    Partition& operator=(const Partition&) = delete;
+    // Recovers what the log holds.
+    Status open(std::span<std::byte> arena, store::Log* log);
+
+    const ServiceOptions& options() const { return options_; }
+    uint32_t count() const { return static_cast<uint32_t>(options_.partitions.size()); }  // of the map
+    reactor::Reactor& reactor() const { return reactor_; }
+    Random& random() { return random_; }
+    store::Store& store() { return *store_; }
+    const store::Store& store() const { return *store_; }
+    ServiceCounters& counters() { return counters_; }
+    const ServiceCounters& counters() const { return counters_; }
+    const SlowLog& slow_log() const { return slow_log_; }
+    uint64_t incarnation() const { return incarnation_; }
+    Nanoseconds started() const { return started_; }
+    // Until what was found prepared is decided, clients are answered "not ready".
+    bool ready() const { return ready_; }
+    void set_ready(bool ready) { ready_ = ready; }
+
+    // --- time
+    Timestamp clock_stamp() const { return Timestamp::make(clock_.now_ticks(), 0); }
+    // What is written here is not behind the floor, even where the clock is.
+    Timestamp lease_clock() const { return std::max(clock_stamp(), store_->floor()); }
+    // `lead`: so much of the bound is to stay free.
+    bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);
+    void note_time(wire::KvKind kind, const Peer& peer, size_t keys, Nanoseconds began);
+
+    // --- answers
+    wire::KvStatus check_key(std::string_view key) const;
+    wire::KvHeader reply_to(const wire::KvHeader& request, wire::KvStatus status) const;
+    void answer(Peer& peer, const wire::KvHeader& request, wire::KvStatus status,
+                uint64_t timestamp = 0) const;
+    void refuse(Peer& peer, const wire::KvHeader& request, wire::KvStatus status, std::string_view why);
+    // Says what the client's clock must pass, or how far it is behind.
+    void refuse_write(Peer& peer, const wire::KvHeader& request, wire::KvStatus status,
+                      Timestamp refused) const;
+
+  private:
+    reactor::Reactor& reactor_;
+    const ServiceOptions options_;
+    mutable HybridClock clock_;  // asks for the time of day
+    Random random_;
+    const uint64_t incarnation_;
+    std::unique_ptr<store::Store> store_;
+    bool ready_ = false;
+    ServiceCounters counters_;
+    SlowLog slow_log_;
+    const Nanoseconds started_;
+};
+
+}  // namespace wss::kv

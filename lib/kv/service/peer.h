@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peer: a connection of a partition's server. Owed: a reply that is owed to one.
+//
+// A reply may be due long after its connection has ended. It knows its peer as long as that is there: the
+// peer lists what it is owed, and takes itself back from all of it when it goes. Neither outlives the other's
+// pointer, and neither is searched for.
+//
+// Thread-safety: none; belongs to the lane's reactor.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lib/base/list.h"
+#include "lib/kv/service/lease_table.h"
+#include "lib/kv/transport/channel.h"
+
+namespace wss::kv {
+
+class Peer;
+
+class PeerHandler {
+  public:
+    virtual ~PeerHandler() = default;
+    virtual void message_arrived(Peer& peer, wire::Bytes message) noexcept = 0;
+    virtual void peer_gone(Peer& peer) noexcept = 0;  // may destroy it
+};
+
+class Owed : public ListNode<Owed> {
+  public:
+    Peer* peer() const { return peer_; }  // nullptr: gone, nobody waits for the answer
+    const wire::KvHeader& header() const { return header_; }
+    void owe(Peer& peer, const wire::KvHeader& request);
+    void settle() {
+        unlink();
+        peer_ = nullptr;
+    }
+
+  protected:
+    ~Owed() { unlink(); }
+
+  private:
+    friend class Peer;
+    Peer* peer_ = nullptr;
+    wire::KvHeader header_;
+};
+
+// Owed replies that the store or another partition answers by a pointer. They keep their memory.
+template <typename Reply>
+class OwedPool {
+  public:
+    Reply& take() {
+        if (free_.empty()) free_.push_back(std::make_unique<Reply>());
+        busy_.push_back(std::move(free_.back()));
+        free_.pop_back();
+        busy_.back()->at = busy_.size() - 1;
+        return *busy_.back();
+    }
+    void give(Reply& reply) {
+        reply.settle();
+        const size_t at = reply.at;
+        std::swap(busy_[at], busy_.back());
+        busy_[at]->at = at;
+        free_.push_back(std::move(busy_.back()));
+        busy_.pop_back();
+    }
+    // `forget` takes a reply's context back from whoever holds it. That may give other replies.
+    template <typename Forget>
+    void clear(Forget&& forget) {
+        while (!busy_.empty()) {
+            Reply& last = *busy_.back();
+            forget(last);
+            give(last);
+        }
+    }
+
+  private:
+    std::vector<std::unique_ptr<Reply>> busy_, free_;
+};
+
+// A connection: of a client, or of another partition (client id 0).
+class Peer final : public ChannelOwner {
+  public:
+    Peer(Lane& lane, size_t lane_index, PeerHandler& handler)
+        : ChannelOwner(lane), lane_index_(lane_index), handler_(handler) {}
+    ~Peer() override {
+        while (Owed* owed = owed_.pop_front()) owed->peer_ = nullptr;
+    }
+    using ChannelOwner::accept;
+    void flush_now() { lane().flush_now(); }
+    size_t lane_index() const { return lane_index_; }
+
+    size_t at = 0;  // among its handler's
+    bool greeted = false;
+    uint32_t client_id = 0;
+    LeaseTable::Lease* lease = nullptr;  // nullptr: another partition
+
+  private:
+    friend class Owed;
+    void on_up(Channel&) noexcept override {}
+    void on_message(Channel&, wire::Bytes message) noexcept override {
+        handler_.message_arrived(*this, message);
+    }
+    void on_ended(const Status&) noexcept override { handler_.peer_gone(*this); }
+
+    const size_t lane_index_;
+    PeerHandler& handler_;
+    List<Owed, Owed> owed_;
+};
+
+inline void Owed::owe(Peer& peer, const wire::KvHeader& request) {
+    peer_ = &peer;
+    header_ = request;
+    peer.owed_.push_back(*this);
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads: what a partition answers to gets. What is in memory is answered at once; where a part is on disk
+// everything is copied, what is missing is fetched, and the reply follows.
+//
+// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store.
+// The store calls it back from poll() only, and Service destroys both without a turn of the reactor between.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/kv/service/disk_share.h"
+#include "lib/kv/service/partition.h"
+
+namespace wss::kv {
+
+class Reads {
+  public:
+    Reads(Partition& partition, DiskShare& disk);
+    ~Reads();
+    void get(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void tick();  // frees what is over
+
+  private:
+    struct ColdGet;
+
+    store::Found find(const wire::KvGet::Item& item, bool addressed);
+    wire::KvStatus check(const Peer& peer, const wire::KvHeader& header);
+    wire::KvStatus lock(const Peer& peer);
+    bool look_up(uint8_t flags);
+    void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);
+    void count_fallback(uint8_t flags);
+    static void cold_arrived(void* context, const store::Found& found) noexcept;
+    void send_cold(ColdGet& job);
+
+    Partition& partition_;
+    DiskShare& disk_;
+    std::vector<std::unique_ptr<ColdGet>> cold_;
+    // Scratch of one message at a time.
+    wire::KvGet get_;
+    wire::KvGetReply reply_;
+    std::vector<Timestamp> among_;
+    std::vector<store::Found> found_;
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scans: what a partition answers to scans: a page of keys in order, with their values if wanted. Values that
+// are on disk only are fetched before the page is sent.
+//
+// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store.
+// The store calls it back from poll() only, and Service destroys both without a turn of the reactor between.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/kv/service/disk_share.h"
+#include "lib/kv/service/partition.h"
+
+namespace wss::kv {
+
+class Scans {
+  public:
+    Scans(Partition& partition, DiskShare& disk);
+    ~Scans();
+    void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void tick();  // frees what is over
+
+  private:
+    struct ColdScan;
+    struct ColdRow;
+
+    void scan_cold(Peer& peer, const wire::KvHeader& header, std::span<const size_t> cold,
+                   DiskShare::Hold hold);
+    void fetch_row(ColdRow& row);
+    static void row_arrived(void* context, const store::Found& found) noexcept;
+    void send_cold(ColdScan& job);
+
+    Partition& partition_;
+    DiskShare& disk_;
+    std::vector<std::unique_ptr<ColdScan>> cold_;
+    wire::KvScanReply reply_;  // scratch of one message
+};
+
+}  // namespace wss::kv

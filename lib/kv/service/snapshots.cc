@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/service/snapshots.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+
+namespace wss::kv {
+
+namespace {
+
+constexpr size_t kNameMax = 64;
+
+bool is_name(std::string_view text) {
+    auto good = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+               c == '_' || c == '.';
+    };
+    return !text.empty() && text.size() <= kNameMax && text[0] != '.' &&
+           std::all_of(text.begin(), text.end(), good);
+}
+
+}  // namespace
+
+void Snapshots::begin(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    wire::KvText wanted;
+    if (!wire::parse(message, wanted) || wanted.timestamp == 0)
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed snapshot");
+    // The store refuses writes at or below a snapshot's time: one far ahead would refuse them for years.
+    if (partition_.is_too_far_ahead({wanted.timestamp}))
+        return partition_.refuse(peer, header, wire::KvStatus::kTooFarAhead,
+                                 "the snapshot's time is too far ahead");
+    if (partition_.options().snapshots.empty())
+        return partition_.refuse(
+            peer, header, wire::KvStatus::kUnsupported,
+            "this partition has no directory for snapshots: start it with --kv-directory");
+    if (!is_name(wanted.text))
+        return partition_.refuse(
+            peer, header, wire::KvStatus::kUnsupported,
+            "a snapshot's name has letters, digits, '-', '_' and '.', at most 64 of them");
+    if (snapshot_)
+        return partition_.refuse(peer, header, wire::KvStatus::kUnsupported,
+                                 "another snapshot is being made");
+    std::string directory = partition_.options().snapshots + "/" + std::string(wanted.text);
+    auto begun = store::Snapshot::begin(partition_.store(), {wanted.timestamp}, directory,
+                                        partition_.options().identity);
+    if (!begun) return partition_.refuse(peer, header, wire::KvStatus::kIo, begun.status().to_string());
+    snapshot_ = std::move(*begun);
+    waiter_.owe(peer, header);
+    log::info("key-value partition {}: snapshot to {}", partition_.options().partition, directory);
+}
+
+void Snapshots::tick() {
+    if (!snapshot_) return;
+    const Result<bool> turn = snapshot_->turn(partition_.reactor().clock());
+    if (!turn) return end(turn.status());
+    if (*turn) return end(Status::ok());
+}
+
+void Snapshots::end(const Status& status) {
+    if (status)
+        log::info("key-value partition {}: snapshot of {} keys is complete", partition_.options().partition,
+                  snapshot_->keys());
+    else
+        log::error("key-value partition {}: no snapshot: {}", partition_.options().partition,
+                   status.to_string());
+    snapshot_.reset();
+    Peer* peer = waiter_.peer();
+    if (peer == nullptr) return;
+    std::string text = status.to_string();
+    peer->channel()->send(
+        partition_.reply_to(waiter_.header(), status ? wire::KvStatus::kOk : wire::KvStatus::kIo),
+        wire::KvText{.text = status ? std::string_view() : std::string_view(text)});
+    waiter_.settle();
+}
+
+}  // namespace wss::kv

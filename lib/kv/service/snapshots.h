@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots: a client names the timestamp, the same for all partitions, and a name; each partition makes a
+// directory of that name below the one that its operator configured (a client must not choose where we
+// write). One at a time.
+//
+// Thread-safety: none; belongs to the partition's reactor. Ownership: dies before the store.
+#pragma once
+
+#include <memory>
+
+#include "lib/kv/service/partition.h"
+#include "lib/kv/store/snapshot.h"
+
+namespace wss::kv {
+
+class Snapshots {
+  public:
+    explicit Snapshots(Partition& partition) : partition_(partition) {}
+    void begin(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void tick();
+    void stop() { snapshot_.reset(); }
+
+  private:
+    struct Waiter : Owed {};
+    void end(const Status& status);
+
+    Partition& partition_;
+    std::unique_ptr<store::Snapshot> snapshot_;
+    Waiter waiter_;
+};
+
+}  // namespace wss::kv

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/service/writes.h"
+
+#include <algorithm>
+#include <bitset>
+
+#include "lib/kv/metadata.h"
+
+namespace wss::kv {
+
+Writes::~Writes() {
+    pending_.clear([this](Pending& pending) { partition_.store().forget(&pending); });
+}
+
+wire::KvStatus Writes::check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp,
+                                       bool in_bound) {
+    // Other partitions inquire; who writes and decides is the owner of the client id.
+    if (kind != wire::KvKind::kCheck && timestamp.client() != peer.client_id &&
+        !mutated(Mutation::kCollidingTimestamps))
+        return wire::KvStatus::kNotLeased;
+    if (!in_bound && partition_.is_too_far_ahead(timestamp)) return wire::KvStatus::kTooFarAhead;
+    if (kind != wire::KvKind::kPrepare && kind != wire::KvKind::kPutIf) return wire::KvStatus::kOk;
+    if (!LeaseTable::former_until(*peer.lease, timestamp).is_none()) return wire::KvStatus::kTooOld;
+    LeaseTable::use(*peer.lease, timestamp);
+    return wire::KvStatus::kOk;
+}
+
+wire::KvStatus Writes::status_of(wire::KvKind kind, bool committing, store::Answer answer) {
+    using Status = wire::KvStatus;
+    switch (answer) {
+        case store::Answer::kOk:
+            if (kind == wire::KvKind::kAbort) return Status::kAborted;
+            return committing ? Status::kCommitted : Status::kPrepared;
+        case store::Answer::kCommitted:
+            return Status::kCommitted;
+        case store::Answer::kPrepared:
+            return Status::kPrepared;
+        case store::Answer::kAborted:
+            return Status::kAborted;
+        case store::Answer::kUnknown:
+            return Status::kUnknown;
+        case store::Answer::kTooOld:
+            return kind == wire::KvKind::kCommit ? Status::kUnknown : Status::kTooOld;
+        case store::Answer::kConflict:
+            return Status::kConditionFailed;
+        case store::Answer::kBusy:
+            // A decision is simply repeated; a write takes a later timestamp.
+            return kind == wire::KvKind::kPrepare || kind == wire::KvKind::kPutIf ? Status::kLockConflict
+                                                                                  : Status::kNotReady;
+        case store::Answer::kNoMemory:
+            return Status::kNoMemory;
+        case store::Answer::kInvalid:
+            return Status::kMalformed;
+        case store::Answer::kIo:
+            return Status::kIo;
+        default:
+            return Status::kNotReady;
+    }
+}
+
+// --- what is waited for ---
+
+Writes::Pending& Writes::expect(Peer& peer, const wire::KvHeader& request, Timestamp timestamp) {
+    Pending& pending = pending_.take();
+    pending.owe(peer, request);
+    pending.writes = this;
+    pending.timestamp = timestamp;
+    pending.committing = false;
+    pending.unlock = 0;
+    pending.keys = 0;
+    pending.since = partition_.reactor().clock().now();
+    return pending;
+}
+
+void Writes::answered(void* context, store::Answer answer) noexcept {
+    Pending& pending = *static_cast<Pending*>(context);
+    pending.writes->finish(pending, answer);
+}
+
+void Writes::finish(Pending& pending, store::Answer given) {
+    const wire::KvStatus status = status_of(pending.header().kind, pending.committing, given);
+    if (pending.unlock != 0) partition_.store().locks().unlock_all(pending.unlock);
+    if (Peer* peer = pending.peer()) {
+        Timestamp timestamp = pending.timestamp;
+        if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, partition_.store().floor());
+        // What is in the way is named exactly: a clock that is ahead of it would pass for a version.
+        const bool is_in_the_way =
+            status == wire::KvStatus::kConditionFailed || status == wire::KvStatus::kTooOld;
+        if (!is_in_the_way) timestamp = std::max(timestamp, partition_.clock_stamp());
+        partition_.answer(*peer, pending.header(), status, timestamp.value);
+        partition_.note_time(pending.header().kind, *peer, pending.keys, pending.since);
+    }
+    pending_.give(pending);
+}
+
+// --- prepare ---
+
+// Whoever is not there can never be asked: the transaction would stay undecided for ever. One that repeats
+// would cost an inquiry each time.
+bool Writes::are_distinct_partitions() const {
+    std::bitset<kPartitionsMax> seen;
+    for (uint16_t participant : prepare_.participants) {
+        if (participant >= partition_.count() || seen.test(participant)) return false;
+        seen.set(participant);
+    }
+    return true;
+}
+
+// A write under locks is made on each partition by itself, so what was granted holds: neither a floor that
+// rose since, nor a clock that was set back, refuses it.
+Writes::Locked Writes::look_at_locks() {
+    const Timestamp timestamp{prepare_.timestamp}, owner{prepare_.owner};
+    Locked all{.held = true, .above_floor = true};
+    for (const wire::KvPrepare::Item& item : prepare_.items) {
+        const auto floor = partition_.store().locks().granted_at(item.key, prepare_.owner);
+        all.held = all.held && floor.has_value();
+        all.above_floor = all.above_floor && floor.has_value() && *floor < timestamp;
+    }
+    all.in_bound = all.held && timestamp.ticks() <= owner.ticks() + kLockedLead_ticks;
+    return all;
+}
+
+void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    if (!wire::parse(message, prepare_))
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
+    if (!are_distinct_partitions())
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
+                                 "a participant that is no partition or repeats");
+    const Timestamp timestamp{prepare_.timestamp};
+    if (terminations_.waits_in_vain(prepare_.participants) && !partition_.store().knows(timestamp))
+        return partition_.answer(peer, header, wire::KvStatus::kNotReady);
+    ++partition_.counters().prepares;
+    // What was done once is only to be told again: its locks went with it.
+    const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0 && !partition_.store().knows(timestamp);
+    const Locked under = locked ? look_at_locks() : Locked{};
+    const wire::KvStatus status = check_prepare(peer, header, locked, under);
+    if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, timestamp);
+    put_prepared(peer, header, locked, under);
+}
+
+wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
+                                     const Locked& under) {
+    wire::KvStatus status = check_timestamp(peer, header.kind, {prepare_.timestamp}, under.in_bound);
+    // Nobody ends the locks of others.
+    if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) status = wire::KvStatus::kNotLeased;
+    const bool ends_locks = locked && status == wire::KvStatus::kOk;
+    // The lease of a lock may have ended.
+    if (ends_locks && !under.held) status = wire::KvStatus::kLockConflict;
+    for (const wire::KvPrepare::Item& item : prepare_.items)
+        if (partition_.check_key(item.key) != wire::KvStatus::kOk) status = wire::KvStatus::kWrongPartition;
+    // Its writer does not come again.
+    if (ends_locks && status != wire::KvStatus::kOk) partition_.store().locks().unlock_all(prepare_.owner);
+    return status;
+}
+
+void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under) {
+    writes_.clear();
+    for (const wire::KvPrepare::Item& item : prepare_.items)
+        writes_.push_back(
+            {.key = item.key, .value = item.value, .tombstone = item.is_deleted, .expires = {item.expires}});
+    const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
+    const std::vector<std::byte> participants = encode_participants(prepare_.participants);
+    store::Transaction transaction{.timestamp = {prepare_.timestamp},
+                                   .writes = writes_,
+                                   .metadata = prepare_.metadata,
+                                   .participants = participants,
+                                   .alone = committing && prepare_.participants.size() <= 1,
+                                   .locked = committing && under.above_floor,
+                                   .in_order = !committing || locked || prepare_.participants.size() <= 1};
+    Pending& pending = expect(peer, header, {prepare_.timestamp});
+    pending.committing = committing;
+    pending.unlock = locked ? prepare_.owner : 0;
+    pending.keys = writes_.size();
+    store::Store& store = partition_.store();
+    store::Continuation done{.run = &Writes::answered, .context = &pending};
+    const store::Answer given = committing ? store.put(transaction, done) : store.prepare(transaction, done);
+    if (given == store::Answer::kTooOld) pending.timestamp = store.newest(writes_);
+    if (given != store::Answer::kPending) finish(pending, given);
+}
+
+void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    wire::KvPutIf put;
+    if (!wire::parse(message, put))
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed conditional put");
+    ++partition_.counters().conditional;
+    wire::KvStatus status = partition_.check_key(put.item.key);
+    if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
+    if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, {put.timestamp});
+    // What is in the way; with what is newer than the writer's clock its next timestamp is later.
+    store::Store& store = partition_.store();
+    const store::Found latest = store.get(put.item.key, false);
+    const Timestamp theirs =
+        latest.presence == store::Presence::kExact ? latest.version.timestamp : Timestamp{};
+    store::Write write{
+        .key = put.item.key,
+        .value = put.item.value,
+        .tombstone = put.item.is_deleted,
+        .expires = {put.item.expires},
+        .condition = put.expected == 0 ? store::Condition::kIfAbsent : store::Condition::kIfTimestamp,
+        .expected = {put.expected}};
+    store::Transaction transaction{.timestamp = {put.timestamp}, .writes = {&write, 1}, .alone = true};
+    Pending& pending = expect(peer, header, {put.timestamp});
+    pending.committing = true;
+    pending.keys = 1;
+    const store::Answer given = store.put(transaction, {.run = &Writes::answered, .context = &pending});
+    if (given == store::Answer::kConflict) pending.timestamp = theirs;
+    if (given == store::Answer::kTooOld) pending.timestamp = std::max(theirs, store.floor());
+    if (given != store::Answer::kPending) finish(pending, given);
+}
+
+// --- decisions ---
+
+bool Writes::is_prepared(Timestamp timestamp) const {
+    for (const store::Overdue& one : partition_.store().overdue({0}, SIZE_MAX))
+        if (one.timestamp.value == timestamp.value) return true;
+    return false;
+}
+
+void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
+    wire::KvDecision decision;
+    if (!wire::parse(message, decision) || decision.timestamp == 0)
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed decision");
+    Timestamp timestamp{decision.timestamp};
+    const bool is_check = header.kind == wire::KvKind::kCheck;
+    if (wire::KvStatus status = check_timestamp(peer, header.kind, timestamp); status != wire::KvStatus::kOk)
+        return partition_.refuse_write(peer, header, status, timestamp);
+    if (is_check && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
+        return partition_.answer(peer, header, wire::KvStatus::kAborted, timestamp.value);
+    Pending& pending = expect(peer, header, timestamp);
+    store::Continuation done{.run = &Writes::answered, .context = &pending};
+    store::Store& store = partition_.store();
+    ServiceCounters& counters = partition_.counters();
+    store::Answer given;
+    if (header.kind == wire::KvKind::kCommit) {
+        ++counters.commits;
+        pending.committing = true;
+        given = store.commit(timestamp);
+    } else if (is_check) {
+        ++counters.checks;
+        given = store.inquire(timestamp, done);
+    } else {
+        ++counters.aborts;
+        given = store.withdraw(timestamp, done);
+    }
+    if (given != store::Answer::kPending) finish(pending, given);
+}
+
+}  // namespace wss::kv

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes: what a partition answers to prepares, decisions and conditional puts.
+//
+// Thread-safety: none; belongs to the partition's reactor. Ownership: takes what it waits for back from the
+// store when it dies; so it dies before the store.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lib/kv/service/partition.h"
+#include "lib/kv/service/terminations.h"
+
+namespace wss::kv {
+
+class Writes {
+  public:
+    Writes(Partition& partition, const Terminations& terminations)
+        : partition_(partition), terminations_(terminations) {}
+    ~Writes();
+    void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
+    void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);  // commit, abort, check
+
+  private:
+    // A write or decision that the store answers, at once or later.
+    struct Pending : Owed {
+        Writes* writes = nullptr;
+        size_t at = 0;  // of the pool
+        Timestamp timestamp;
+        bool committing = false;
+        uint64_t unlock = 0;  // owner whose locks end with it
+        size_t keys = 0;
+        Nanoseconds since{};
+    };
+    // What the locks of a prepare say about it.
+    struct Locked {
+        bool held = false;         // all of them, still
+        bool above_floor = false;  // its timestamp was, when they were granted
+        bool in_bound = false;     // … and not too far ahead
+    };
+
+    // `in_bound`: it was within the bound when its locks were granted.
+    wire::KvStatus check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp,
+                                   bool in_bound = false);
+    wire::KvStatus check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
+                                 const Locked& under);
+    bool are_distinct_partitions() const;
+    Locked look_at_locks();
+    void put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under);
+    bool is_prepared(Timestamp timestamp) const;
+    static wire::KvStatus status_of(wire::KvKind kind, bool committing, store::Answer answer);
+    Pending& expect(Peer& peer, const wire::KvHeader& request, Timestamp timestamp);
+    static void answered(void* context, store::Answer answer) noexcept;
+    void finish(Pending& pending, store::Answer answer);
+
+    Partition& partition_;
+    const Terminations& terminations_;
+    OwedPool<Pending> pending_;
+    // Scratch of one message at a time.
+    wire::KvPrepare prepare_;
+    std::vector<store::Write> writes_;
+};
+
+}  // namespace wss::kv

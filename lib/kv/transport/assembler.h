@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assembler: finds the messages in the bytes that arrive. A message that is whole where it lies is handed out
+// there; only one that spans frames is copied together.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/wire/kv.h"
+
+namespace wss::kv {
+
+class Assembler {
+  public:
+    // Takes the next message from the front of `bytes`; it is valid until release(). Empty: all of `bytes` is
+    // taken and more is needed, or is_malformed().
+    wire::Bytes next(wire::Bytes& bytes) {
+        if (!partial_.empty()) return continue_partial(bytes);
+        const uint32_t length = wire::message_length(bytes);
+        if (length != 0 && length <= bytes.size()) {
+            const wire::Bytes message = bytes.first(length);
+            bytes = bytes.subspan(length);
+            return message;
+        }
+        malformed_ = length == 0 && bytes.size() >= wire::kKvHeaderBytes;
+        partial_.assign(bytes.begin(), bytes.end());
+        length_ = length;
+        bytes = {};
+        return {};
+    }
+    // The message that next() returned has been handled.
+    void release() {
+        if (!is_whole_) return;
+        is_whole_ = false;
+        length_ = 0;
+        partial_.clear();
+        if (partial_.capacity() > kShrinkAbove) partial_.shrink_to_fit();
+    }
+    bool is_malformed() const { return malformed_; }
+
+  private:
+    static constexpr size_t kShrinkAbove = size_t{1} << 20;
+
+    wire::Bytes continue_partial(wire::Bytes& bytes) {
+        for (;;) {
+            const size_t wanted = length_ != 0 ? length_ : wire::kKvHeaderBytes;
+            const size_t count = std::min(bytes.size(), wanted - partial_.size());
+            partial_.insert(partial_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+            bytes = bytes.subspan(count);
+            if (partial_.size() < wanted) return {};
+            if (length_ != 0) break;
+            length_ = wire::message_length(partial_);
+            malformed_ = length_ == 0;
+            if (malformed_) return {};
+        }
+        is_whole_ = true;
+        return partial_;
+    }
+
+    std::vector<std::byte> partial_;  // of a message that spans frames
+    size_t length_ = 0;               // … 0: not known yet
+    bool is_whole_ = false, malformed_ = false;
+};
+
+}  // namespace wss::kv

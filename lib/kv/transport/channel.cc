@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kv/transport/channel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "lib/fabric/open.h"
+#include "lib/kv/mutation.h"
+
+#ifdef __SANITIZE_THREAD__
+// ThreadSanitizer does not understand fences. Those here order memory that other processes map, which it does
+// not watch.
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
+namespace wss::kv {
+
+namespace {
+
+// What a completion is of, in the top bits of its cookie.
+constexpr uint64_t kOfFrame = uint64_t{1} << 62;  // | frames posted so far
+constexpr uint64_t kOfWrite = uint64_t{2} << 62;  // | position in the ring
+constexpr uint64_t kOfSignal = uint64_t{3} << 62;
+constexpr uint64_t kOfMask = uint64_t{3} << 62;     // 0: a read of the user's
+constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // receives have a kind of their own; for reading dumps
+
+constexpr uint32_t kRingWrites = 16;    // ring posts under way
+constexpr uint32_t kReadsPerPost = 64;  // of one post()
+
+fabric::ConnectionOptions connection_options() {
+    fabric::ConnectionOptions options;
+    options.send_depth = kSendDepth;
+    options.receive_depth = kReceiveFrames;
+    options.send_segments = 1;
+    options.inline_bytes = 0;
+    return options;
+}
+
+}  // namespace
+
+Channel::Channel(Lane& lane, ChannelHandler& handler) : lane_(lane), handler_(&handler) {}
+
+Channel::~Channel() {
+    WSS_ASSERT(over_ || connection_ == nullptr, "a channel dies after its connection");
+    unlink();
+}
+
+Status Channel::prepare() {
+    WSS_TRY(frames_.open(lane_.fabric_));
+    WSS_TRY(receives_.open(lane_.fabric_));
+    reads_.reserve(kReadsMax);
+    batch_.reserve(std::max<size_t>(kReadsPerPost, kSendFrames) + 4);
+    return Status::ok();
+}
+
+Status Channel::connect(const fabric::Address& address) {
+    WSS_TRY(prepare());
+    auto connection = lane_.poller_->connect(address, std::as_bytes(std::span(wire::kKvMagic)),
+                                             connection_options(), *this);
+    if (!connection) return connection.status();
+    connection_ = std::move(*connection);
+    return Status::ok();
+}
+
+Status Channel::accept(fabric::ConnectRequest& request) {
+    WSS_TRY(prepare());
+    auto connection = request.create(*lane_.poller_, connection_options(), *this);
+    if (!connection) return connection.status();
+    connection_ = std::move(*connection);
+    post_receives(kReceiveFrames);
+    return connection_->accept({});
+}
+
+void Channel::mark_dirty() noexcept {
+    if (!linked()) lane_.dirty_.push_back(*this);
+}
+
+void Channel::close(std::string why) noexcept {
+    if (closing_ || over_) return;
+    closing_ = true;
+    why_ = std::move(why);
+    connection_->close();
+}
+
+namespace {
+
+class Nobody : public ChannelHandler {
+    void on_up(Channel&) noexcept override {}
+    void on_message(Channel&, wire::Bytes) noexcept override {}
+    void on_down(Channel&, const Status&) noexcept override {}
+};
+
+constexpr uint32_t kLastWord = 1;  // an id that no call has: Link's begin at 1 << 16
+
+class Leaver final : public Nobody {
+    void on_message(Channel& channel, wire::Bytes message) noexcept override {
+        wire::KvHeader header;
+        if (!wire::parse_header(message, header) || header.id == kLastWord) channel.close("no longer needed");
+    }
+};
+
+}  // namespace
+
+void Channel::detach() noexcept {
+    static Nobody nobody;
+    handler_ = &nobody;
+}
+
+void Channel::leave() noexcept {
+    static Leaver leaver;
+    handler_ = &leaver;
+    send({.kind = wire::KvKind::kPing, .id = kLastWord}, wire::KvDecision{});
+}
+
+// --- connection events ---
+
+void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
+    up_ = true;
+    if (receives_.are_all_free()) post_receives(kReceiveFrames);
+    mark_dirty();
+    if (!closing_) handler_->on_up(*this);
+}
+
+void Channel::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
+    ended(why);
+}
+
+void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
+    ended(why_.empty() ? why : Status(Code::kClosed, why_));
+}
+
+void Channel::ended(const Status& why) noexcept {
+    over_ = closing_ = true;
+    unlink();
+    std::erase(lane_.ringed_, this);
+    handler_->on_down(*this, why.is_ok() ? Status(Code::kClosed, "the connection was closed") : why);
+}
+
+void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
+    for (const fabric::Completion& completion : completions) {
+        const bool good = completion.status == fabric::CompletionStatus::kOk;
+        if (completion.kind == fabric::CompletionKind::kReceiveImmediate && good) {
+            write_announced(static_cast<uint32_t>(completion.cookie & ~kOfReceive), completion.immediate);
+            continue;
+        }
+        if (completion.kind == fabric::CompletionKind::kReceive && good) {
+            auto index = static_cast<uint32_t>(completion.cookie & ~kOfReceive);
+            ring_.active() ? signal_arrived(index, completion.length)
+                           : frame_arrived(index, completion.length);
+            continue;
+        }
+        if (completion.cookie & kOfReceive && (completion.cookie & kOfMask) == 0) continue;  // flushed
+        switch (completion.cookie & kOfMask) {
+            case 0:
+                --reads_under_way_;
+                handler_->on_read_done(*this, completion.cookie, completion.status);
+                break;
+            case kOfFrame:
+                if (good) frames_.done(completion.cookie & ~kOfMask);
+                break;
+            case kOfWrite:
+                --writes_under_way_;
+                if (good) ring_.posted_done(completion.cookie & ~kOfMask);
+                // It is there only now, and the reader may have said meanwhile that it sleeps.
+                if (good && !closing_ && ring_.peer_says_asleep() && !mutated(Mutation::kLooksOnce))
+                    ring_bell();
+                break;
+        }
+    }
+    if (closing_ || (backlog() == 0 && reads_.empty() && receives_held_ == 0)) return;
+    // Here and not at the end of the turn: answers leave with what the fabric has to say about the questions.
+    flush();
+    if (!closing_ && (backlog() > 0 || !reads_.empty())) mark_dirty();
+}
+
+// --- receiving ---
+
+void Channel::post_receives(uint32_t count) noexcept {
+    if (closing_) return;
+    if (connection_->post_receives(receives_.take(count, kOfReceive)) != Code::kOk)
+        close("receives could not be posted");
+}
+
+void Channel::frame_arrived(uint32_t index, uint32_t length) noexcept {
+    if (!closing_) take({receives_.frame(index), length});
+    receives_.give_back(index);
+    // Whoever does not take our answers is not listened to.
+    if (backlog() > kBacklogMax)
+        ++receives_held_;
+    else
+        post_receives(1);
+}
+
+void Channel::take(wire::Bytes bytes) noexcept {
+    while (!bytes.empty() && !closing_) {
+        const wire::Bytes message = in_.next(bytes);
+        if (in_.is_malformed()) return close("the peer sent what is no message");
+        if (message.empty()) return;
+        handler_->on_message(*this, message);
+        in_.release();
+    }
+}
+
+// --- sending ---
+
+bool Channel::read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept {
+    if (!up() || reads_under_way_ + reads_.size() >= kReadsMax) return false;
+    reads_.push_back({into, from, cookie});
+    mark_dirty();
+    return true;
+}
+
+void Channel::flush() noexcept {
+    if (closing_ || !up_) return;
+    if (!reads_.empty()) flush_reads();
+    if (receives_held_ > 0 && backlog() <= kBacklogMax / 2) post_receives(std::exchange(receives_held_, 0));
+    if (backlog() > 0) ring_.active() ? flush_ring() : flush_frames();
+    out_.drop_posted();
+}
+
+// What is encoded next is posted from where it lies, if it fits and nothing waits before it.
+void Channel::lend_frame() noexcept {
+    if (!ring_.active() && frames_.has_room()) out_.lend({frames_.next(), kFrameBytes});
+}
+
+void Channel::flush_reads() noexcept {
+    size_t at = 0;
+    while (at < reads_.size()) {
+        size_t count = std::min<size_t>(reads_.size() - at, kReadsPerPost);
+        batch_.clear();
+        for (size_t i = at; i < at + count; ++i)
+            batch_.push_back({.op = fabric::Op::kRead,
+                              .cookie = reads_[i].cookie,
+                              .segments = {&reads_[i].into, 1},
+                              .remote = reads_[i].from});
+        Code code = connection_->post(batch_);
+        if (code == Code::kExhausted) break;  // the next completion tries again
+        if (code != Code::kOk) return close("one-sided reads could not be posted");
+        reads_under_way_ += static_cast<uint32_t>(count);
+        at += count;
+    }
+    reads_.erase(reads_.begin(), reads_.begin() + static_cast<ptrdiff_t>(at));
+}
+
+void Channel::flush_frames() noexcept {
+    fabric::Segment segments[kSendFrames];
+    batch_.clear();
+    while (backlog() > 0 && frames_.has_room()) {
+        const size_t slot = frames_.posted() % kSendFrames;
+        auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kFrameBytes));
+        if (!out_.is_lent()) std::memcpy(frames_.next(), out_.front(), length);
+        out_.posted(length);
+        segments[slot] = frames_.post(length);
+        batch_.push_back({.op = fabric::Op::kSend,
+                          .signalled = frames_.is_signalled(),
+                          .cookie = kOfFrame | frames_.posted(),
+                          .segments = {&segments[slot], 1}});
+    }
+    if (batch_.empty()) return;
+    if (connection_->post(batch_) != Code::kOk) close("a message could not be posted");
+}
+
+// --- rings ---
+
+wire::KvRing Channel::offer_ring(std::optional<bool> announced) {
+    const bool is_wanted = announced.value_or(!fabric::writes_in_order(*connection_));
+    const bool announce = is_wanted && lane_.fabric_.caps().write_immediate;
+    return ring_.ours().bytes != 0 || ring_.offer(lane_.fabric_, announce) ? ring_.ours() : wire::KvRing{};
+}
+
+bool Channel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
+    if (ring_.active() || !ring_.begin(theirs, seed)) return false;
+    out_.leave_lent();  // rings use the frames for signals
+    lane_.ringed_.push_back(this);
+    return true;
+}
+
+void Channel::flush_ring() noexcept {
+    Ring::Post posts[4];
+    while (backlog() > 0 && writes_under_way_ < kRingWrites) {
+        auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kRingBodyMax));
+        if (!ring_.room(length)) return;  // the peer's credit is polled
+        uint32_t count = ring_.credit(posts[0], true);
+        count += ring_.put({out_.front(), length}, posts + count);
+        out_.posted(length);
+        if (!write_ring({posts, count})) return;
+    }
+    ring_bell();
+}
+
+// At once where that is possible, the rest by posting it.
+bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
+    while (!posts.empty() && !posts[0].announce &&
+           connection_->move_now(fabric::Op::kWrite, posts[0].segment, posts[0].remote))
+        posts = posts.subspan(1);
+    if (posts.empty()) {
+        ring_.posted_done(ring_.written());
+        return true;
+    }
+    batch_.clear();
+    for (const Ring::Post& post : posts)
+        batch_.push_back({.op = post.announce ? fabric::Op::kWriteImmediate : fabric::Op::kWrite,
+                          .signalled = &post == &posts.back(),
+                          .cookie = kOfWrite | ring_.written(),
+                          .segments = {&post.segment, 1},
+                          .remote = post.remote,
+                          .immediate = post.announce.value_or(0)});
+    if (connection_->post(batch_) != Code::kOk) {
+        close("a ring could not be written");
+        return false;
+    }
+    ++writes_under_way_;
+    return true;
+}
+
+void Channel::ring_bell() noexcept {
+    if (ring_.announces()) return;  // the write itself did
+    // What was written is seen before we look whether the reader sleeps; he looks the other way round.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring_.bell_owed = false;
+    if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;
+    if (!send_signal(RingSignal::kBell)) {
+        ring_.bell_owed = true;  // until a frame is free
+        return;
+    }
+    ring_.peer_asleep = false;
+    ring_.forget_peer_says();
+}
+
+// Signals use the send frames, which ring channels have no other use for.
+bool Channel::send_signal(RingSignal signal) noexcept {
+    if (!frames_.has_room()) return false;
+    std::byte* frame = frames_.next();
+    frame[0] = std::byte{static_cast<uint8_t>(signal)};
+    wire::put64(frame + 1, ring_.read_position());
+    const fabric::Segment segment = frames_.post(9);
+    fabric::WorkRequest request{.op = fabric::Op::kSend,
+                                .signalled = frames_.is_signalled(),
+                                .cookie = kOfFrame | frames_.posted(),
+                                .segments = {&segment, 1}};
+    if (connection_->post({&request, 1}) == Code::kOk) return true;
+    close("a signal could not be posted");
+    return false;
+}
+
+void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
+    const std::byte* frame = receives_.frame(index);
+    const auto signal = length == 9 ? static_cast<RingSignal>(wire::get8(frame)) : RingSignal{};
+    const uint64_t position = length == 9 ? wire::get64(frame + 1) : 0;
+    receives_.give_back(index);
+    post_receives(1);
+    if (signal == RingSignal::kBell) {
+        ring_.announced = false;
+    } else if (signal == RingSignal::kAsleep) {
+        ring_.peer_asleep = true;
+        if (position < ring_.written() && !mutated(Mutation::kLostWakeUp)) ring_bell();
+    } else if (!closing_) {
+        close("the peer sent no signal of ours");
+    }
+}
+
+// The peer's WRITE is in our memory as a whole: a frame, or only credit.
+void Channel::write_announced(uint32_t index, uint32_t immediate) noexcept {
+    receives_.give_back(index);
+    post_receives(1);
+    if (closing_) return;
+    if (!has_announced_ring()) return close("the peer announced a write that nobody waits for");
+    ring_.heard += immediate != Ring::kCreditOnly;
+}
+
+size_t Channel::poll_ring() noexcept {
+    if (ring_.told_asleep) tell_asleep(false);
+    const bool announced = ring_.ours().announced;
+    size_t count = 0;
+    for (; count < 16 && !closing_; ++count) {
+        if (backlog() > kBacklogMax || (announced && ring_.heard == 0)) break;
+        wire::Bytes body = ring_.peek();
+        if (ring_.claims_nonsense()) close("the peer's ring holds what is no frame");
+        if (announced && body.empty()) close("the peer announced a frame that is not there");
+        if (body.empty()) break;
+        ring_.heard -= announced;
+        take(body);
+        ring_.consumed();
+    }
+    if (closing_ || !up_) return count;
+    Ring::Post post;
+    // A writer that waits for room may sleep.
+    if (writes_under_way_ < kRingWrites && ring_.credit(post, false) && write_ring({&post, 1})) ring_bell();
+    if (ring_.bell_owed) ring_bell();
+    // Credit that the peer wrote is no event of its own.
+    if (backlog() > 0) {
+        size_t before = backlog();
+        flush();
+        count += backlog() != before;
+    }
+    return count;
+}
+
+// False: there is news, do not sleep.
+bool Channel::prepare_sleep() noexcept {
+    if (closing_ || !up_) return true;
+    if (ring_.ours().announced) return ring_.heard == 0 || backlog() > kBacklogMax;
+    if (tell_asleep(true)) {
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // see ring_bell()
+        return ring_.peek().empty() || mutated(Mutation::kLostWakeUp);
+    }
+    if (!ring_.announced && send_signal(RingSignal::kAsleep)) ring_.announced = true;
+    return (ring_.peek().empty() || mutated(Mutation::kLostWakeUp)) && ring_.announced;
+}
+
+// By a word in the peer's memory, where we can write it and both see it at once: costs no message and wakes
+// nobody.
+bool Channel::tell_asleep(bool asleep) noexcept {
+    // That we sleep is told each time: who rang has taken us for awake, also if we could not say that we are.
+    if (!asleep && !ring_.told_asleep) return false;
+    if (asleep && ring_.told_asleep && mutated(Mutation::kToldOnce)) return true;
+    Ring::Post post = ring_.asleep_word(asleep);
+    if (!connection_->move_now(fabric::Op::kWrite, post.segment, post.remote)) return false;
+    ring_.told_asleep = asleep;
+    return true;
+}
+
+// --- ChannelOwner ---
+
+ChannelOwner::~ChannelOwner() {
+    retire();
+}
+
+Status ChannelOwner::connect(const fabric::Address& address) {
+    WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
+    channel_.reset(new Channel(lane_, *this));
+    Status status = channel_->connect(address);
+    if (!status) retire();
+    return status;
+}
+
+// A connection that cannot be accepted still ends in a later turn.
+Status ChannelOwner::accept(fabric::ConnectRequest& request) {
+    WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
+    channel_.reset(new Channel(lane_, *this));
+    Status status = channel_->accept(request);
+    if (!status) retire();
+    return status;
+}
+
+void ChannelOwner::retire() noexcept {
+    if (channel_ == nullptr) return;
+    channel_->detach();
+    lane_.retire(std::move(channel_));
+}
+
+void ChannelOwner::retire_later() noexcept {
+    if (channel_ == nullptr) return;
+    channel_->leave();
+    lane_.retire_later(std::move(channel_));
+}
+
+void ChannelOwner::on_down(Channel&, const Status& why) noexcept {
+    lane_.retire(std::move(channel_));
+    on_ended(why);
+}
+
+// --- Lane ---
+
+Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fabric& fabric) {
+    std::unique_ptr<Lane> lane(new Lane(reactor, fabric));
+    auto poller = fabric.create_poller();
+    if (!poller) return poller.status();
+    lane->poller_ = std::move(*poller);
+    reactor.add(*lane->poller_);
+    reactor.add(*lane);
+    return lane;
+}
+
+Lane::~Lane() {
+    std::erase_if(retired_, [](const auto& channel) { return channel->over(); });
+    WSS_ASSERT(retired_.empty(), "channels end before their lane");
+    reactor_.cancel(leaving_);
+    reactor_.remove(*this);
+    if (poller_) reactor_.remove(*poller_);
+}
+
+void Lane::retire(std::unique_ptr<Channel> channel) {
+    if (channel->connection_ == nullptr) return;  // there is nothing to wait for
+    channel->close("no longer needed");
+    retired_.push_back(std::move(channel));
+}
+
+void Lane::retire_later(std::unique_ptr<Channel> channel) {
+    retired_.push_back(std::move(channel));
+    reactor_.set(leaving_, reactor_.now() + kLeaveLimit);
+}
+
+void Lane::on_leave_limit(void* self) noexcept {
+    for (auto& channel : static_cast<Lane*>(self)->retired_) channel->close("no longer needed");
+}
+
+bool Lane::flush_now() noexcept {
+    bool any = !dirty_.empty();
+    while (Channel* channel = dirty_.pop_front()) channel->flush();
+    return any;
+}
+
+size_t Lane::poll() noexcept {
+    size_t events = 0;
+    // By index: a message may close its channel, which leaves the list.
+    for (size_t i = 0; i < ringed_.size(); ++i) events += ringed_[i]->poll_ring();
+    flush_now();
+    if (!retired_.empty()) std::erase_if(retired_, [](const auto& channel) { return channel->over(); });
+    return events;
+}
+
+bool Lane::rings_have_frames() noexcept {
+    return std::any_of(ringed_.begin(), ringed_.end(),
+                       [](Channel* channel) { return channel->up() && !channel->ring_.peek().empty(); });
+}
+
+bool Lane::arm() noexcept {
+    for (Channel* channel : ringed_)
+        if (!channel->prepare_sleep()) return false;
+    return true;
+}
+
+}  // namespace wss::kv

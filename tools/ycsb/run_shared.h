@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the threads of a run share, and the loop of a thread with several connections. For runner.cc and
+// lanes.cc.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "tools/ycsb/runner.h"
+
+namespace wss::kv::ycsb {
+
+// What the threads of a run share.
+struct Shared {
+    Shared(Workload& w, const RunOptions& o) : workload(w), options(o) {}
+
+    Workload& workload;
+    const RunOptions& options;
+    SystemClock clock;
+    std::atomic<bool> ended{false};      // by time, from outside, or by an error
+    std::atomic<bool> measuring{false};  // the warm-up is over
+    std::atomic<uint64_t> operations{0};
+    std::mutex mutex;  // protects what follows
+    std::condition_variable changed;
+    uint32_t ready = 0, done = 0;
+    bool go = false;
+    Status failure;
+    Measurements measurements;
+
+    bool should_end() const {
+        return ended.load(std::memory_order_relaxed) || (options.stop != nullptr && options.stop->load());
+    }
+};
+
+// Operations on every lane until the run ends; `operations` 0: until it is ended.
+Measurements run_lanes(Shared& shared, uint32_t number, uint64_t operations, Lanes& lanes);
+
+}  // namespace wss::kv::ycsb

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a workload against a database with threads, as YCSB's client does: load or run phase, a target rate, a
+// warm-up, a status line.
+//
+// One operation is one transaction of `txnlen` records where that is given (Bailis), named READ-TXN,
+// UPDATE-TXN, INSERT-TXN. A read-modify-write is measured as a whole and as its parts. Operations wait for
+// their answers: what is measured is one operation at a time for each thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/status.h"
+#include "tools/ycsb/measurements.h"
+#include "tools/ycsb/workload.h"
+
+namespace wss::kv::ycsb {
+
+// Several operations at a time by one thread, one on each lane (connectionsperthread): as many connections as
+// threads would have, without their switches.
+class Lanes {
+  public:
+    struct Ended {
+        uint32_t lane = 0;
+        Status status;
+    };
+    virtual ~Lanes() = default;
+    virtual uint32_t count() const = 0;
+    // The lane has nothing under way. May end within the call; wait() tells.
+    virtual void begin_read(uint32_t lane, std::span<const std::string_view> keys) = 0;
+    // Takes the values' memory.
+    virtual void begin_write(uint32_t lane, std::span<const std::string_view> keys,
+                             std::span<std::string> values) = 0;
+    // Until at least one has ended.
+    virtual void wait(std::vector<Ended>& ended) = 0;
+};
+
+// What a thread does its operations with. Belongs to that thread.
+class Database {
+  public:
+    virtual ~Database() = default;
+    // All records or kNotFound; `values` has one for each key.
+    virtual Status read(std::span<const uint64_t> records, std::span<const std::string> keys,
+                        std::vector<std::string>& values) = 0;
+    virtual Status write(std::span<const uint64_t> records, std::span<const std::string> keys,
+                         std::span<const std::string> values) = 0;
+    virtual Status scan(const std::string& first, uint64_t count, uint64_t& found) = 0;
+    // nullptr: one operation at a time only.
+    virtual Lanes* lanes() { return nullptr; }
+};
+
+enum class Phase : uint8_t { kLoad, kRun };
+
+struct RunOptions {
+    Phase phase = Phase::kRun;
+    uint64_t seed = 1;
+    // Called in the thread that will use it.
+    std::function<Result<std::unique_ptr<Database>>(uint32_t thread)> open;
+    // One line, every status.interval seconds; may be empty.
+    std::function<void(const std::string& line)> status;
+    // Set from outside to end the run early.
+    const std::atomic<bool>* stop = nullptr;
+    // Called once, when the warm-up is over and measuring begins.
+    std::function<void()> measuring;
+};
+
+struct RunResult {
+    Measurements measurements;
+    Nanoseconds run_time;  // measured part
+};
+
+// Fails when a thread could not open its database; failing operations are counted, not a failure of the run.
+Result<RunResult> run(Workload& workload, const RunOptions& options);
+
+}  // namespace wss::kv::ycsb
