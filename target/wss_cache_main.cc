@@ -9,11 +9,20 @@
 namespace wss {
 namespace {
 
-void describe(CLI::App& app, daemon::EngineConfig& config, std::string& memory) {
+// What the command line gives; what is not given is left as the file has it.
+struct Options {
+    std::string config, memory;
+    daemon::EngineConfig given;
+};
+
+void describe(CLI::App& app, Options& options) {
+    daemon::EngineConfig& config = options.given;
     app.description(
         "Lends this machine's memory to storage engines as a cache. Clients of theirs get their data from "
         "here.\n\n"
         "  wss-cache --join tcp://storage1:5556 --listen tcp://10.0.0.7:5557 --memory 8G\n");
+    app.add_option("--config", options.config, "TOML file; an option given here replaces the file's value")
+        ->type_name("FILE");
     app.add_option("--join", config.join,
                    "A storage engine (wss-target --cache-listen): rdma://HOST[:PORT], tcp://HOST[:PORT], "
                    "shm:///PATH; repeatable, each gets an equal part of the memory")
@@ -25,7 +34,7 @@ void describe(CLI::App& app, daemon::EngineConfig& config, std::string& memory) 
     app.add_option("--advertise", config.advertise,
                    "What clients are told instead of --listen, in the same order")
         ->type_name("URI");
-    app.add_option("--memory", memory, "How much to lend (default: 1G)")->type_name("SIZE");
+    app.add_option("--memory", options.memory, "How much to lend (default: 1G)")->type_name("SIZE");
     app.add_option("--secret-file", config.secret_file,
                    "File with this engine's NAME:SECRET line (mode 600): proves it to storage engines with "
                    "--cache-secrets, and joins no others")
@@ -35,34 +44,50 @@ void describe(CLI::App& app, daemon::EngineConfig& config, std::string& memory) 
         ->type_name("HOST:PORT");
     app.add_option("--leave-seconds", config.leave_seconds,
                    "How long to wait at the end until dirty lines are in real storage (default: 30)")
-        ->check(CLI::Range(1u, 3600u));
+        ->check(CLI::Range(1u, daemon::kLeaveSecondsMax));
     app.add_option("--log-level", config.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");
 }
 
-Status configure(daemon::EngineConfig& config, const std::string& memory) {
-    if (!memory.empty()) {
-        auto bytes = parse_size(memory);
+template <typename T>
+void replace(const CLI::App& app, const char* option, const T& given, T& value) {
+    if (app.count(option) > 0) value = given;
+}
+
+Status configure(const CLI::App& app, const Options& options, daemon::EngineConfig& config) {
+    if (!options.config.empty()) WSS_TRY(daemon::read_engine_config(options.config, config));
+    const daemon::EngineConfig& given = options.given;
+    replace(app, "--join", given.join, config.join);
+    replace(app, "--listen", given.listen, config.listen);
+    replace(app, "--advertise", given.advertise, config.advertise);
+    replace(app, "--secret-file", given.secret_file, config.secret_file);
+    replace(app, "--control", given.control, config.control);
+    replace(app, "--metrics", given.metrics, config.metrics);
+    replace(app, "--leave-seconds", given.leave_seconds, config.leave_seconds);
+    replace(app, "--log-level", given.log_level, config.log_level);
+    if (!options.memory.empty()) {
+        auto bytes = parse_size(options.memory);
         if (!bytes) return bytes.status().within("--memory");
         config.memory = *bytes;
     }
     return log::set_level(config.log_level);
 }
 
+Result<std::unique_ptr<daemon::Service>> start(const CLI::App& app, const Options& options) {
+    daemon::EngineConfig config;
+    WSS_TRY(configure(app, options, config));
+    auto started = daemon::EngineDaemon::start(config);
+    if (!started) return started.status();
+    return std::unique_ptr<daemon::Service>(std::move(*started));
+}
+
 }  // namespace
 }  // namespace wss
 
 int main(int argc, char** argv) {
-    wss::daemon::EngineConfig config;
-    std::string memory;
-    return wss::daemon::run_process(
-        {.name = "wss-cache",
-         .describe = [&](CLI::App& app) { wss::describe(app, config, memory); },
-         .start = [&](const CLI::App&) -> wss::Result<std::unique_ptr<wss::daemon::Service>> {
-             WSS_TRY(wss::configure(config, memory));
-             auto started = wss::daemon::EngineDaemon::start(config);
-             if (!started) return started.status();
-             return std::unique_ptr<wss::daemon::Service>(std::move(*started));
-         }},
-        argc, argv);
+    wss::Options options;
+    return wss::daemon::run_process({.name = "wss-cache",
+                                     .describe = [&](CLI::App& app) { wss::describe(app, options); },
+                                     .start = [&](const CLI::App& app) { return wss::start(app, options); }},
+                                    argc, argv);
 }

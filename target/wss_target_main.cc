@@ -51,7 +51,8 @@ void describe_kv(CLI::App& app, KvWords& kv) {
 Status configure_kv(const KvWords& words, control::TargetConfig& config) {
     kvpart::KvOptions& kv = config.kv;
     kv.listen.insert(kv.listen.end(), words.listen.begin(), words.listen.end());
-    if (words.role == "kv") {
+    if (!words.role.empty()) config.role = words.role;
+    if (config.role == "kv") {
         kv.listen.insert(kv.listen.end(), config.listen.begin(), config.listen.end());
         config.listen.clear();
     }
@@ -143,11 +144,13 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--listen", options.listen,
                    "Where to listen: rdma://HOST[:PORT], tcp://HOST[:PORT], shm:///PATH; repeatable")
         ->type_name("URI");
-    app.add_option("--volume", options.volumes,
-                   "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]; BACKEND is aio:PATH, "
-                   "uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, rbd:POOL/IMAGE (Ceph), or rs:NAME "
-                   "on another node (--role rs); "
-                   "repeatable")
+    app.add_option(
+           "--volume", options.volumes,
+           "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create][,iops=N][,bandwidth=SIZE]; "
+           "BACKEND is aio:PATH, "
+           "uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, rbd:POOL/IMAGE (Ceph), or rs:NAME "
+           "on another node (--role rs); "
+           "repeatable")
         ->type_name("VOLUME");
     app.add_option(
            "--access", options.access,
@@ -215,6 +218,9 @@ Status configure(const Options& options, control::TargetConfig& config) {
         if (!window) return window.status().within("--cache-read-ahead");
         config.cache_read_ahead = *window;
     }
+    if (!options.join.empty()) config.join = options.join;
+    if (!options.advertise.empty()) config.advertise = options.advertise;
+    if (!options.secret_file.empty()) config.secret_file = options.secret_file;
     if (!options.state.empty()) config.state = options.state;
     if (!options.secrets.empty()) config.secrets = options.secrets;
     if (options.auth_off) config.auth_off = true;
@@ -228,45 +234,22 @@ Status configure(const Options& options, control::TargetConfig& config) {
     return log::set_level(config.log_level);
 }
 
-// What belongs to another role is refused: who gave a secret, or a list of who may, is not to believe that it
-// counts.
-Status check_role(const Options& options) {
-    const bool storage = options.kv.role == "rs";
-    struct Word {
-        const char* name;
-        bool given, for_storage;
-    };
-    const Word words[] = {{"--join", !options.join.empty(), true},
-                          {"--advertise", !options.advertise.empty(), true},
-                          {"--secret-file", !options.secret_file.empty(), true},
-                          {"--secrets", !options.secrets.empty(), false},
-                          {"--access", !options.access.empty(), false},
-                          {"--state", !options.state.empty(), false},
-                          {"--cache-listen", !options.cache_listen.empty(), false},
-                          {"--cache-secrets", !options.cache_secrets.empty(), false},
-                          {"--kv-listen", !options.kv.listen.empty(), false}};
-    for (const Word& word : words)
-        if (word.given && word.for_storage != storage)
-            return failure(Code::kInvalid, "{} is {}for --role rs", word.name, storage ? "not " : "");
-    return Status::ok();
-}
-
 using Started = Result<std::unique_ptr<daemon::Service>>;
 
-Started start_storage(const Options& options, const control::TargetConfig& config) {
-    if (options.join.empty())
+Started start_storage(const control::TargetConfig& config) {
+    if (config.join.empty())
         return failure(Code::kInvalid,
                        "--role rs: give --join URI, where the target of the volumes has its --cache-listen");
     if (config.volumes.empty()) return failure(Code::kInvalid, "--role rs: give --volume NAME=BACKEND");
     constexpr uint64_t kMemory = 64 << 20;  // between disk and network
-    auto started = daemon::EngineDaemon::start({.join = {options.join},
+    auto started = daemon::EngineDaemon::start({.join = {config.join},
                                                 .listen = config.listen,
-                                                .advertise = options.advertise,
+                                                .advertise = config.advertise,
                                                 .memory = kMemory,
                                                 .volumes = config.volumes,
                                                 .control = config.control,
                                                 .metrics = config.metrics,
-                                                .secret_file = options.secret_file,
+                                                .secret_file = config.secret_file,
                                                 .leave_seconds = config.drain_seconds});
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
@@ -274,9 +257,9 @@ Started start_storage(const Options& options, const control::TargetConfig& confi
 
 Started start(const Options& options) {
     control::TargetConfig config;
-    WSS_TRY(check_role(options));
     WSS_TRY(configure(options, config));
-    if (options.kv.role == "rs") return start_storage(options, config);
+    WSS_TRY(control::check_role(config));
+    if (config.role == "rs") return start_storage(config);
     auto started = daemon::Daemon::start(config);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));

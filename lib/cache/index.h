@@ -70,6 +70,7 @@ struct Loss {
     uint64_t dirty_lines = 0;    // whose last copy it was, with data that were nowhere else
     uint64_t second_copies = 0;  // dirty lines that have one copy left: destage them at once
     std::vector<LostLine> lost;  // the dirty_lines, one by one
+    uint64_t generation = 0;     // no copy of any line has a newer one
 };
 
 struct IndexCounters {

@@ -94,6 +94,7 @@ Loss Index::lose_engine(EngineIndex index) {
     Loss loss;
     if (!has_engine(index)) return loss;
     placement_.remove(index);
+    loss.generation = generation_;
     for_each([this, index, &loss](Line& line) {
         if (!line.held_by(index)) return;
         ++loss.lines;

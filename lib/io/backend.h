@@ -87,6 +87,12 @@ class Backend {
     virtual std::string trouble() const { return {}; }
     // Others have taken it, for good: nothing that is known of its contents counts any more.
     virtual bool lost() const noexcept { return false; }
+    // Storage that others may take has not answered for so long that they may have: what is known elsewhere
+    // of its contents does not count at the moment. It comes back by itself.
+    virtual bool suspended() const noexcept { return false; }
+    // All requests are done, nothing but the destructor follows. Begins what that waits for, so that many
+    // backends can be closed together.
+    virtual void begin_close() noexcept {}
     // The whole storage as directly accessible memory, empty if it is none: the target then moves data
     // straight between it and the client. Stable until the Backend dies or resize().
     virtual std::span<std::byte> memory() noexcept { return {}; }

@@ -92,11 +92,23 @@ Result<std::string> find_plugin(const std::string& program, const std::string& n
         name, beside.string(), installed.string());
 }
 
+namespace {
+
+struct Loaded {
+    std::mutex lock;
+    std::map<std::string, const Plugin*> plugins;  // by name; guarded by lock
+};
+Loaded& loaded() {
+    static Loaded all;
+    return all;
+}
+
+}  // namespace
+
 Result<const Plugin*> load_plugin(const std::string& name, const std::string& needs) {
-    static std::mutex lock;
-    static std::map<std::string, const Plugin*> loaded;
-    std::lock_guard guard(lock);
-    const Plugin*& plugin = loaded[name];
+    Loaded& all = loaded();
+    std::lock_guard guard(all.lock);
+    const Plugin*& plugin = all.plugins[name];
     if (plugin == nullptr) {
         auto made = load(name, needs);
         if (!made) return made.status();
@@ -104,6 +116,13 @@ Result<const Plugin*> load_plugin(const std::string& name, const std::string& ne
     }
     plugin->set_log_level(log_level());
     return plugin;
+}
+
+void end_plugin_waits() {
+    Loaded& all = loaded();
+    std::lock_guard guard(all.lock);
+    for (const auto& [name, plugin] : all.plugins)
+        if (plugin != nullptr && plugin->end_waits != nullptr) plugin->end_waits();
 }
 
 }  // namespace wss::io

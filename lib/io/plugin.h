@@ -16,7 +16,7 @@
 namespace wss::io {
 
 // Grows with each change of what both sides see: this file, backend.h and what they include.
-constexpr uint32_t kPluginAbi = 1;
+constexpr uint32_t kPluginAbi = 2;
 
 struct Plugin {
     uint32_t abi = kPluginAbi;
@@ -25,6 +25,8 @@ struct Plugin {
     uint32_t limits_bytes = sizeof(Limits);
     // The program's log level, before open().
     void (*set_log_level)(const char* level) = nullptr;
+    // The program ends: openings and resizes of storage that does not answer return at once, with an error.
+    void (*end_waits)() = nullptr;
     // `rest` is the specification after "NAME:".
     Result<std::unique_ptr<Backend>> (*open)(const std::string& rest, const OpenOptions& options) = nullptr;
 };
@@ -35,6 +37,9 @@ constexpr const char* kPluginEntry = "wss_io_plugin";
 
 // `needs` is the package with the library that the plug-in links, for the error.
 Result<const Plugin*> load_plugin(const std::string& name, const std::string& needs);
+
+// Of every plug-in that is loaded.
+void end_plugin_waits();
 
 // The parts of it, for tests.
 Result<std::string> find_plugin(const std::string& program, const std::string& name);

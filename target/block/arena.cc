@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "target/cache/work_share.h"
+
 namespace wss::block {
 
 // A1: volumes that never give anything back halve what is free, one after the other. The last eighth is for
@@ -36,14 +38,25 @@ bool Arena::may_hold(Part part, size_t bytes, const Share& share) const noexcept
     return held == 0 || held + 2 * bytes + pool(part).size() / kReserve <= pool(part).free_bytes();
 }
 
+// A1, of a session on a volume.
+bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const noexcept {
+    if (account.nexus.held(part) == 0) return true;
+    // What the volume takes makes its share larger and the free part smaller.
+    const size_t used = account.volume.held(part) + pool(part).size() / kReserve;
+    const size_t free = pool(part).free_bytes();
+    const size_t room = free > used ? (free - used) / 2 : 0;
+    return room > bytes && account.nexus.held(part) + bytes <= se::kNexusPart * (room - bytes);
+}
+
 std::byte* Arena::try_take(Part part, size_t bytes, const Account& account) noexcept {
     const size_t block_bytes = BufferPool::block_bytes(bytes);
-    if (!may_hold(part, block_bytes, account.volume) || !may_hold(part, block_bytes, account.session))
+    if (!may_hold(part, block_bytes, account.volume) || !may_hold(part, block_bytes, account.session) ||
+        !leaves_enough(part, block_bytes, account))
         return nullptr;
     std::byte* block = pool(part).take(bytes);
     if (block == nullptr) return nullptr;
-    owner_of(part, block) = {&account.volume, &account.session};
-    for (Share* share : {&account.volume, &account.session}) {
+    owner_of(part, block) = {&account.volume, &account.session, &account.nexus};
+    for (Share* share : {&account.volume, &account.session, &account.nexus}) {
         share->held_[static_cast<size_t>(part)] += block_bytes;
         ++share->users_;
     }
@@ -56,7 +69,7 @@ std::byte* Arena::take(Part part, size_t bytes, const Account& account) noexcept
 
 void Arena::give(Part part, std::byte* block, size_t bytes) noexcept {
     const Owner owner = std::exchange(owner_of(part, block), {});
-    for (Share* share : {owner.volume, owner.session}) {
+    for (Share* share : {owner.volume, owner.session, owner.nexus}) {
         share->held_[static_cast<size_t>(part)] -= BufferPool::block_bytes(bytes);
         share->leave();
     }

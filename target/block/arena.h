@@ -12,6 +12,8 @@
 //      session; one that holds nothing may take whatever fits. So one alone gets almost half, several get
 //      equal shares and as much is left for the next one: storage that is slow or dead, and an initiator that
 //      does not take its data, cannot take the buffers of others.
+//      Of what a volume may hold, a session of it (an I_T_L nexus) may hold kNexusPart times what it leaves
+//      to others: seven eighths if it is alone, and the next one finds an eighth however slow the first is.
 //  Who must wait waits by A2 and A3 (flow.h).
 //
 // Thread-safety: belongs to its reactor.
@@ -33,8 +35,8 @@ constexpr Part part_of(size_t bytes) {
     return bytes <= kSmallBuffer ? Part::kSmall : Part::kLarge;
 }
 
-// What a volume, or a session, holds of an arena. Lives as long as somebody refers to it or a block counts:
-// a fill of the cache gives its buffer back after the volume is gone.
+// What a volume, a session, or a session on a volume holds of an arena. Lives as long as somebody refers to
+// it or a block counts: a fill of the cache gives its buffer back after the volume is gone.
 class Share {
   public:
     size_t held(Part part) const noexcept { return held_[static_cast<size_t>(part)]; }
@@ -77,6 +79,7 @@ class ShareRef {
 struct Account {
     Share& volume;
     Share& session;
+    Share& nexus;  // the session on the volume
 };
 
 class Arena {
@@ -107,9 +110,11 @@ class Arena {
     struct Owner {
         Share* volume = nullptr;
         Share* session = nullptr;
+        Share* nexus = nullptr;
     };
     Arena() = default;
     bool may_hold(Part part, size_t bytes, const Share& share) const noexcept;
+    bool leaves_enough(Part part, size_t bytes, const Account& account) const noexcept;
     std::byte* try_take(Part part, size_t bytes, const Account& account) noexcept;
     Owner& owner_of(Part part, const std::byte* block) noexcept;
 

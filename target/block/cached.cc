@@ -21,10 +21,6 @@ static Request& request_of(se::Work& work) {
     return *static_cast<Request*>(work.cookie);
 }
 
-bool Channel::is_cached(const Request& request) const noexcept {
-    return request.unit != nullptr && request.unit->cached != nullptr;
-}
-
 bool Channel::take_back(Request& request) noexcept {
     --busy_;
     if (running()) return true;
@@ -130,11 +126,12 @@ void Channel::cached_io(Request& request) noexcept {
     if (cached_length(request) == 0) return respond_good(request);
     FlowQueue& queue = worker_.cache_queue();
     se::CachedVolume& volume = *request.unit->cached;
-    se::Work* work = queue.empty() ? worker_.service().cache()->take_work(volume) : nullptr;
+    se::Work* work =
+        queue.empty() ? worker_.service().cache()->take_work(volume, nexus_of(request).works) : nullptr;
     if (work != nullptr) return begin_cached(request, *work);
     counters_.waited_for_cache.add();
     request.state = State::kWaiting;
-    queue.wait(cache_flows_[request.unit->lun()], request);
+    queue.wait(flows_[request.unit->lun()].cache, request);
 }
 
 void Channel::work_offered(Request& request, se::Work& work) noexcept {

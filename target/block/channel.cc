@@ -42,9 +42,7 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
 }
 
 Channel::~Channel() {
-    for (auto& [lun, flows] : flows_)
-        for (Flow& flow : flows) flow.unlink();
-    for (auto& [lun, flow] : cache_flows_) flow.unlink();
+    for (auto& [lun, flows] : flows_) flows.unlink();
     record_->channel = nullptr;
 }
 
@@ -102,11 +100,12 @@ void Channel::set_life(Life next) noexcept {
     // It ends when its last command has.
     if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->hurry();
     if (next != Life::kDraining) return;
-    // What waits for engines has begun nothing.
+    // What waits for engines has begun nothing; what waits for a limit may end too late.
     for (uint32_t i = 0; i < slots_; ++i) {
-        if (requests_[i].state != State::kAwaiting) continue;
-        static_cast<ListNode<>&>(requests_[i]).unlink();
-        look_again(requests_[i]);
+        Request& request = requests_[i];
+        if (request.state != State::kAwaiting && request.state != State::kThrottled) continue;
+        static_cast<ListNode<>&>(request).unlink();
+        request.state == State::kAwaiting ? look_again(request) : limit_over(request, false);
     }
 }
 
@@ -306,8 +305,10 @@ void Channel::probe() noexcept {
 void Channel::volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept {
     using Change = volume::Change;
     const uint64_t lun = volume.volume().lun();
+    if (change == Change::kLimits) return;
     if (lun < permissions_.size() && (change == Change::kAccess || change == Change::kRemoved))
         permissions_[lun].reset();
+    if (share_ != nullptr && change == Change::kRemoved) share_->forget(lun);
     if (!running() || auth_ != nullptr) return;
     const volume::Permission now = volume.access().of(record_->name);
     const volume::Permission before =
@@ -317,7 +318,7 @@ void Channel::volume_changed(volume::Change change, const volume::OpenVolume& vo
     if (!terms_.notify())
         return add_attentions(change, lun,
                               change == Change::kAdded || change == Change::kRemoved || seen != was_seen);
-    // By Change. What an access list has become for this initiator it finds out by looking again.
+    // By Change but kLimits. What an access list has become for this initiator it finds out by looking again.
     constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
                                    WSS_SRP_NOTIFY_READ_ONLY, 0};
     // One channel of the session speaks for all.

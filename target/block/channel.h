@@ -9,6 +9,7 @@
 //   storage.cc           its storage operations
 //   transfer.cc          which work requests move its data and answer it
 //   task_management.cc   aborts
+//   throttle.cc          limits of volumes
 //   channel_auth.cc      authentication, before all of these
 //
 // Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
@@ -33,6 +34,7 @@
 #include "target/block/limits.h"
 #include "target/block/request.h"
 #include "target/block/session.h"
+#include "target/block/session_share.h"
 #include "target/block/unit.h"
 #include "target/cache/cache.h"
 
@@ -62,6 +64,8 @@ class Channel final : public fabric::ConnectionHandler,
     // What `request` waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
     void work_offered(Request& request, se::Work& work) noexcept;
+    // `passed`: else it waited too long, or its volume or the channel ends.
+    void limit_over(Request& request, bool passed) noexcept;
     void volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept;
     void notify_everything() noexcept;
     // Sends a message that every initiator answers. At most one is unanswered: the caller sees to it.
@@ -76,7 +80,8 @@ class Channel final : public fabric::ConnectionHandler,
     void refuse_authentication(std::string_view why) noexcept;
 
     // What the session holds of the lane's arena; none before the session has admitted the channel.
-    const ShareRef& share() const noexcept { return share_; }
+    const std::shared_ptr<SessionShare>& share() const noexcept { return share_; }
+    NexusShare& nexus_of(const Request& request) noexcept;
     Account account_of(const Request& request) noexcept;
 
     bool dead() const noexcept { return life_ == Life::kClosed && busy_ == 0; }
@@ -86,7 +91,18 @@ class Channel final : public fabric::ConnectionHandler,
     // For the range locks.
     void lock_granted(uint16_t slot, uint64_t lock_id) noexcept;
     void hold_lifted(Request& request) noexcept;
-    uint32_t mark_beyond(const Unit& unit, uint64_t end) noexcept;
+    // `mark(request)` for the changes of the unit that have begun; returns for how many it returned true.
+    template <typename Mark>
+    uint32_t mark_changes(const Unit& unit, Mark&& mark) noexcept {
+        uint32_t marked = 0;
+        for (uint32_t i = 0; i < slots_; ++i) {
+            Request& request = requests_[i];
+            const bool has_begun = request.locked || static_cast<ListNode<WriterTag>&>(request).linked();
+            if (request.unit == &unit && has_begun && mark(request)) ++marked;
+        }
+        return marked;
+    }
+    bool may_write(const Unit& unit) noexcept;
     void look_again(Request& request) noexcept;
 
     void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
@@ -148,7 +164,6 @@ class Channel final : public fabric::ConnectionHandler,
     void respond_good(Request& request) noexcept;
     void respond_sense(Request& request, const wire::Sense& sense) noexcept;
     void respond(Request& request) noexcept;
-    void count_error(const wire::Sense& sense) noexcept;
 
     // storage.cc
     void submit(Request& request, io::Op op, uint64_t offset, uint64_t length, std::byte* data) noexcept;
@@ -161,8 +176,11 @@ class Channel final : public fabric::ConnectionHandler,
     void verify_read(Request& request) noexcept;
     void compare_and_write(Request& request) noexcept;
 
+    // throttle.cc
+    // `bytes`: of a step of the command; else it has not begun. False: it waits.
+    bool within_limits(Request& request, std::optional<uint64_t> bytes = std::nullopt) noexcept;
+
     // cached.cc
-    bool is_cached(const Request& request) const noexcept;
     bool storage_was_lost(const se::CachedVolume& volume) noexcept;
     void cached_flush(Request& request) noexcept;
     void cache_failed(Request& request, io::Op op, int error) noexcept;
@@ -188,7 +206,6 @@ class Channel final : public fabric::ConnectionHandler,
     void begin_fetch(Request& request, std::byte* to, uint32_t lkey, uint32_t length) noexcept;
     void begin_table_fetch(Request& request) noexcept;
     void fetched(Request& request) noexcept;
-    void table_fetched(Request& request) noexcept;
     bool post_receives() noexcept;
     void build() noexcept;
     bool build_answer(Request& request) noexcept;
@@ -225,7 +242,6 @@ class Channel final : public fabric::ConnectionHandler,
     void abort(Request& victim, AbortJob& job) noexcept;
     void fence_for(AbortJob& job) noexcept;
     void fence_passed() noexcept;
-    void respond_task(Request& request, uint8_t status) noexcept;
 
     // Immutable.
     Lane& lane_;
@@ -251,10 +267,9 @@ class Channel final : public fabric::ConnectionHandler,
     uint32_t in_flight_ = 0;  // requests that are not kReceiving
     uint32_t credits_;        // commands the peer may send now
     uint32_t owed_ = 0;       // credits of requests that got no answer
-    ShareRef share_;
-    // Where commands wait for buffers, by LUN (kBadLun: those of no volume); made when one waits first.
-    std::unordered_map<uint64_t, std::array<Flow, kParts>> flows_;
-    std::unordered_map<uint64_t, Flow> cache_flows_;  // … and for commands of the cache
+    std::shared_ptr<SessionShare> share_;
+    // Where commands wait, by LUN (kBadLun: those of no volume); made when one waits first.
+    std::unordered_map<uint64_t, WaitingFlows> flows_;
     // By LUN: what an access list grants us, once it was looked up.
     std::vector<std::optional<volume::Permission>> permissions_;
     std::vector<uint64_t> visible_luns_;            // scratch of REPORT LUNS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flows: commands that wait for something of which there is not enough, a buffer (arena.h) or a command of
-// the cache (se::Cache::take_work()).
+// Flows: commands that wait for something of which there is not enough: a buffer (arena.h), a command of the
+// cache (se::Cache::take_work()), or the limits of their volume (throttle.h).
 //
 //  A2  A command that must wait stands in its *flow*: the commands of one channel for one volume. Within a
 //      flow the first comes first; a flow that may take nothing is passed by the others.
@@ -10,6 +10,7 @@
 // Thread-safety: belongs to its reactor. Nothing here allocates.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "lib/base/list.h"
@@ -20,6 +21,17 @@ namespace wss::block {
 // Commands of one channel for one volume that wait for the same.
 struct Flow : ListNode<> {
     List<Request> waiting;
+};
+
+// … by what they wait for.
+struct WaitingFlows {
+    std::array<Flow, kParts> buffers;
+    Flow cache, limits;
+    void unlink() noexcept {
+        for (Flow& flow : buffers) flow.unlink();
+        cache.unlink();
+        limits.unlink();
+    }
 };
 
 class FlowQueue {
@@ -56,6 +68,23 @@ class FlowQueue {
             flows_.splice_back(lucky);
         }
         return served;
+    }
+
+    // `end(request)` for each request that waits and `is_due(request)`, of each flow those in front.
+    template <typename IsDue, typename End>
+    void end_if(IsDue&& is_due, End&& end) noexcept {
+        flows_.for_each([&](Flow& flow) {
+            while (Request* request = flow.waiting.front()) {
+                if (!is_due(*request)) return;
+                flow.waiting.pop_front();
+                end(*request);
+            }
+        });
+    }
+    // Nobody waits any more.
+    void clear() noexcept {
+        while (flows_.pop_front() != nullptr) {
+        }
     }
 
   private:

@@ -70,11 +70,19 @@ constexpr size_t kArenaMin = 3 * kBufferMax;
 constexpr size_t kAdminArena = 2 * kBufferMax;
 
 constexpr uint32_t kChannelsPerSession = 64;
-constexpr uint32_t kSessionsMax = 1024;
 constexpr uint32_t kReactorsMax = 64;
+constexpr uint32_t kSessionsMax = 1024;
+// … of one initiator name, and of one source.
+constexpr uint32_t kSessionsPerName = kSessionsMax / 4;
+constexpr uint32_t kSessionsPerSource = kSessionsMax / 4;
 // Channels of all sessions together, and of one source of them.
 constexpr uint32_t kChannelsMax = 4096;
 constexpr uint32_t kChannelsPerSource = kChannelsMax / 4;
+
+// A command that waits so long for the limits of its volume ends with BUSY, less than the thirty seconds
+// after which initiators give a command up; and how often the target looks for these.
+constexpr Nanoseconds kThrottleMax = from_s(20);
+constexpr Nanoseconds kThrottleLook = from_ms(500);
 
 // A login that fences an old session waits this long for its storage writes to end: less than the five
 // seconds after which a peer gives up connecting.

@@ -19,6 +19,8 @@ struct LoginLimits {
     uint32_t keepalive_ms = kKeepaliveDefault_ms;
     uint32_t caps = WSS_CAP_ALL;  // what may be granted
     bool authenticate = false;    // who does not is refused
+    uint32_t sessions_per_name = kSessionsPerName;
+    uint32_t sessions_per_source = kSessionsPerSource;
 };
 
 // What a channel works by. Immutable once granted.

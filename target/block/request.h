@@ -16,6 +16,7 @@
 // States, and who may touch the request, its buffer and the initiator's memory meanwhile
 //   kReceiving      the fabric: its receive is posted or about to be
 //   kWaiting        the channel, while it looks at the command; a flow, for a buffer or for the cache
+//   kThrottled      the unit's throttle: the volume has reached its limits
 //   kFetchingTable  the fabric: RDMA READ of the descriptor table
 //   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
 //   kHeld           the unit: a COMPARE AND WRITE owns blocks that this one would write
@@ -27,6 +28,7 @@
 //   to
 //                   be admitted
 //
+//   [kThrottled] comes before all else that a command waits for.
 //   read   kReceiving → [kWaiting] → kStorage → kSending → kReceiving
 //          RAM volume: kReceiving → kSending → kReceiving
 //   write  kReceiving → [kWaiting] → kFetchingData → [kHeld] → kStorage → kSending → kReceiving
@@ -46,6 +48,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "lib/base/clock.h"
 #include "lib/base/list.h"
 #include "lib/io/backend.h"
 #include "lib/wire/srp.h"
@@ -64,6 +67,7 @@ struct Unit;
 enum class State : uint8_t {
     kReceiving,
     kWaiting,
+    kThrottled,
     kFetchingTable,
     kFetchingData,
     kHeld,
@@ -153,8 +157,13 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
 
     uint64_t progress = 0;  // bytes (or ranges, for UNMAP) done of a command of several operations
     uint64_t lock_id = 0;
-    ByteRange range;           // of the volume, that it changes
-    bool beyond = false;       // … and a shrink waits for it
+    ByteRange range;         // of the volume, that it changes
+    bool beyond = false;     // … and a shrink waits for it
+    bool is_fenced = false;  // … and a fence does: no further step of it begins
+    // kThrottled
+    Nanoseconds throttled_since{};
+    uint64_t throttled_bytes = 0;
+    bool is_charged = false;   // … and has passed
     se::Work* work = nullptr;  // in the cache
     bool waited = false;       // for engines of it, once
     bool froze = false;        // the cache's part of the volume, until the end of the command

@@ -18,9 +18,9 @@ namespace wss::block {
 using Kind = scsi::Action::Kind;
 
 std::string_view to_string(State state) {
-    constexpr std::string_view kNames[] = {"receiving", "waiting",  "fetching-table", "fetching-data",
-                                           "held",      "awaiting", "locking",        "storage",
-                                           "sending",   "aborting"};
+    constexpr std::string_view kNames[] = {"receiving",     "waiting", "throttled", "fetching-table",
+                                           "fetching-data", "held",    "awaiting",  "locking",
+                                           "storage",       "sending", "aborting"};
     return kNames[static_cast<size_t>(state)];
 }
 
@@ -39,6 +39,7 @@ static void reset(Request& request) {
     request.in_given = request.out_taken = 0;
     request.ready_bytes = 0;
     request.progress = 0;
+    request.is_charged = false;
 }
 
 void Channel::start_command(Request& request) noexcept {
@@ -83,6 +84,10 @@ volume::Permission Channel::permission(const Unit& unit) noexcept {
     return *permissions_[lun];
 }
 
+bool Channel::may_write(const Unit& unit) noexcept {
+    return !unit.open->volume().read_only() && permission(unit) == volume::Permission::kWrite;
+}
+
 // What REPORT LUNS may show. Nothing else looks at it.
 std::span<const uint64_t> Channel::visible_luns(const wire::Command& command) noexcept {
     auto all = worker_.units().luns();
@@ -125,6 +130,7 @@ void Channel::dispatch(Request& request) noexcept {
     const scsi::Action& action = request.action;
     if (action.kind != Kind::kFail && request.command.out.length != action.data_out_length)
         return respond_sense(request, scsi::sense::wrong_data_buffer());
+    if (!request.is_charged && !within_limits(request)) return;
     switch (action.kind) {
         case Kind::kFail:
             request.status = action.status;
@@ -200,7 +206,11 @@ void Channel::with_table(Request& request) noexcept {
 
 Account Channel::account_of(const Request& request) noexcept {
     Share& volume = request.unit != nullptr ? *request.unit->shares[lane_.index()] : lane_.arena().nobody();
-    return {.volume = volume, .session = *share_};
+    return {.volume = volume, .session = share_->all(), .nexus = *nexus_of(request).buffers};
+}
+
+NexusShare& Channel::nexus_of(const Request& request) noexcept {
+    return request.unit != nullptr ? share_->of_volume(request.unit->lun()) : share_->of_no_volume();
 }
 
 // Takes a block of the arena, or waits for one: then the request goes on by buffer_offered().
@@ -212,7 +222,7 @@ bool Channel::obtain(Request& request, uint32_t bytes, Part part) noexcept {
         counters_.waited_for_buffer.add();
         request.state = State::kWaiting;
         const uint64_t lun = request.unit != nullptr ? request.unit->lun() : wire::kBadLun;
-        lane_.arena().wait(flows_[lun][static_cast<size_t>(part)], request);
+        lane_.arena().wait(flows_[lun].buffers[static_cast<size_t>(part)], request);
         return false;
     }
     use_block(request, block);
@@ -362,6 +372,8 @@ void Channel::change(Request& request) noexcept {
     if (action.kind != Kind::kUnmap && request.range.end > size)
         return respond_sense(
             request, scsi::sense::lba_out_of_range(std::max(action.lba, size / request.unit_block())));
+    // … or before its initiator was forbidden to write.
+    if (!may_write(*request.unit)) return respond_sense(request, scsi::sense::write_protected());
     // Behind the range lock: who has it may wait for a write that the freeze keeps.
     if (is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
@@ -395,21 +407,9 @@ void Channel::change(Request& request) noexcept {
     respond_good(request);
 }
 
-// Those of the unit that have begun and go beyond this end.
-uint32_t Channel::mark_beyond(const Unit& unit, uint64_t end) noexcept {
-    uint32_t marked = 0;
-    for (uint32_t i = 0; i < slots_; ++i) {
-        Request& request = requests_[i];
-        const bool changes = request.locked || static_cast<ListNode<WriterTag>&>(request).linked();
-        if (request.unit != &unit || !changes || request.range.end <= end) continue;
-        if (request.action.kind == Kind::kUnmap || std::exchange(request.beyond, true)) continue;
-        ++marked;
-    }
-    return marked;
-}
-
 void Channel::end_change(Request& request) noexcept {
     if (std::exchange(request.beyond, false)) worker_.beyond_ended(*request.unit);
+    if (std::exchange(request.is_fenced, false)) worker_.fenced_ended(*request.unit);
     auto& node = static_cast<ListNode<WriterTag>&>(request);
     if (node.linked()) {
         node.unlink();
@@ -434,24 +434,24 @@ void Channel::respond_good(Request& request) noexcept {
     respond(request);
 }
 
+static void count_error(Counters& counters, const wire::Sense& sense) noexcept {
+    counters.check_conditions.add();
+    if (sense.key == wire::SenseKey::kMediumError)
+        counters.medium_errors.add();
+    else if (sense.key == wire::SenseKey::kIllegalRequest)
+        counters.illegal_requests.add();
+    else
+        counters.other_errors.add();
+}
+
 void Channel::respond_sense(Request& request, const wire::Sense& sense) noexcept {
     request.status = wire::kCheckCondition;
     request.has_sense = true;
     request.sense = sense;
     request.in_given = 0;
     request.to_move = request.moved = 0;
-    count_error(sense);
+    count_error(counters_, sense);
     respond(request);
-}
-
-void Channel::count_error(const wire::Sense& sense) noexcept {
-    counters_.check_conditions.add();
-    if (sense.key == wire::SenseKey::kMediumError)
-        counters_.medium_errors.add();
-    else if (sense.key == wire::SenseKey::kIllegalRequest)
-        counters_.illegal_requests.add();
-    else
-        counters_.other_errors.add();
 }
 
 void Channel::respond(Request& request) noexcept {

@@ -96,6 +96,10 @@ void Service::end_session(std::string initiator, std::function<void(size_t)> tak
         [this, initiator = std::move(initiator), take = std::move(take)] { take(sessions_.end(initiator)); });
 }
 
+void Service::session_use(std::function<void(SessionUse)> take) {
+    control_reactor().post([this, take = std::move(take)] { take(sessions_.use()); });
+}
+
 void Service::total(std::function<void(CounterTotals)> take) {
     control_reactor().post([this, take = std::move(take)] { take(sessions_.totals()); });
 }

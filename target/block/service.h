@@ -64,6 +64,7 @@ class Service {
     void set_secrets(std::shared_ptr<const auth::SecretBook> secrets, std::function<void(size_t)> take);
     void end_session(std::string initiator, std::function<void(size_t)> take);
     void total(std::function<void(CounterTotals)> take);
+    void session_use(std::function<void(SessionUse)> take);
 
     // For the parts of the service.
     se::Cache* cache() noexcept { return cache_; }

@@ -19,6 +19,7 @@ SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options 
     : service_(service),
       reactor_(reactor),
       options_(options),
+      places_(options.limits),
       secrets_(options.secrets),
       next_epoch_(options.epoch_base + 1),
       timer_(&SessionTable::tick, this) {}
@@ -180,6 +181,11 @@ void SessionTable::check_strangers(Nanoseconds now, bool close_all) {
 
 // ---- Logging in, by whoever may ---------------------------------------------------------------------------
 
+template <typename Pending>
+static std::string source_of(const Pending& pending) {
+    return pending.record ? pending.record->source : fabric::source_of(pending.request->peer());
+}
+
 void SessionTable::log_in(Pending pending) {
     auto old = find(pending.login);
     const std::string name = pending.record ? pending.record->name : std::string();
@@ -187,23 +193,12 @@ void SessionTable::log_in(Pending pending) {
         return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
                                 "another initiator is logged in with this port id"});
     if (old != sessions_.end()) return fence(*old, std::move(pending));
-    if (sessions_.size() >= kSessionsMax)
-        return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
-                                fmt::format("this target serves no more than {} initiators", kSessionsMax)});
-    if (refuse_channel(pending)) return;
+    const std::string source = source_of(pending);
+    auto refusal =
+        places_.refuse_session(name.empty() ? to_string(pending.login.initiator_port) : name, source);
+    if (!refusal) refusal = places_.refuse_channel(source);
+    if (refusal) return refuse(pending, *refusal);
     start_session(std::move(pending), wire::MultiChannelResult::kNoChannels);
-}
-
-bool SessionTable::refuse_channel(Pending& pending) {
-    const std::string source =
-        pending.record ? pending.record->source : fabric::source_of(pending.request->peer());
-    const bool all = channels_ >= kChannelsMax;
-    if (!all && sources_.of(source) < kChannelsPerSource) return false;
-    refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
-                     all ? fmt::format("this target serves no more than {} channels", kChannelsMax)
-                         : fmt::format("this target serves no more than {} channels of one source",
-                                       kChannelsPerSource)});
-    return true;
 }
 
 void SessionTable::join(Pending pending) {
@@ -217,7 +212,7 @@ void SessionTable::join(Pending pending) {
     if (session->channels.size() >= kChannelsPerSession)
         return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
                                 fmt::format("a session has no more than {} channels", kChannelsPerSession)});
-    if (refuse_channel(pending)) return;
+    if (auto refusal = places_.refuse_channel(source_of(pending))) return refuse(pending, *refusal);
     add_channel(*session, std::move(pending), wire::MultiChannelResult::kMaintained);
 }
 
@@ -247,6 +242,7 @@ void SessionTable::start_session(Pending pending, wire::MultiChannelResult resul
     session.since = reactor_.now();
     const std::string peer = pending.record ? pending.record->peer : pending.request->peer();
     session.source = fabric::source_of(peer);
+    places_.add_session(session.counted_name(), session.source);
     if (may_log(session.source))
         log::info("{}: {} initiator {}{}{} logged in over {}", peer, pending.terms.extended ? "WSS" : "stock",
                   session.name, session.name.empty() ? "" : " ", to_string(session.initiator),
@@ -262,8 +258,7 @@ void SessionTable::add_channel(Session& session, Pending pending, wire::MultiCha
     record->speaks = session.channels.empty();
     record->session_id = session.id;
     session.channels.push_back(record);
-    ++channels_;
-    sources_.add(record->source);
+    places_.add_channel(record->source);
     if (!accepted) return accept(pending, record, result);
     service_.worker(record->worker).reactor().post([record] {
         if (record->channel != nullptr) record->channel->admit();
@@ -333,8 +328,7 @@ void SessionTable::close_channels(Session& session, const char* why, bool gently
 void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
     receives_.give_back(record->terms);
     if (record->session_id == 0) return unproven_gone(record);
-    --channels_;
-    sources_.remove(record->source);
+    places_.remove_channel(record->source);
     auto session = std::find_if(sessions_.begin(), sessions_.end(),
                                 [&](const Session& s) { return s.id == record->session_id; });
     WSS_ASSERT(session != sessions_.end(), "a session outlives its channels");
@@ -353,6 +347,7 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
 void SessionTable::session_gone(Sessions::iterator session) {
     if (may_log(session->source)) log::info("initiator {} logged out", to_string(session->initiator));
     past_.add(session->past);
+    places_.remove_session(session->counted_name(), session->source);
     std::optional<Pending> successor = std::move(session->successor);
     sessions_.erase(session);
     if (successor) {

@@ -21,6 +21,7 @@
 //      the oldest of the sources that hold most places (lib/fabric/sources.h).
 //  N6  A channel that was refused after its proof is told why, and closed when it does not take note of it in
 //      drain_timeout, when kRefusedMax others wait as well, or when the target ends.
+//  N7  A name and a source have a bounded number of sessions (session_places.h).
 #pragma once
 
 #include <array>
@@ -42,6 +43,7 @@
 #include "target/block/limits.h"
 #include "target/block/login.h"
 #include "target/block/receive_budget.h"
+#include "target/block/session_places.h"
 
 namespace wss::block {
 
@@ -122,6 +124,7 @@ class SessionTable {
     void stop(std::function<void()> done);
     std::vector<SessionInfo> list() const;
     CounterTotals totals() const;
+    const SessionUse& use() const noexcept { return places_.use(); }
     size_t count() const noexcept { return sessions_.size(); }
 
   private:
@@ -149,6 +152,7 @@ class SessionTable {
         Nanoseconds probed;  // when, last
         bool closing = false;
         std::optional<Pending> successor;  // waits for the end of this one (N1)
+        std::string counted_name() const { return name.empty() ? to_string(initiator) : name; }
     };
     using Sessions = std::list<Session>;
 
@@ -168,8 +172,6 @@ class SessionTable {
     Sessions::iterator find(const wire::LoginRequest& login);
     void log_in(Pending pending);
     void join(Pending pending);
-    // Refuses a channel for which there is no place. False: there is one.
-    bool refuse_channel(Pending& pending);
     void start_session(Pending pending, wire::MultiChannelResult result);
     void add_channel(Session& session, Pending pending, wire::MultiChannelResult result);
     void fence(Session& session, Pending pending);
@@ -197,9 +199,8 @@ class SessionTable {
         std::shared_ptr<ChannelRecord> record;
         Nanoseconds deadline;
     };
-    std::list<Refused> refused_;    // N6, oldest first
-    size_t channels_ = 0;           // of all sessions
-    fabric::SourceCounts sources_;  // of these channels
+    std::list<Refused> refused_;  // N6, oldest first
+    SessionPlaces places_;
     ReceiveBudget receives_;
     std::shared_ptr<const auth::SecretBook> secrets_;
     AuthFailures failures_;

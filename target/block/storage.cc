@@ -58,6 +58,9 @@ void Channel::storage_done(io::Request& io) noexcept {
 }
 
 void Channel::storage_finished(Request& request) noexcept {
+    // A write is over, and is answered as such; of several steps no other one begins.
+    if (request.is_fenced && request.action.kind != Kind::kWrite)
+        return respond_sense(request, scsi::sense::write_protected());
     switch (request.action.kind) {
         case Kind::kRead:
             request.in_given = request.action.data_in_length;
@@ -131,7 +134,10 @@ void Channel::next_write_same(Request& request) noexcept {
     const uint64_t left = total - request.progress;
     if (request.phase == kZeroes)
         return submit(request, io::Op::kWriteZeroes, offset, std::min(left, kZeroChunk), nullptr);
-    submit(request, io::Op::kWrite, offset, std::min<uint64_t>(left, request.buffer_bytes), request.data);
+    request.io.offset = offset;
+    request.io.length = std::min<uint64_t>(left, request.buffer_bytes);
+    if (!within_limits(request, request.io.length)) return;
+    submit(request, io::Op::kWrite, offset, request.io.length, request.data);
 }
 
 // ---- VERIFY: reads; with data-out, compares. The data-out is first in the buffer, then a chunk -----------

@@ -44,10 +44,14 @@ void Channel::start_task_management(Request& request) noexcept {
         case WSS_SRP_TSK_LUN_RESET:
             break;
         default:
-            return respond_task(request, WSS_SRP_TSK_MGMT_NOT_SUPPORTED);
+            request.task_status = WSS_SRP_TSK_MGMT_NOT_SUPPORTED;
+            return respond(request);
     }
     Unit* unit = find_unit(task.lun);
-    if (unit == nullptr) return respond_task(request, WSS_SRP_TSK_MGMT_FAILED);
+    if (unit == nullptr) {
+        request.task_status = WSS_SRP_TSK_MGMT_FAILED;
+        return respond(request);
+    }
     Service& service = worker_.service();
     const bool everybodys =
         task.function == WSS_SRP_TSK_LUN_RESET && permission(*unit) == volume::Permission::kWrite;
@@ -109,10 +113,12 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     if (victim.state == State::kSending) return;
     victim.aborted = true;
     if (victim.work != nullptr) worker_.service().cache()->hurry();
-    // Who waits for a buffer, a range or engines has begun nothing. Others find out at their next step.
+    // Who waits for a buffer, a limit, a range or engines has begun nothing. Others find out at their next
+    // step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;
-    if (victim.state == State::kWaiting || victim.state == State::kHeld || victim.state == State::kAwaiting ||
-        (has_posted && victim.moved == 0)) {
+    const bool waits = victim.state == State::kWaiting || victim.state == State::kThrottled ||
+                       victim.state == State::kHeld || victim.state == State::kAwaiting;
+    if (waits || (has_posted && victim.moved == 0)) {
         static_cast<ListNode<>&>(victim).unlink();
         respond(victim);
     }
@@ -121,11 +127,7 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
 void Channel::tasks_aborted(uint16_t slot) noexcept {
     Request& request = requests_[slot];
     if (!running() || request.state != State::kAborting) return;
-    respond_task(request, WSS_SRP_TSK_MGMT_SUCCESS);
-}
-
-void Channel::respond_task(Request& request, uint8_t status) noexcept {
-    request.task_status = status;
+    request.task_status = WSS_SRP_TSK_MGMT_SUCCESS;
     respond(request);
 }
 

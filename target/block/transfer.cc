@@ -46,19 +46,18 @@ void Channel::begin_table_fetch(Request& request) noexcept {
 
 void Channel::fetched(Request& request) noexcept {
     if (request.aborted) return respond(request);
-    if (request.state == State::kFetchingTable) return table_fetched(request);
+    if (request.state == State::kFetchingTable) {
+        wire::DataBuffer& side = request.command.out.partial ? request.command.out : request.command.in;
+        if (wire::parse_descriptor_table({request.admin, request.admin_bytes}, side) !=
+            wire::ParseError::kNone)
+            return respond_sense(request, scsi::sense::wrong_data_buffer());
+        return with_table(request);
+    }
     request.out_taken = request.to_move;
     counters_.written_bytes.add(request.to_move);
     if (request.work != nullptr) return cached_data_here(request);
     if (request.data_is_volume) return respond_good(request);
     data_ready(request);
-}
-
-void Channel::table_fetched(Request& request) noexcept {
-    wire::DataBuffer& side = request.command.out.partial ? request.command.out : request.command.in;
-    if (wire::parse_descriptor_table({request.admin, request.admin_bytes}, side) != wire::ParseError::kNone)
-        return respond_sense(request, scsi::sense::wrong_data_buffer());
-    with_table(request);
 }
 
 bool Channel::build_reads(Request& request) noexcept {

@@ -35,8 +35,7 @@ UnitTable::~UnitTable() {
 }
 
 Unit& UnitTable::add(volume::OpenVolume& volume) {
-    auto unit = std::make_unique<Unit>();
-    unit->open = &volume;
+    auto unit = std::make_unique<Unit>(reactor_, volume);
     unit->regions = static_cast<const VolumeRegions*>(volume.volume().extension());
     unit->memory = unit->regions == nullptr ? nullptr : volume.volume().memory().data();
     unit->device = describe(volume.volume());

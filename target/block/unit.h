@@ -18,6 +18,7 @@
 #include "lib/base/list.h"
 #include "target/block/arena.h"
 #include "target/block/request.h"
+#include "target/block/throttle.h"
 #include "target/block/volume_regions.h"
 #include "target/cache/cached_volume.h"
 #include "target/volume/volume.h"
@@ -32,7 +33,8 @@ struct Hold : ListNode<> {
 };
 
 struct Unit final : se::LostWaiters {
-    volume::OpenVolume* open = nullptr;
+    Unit(reactor::Reactor& reactor, volume::OpenVolume& volume) : open(&volume), throttle(reactor, volume) {}
+    volume::OpenVolume* const open;
     const VolumeRegions* regions = nullptr;
     std::byte* memory = nullptr;         // of a RAM volume
     se::CachedVolume* cached = nullptr;  // in the cache; nullptr: not, for all its life
@@ -42,12 +44,17 @@ struct Unit final : se::LostWaiters {
     bool removed = false;
     std::array<ShareRef, kFabricsMax> shares;  // of the arenas, by lane
 
+    Throttle throttle;  // of commands that have not begun
+
     List<Request, WriterTag> writers;  // have begun to change the volume
     List<Hold> holds;
     List<Request> held;
     // Shrinks that wait for the end of as many changes beyond the new end.
     std::vector<std::shared_ptr<volume::Shrink>> shrinks;
     uint32_t beyond = 0;
+    // … and fences that wait for as many changes that are not allowed any more.
+    std::vector<std::shared_ptr<volume::WriteFence>> fences;
+    uint32_t fenced = 0;
     List<Request> awaiting;  // for engines of the cache
     List<Request> looking;   // … and are to be checked
 
@@ -67,9 +74,13 @@ inline uint64_t Request::unit_block() const {
     return unit == nullptr ? 512 : unit->device.block_size;
 }
 
+inline bool is_cached(const Request& request) noexcept {
+    return request.unit != nullptr && request.unit->cached != nullptr;
+}
+
 class UnitTable {
   public:
-    UnitTable() = default;
+    explicit UnitTable(reactor::Reactor& reactor) : reactor_(reactor) {}
     ~UnitTable();
     UnitTable(const UnitTable&) = delete;
     UnitTable& operator=(const UnitTable&) = delete;
@@ -90,6 +101,7 @@ class UnitTable {
     void remove(volume::OpenVolume& volume);
 
   private:
+    reactor::Reactor& reactor_;
     std::vector<Unit*> by_lun_;
     std::vector<uint64_t> luns_;
 };

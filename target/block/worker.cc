@@ -83,10 +83,10 @@ void Lane::mark_dirty(Channel& channel) noexcept {
     if (!static_cast<ListNode<Lane>&>(channel).linked()) dirty_.push_back(channel);
 }
 
-ShareRef Lane::session_share(uint64_t session_id) {
+std::shared_ptr<SessionShare> Lane::session_share(uint64_t session_id) {
     Channel* sibling = channels_.find_if(
         [&](Channel& each) { return each.record().session_id == session_id && each.share(); });
-    return sibling != nullptr ? sibling->share() : ShareRef::make();
+    return sibling != nullptr ? sibling->share() : std::make_shared<SessionShare>();
 }
 
 void Lane::reap() noexcept {
@@ -146,7 +146,10 @@ Worker::~Worker() {
 
 size_t Worker::poll() noexcept {
     size_t done = cache_queue_.serve(
-        [this](Request& request) { return service_.cache()->take_work(*request.unit->cached); },
+        [this](Request& request) {
+            const auto& share = request.channel->nexus_of(request).works;
+            return service_.cache()->take_work(*request.unit->cached, share);
+        },
         [](Request& request, se::Work* work) { request.channel->work_offered(request, *work); });
     for (auto& lane : lanes_) done += lane->turn();
     return done;
@@ -162,18 +165,44 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
     if (change == volume::Change::kAdded && service_.cache() == nullptr) units_.add(volume);
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, volume); });
-    if (change == volume::Change::kRemoved) units_.remove(volume);
+    Unit* unit = units_.find(volume.volume().lun());
+    if (unit != nullptr && change == volume::Change::kLimits) unit->throttle.limits_changed();
+    if (change != volume::Change::kRemoved) return;
+    if (unit != nullptr) unit->throttle.end_all();
+    units_.remove(volume);
 }
 
 void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr) return shrink->done();
     // A write that is in storage would make a file longer again.
+    auto mark = [end = shrink->bytes()](Request& request) {
+        if (request.range.end <= end || request.action.kind == scsi::Action::Kind::kUnmap) return false;
+        return !std::exchange(request.beyond, true);
+    };
     for (auto& lane : lanes_)
-        lane->for_each_channel(
-            [&](Channel& channel) { unit->beyond += channel.mark_beyond(*unit, shrink->bytes()); });
+        lane->for_each_channel([&](Channel& channel) { unit->beyond += channel.mark_changes(*unit, mark); });
     unit->shrinks.push_back(std::move(shrink));
     if (unit->beyond == 0) end_shrinks(*unit);
+}
+
+// The channels know already what is allowed now.
+void Worker::volume_fences(volume::OpenVolume& volume, std::shared_ptr<volume::WriteFence> fence) noexcept {
+    Unit* unit = units_.find(volume.volume().lun());
+    if (unit == nullptr) return;
+    auto mark = [](Request& request) { return !std::exchange(request.is_fenced, true); };
+    for (auto& lane : lanes_)
+        lane->for_each_channel([&](Channel& channel) {
+            if (!channel.may_write(*unit)) unit->fenced += channel.mark_changes(*unit, mark);
+        });
+    if (unit->fenced == 0) return;
+    fence->wait_for(unit->fenced);
+    unit->fences.push_back(std::move(fence));
+}
+
+void Worker::fenced_ended(Unit& unit) noexcept {
+    for (const auto& fence : unit.fences) fence->one_ended();
+    if (--unit.fenced == 0) std::exchange(unit.fences, {}).clear();
 }
 
 void Worker::volume_reopens(volume::OpenVolume& volume,

@@ -76,7 +76,7 @@ class Lane final : public se::BufferHome {
         arena_->give(part_of(bytes), buffer, bytes);
     }
     // What the channels of a session hold here together.
-    ShareRef session_share(uint64_t session_id);
+    std::shared_ptr<SessionShare> session_share(uint64_t session_id);
 
     // Makes a channel; when that fails, rejects the peer and reports the channel gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
@@ -138,19 +138,22 @@ class Worker final : public reactor::Source, public volume::Observer {
     void lift_hold(uint64_t lock_id) noexcept;
     // A write of `unit` has ended: a lock may have waited for it.
     void writer_ended(Unit& unit, const ByteRange& range) noexcept;
-    // A change that went beyond the new end of `unit`.
+    // A change that went beyond the new end of `unit`; … that is not allowed any more.
     void beyond_ended(Unit& unit) noexcept;
+    static void fenced_ended(Unit& unit) noexcept;
 
     size_t poll() noexcept override;
     Status may_open(const volume::Volume& volume) override;
     void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
     void volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept override;
+    void volume_fences(volume::OpenVolume& volume,
+                       std::shared_ptr<volume::WriteFence> fence) noexcept override;
     void volume_reopens(volume::OpenVolume& volume,
                         std::shared_ptr<volume::Reopening> reopening) noexcept override;
 
   private:
     Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
-        : service_(service), index_(index), reactor_(reactor), table_(table) {}
+        : service_(service), index_(index), reactor_(reactor), table_(table), units_(reactor) {}
     void hold_is_quiet(uint64_t lock_id) noexcept;
     void end_shrinks(Unit& unit) noexcept;
     void tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume);

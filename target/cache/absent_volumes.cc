@@ -9,6 +9,12 @@
 namespace wss::se {
 
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
+    if (members_.now().storage_lost.contains(volume.wwid()))
+        return failure(Code::kRefused,
+                       "another owner took the storage of volume {} while cache engines held writes that it "
+                       "did not have, and may have written it since: give these writes up (wssctl cache "
+                       "give-up {}) and start again",
+                       volume.name(), volume.name());
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
         return Status::ok();
@@ -43,7 +49,9 @@ void AbsentVolumes::settle() {
         }
         volumes_.drop(wwid);
         volumes_.lines_found(number);  // none
-        if (!members_.now().lost.any_of(wwid)) members_.edit().dirty.erase(wwid);
+        if (members_.now().lost.any_of(wwid)) continue;
+        members_.edit().dirty.erase(wwid);
+        members_.edit().storage_lost.erase(wwid);
     }
 }
 
@@ -93,6 +101,7 @@ void AbsentVolumes::give_up(uint64_t wwid) {
 
 void AbsentVolumes::drop(uint64_t wwid) {
     members_.edit().dirty.erase(wwid);
+    members_.edit().storage_lost.erase(wwid);
     members_.edit().lost.forget(wwid);
     if (members_.now().lost.empty()) members_.edit().away.clear();
     members_.save();

@@ -26,7 +26,8 @@ class AbsentVolumes {
     AbsentVolumes(Members& members, CachedVolumes& volumes, cache::Index& index, Eraser& eraser)
         : members_(members), volumes_(volumes), index_(index), eraser_(eraser) {}
 
-    // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end.
+    // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end, and
+    // one whose storage another owner had while engines held dirty lines.
     Status may_open(const volume::Volume& volume) const;
     // Recovery finds lines of those that may be dirty; afterwards those of which nothing was found are not
     // waited for any more.

@@ -79,7 +79,7 @@ class Cache final : public reactor::Source {
     void remove_client(Client* client);
 
     // --- commands: datapath.h
-    Work* take_work(CachedVolume& volume) noexcept { return datapath_.take_work(volume); }
+    Work* take_work(CachedVolume& of, const WorkShareRef& by) noexcept { return datapath_.take_work(of, by); }
     void begin(Work& work) noexcept { datapath_.begin(work); }
     void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept {
         datapath_.buffer_ready(work, buffer, regions);

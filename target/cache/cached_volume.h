@@ -44,6 +44,9 @@ struct CachedVolume {
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
     bool may_be_dirty = false;  // as Membership::dirty says; set by VolumeControl::note_dirty() alone
+    // As its storage says (io::Backend), at each tick: others may have written it. Nothing is answered from
+    // engines, or acknowledged by them alone.
+    bool suspended = false;
     VolumeGate gate;
     uint32_t works = 0;  // its commands that are not released
     // Of remove_volume(), until it has found the lines that are to be erased.
@@ -67,7 +70,7 @@ struct CachedVolume {
     bool loss_told = true, fail_next_flush = false;
 
     bool removed() const noexcept { return gate.closed(); }
-    bool serves() const noexcept { return settings.policy != cache::Policy::kNone; }
+    bool serves() const noexcept { return settings.policy != cache::Policy::kNone && !suspended; }
     // What its writes go by: nothing is written back of a volume that is not recorded as dirty.
     cache::PolicySettings for_writes() const noexcept {
         const bool not_yet = settings.policy == cache::Policy::kBack && !may_be_dirty;

@@ -38,12 +38,18 @@ void Commands::prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths&
 
 // ---- Works -----------------------------------------------------------------------------------------------
 
-Work* Commands::take(CachedVolume& volume) noexcept {
-    if (volume.works > 0 && volume.works + works_.size() / kReserve >= free_count_) return nullptr;
+Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
+    const size_t used = volume.works + works_.size() / kReserve;
+    if (volume.works > 0 && used >= free_count_) return nullptr;
+    // What the volume takes makes its share larger and the free part smaller.
+    const size_t room = free_count_ > used ? (free_count_ - used) / 2 : 0;
+    if (share && !leaves_enough(share->works, room)) return nullptr;
     Work* work = free_.pop_front();
     if (work == nullptr) return nullptr;
     --free_count_;
     work->volume = &volume;
+    work->share = share;
+    if (share) ++share->works;
     work->place = volume.gate.enter();
     if (work->place) ++volume.works;
     work->line_count = work->entered = work->outstanding = 0;
@@ -69,6 +75,8 @@ void Commands::release(Work& work) noexcept {
     if (work.phase != Work::Phase::kNone) return;
     if (work.buffer_home != nullptr) work.buffer_home->give_back(work.buffer, work.buffer_bytes);
     work.buffer_home = nullptr;
+    if (work.share) --work.share->works;
+    work.share = {};
     work.state = Work::State::kIdle;
     free_.push_back(work);
     ++free_count_;

@@ -33,7 +33,8 @@ class Commands {
     void prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths& paths);
 
     // ---- Works
-    Work* take(CachedVolume& volume) noexcept;
+    // `share`: of the session that asks; empty: nobody's.
+    Work* take(CachedVolume& volume, const WorkShareRef& share) noexcept;
     void release(Work& work) noexcept;
     size_t works() const noexcept { return works_.size(); }
     // Its commands go on without it.

@@ -50,6 +50,7 @@ void Datapath::begin(Work& work) noexcept {
 void Datapath::admit(Work& work) noexcept {
     work.volume->gate.begin();
     work.changes = nodes_.changes();
+    work.by_storage = work.by_storage || work.volume->suspended;
     work.state = Work::State::kEntering;
     commands_.name_lines(work);
     go_on(work);

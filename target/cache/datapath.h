@@ -34,8 +34,10 @@ class Datapath final : public WorkSource {
 
     // For a command of `volume`. nullptr: not now. A volume may hold as many as it leaves free, an eighth not
     // counted, so that one whose storage hangs cannot take those of others; one that holds none may take any.
-    Work* take_work(CachedVolume& volume) noexcept override { return commands_.take(volume); }
-    void begin(Work& work) noexcept override;  // a read or write of volume->serves()
+    Work* take_work(CachedVolume& volume, const WorkShareRef& share) noexcept override {
+        return commands_.take(volume, share);
+    }
+    void begin(Work& work) noexcept override;  // a read or write
     void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept override;
     void buffer_failed(Work& work) noexcept;
     // By the owner, once `ended` or `answered` was called.

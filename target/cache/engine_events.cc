@@ -37,7 +37,7 @@ void EngineEvents::engine_ready(EngineLink& engine) noexcept {
 void EngineEvents::lose(EngineLink& engine, const Status& why) {
     const auto& identity = engine.identity();
     const cache::Loss loss = uses_.index.lose_engine(engine.index());
-    if (!uses_.life.stopping())
+    if (!uses_.life.leaving())
         log::warning("cache engine {:016x} is gone ({}): {} lines lost their copy there", identity.identity,
                      why.to_string(), loss.lines);
     uses_.losses.note(engine, loss);
@@ -48,7 +48,7 @@ void EngineEvents::lose(EngineLink& engine, const Status& why) {
     }
     // While recovery waits, what is awaited stays a member on stable storage: it may come back with what
     // it holds.
-    if (!uses_.life.stopping()) {
+    if (!uses_.life.leaving()) {
         uses_.members.edit().engines.erase(identity.identity);
         if (!uses_.recovery.waiting()) uses_.members.save();
     }
@@ -82,6 +82,11 @@ Status EngineEvents::remove_engine(uint32_t index) {
     EngineLink* const engine =
         index < EngineSet::kMax ? uses_.engines.link({static_cast<uint8_t>(index)}) : nullptr;
     if (engine == nullptr) return failure(Code::kNotFound, "there is no cache engine {}", index);
+    if (engine->is_storage())
+        return failure(Code::kInvalid,
+                       "{} is the real storage of volumes, not a cache engine: end its process when nothing "
+                       "uses these volumes",
+                       index);
     engine->mark_leaving();
     engine_wants_to_leave(*engine);
     return Status::ok();

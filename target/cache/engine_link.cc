@@ -14,6 +14,8 @@ using wire::CacheStatus;
 using wire::ParseError;
 using wire::RecordType;
 
+// For a header, a wipe, or a move between the engine and us: a hundred thousand times what it takes.
+constexpr Nanoseconds kOwnWorkMax = from_s(10);
 // Other pings have 0, and what an engine says unasked has it too.
 constexpr uint32_t kPingOfGrant = 1;
 
@@ -95,10 +97,25 @@ void EngineLink::submit(Transfer& transfer) noexcept {
     queue_.push_back(transfer);
 }
 
+// Nobody else takes part in it: an engine that is sound does it. One that did not, and is trusted further,
+// keeps a header that claims dirty data, or is asked again without end.
+static bool cannot_fail(const Transfer& transfer) noexcept {
+    const bool is_move = transfer.kind == Transfer::Kind::kMove;
+    return transfer.kind == Transfer::Kind::kHeader || transfer.kind == Transfer::Kind::kWipe ||
+           (is_move && transfer.move.handle == wire::kStorageHandle);
+}
+
+// Whoever waits for it holds a line, and a freeze or a flush may wait for that.
+static bool is_late(const Transfer* transfer, Nanoseconds now) noexcept {
+    return transfer != nullptr && cannot_fail(*transfer) && !transfer->move.lazy &&
+           transfer->seen != kNever && now - transfer->seen > kOwnWorkMax;
+}
+
 void EngineLink::send(Transfer& transfer) noexcept {
     const uint32_t id = free_ids_.back();
     free_ids_.pop_back();
     by_id_[id] = &transfer;
+    transfer.seen = kNever;
     ++outstanding_;
     const wire::CacheMove& move = transfer.move;
     lazy_ += move.lazy;
@@ -273,6 +290,8 @@ const wire::CacheVolumeState* EngineLink::state_of(uint32_t number) const noexce
 
 bool EngineLink::done(const wire::Record& record, CacheStatus status, int error) noexcept {
     if (record.id >= by_id_.size() || by_id_[record.id] == nullptr) return false;
+    if (status != CacheStatus::kOk && cannot_fail(*by_id_[record.id]))
+        return violates("the cache engine did not do what it can always do: it is given up");
     Transfer& transfer = *std::exchange(by_id_[record.id], nullptr);
     free_ids_.push_back(record.id);
     --outstanding_;
@@ -312,6 +331,10 @@ size_t EngineLink::turn() noexcept {
 
 void EngineLink::tick(Nanoseconds now, Nanoseconds limit) noexcept {
     if (over_ || !link_->is_up()) return;
+    for (Transfer* transfer : by_id_)
+        if (transfer != nullptr && transfer->seen == kNever) transfer->seen = now;
+    if (std::any_of(by_id_.begin(), by_id_.end(), [now](auto* transfer) { return is_late(transfer, now); }))
+        return close(Status(Code::kTimedOut, "the cache engine answers and does not do what it is asked to"));
     if (heard_ != link_->messages_received()) asked_since_ = kNever;
     heard_ = link_->messages_received();
     if (asked_since_ != kNever) {

@@ -36,7 +36,8 @@ struct Transfer : ListNode<> {
     void* context = nullptr;
 
     bool under_way = false;
-    int error = 0;  // errno: an RS's storage said no
+    Nanoseconds seen = kNever;  // under way, by a tick
+    int error = 0;              // errno: an RS's storage said no
 };
 
 class EngineLink;
@@ -104,7 +105,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     void hurry() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
     size_t turn() noexcept;
-    // Pings; gives up an engine that is silent for longer than `limit` while something is expected of it.
+    // Pings; gives up an engine that is silent for longer than `limit` while something is expected of it, and
+    // one that answers pings and does not do in time what takes nobody else.
     void tick(Nanoseconds now, Nanoseconds limit) noexcept;
 
     const Applicant& applicant() const noexcept { return applicant_; }

@@ -19,8 +19,7 @@ bool Reads::hit(Work& work) noexcept {
     if (entry == nullptr) return false;
     line.touched = geometry_.touched(line.span);
     // What of it is lost, or may not be served, the long way finds out.
-    if (!entry->serves(line.touched) || !losses_.none() || volume.settings.policy == cache::Policy::kNone)
-        return false;
+    if (!entry->serves(line.touched) || !losses_.none() || !volume.serves()) return false;
     const cache::Slot slot = entry->holders()[0];
     if (!commands_.attached(work, slot)) return false;
 

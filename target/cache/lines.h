@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines: the index of the lines, and the operations that a leave() has let in (lib/cache/line.h).
 //
-// It owns the index. Of an operation that was let in it notifies the LineUser that the operation names.
+// It owns the index and the lines that are being dropped. Of an operation that was let in it notifies the
+// LineUser that the operation names.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <vector>
 
 #include "lib/cache/index.h"
@@ -22,8 +25,8 @@ struct LineUser {
 
 class Lines {
   public:
-    Lines(const cache::LineGeometry& geometry, uint32_t transient_lines, Turn& turn)
-        : index_({.geometry = geometry, .transient_lines = transient_lines}), turn_(turn) {}
+    Lines(const cache::LineGeometry& geometry, uint32_t transient_lines, Turn& turn);
+    ~Lines();
 
     cache::Index& index() noexcept { return index_; }
     const cache::LineGeometry& geometry() const noexcept { return index_.geometry(); }
@@ -49,13 +52,19 @@ class Lines {
     // Lines of a range of the volume. Walks the lines of the range or those of the index, whichever are
     // fewer.
     std::vector<cache::LineKey> in_range(uint32_t number, uint64_t offset, uint64_t length);
-    // Requires that nothing is under way (the volume is frozen) and that nothing is dirty there.
-    void drop(uint32_t number, uint64_t offset, uint64_t length);
+    // Nothing of the range is valid in engines when `done` is called. Requires that no command is active (the
+    // volume is frozen) and that nothing is dirty there; what else has one of the lines, such as an erasure,
+    // is waited for.
+    void drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done);
 
   private:
+    struct Drop;
+    void entered(Drop& drop) noexcept;
+
     cache::Index index_;
     cache::Granted granted_;
     Turn& turn_;
+    std::list<Drop> drops_;
 };
 
 }  // namespace wss::se

@@ -16,9 +16,9 @@ constexpr size_t kDepartedMax = 1024;
 
 // ---- What is lost ----------------------------------------------------------------------------------------
 
-// SE4, SE5. Of a stop with dirty lines the membership tells: the next start waits for the engines.
+// SE4, SE5. Of engines that we leave the membership tells: the next start waits for them.
 void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
-    if (life_.stopping()) return;
+    if (life_.leaving()) return;
     const auto& identity = engine.identity();
     if (loss.second_copies > 0) {
         if (departed_.size() >= kDepartedMax) departed_.clear();
@@ -33,6 +33,8 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
         members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now());
     }
     if (!any) return;
+    // Their copies may have newer headers, of writes that nobody was promised.
+    members_.edit().generation = std::max(members_.now().generation, loss.generation);
     members_.edit().away[identity.identity] = identity.incarnation;
     members_.edit().away.insert(departed_.begin(), departed_.end());
     log::error(

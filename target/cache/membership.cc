@@ -13,26 +13,37 @@ namespace wss::se {
 
 using nlohmann::json;
 
-// Version 2 has what is lost, version 3 which volumes may be dirty. A program that knows nothing of these
-// must not read this file: it would show old data.
-constexpr int kVersion = 3;
+// Version 2 has what is lost, version 3 which volumes may be dirty, version 4 whose storage is another
+// owner's, and the generation of what is lost. A program that knows nothing of these must not read this file:
+// it would show old data, or write it over newer.
+constexpr int kVersion = 4;
+
+static json wwids(const std::set<uint64_t>& volumes) {
+    json out = json::array();
+    for (uint64_t wwid : volumes) out.push_back(fmt::format("{:016x}", wwid));
+    return out;
+}
+
+static std::set<uint64_t> parse_wwids(const json& volumes) {
+    std::set<uint64_t> out;
+    for (const json& wwid : volumes) out.insert(std::stoull(wwid.get<std::string>(), nullptr, 16));
+    return out;
+}
 
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
         dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name}, {"bytes", volume.bytes}};
-    json given_up = json::array();
-    for (uint64_t wwid : membership.given_up) given_up.push_back(fmt::format("{:016x}", wwid));
     out["dirty"] = dirty;
-    out["given_up"] = given_up;
+    out["given_up"] = wwids(membership.given_up);
+    out["storage_lost"] = wwids(membership.storage_lost);
 }
 
 static void get_dirty(const json& all, Membership& out) {
     for (const auto& [wwid, volume] : all.at("dirty").items())
         out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>(),
                                                      .bytes = volume.at("bytes").get<uint64_t>()};
-    for (const json& wwid : all.at("given_up"))
-        out.given_up.insert(std::stoull(wwid.get<std::string>(), nullptr, 16));
+    out.given_up = parse_wwids(all.at("given_up"));
 }
 
 // Files of before that list had none: what is in them had to be under write-back by the operator's word.
@@ -52,8 +63,16 @@ static void put_lost(const Membership& membership, json& out) {
             fmt::format("{:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits));
     for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
     out["away"] = away;
+    out["generation"] = fmt::format("{:x}", membership.generation);
     out["lost"] = lines;
     out["lost_whole"] = whole;
+}
+
+// Files of before had none. Headers of writes that were not acknowledged are newer than what is lost, by not
+// as much as this.
+static void derive_generation(Membership& out) {
+    for (const auto& [key, loss] : out.lost.lines())
+        out.generation = std::max(out.generation, key.generation + (uint64_t{1} << 32));
 }
 
 static Status get_lost(const json& all, Membership& out) {
@@ -111,7 +130,13 @@ Result<Membership> Membership::parse(const std::string& text) {
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
         if (all.contains("lost")) WSS_TRY(get_lost(all, out));
-        version == kVersion ? get_dirty(all, out) : derive_dirty(out);
+        version >= 3 ? get_dirty(all, out) : derive_dirty(out);
+        if (version < 4) {
+            derive_generation(out);
+            return out;
+        }
+        out.storage_lost = parse_wwids(all.at("storage_lost"));
+        out.generation = std::stoull(all.at("generation").get<std::string>(), nullptr, 16);
         return out;
     } catch (const std::exception& error) {
         return failure(Code::kInvalid, "damaged: {}", error.what());

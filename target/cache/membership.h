@@ -41,12 +41,16 @@ struct Membership {
     // no members: what else they hold does not count.
     cache::LostPieces lost;
     std::map<uint64_t, uint32_t> away;                   // identity → incarnation
+    uint64_t generation = 0;                             // no copy in an engine that is away has a newer one
     std::map<uint64_t, cache::PolicySettings> policies;  // by WWID; of volumes that the operator set one for
     // By WWID. A volume is in it before its first dirty line is acknowledged, whoever chose write-back, and
     // until nothing of it is dirty or lost any more.
     std::map<uint64_t, DirtyVolume> dirty;
     // By WWID: the operator gave up acknowledged writes of it, and no flush has failed for that yet.
     std::set<uint64_t> given_up;
+    // By WWID, each of them in `dirty`: its storage is another owner's, who may have written it. What engines
+    // hold of it is older and must not be brought home, whatever owns the storage after a restart.
+    std::set<uint64_t> storage_lost;
 
     std::string to_text() const;
     static Result<Membership> parse(const std::string& text);

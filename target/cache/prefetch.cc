@@ -51,7 +51,7 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     const uint64_t size = volume.open->volume().size();
     // Whoever froze it, or made it smaller, does not wait for guesses.
     if (!volume.serves() || volume.gate.frozen() || recovery_.holding() || offset >= size) return false;
-    Work* work = works_.take_work(volume);
+    Work* work = works_.take_work(volume, {});
     if (work == nullptr) return false;
     work->owner = this;
     work->cookie = free_.back();

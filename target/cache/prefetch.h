@@ -26,7 +26,7 @@ namespace wss::se {
 // Where the works of read-ahead come from and go to.
 class WorkSource {
   public:
-    virtual Work* take_work(CachedVolume& volume) noexcept = 0;
+    virtual Work* take_work(CachedVolume& volume, const WorkShareRef& share) noexcept = 0;
     virtual void begin(Work& work) noexcept = 0;
     virtual void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept = 0;
     virtual void release(Work& work) noexcept = 0;

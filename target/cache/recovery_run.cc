@@ -34,6 +34,8 @@ Status RecoveryRun::begin(uint32_t line_bytes) {
                        saved.line_bytes);
     if (needed) state_ = saved.degraded ? State::kWaitingForAll : State::kWaitingForMost;
     if (needed) uses_.members.await_engines();
+    // Copies of what is lost, in engines that are away, must be older than what is written from now on.
+    uses_.index.set_generation_floor(saved.generation);
     uses_.index.hold_placement(needed);
     uses_.members.edit().engines.clear();
     uses_.members.edit().line_bytes = line_bytes;
@@ -102,6 +104,7 @@ void RecoveryRun::check() {
             back[engine.identity().identity] = engine.identity().incarnation;
     if (!may_finish(back.size())) return tell_of_wait(back);
     const bool without = back.size() < uses_.members.awaited().size();
+    forgotten_ = false;  // an engine that is lost from now on was not meant
     if (without) {
         log::warning("recovery goes on without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
@@ -112,7 +115,6 @@ void RecoveryRun::check() {
                 engine.close(Status(Code::kUnavailable, "recovery went on without it"));
         uses_.members.await_only(std::move(back));
         if (state_ == State::kWaitingForMost) advance(State::kWaitingForAll);
-        forgotten_ = false;
     }
     if (without || !uses_.members.now().degraded) {
         uses_.members.edit().degraded = true;

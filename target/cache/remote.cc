@@ -115,7 +115,7 @@ void RemoteQueue::note_away() noexcept {
     if (away_since_ == kNever) away_since_ = reactor_.now();
 }
 
-bool RemoteQueue::believes_loss(const EngineLink& engine) const noexcept {
+bool RemoteQueue::accepts_loss_from(const EngineLink& engine) const noexcept {
     return process_ == 0 || process_ == engine.identity().identity ||
            reactor_.now() - away_since_ >= kAwayMax;
 }

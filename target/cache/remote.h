@@ -50,7 +50,7 @@ class RemoteQueue final : public io::Queue {
     void note_away() noexcept;
     // It is away, and this RS reports the volume as lost. If another process served the volume last, that may
     // have the storage and be back soon: the report counts when commands wait for it no longer.
-    bool believes_loss(const EngineLink& engine) const noexcept;
+    bool accepts_loss_from(const EngineLink& engine) const noexcept;
     // nullptr: away.
     EngineLink* storage() const noexcept;
     uint32_t number() const noexcept { return number_; }

@@ -3,8 +3,11 @@
 
 #include <signal.h>
 
+#include <exception>
 #include <thread>
 #include <utility>
+
+#include "lib/base/log.h"
 
 namespace wss::se {
 
@@ -23,8 +26,13 @@ void RemoteState::report(uint64_t bytes, std::string trouble) {
     std::lock_guard lock(m_);
     if (is_lost()) return;
     bytes_ = bytes;
-    if (!std::exchange(reported_, true)) told_ = bytes;
+    if (!std::exchange(reported_, true)) passed_on_ = bytes;
     trouble_ = std::move(trouble);
+    pass_on();
+}
+
+void RemoteState::pass_on_again() {
+    std::lock_guard lock(m_);
     pass_on();
 }
 
@@ -55,20 +63,26 @@ void RemoteState::watch(io::Backend::SizeChanged changed) {
 
 void RemoteState::pass_on() {
     if (!watched_ || !has_news() || std::exchange(following_, true)) return;
-    std::thread([self = shared_from_this()] {
-        // Signals are for the main thread.
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, nullptr);
-        self->follow();
-    }).detach();
+    try {
+        std::thread([self = shared_from_this()] {
+            // Signals are for the main thread.
+            sigset_t all;
+            sigfillset(&all);
+            pthread_sigmask(SIG_BLOCK, &all, nullptr);
+            self->follow();
+        }).detach();
+    } catch (const std::exception& error) {
+        // pass_on_again() tries again.
+        log::warning("no thread to pass on the state of real storage: {}", error.what());
+        following_ = false;
+    }
 }
 
 void RemoteState::follow() {
     std::unique_lock lock(m_);
     while (watched_ && has_news()) {
-        loss_told_ = is_lost();
-        const uint64_t before = std::exchange(told_, bytes_), after = loss_told_ ? 0 : bytes_;
+        loss_passed_on_ = is_lost();
+        const uint64_t before = std::exchange(passed_on_, bytes_), after = loss_passed_on_ ? 0 : bytes_;
         lock.unlock();
         {
             std::lock_guard calls(changed_lock_);

@@ -18,7 +18,7 @@ namespace wss::se {
 class RemoteState : public std::enable_shared_from_this<RemoteState> {
   public:
     // What the volume was given, until an RS reports its size.
-    explicit RemoteState(uint64_t bytes) : bytes_(bytes), told_(bytes) {}
+    explicit RemoteState(uint64_t bytes) : bytes_(bytes), passed_on_(bytes) {}
 
     uint64_t bytes() const;
     // For good.
@@ -31,18 +31,20 @@ class RemoteState : public std::enable_shared_from_this<RemoteState> {
     // Its RS cannot serve it. False if that is known.
     bool refuse(std::string why);
     void lose(std::string why);
+    // At each tick: what could not be passed on before, for want of a thread.
+    void pass_on_again();
 
   private:
     void pass_on();  // m_ held
     void follow();
-    bool has_news() const { return told_ != bytes_ || (is_lost() && !loss_told_); }  // m_ held
+    bool has_news() const { return passed_on_ != bytes_ || (is_lost() && !loss_passed_on_); }  // m_ held
 
     mutable std::mutex m_;
     // Guarded by m_.
     uint64_t bytes_;
-    uint64_t told_;          // to changed_
+    uint64_t passed_on_;     // of bytes_, to changed_
     bool reported_ = false;  // bytes_ is an RS's
-    bool loss_told_ = false, watched_ = false, following_ = false;
+    bool loss_passed_on_ = false, watched_ = false, following_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";
     std::atomic<bool> lost_{false};
     // Recursive: what is called may drop the last reference to the backend.

@@ -98,13 +98,13 @@ void StorageNodes::attach(CachedVolume& volume) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
         if (Offer offer = offer_of(engine, volume); offer.kind < best.kind) best = offer;
     }
-    if (best.kind != Offer::Kind::kNone) take(volume, best);
+    if (best.kind != Offer::Kind::kNone) use(volume, best);
 }
 
-void StorageNodes::take(CachedVolume& volume, const Offer& offer) {
+void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
     if (offer.kind == Offer::Kind::kLost) {
-        if (volume.remote->believes_loss(*offer.engine)) state.lose(reason(*offer.reported));
+        if (volume.remote->accepts_loss_from(*offer.engine)) state.lose(reason(*offer.reported));
         return;
     }
     const uint64_t before = changes_;
@@ -123,7 +123,10 @@ void StorageNodes::take(CachedVolume& volume, const Offer& offer) {
 }
 
 void StorageNodes::tick() {
-    for (CachedVolume& volume : volumes_.open()) attach(volume);
+    for (CachedVolume& volume : volumes_.open()) {
+        if (volume.remote != nullptr) volume.remote->state().pass_on_again();
+        attach(volume);
+    }
 }
 
 void StorageNodes::volume_state_changed(const EngineLink& storage) {

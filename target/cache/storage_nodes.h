@@ -75,7 +75,7 @@ class StorageNodes {
     struct Reached;
     struct Offer;  // of a volume, by an RS
     static Offer offer_of(EngineLink& engine, const CachedVolume& volume) noexcept;
-    void take(CachedVolume& volume, const Offer& offer);
+    void use(CachedVolume& volume, const Offer& offer);
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_bays(EngineLink& storage);
     Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;

@@ -152,16 +152,11 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
     if (Status allowed = check_stable(settings); !allowed) return done(allowed);
     if (uses_.recovery.holding())
         return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
-    auto change_now = [this, volume, settings, done = std::move(done)](int error) {
-        if (error != 0 || volume->removed()) {
-            const bool removed = volume->removed();
+    auto change = [this, volume, settings, done] {
+        if (volume->removed()) {
             thaw(*volume);
-            return done(
-                removed ? failure(Code::kNotFound, "the volume is gone")
-                        : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
+            return done(failure(Code::kNotFound, "the volume is gone"));
         }
-        if (cache::forgets_lines(volume->settings.policy, settings.policy))
-            uses_.lines.drop(volume->number, 0, UINT64_MAX);
         volume->settings = settings;
         uses_.members.edit().policies[volume->open->volume().wwid()] = settings;
         note_dirty(*volume, may_write_back(*volume));
@@ -169,7 +164,19 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
         thaw(*volume);
         done(Status::ok());
     };
-    const bool frozen = freeze(*volume, 0, 0, std::move(change_now), Asker::kOperator);
+    auto frozen_now = [this, volume, settings, done, change = std::move(change)](int error) {
+        if (error != 0 || volume->removed()) {
+            const bool removed = volume->removed();
+            thaw(*volume);
+            return done(
+                removed ? failure(Code::kNotFound, "the volume is gone")
+                        : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
+        }
+        if (!cache::forgets_lines(volume->settings.policy, settings.policy)) return change();
+        uses_.lines.drop(volume->number, 0, UINT64_MAX, change);
+        uses_.engines.hurry();
+    };
+    const bool frozen = freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator);
     WSS_ASSERT(frozen, "who is found is not being removed");
 }
 
@@ -180,6 +187,7 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     volume.may_be_dirty = may_be_dirty;
     const volume::Volume& open = volume.open->volume();
     if (!may_be_dirty) {
+        uses_.members.edit().storage_lost.erase(open.wwid());
         if (uses_.members.edit().dirty.erase(open.wwid()) > 0) uses_.members.save();
         return;
     }
@@ -188,6 +196,19 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     if (!added && known->second == now) return;
     known->second = now;
     uses_.members.save();
+}
+
+// What engines keep of a volume is not to be brought home over what another owner of its storage wrote: by
+// this process it cannot be, and the next one asks before it opens the volume. Writes under way may still
+// make lines dirty.
+void VolumeControl::note_lost_storage(const CachedVolume& volume) {
+    if (!volume.may_be_dirty || !volume.open->volume().backend().lost()) return;
+    const bool may_hold = uses_.recovery.holding() || volume.gate.active() > 0 ||
+                          uses_.lines.index().dirty_lines(volume.number) > 0 ||
+                          uses_.members.now().lost.any_of(volume.wwid);
+    auto& lost = uses_.members.edit().storage_lost;
+    const bool changed = may_hold ? lost.insert(volume.wwid).second : lost.erase(volume.wwid) > 0;
+    if (changed) uses_.members.save();
 }
 
 // The first dirty line waits until no header of before can be taken for one of this volume: recovery wipes
@@ -237,6 +258,12 @@ void VolumeControl::recovery_over() {
 
 void VolumeControl::tick() {
     uses_.members.retry();
+    // What was recorded of the engines that we leave is final.
+    if (uses_.life.leaving()) return;
+    for (CachedVolume& volume : uses_.volumes.open()) {
+        volume.suspended = volume.open->volume().backend().suspended();
+        note_lost_storage(volume);
+    }
     note_clean_volumes();
     begin_write_back();
     check_single_copies();
@@ -249,9 +276,11 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
     if (!volume.gate.freeze()) return false;
     auto dropped = [this, &volume, offset, length, done = std::move(done)](int error) {
         if (error != 0) return done(error);
-        uses_.lines.drop(volume.number, offset, length);
-        // SE2. Nothing is dirty any more but in copies that were lost before.
-        uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
+        uses_.lines.drop(volume.number, offset, length, [this, &volume, done] {
+            // SE2. Nothing is dirty any more but in copies that were lost before.
+            uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
+        });
+        uses_.engines.hurry();
     };
     auto home = [this, &volume, asker, dropped = std::move(dropped)] {
         uses_.destager.flush(volume, dropped, asker);

@@ -84,6 +84,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void contents_dropped(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void note_dirty(CachedVolume& volume, bool may_be_dirty);
+    void note_lost_storage(const CachedVolume& volume);
     bool may_write_back(const CachedVolume& volume) const;
     void begin_write_back();
     void note_clean_volumes();

@@ -29,6 +29,7 @@
 #include "target/cache/buffer_regions.h"
 #include "target/cache/engine_link.h"
 #include "target/cache/lines.h"
+#include "target/cache/work_share.h"
 
 namespace wss::se {
 
@@ -123,6 +124,7 @@ struct Work : ListNode<>, LineUser {
     WorkOwner* owner = nullptr;
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
+    WorkShareRef share;        // of the session that it counts for
     Gate::Holder place;        // in the volume's gate, until it is released; empty: it was closed before
     Client* client = nullptr;  // whose engines may move the data; nullptr: none, or lost meanwhile
     bool is_write = false;
@@ -144,7 +146,7 @@ struct Work : ListNode<>, LineUser {
     bool is_delegated = false;
     bool is_lazy = false;     // … and its end may be heard of late
     bool hold = false;        // the owner has it
-    bool by_storage = false;  // a write that goes the safe way: an engine failed
+    bool by_storage = false;  // the safe way: an engine failed, or the volume is suspended
     bool transfer_failed = false;
     uint8_t attempts = 0;
     uint32_t failed_engine = WSS_CACHE_ENGINES_MAX;

@@ -22,10 +22,18 @@ static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32
             .engines = engines};
 }
 
+// It is gone when nothing dirty is left there: nothing becomes dirty in what it holds.
+bool Writes::engine_leaves(const LineWork& line) const noexcept {
+    for (const cache::Slot& slot : line.line->holders())
+        if (engines_.link(slot.engine)->leaving()) return true;
+    return false;
+}
+
 void Writes::plan_line(Work& work, LineWork& line) noexcept {
     const uint32_t engines = index_.placeable_engines();
     cache::WriteFacts facts = facts_of(work, line, engines);
-    line.write = work.by_storage ? cache::without_room(facts) : cache::plan_write(facts);
+    const bool past = work.by_storage || engine_leaves(line);
+    line.write = past ? cache::without_room(facts) : cache::plan_write(facts);
     if (!line.write.storage && line.write.copies > facts.holders) {
         if (index_.place(*line.line, line.write.copies) != cache::Placed::kDone) {
             ++work.volume->counters.no_room;

@@ -43,6 +43,7 @@ class Writes {
 
   private:
     void plan_line(Work& work, LineWork& line) noexcept;
+    bool engine_leaves(const LineWork& line) const noexcept;
     bool refuse_lost(Work& work) noexcept;
     void update_copies(Work& work, LineWork& line, bool from_client) noexcept;
     void store_from_client(Work& work, bool fua) noexcept;

@@ -8,6 +8,7 @@
 #include "lib/base/size.h"
 #include "lib/base/suggest.h"
 #include "target/volume/access.h"
+#include "target/volume/rate_limit.h"
 
 namespace wss::control {
 
@@ -20,10 +21,10 @@ Status check_block_size(uint64_t bytes) {
     return failure(Code::kInvalid, "must be 512 or 4096, not {}", bytes);
 }
 
-Status check_log_level(const std::string& level) {
-    static const std::vector<std::string_view> kLevels{"debug", "info", "warning", "error", "off"};
-    if (std::find(kLevels.begin(), kLevels.end(), level) != kLevels.end()) return Status::ok();
-    return Status(Code::kInvalid, fmt::format("'{}' is no log level{}", level, suggestion(level, kLevels)));
+Status check_role_name(const std::string& role) {
+    static const std::vector<std::string_view> kRoles{"block", "kv", "rs"};
+    if (std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end()) return Status::ok();
+    return Status(Code::kInvalid, fmt::format("'{}' is no role{}", role, suggestion(role, kRoles)));
 }
 
 void describe_volume(ConfigSchema& row, VolumeOptions& volume) {
@@ -38,10 +39,16 @@ void describe_volume(ConfigSchema& row, VolumeOptions& volume) {
     row.flag("read_only", volume.read_only);
     row.flag("create", volume.create);
     row.texts("access", volume.access);
+    row.size("iops", volume.limits.iops);
+    row.size("bandwidth", volume.limits.bandwidth);
 }
 
 void describe(ConfigSchema& schema, TargetConfig& config) {
+    schema.text("role", config.role, [&config] { return check_role_name(config.role); });
     schema.texts("listen", config.listen);
+    schema.text("join", config.join);
+    schema.texts("advertise", config.advertise);
+    schema.text("secret_file", config.secret_file);
     schema.number("reactors", config.reactors, 0, kReactorsMax);
     schema.text("cpus", config.cpus);
     schema.text("control", config.control);
@@ -83,6 +90,18 @@ Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
         volume.size = *parsed;
         return true;
     }
+    if (word.starts_with("iops=")) {
+        auto parsed = volume::parse_iops(word.substr(5));
+        if (!parsed) return parsed.status();
+        volume.limits.iops = *parsed;
+        return true;
+    }
+    if (word.starts_with("bandwidth=")) {
+        auto parsed = volume::parse_bandwidth(word.substr(10));
+        if (!parsed) return parsed.status();
+        volume.limits.bandwidth = *parsed;
+        return true;
+    }
     if (word.starts_with("block=")) {
         auto parsed = parse_size(word.substr(6));
         if (!parsed) return parsed.status();
@@ -94,6 +113,35 @@ Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
 }
 
 }  // namespace
+
+Status check_log_level(const std::string& level) {
+    static const std::vector<std::string_view> kLevels{"debug", "info", "warning", "error", "off"};
+    if (std::find(kLevels.begin(), kLevels.end(), level) != kLevels.end()) return Status::ok();
+    return Status(Code::kInvalid, fmt::format("'{}' is no log level{}", level, suggestion(level, kLevels)));
+}
+
+Status check_role(const TargetConfig& config) {
+    const bool storage = config.role == "rs";
+    const auto has_access = [](const VolumeOptions& volume) { return !volume.access.empty(); };
+    struct Setting {
+        const char* name;
+        bool given, for_storage;
+    };
+    const Setting settings[] = {
+        {"--join", !config.join.empty(), true},
+        {"--advertise", !config.advertise.empty(), true},
+        {"--secret-file", !config.secret_file.empty(), true},
+        {"--secrets", !config.secrets.empty(), false},
+        {"--access", std::any_of(config.volumes.begin(), config.volumes.end(), has_access), false},
+        {"--state", !config.state.empty(), false},
+        {"--cache-listen", !config.cache_listen.empty(), false},
+        {"--cache-secrets", !config.cache_secrets.empty(), false},
+        {"--kv-listen", !config.kv.listen.empty(), false}};
+    for (const Setting& setting : settings)
+        if (setting.given && setting.for_storage != storage)
+            return failure(Code::kInvalid, "{} is {}for --role rs", setting.name, storage ? "not " : "");
+    return Status::ok();
+}
 
 Status read_target_config(const std::string& path, TargetConfig& config) {
     ConfigSchema schema;

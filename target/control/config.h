@@ -15,6 +15,7 @@
 namespace wss::control {
 
 struct TargetConfig {
+    std::string role = "block";                    // or "kv", "rs"
     std::vector<std::string> listen;               // fabric URIs, "rdma://0.0.0.0:5555"
     uint32_t reactors = 0;                         // 0: one for each of `cpus`, or as is sensible here
     std::string cpus;                              // "2,4-7": where reactors run; "": anywhere
@@ -33,6 +34,9 @@ struct TargetConfig {
     std::string cache_policy = "write-through";  // of volumes for which wssctl set none
     uint32_t cache_grace = 15;                   // seconds that commands wait for engines that are away
     uint32_t drain_seconds = 30;                 // how long shutdown waits for I/O in flight
+    std::string join;                            // of role "rs": the target whose volumes are here
+    std::vector<std::string> advertise;          // ... what its clients are told instead of `listen`
+    std::string secret_file;                     // ... with our NAME:SECRET line for that target
     kvpart::KvOptions kv;
     std::vector<volume::VolumeOptions> volumes;  // all `declared`
 };
@@ -51,7 +55,12 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
 // The cross-field rules, after options were applied.
 Status check_target_config(const TargetConfig& config);
 
-// "NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create]", the form of --volume.
+// What belongs to another role is refused: who configured a secret, or a list of who may, must not believe
+// that it counts.
+Status check_role(const TargetConfig& config);
+Status check_log_level(const std::string& level);
+
+// "NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create][,iops=N][,bandwidth=SIZE]", the form of --volume.
 Result<volume::VolumeOptions> parse_volume_option(std::string_view text);
 
 // "VOLUME:INITIATOR=rw|ro|none", the form of --access, for a volume of `config`.

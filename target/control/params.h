@@ -55,6 +55,16 @@ class Params {
         value = *parsed;
         return *this;
     }
+    // A number that is not negative, or a text; as a text. Empty: it is not there.
+    Params& number_or_text(const char* key, std::string& value) {
+        const nlohmann::json* found = find(key, kOptional);
+        if (found == nullptr) return *this;
+        const bool is_text = found->is_string() && !found->get_ref<const std::string&>().empty();
+        if (!is_text && !found->is_number_unsigned())
+            return fail(fmt::format("{} must be a number from 0 to 2^64 - 1 or a text like \"64M\"", key));
+        value = is_text ? found->get<std::string>() : found->dump();
+        return *this;
+    }
     Params& texts(const char* key, std::vector<std::string>& values, Presence presence = kOptional) {
         const nlohmann::json* found = find(key, presence);
         if (found == nullptr) return *this;

@@ -23,7 +23,9 @@ json to_json(const Totals& totals) {
             {"others", totals.others},
             {"read_bytes", totals.read_bytes},
             {"written_bytes", totals.written_bytes},
-            {"errors", totals.errors}};
+            {"errors", totals.errors},
+            {"delayed", totals.delayed},
+            {"delayed_ns", totals.delayed_ns}};
 }
 
 json to_json(const VolumeInfo& info) {
@@ -36,6 +38,8 @@ json to_json(const VolumeInfo& info) {
             {"read_only", info.read_only},
             {"declared", info.declared},
             {"access", info.access},
+            {"iops", info.limits.iops},
+            {"bandwidth", info.limits.bandwidth},
             {"trouble", info.trouble},
             {"state", info.removing ? "removing" : "live"}};
 }
@@ -46,6 +50,21 @@ Result<json> answer_with(const VolumeSet& volumes, const std::string& name) {
     return to_json(*info);
 }
 
+// A number, or a text like "100M" or "none". 0: no limit.
+Status read_limits(Params& params, VolumeSet::LimitsChange& limits) {
+    auto read = [&params](const char* key, auto parse, std::optional<uint64_t>& value) {
+        std::string text;
+        params.number_or_text(key, text);
+        if (text.empty()) return Status::ok();
+        auto parsed = parse(text);
+        if (!parsed) return parsed.status().within(key);
+        value = *parsed;
+        return Status::ok();
+    };
+    WSS_TRY(read("iops", volume::parse_iops, limits.iops));
+    return read("bandwidth", volume::parse_bandwidth, limits.bandwidth);
+}
+
 Result<json> create(VolumeSet& volumes, const json& json_params) {
     volume::VolumeOptions options;
     uint64_t block_size = 0;
@@ -54,7 +73,10 @@ Result<json> create(VolumeSet& volumes, const json& json_params) {
     params.size("size", options.size).size("block_size", block_size);
     params.flag("read_only", options.read_only).flag("create", options.create);
     params.texts("access", options.access);
+    VolumeSet::LimitsChange limits;
+    WSS_TRY(read_limits(params, limits));
     WSS_TRY(params.finish());
+    options.limits = {.iops = limits.iops.value_or(0), .bandwidth = limits.bandwidth.value_or(0)};
     if (block_size > UINT32_MAX) return failure(Code::kInvalid, "block_size must be 512 or 4096");
     options.block_size = static_cast<uint32_t>(block_size);
     WSS_TRY(volumes.create(options));
@@ -97,10 +119,17 @@ Result<json> remove(VolumeSet& volumes, const json& json_params) {
 Result<json> set(VolumeSet& volumes, const json& json_params) {
     std::string name;
     bool read_only = false;
+    VolumeSet::LimitsChange limits;
+    const bool changes_mode = json_params.is_object() && json_params.contains("read_only");
     Params params(json_params);
-    params.text("name", name, Params::kRequired).flag("read_only", read_only, Params::kRequired);
+    params.text("name", name, Params::kRequired).flag("read_only", read_only);
+    WSS_TRY(read_limits(params, limits));
     WSS_TRY(params.finish());
-    WSS_TRY(volumes.set_read_only(name, read_only));
+    const bool changes_limits = limits.iops || limits.bandwidth;
+    if (!changes_mode && !changes_limits)
+        return failure(Code::kInvalid, "nothing to change: give read_only, iops or bandwidth");
+    if (changes_limits) WSS_TRY(volumes.set_limits(name, limits));
+    if (changes_mode) WSS_TRY(volumes.set_read_only(name, read_only));
     return answer_with(volumes, name);
 }
 
@@ -129,9 +158,11 @@ json statistics(const VolumeSet& volumes) {
 }  // namespace
 
 void add_volume_methods(Methods& methods, VolumeSet& volumes) {
-    methods.add("volume.create",
-                "name, backend, [size], [block_size], [read_only], [create], [access]: a new volume",
-                [&](const json& params) { return create(volumes, params); });
+    methods.add(
+        "volume.create",
+        "name, backend, [size], [block_size], [read_only], [create], [access], [iops], [bandwidth]: a "
+        "new volume",
+        [&](const json& params) { return create(volumes, params); });
     methods.add("volume.resize", "name, size: makes it larger or smaller",
                 [&](const json& params) { return resize(volumes, params); });
     methods.add("volume.reopen",
@@ -139,8 +170,11 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
                 [&](const json& params) { return reopen(volumes, params); });
     methods.add("volume.delete", "name: stops serving it; the backing file stays",
                 [&](const json& params) { return remove(volumes, params); });
-    methods.add("volume.set", "name, read_only: changes what can be changed while it is served",
-                [&](const json& params) { return set(volumes, params); });
+    methods.add(
+        "volume.set",
+        "name, [read_only], [iops], [bandwidth]: changes what can be changed while it is served; limits "
+        "are per second, 0 or \"none\" is no limit",
+        [&](const json& params) { return set(volumes, params); });
     methods.add("volume.access", "name, [access]: who may read and write; [] is everyone",
                 [&](const json& params) { return access(volumes, params); });
     methods.add("volume.list", "all volumes, in order of LUN", [&](const json& params) -> Result<json> {

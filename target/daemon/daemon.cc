@@ -9,10 +9,13 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "kernel/uapi/wss_version.h"
 #include "lib/base/cpus.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
+#include "lib/io/plugin.h"
 #include "target/block/volume_regions.h"
+#include "target/daemon/ask_reactor.h"
 #include "target/daemon/boot_id.h"
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
@@ -187,6 +190,7 @@ Status Daemon::start_threads() {
 
 Status Daemon::open_volumes() {
     WSS_TRY(volumes_->restore());
+    WSS_TRY(volumes_->declare(config_.volumes));
     for (const auto& volume : config_.volumes) {
         Status created = volumes_->create(volume);
         // Its size is for the operator to restore, or its writes to give up, for which the target must run.
@@ -224,7 +228,7 @@ Status Daemon::listen() {
 
 Status Daemon::start_control() {
     if (config_.control.empty()) return Status::ok();
-    control::add_basic_methods(methods_, "wss-target", kVersion);
+    control::add_basic_methods(methods_, "wss-target", WSS_VERSION);
     if (service_ != nullptr) {
         control::add_volume_methods(methods_, *volumes_);
         add_session_methods(methods_, *service_);
@@ -254,7 +258,9 @@ Status Daemon::start_metrics() {
 }
 
 Status Daemon::stop() {
-    // What clients of the control socket have asked for may wait for engines.
+    // What clients of the control socket have asked for may wait for storage that does not answer, or for
+    // engines.
+    io::end_plugin_waits();
     if (cache_ != nullptr) reactors_[0]->post([cache = &cache_->cache()] { cache->end_waits(); });
     control_.reset();
     exporter_.reset();
@@ -295,6 +301,24 @@ Daemon::~Daemon() {
     service_.reset();
     volumes_.reset();
     cache_.reset();
+}
+
+Status Daemon::reload() {
+    if (service_ == nullptr || config_.secrets.empty()) {
+        log::info("nothing to reload: a running target reads only its secrets again, and it has none");
+        return Status::ok();
+    }
+    return reload_secrets(*service_, config_).status();
+}
+
+Status Daemon::check_alive() {
+    for (auto& reactor : reactors_) {
+        auto turned = ask_reactor<bool>([&](auto take) { reactor->post([take] { take(true); }); });
+        if (!turned) return turned.status();
+    }
+    if (kv_ != nullptr && kv_->infos_json().empty())
+        return failure(Code::kTimedOut, "the thread of the key-value store does not answer");
+    return Status::ok();
 }
 
 std::string Daemon::describe() const {

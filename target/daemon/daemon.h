@@ -43,6 +43,9 @@ class Daemon final : public Service {
     Daemon& operator=(const Daemon&) = delete;
 
     std::string describe() const override;
+    // The secrets of initiators.
+    Status reload() override;
+    Status check_alive() override;
     const std::vector<fabric::Address>& addresses() const { return bound_; }
     volume::VolumeSet& volumes() { return *volumes_; }
 

@@ -16,14 +16,16 @@ class App;
 
 namespace wss::daemon {
 
-inline constexpr const char* kVersion = "0.1.0";
-
 // What runs in a process until a signal ends it. start() of the derived class makes it.
 class Service {
   public:
     virtual ~Service() = default;
     // "rdma://10.0.0.1:5555, 2 volumes": where it listens and what it serves.
     virtual std::string describe() const = 0;
+    // Reads again what may change while it runs. On an error nothing has changed.
+    virtual Status reload() = 0;
+    // Whether its threads still turn; bounded by some seconds each.
+    virtual Status check_alive() = 0;
     // Ends everything in order. Where it fails (storage that does not finish, peers that do not answer),
     // threads may still refer to what destructors would free: the process then ends without them.
     virtual Status stop() = 0;
@@ -36,7 +38,7 @@ struct Program {
     std::function<Result<std::unique_ptr<Service>>(const CLI::App&)> start;
 };
 
-// The whole of main(). SIGTERM and SIGINT stop the service.
+// The whole of main(). SIGTERM and SIGINT stop the service, SIGHUP reloads it.
 int run_process(const Program& program, int argc, char** argv);
 
 }  // namespace wss::daemon

@@ -71,10 +71,24 @@ static json statistics(block::Service& service) {
     return to_json(*totals);
 }
 
+static json session_statistics(block::Service& service) {
+    auto use = ask_reactor<block::SessionUse>([&](auto take) { service.session_use(std::move(take)); });
+    if (!use) return json{{"error", use.status().to_string()}};
+    return {{"sessions", use->sessions},
+            {"sessions_max", block::kSessionsMax},
+            {"sessions_per_name_max", block::kSessionsPerName},
+            {"sessions_per_source_max", block::kSessionsPerSource},
+            {"channels", use->channels},
+            {"channels_max", block::kChannelsMax},
+            {"channels_per_source_max", block::kChannelsPerSource},
+            {"refused_sessions", use->refused_sessions},
+            {"refused_name_sessions", use->refused_name_sessions},
+            {"refused_source_sessions", use->refused_source_sessions},
+            {"refused_channels", use->refused_channels}};
+}
+
 // Secrets can be changed while the target runs, not whether it wants them: that is a decision for a start.
-static Result<json> reload_secrets(block::Service& service, const control::TargetConfig& config,
-                                   const json& params) {
-    WSS_TRY(control::Params(params).finish());
+Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config) {
     if (config.secrets.empty())
         return failure(Code::kInvalid,
                        "this target was started without secrets: start it with --secrets FILE");
@@ -85,7 +99,7 @@ static Result<json> reload_secrets(block::Service& service, const control::Targe
         ask_reactor<size_t>([&](auto take) { service.set_secrets(std::move(*book), std::move(take)); });
     if (!ended) return ended.status();
     log::info("secrets read again: {} initiators are known; {} sessions ended", count, *ended);
-    return json{{"authentication", "on"}, {"initiators", count}, {"sessions_ended", *ended}};
+    return ReloadedSecrets{count, *ended};
 }
 
 void add_auth_methods(control::Methods& methods, block::Service& service,
@@ -95,8 +109,14 @@ void add_auth_methods(control::Methods& methods, block::Service& service,
                     WSS_TRY(control::Params(params).finish());
                     return json{{"authentication", config.secrets.empty() ? "off" : "on"}};
                 });
-    methods.add("auth.reload", "reads the file of secrets again",
-                [&](const json& params) { return reload_secrets(service, config, params); });
+    methods.add("auth.reload", "reads the file of secrets again", [&](const json& params) -> Result<json> {
+        WSS_TRY(control::Params(params).finish());
+        auto done = reload_secrets(service, config);
+        if (!done) return done.status();
+        return json{{"authentication", "on"},
+                    {"initiators", done->initiators},
+                    {"sessions_ended", done->sessions_ended}};
+    });
 }
 
 void add_session_methods(control::Methods& methods, block::Service& service) {
@@ -105,6 +125,7 @@ void add_session_methods(control::Methods& methods, block::Service& service) {
     methods.add("session.end", "logs an initiator out, by its name or port id",
                 [&service](const json& params) { return end_session(service, params); });
     methods.add_statistics("block", [&service] { return statistics(service); });
+    methods.add_statistics("sessions", [&service] { return session_statistics(service); });
 }
 
 }  // namespace wss::daemon

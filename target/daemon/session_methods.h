@@ -15,6 +15,12 @@ void add_session_methods(control::Methods& methods, block::Service& service);
 Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::TargetConfig& config,
                                                                  const std::string& path);
 
+struct ReloadedSecrets {
+    size_t initiators, sessions_ended;
+};
+// Reads the file of secrets again and ends the sessions whose secret is gone or changed.
+Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config);
+
 // auth.show and auth.reload. `config` outlives the control server.
 void add_auth_methods(control::Methods& methods, block::Service& service,
                       const control::TargetConfig& config);

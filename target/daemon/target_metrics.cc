@@ -32,6 +32,34 @@ Samples block_samples(block::Service& service) {
     return out;
 }
 
+Samples session_samples(block::Service& service) {
+    Samples out;
+    auto use = ask_reactor<block::SessionUse>([&](auto take) { service.session_use(std::move(take)); });
+    if (!use) return out;
+    out.push_back({"wss_sessions",
+                   "sessions of initiators",
+                   Sample::Kind::kGauge,
+                   {},
+                   static_cast<double>(use->sessions)});
+    out.push_back({"wss_channels",
+                   "channels of these sessions",
+                   Sample::Kind::kGauge,
+                   {},
+                   static_cast<double>(use->channels)});
+    auto refused = [&out](const char* limit, uint64_t count) {
+        out.push_back({"wss_logins_refused_total",
+                       "logins for which there was no place, by the limit that they met",
+                       Sample::Kind::kCounter,
+                       {{"limit", limit}},
+                       static_cast<double>(count)});
+    };
+    refused("sessions", use->refused_sessions);
+    refused("sessions_per_name", use->refused_name_sessions);
+    refused("sessions_per_source", use->refused_source_sessions);
+    refused("channels", use->refused_channels);
+    return out;
+}
+
 Samples volume_samples(volume::VolumeSet& volumes) {
     Samples out;
     for (const auto& info : volumes.list()) {
@@ -42,6 +70,17 @@ Samples volume_samples(volume::VolumeSet& volumes) {
         counter(out, "wss_volume_written_bytes_total", "bytes written", info.name, t.written_bytes);
         counter(out, "wss_volume_flushes_total", "flushes of real storage", info.name, t.flushes);
         counter(out, "wss_volume_errors_total", "operations that real storage failed", info.name, t.errors);
+        counter(out, "wss_volume_delayed_total", "commands that waited for the volume's limits", info.name,
+                t.delayed);
+        auto sample = [&](const char* name, const char* help, Sample::Kind kind, double value) {
+            out.push_back({name, help, kind, {{"volume", info.name}}, value});
+        };
+        sample("wss_volume_delayed_seconds_total", "how long, added up", Sample::Kind::kCounter,
+               static_cast<double>(t.delayed_ns) / 1e9);
+        sample("wss_volume_limit_iops", "operations per second that the volume is limited to; 0: no limit",
+               Sample::Kind::kGauge, static_cast<double>(info.limits.iops));
+        sample("wss_volume_limit_bytes_per_second", "bytes per second that it is limited to; 0: no limit",
+               Sample::Kind::kGauge, static_cast<double>(info.limits.bandwidth));
         out.push_back({"wss_volume_storage_trouble",
                        "1 while requests wait for real storage that does not answer, or it has shut us out",
                        Sample::Kind::kGauge,
@@ -129,6 +168,7 @@ Samples cache_samples(CachePart& cache) {
 void add_target_metrics(metrics::Exporter& exporter, block::Service& service, volume::VolumeSet& volumes,
                         CachePart* cache) {
     exporter.add([&service] { return block_samples(service); });
+    exporter.add([&service] { return session_samples(service); });
     exporter.add([&volumes] { return volume_samples(volumes); });
     if (cache != nullptr) exporter.add([cache] { return cache_samples(*cache); });
 }

@@ -4,8 +4,10 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "kernel/uapi/wss_version.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
+#include "lib/io/plugin.h"
 #include "target/control/config.h"
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
@@ -155,7 +157,7 @@ static json to_json(const cache::Engine& engine) {
 
 Status EngineDaemon::start_control() {
     if (config_.control.empty()) return Status::ok();
-    control::add_basic_methods(methods_, "wss-cache", kVersion);
+    control::add_basic_methods(methods_, "wss-cache", WSS_VERSION);
     auto status = [this]() -> Result<json> {
         auto answer = ask_reactor<json>(
             [this](auto take) { reactor_.post([this, take] { take(to_json(*engine_)); }); });
@@ -214,6 +216,7 @@ Status EngineDaemon::start_metrics() {
 }
 
 Status EngineDaemon::stop() {
+    io::end_plugin_waits();
     control_.reset();
     exporter_.reset();
     if (!thread_.joinable()) return Status::ok();
@@ -237,6 +240,16 @@ EngineDaemon::~EngineDaemon() {
     engine_.reset();
     for (Net& net : nets_) reactor_.remove(*net.poller);
     if (reach_.poller != nullptr) reactor_.remove(*reach_.poller);
+    for (auto& backend : backends_) backend->begin_close();
+}
+
+Status EngineDaemon::reload() {
+    log::info("nothing to reload: a cache engine reads its files at its start only");
+    return Status::ok();
+}
+
+Status EngineDaemon::check_alive() {
+    return ask_reactor<bool>([this](auto take) { reactor_.post([take] { take(true); }); }).status();
 }
 
 std::string EngineDaemon::describe() const {

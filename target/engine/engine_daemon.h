@@ -14,25 +14,12 @@
 #include "lib/cache/engine/engine.h"
 #include "target/control/server.h"
 #include "target/daemon/process.h"
+#include "target/engine/config.h"
 #include "target/metrics/exporter.h"
-#include "target/volume/options.h"
 
 namespace wss::daemon {
 
 constexpr uint16_t kEnginePort = 5557;  // where clients connect
-
-struct EngineConfig {
-    std::vector<std::string> join;       // storage engines
-    std::vector<std::string> listen;     // for clients
-    std::vector<std::string> advertise;  // what clients are told, in the order of `listen`; "": as it is
-    uint64_t memory = 1u << 30;
-    std::vector<volume::VolumeOptions> volumes;  // with some: real storage of the one in `join`, no cache
-    std::string control;                         // "": none
-    std::string metrics;                         // "HOST:PORT"; "": none
-    std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
-    uint32_t leave_seconds = 30;
-    std::string log_level = "info";
-};
 
 class EngineDaemon final : public Service {
   public:
@@ -42,6 +29,8 @@ class EngineDaemon final : public Service {
     ~EngineDaemon() override;
 
     std::string describe() const override;
+    Status reload() override;
+    Status check_alive() override;
 
     struct Net {
         std::string key;  // of addresses that share it

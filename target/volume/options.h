@@ -21,6 +21,14 @@ static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own")
 // A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
 Status check_name(std::string_view name);
 
+// What all initiators together may do with a volume (rate_limit.h). 0: no limit.
+struct RateLimits {
+    uint64_t iops = 0;       // operations per second
+    uint64_t bandwidth = 0;  // bytes per second
+    bool any() const noexcept { return iops != 0 || bandwidth != 0; }
+    bool operator==(const RateLimits&) const = default;
+};
+
 // What the operator asks for.
 struct VolumeOptions {
     std::string name;
@@ -30,7 +38,8 @@ struct VolumeOptions {
     bool read_only = false;
     bool create = false;              // the file may be created
     std::vector<std::string> access;  // "INITIATOR=rw|ro|none" (access.h); none: everyone may write
-    bool declared = false;            // by configuration: its owner re-creates it at each start
+    RateLimits limits;
+    bool declared = false;  // by configuration: its owner re-creates it at each start
     bool operator==(const VolumeOptions&) const = default;
 };
 

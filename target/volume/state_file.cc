@@ -12,6 +12,7 @@
 
 #include "lib/base/file.h"
 #include "target/volume/access.h"
+#include "target/volume/rate_limit.h"
 
 namespace wss::volume {
 
@@ -79,6 +80,10 @@ Json to_json(const StoredVolume& volume) {
     if (volume.deleted) json["deleted"] = true;
     if (volume.write_protected) json["write_protected"] = true;
     if (volume.access_changed || !volume.options.declared) json["access"] = volume.options.access;
+    if (volume.limits_changed || (!volume.options.declared && volume.options.limits.any())) {
+        json["iops"] = volume.options.limits.iops;
+        json["bandwidth"] = volume.options.limits.bandwidth;
+    }
     if (volume.options.declared) return json;
     json["backend"] = volume.options.backend;
     json["size"] = volume.options.size;
@@ -104,6 +109,11 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
     if (fine && json.contains("access")) {
         fine = take(json, "access", options.access);
         volume.access_changed = options.declared;
+    }
+    if (fine && json.contains("iops")) {
+        fine = take(json, "iops", options.limits.iops) && take(json, "bandwidth", options.limits.bandwidth) &&
+               check_limits(options.limits);
+        volume.limits_changed = options.declared;
     }
     if (fine && json.contains("write_protected"))
         fine = take(json, "write_protected", volume.write_protected);

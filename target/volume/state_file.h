@@ -22,6 +22,7 @@ struct StoredVolume {
     uint64_t resized = 0;          // size given at run time; 0: never
     bool write_protected = false;  // made read-only at run time
     bool access_changed = false;  // at run time, to options.access, which counts for declared volumes as well
+    bool limits_changed = false;  // … and the same with options.limits
     bool shrinking = false;       // to `resized`, and not known to be over
     uint64_t cut_from = 0;        // … with a backend of this size, which is to be cut
     bool deleted = false;         // it was being deleted, and nothing but its identity is known

@@ -33,6 +33,8 @@ void Totals::add(const Counters& counters) {
     read_bytes += value(counters.read_bytes);
     written_bytes += value(counters.written_bytes);
     errors += value(counters.errors);
+    delayed += value(counters.delayed);
+    delayed_ns += value(counters.delayed_ns);
 }
 
 std::string_view to_string(Change change) {
@@ -47,6 +49,8 @@ std::string_view to_string(Change change) {
             return "read-only changed";
         case Change::kAccess:
             return "access changed";
+        case Change::kLimits:
+            return "limits changed";
     }
     return "unknown";
 }

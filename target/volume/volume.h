@@ -42,6 +42,7 @@
 #include "target/volume/access.h"
 #include "target/volume/extension.h"
 #include "target/volume/options.h"
+#include "target/volume/rate_limit.h"
 
 namespace wss::volume {
 
@@ -50,6 +51,7 @@ struct Counters {
     std::atomic<uint64_t> reads{0}, writes{0}, flushes{0}, discards{0}, others{0};
     std::atomic<uint64_t> read_bytes{0}, written_bytes{0};
     std::atomic<uint64_t> errors{0};
+    std::atomic<uint64_t> delayed{0}, delayed_ns{0};  // commands that waited for the volume's limits
     // An increment by the only writer needs no locked instruction.
     static void add(std::atomic<uint64_t>& counter, uint64_t amount = 1) noexcept {
         counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
@@ -59,6 +61,7 @@ struct Counters {
 struct Totals {
     uint64_t reads = 0, writes = 0, flushes = 0, discards = 0, others = 0;
     uint64_t read_bytes = 0, written_bytes = 0, errors = 0;
+    uint64_t delayed = 0, delayed_ns = 0;
     void add(const Counters& counters);
 };
 
@@ -113,8 +116,9 @@ class Volume {
 // One reactor's way into a volume.
 class OpenVolume : public ListNode<> {
   public:
-    OpenVolume(std::shared_ptr<const Volume> volume, std::shared_ptr<const AccessList> access)
-        : volume_(std::move(volume)), access_(std::move(access)) {}
+    OpenVolume(std::shared_ptr<const Volume> volume, std::shared_ptr<const AccessList> access,
+               std::shared_ptr<RateLimiter> limiter)
+        : volume_(std::move(volume)), access_(std::move(access)), limiter_(std::move(limiter)) {}
     ~OpenVolume();
 
     const Volume& volume() const { return *volume_; }
@@ -123,6 +127,8 @@ class OpenVolume : public ListNode<> {
     const AccessList& access() const noexcept { return *access_; }
     // While observers hear kAccess: what access() was before.
     const AccessList& former_access() const noexcept { return *former_access_; }
+    // nullptr: no limits. May change between turns; observers hear kLimits.
+    const std::shared_ptr<RateLimiter>& limiter() const noexcept { return limiter_; }
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
 
@@ -144,6 +150,7 @@ class OpenVolume : public ListNode<> {
     std::shared_ptr<const Volume> volume_;
     std::shared_ptr<const AccessList> access_;
     std::shared_ptr<const AccessList> former_access_;  // set during kAccess
+    std::shared_ptr<RateLimiter> limiter_;
     std::unique_ptr<io::Queue> queue_;
     Counters counters_;
     uint32_t users_ = 0;
@@ -151,7 +158,7 @@ class OpenVolume : public ListNode<> {
     std::function<void()> gone_;  // set with closing_
 };
 
-enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly, kAccess };
+enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly, kAccess, kLimits };
 std::string_view to_string(Change change);
 
 // A volume becomes smaller: the change is acknowledged when every observer has let go of what lies beyond the
@@ -172,6 +179,24 @@ class Shrink {
     const uint64_t bytes_;
     const std::function<void(Status)> ended_;
     bool done_ = false;
+};
+
+// Fewer initiators may write a volume than before: the change is over when every write that has begun and is
+// not allowed any more has ended. Those that have not begun do not begin.
+class WriteFence {
+  public:
+    // `writes` counts what is waited for, over all reactors.
+    WriteFence(std::shared_ptr<std::atomic<uint64_t>> writes, std::function<void()> ended)
+        : writes_(std::move(writes)), ended_(std::move(ended)) {}
+    ~WriteFence() { ended_(); }
+    WriteFence(const WriteFence&) = delete;
+    WriteFence& operator=(const WriteFence&) = delete;
+    void wait_for(uint64_t writes) noexcept { writes_->fetch_add(writes, std::memory_order_relaxed); }
+    void one_ended() noexcept { writes_->fetch_sub(1, std::memory_order_relaxed); }
+
+  private:
+    const std::shared_ptr<std::atomic<uint64_t>> writes_;
+    const std::function<void()> ended_;
 };
 
 // A volume whose storage others have had is to be opened anew: each observer drops what it knows of its
@@ -204,6 +229,8 @@ class Observer : public ListNode<> {
     virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
     // After kResized: size() is the smaller one already, commands that were admitted before are under way.
     virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
+    // After kReadOnly and kAccess. An observer that drops this waits for nothing (more).
+    virtual void volume_fences(OpenVolume&, std::shared_ptr<WriteFence>) noexcept {}
     // Nobody may use the volume any more, commands that were admitted before may be under way.
     virtual void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept {
         reopening->end(Status::ok());
@@ -250,6 +277,7 @@ class VolumeTable final : public reactor::Source {
     // `done` follows when all observers have let go, or one of them could not.
     void shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done);
     void reopen(OpenVolume& volume, bool give_up_dirty, bool look_only, std::function<void(Status)> done);
+    void fence(OpenVolume& volume, const std::shared_ptr<WriteFence>& fence);
     size_t reap_closing() noexcept;
 
     reactor::Reactor& reactor_;

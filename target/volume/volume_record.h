@@ -16,7 +16,7 @@ namespace wss::volume {
 struct VolumeSet::Record {
     enum class State : uint8_t { kOpening, kLive, kRemoving };
     // Immutable.
-    VolumeOptions options;         // as asked for; `volume` has what came of it
+    VolumeOptions options;         // as asked for; `volume` has what came of it. `limits` by m_
     bool write_protected = false;  // by an earlier set_read_only()
     bool grow = true;              // a file that is too short is made longer
     bool shrinking = false;        // as Known says
@@ -30,6 +30,20 @@ struct VolumeSet::Record {
     bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn
 };
+
+// What reactors are told of a volume, with what replaces what they have.
+struct VolumeSet::News {
+    Change change;
+    std::shared_ptr<const AccessList> access = nullptr;
+    std::shared_ptr<RateLimiter> limiter = nullptr;  // of kLimits; nullptr: there are none
+    // Counts the writes that a fence waits for; nullptr: the change fences nobody.
+    WritesLeft writes = nullptr;
+};
+
+// Grants nothing.
+std::shared_ptr<const AccessList> nobody();
+// nullptr: no limits.
+std::shared_ptr<RateLimiter> limiter_of(const RateLimits& limits);
 
 // While it exists nobody else changes the size of the volume or reopens it.
 struct VolumeSet::Turn {

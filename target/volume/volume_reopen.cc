@@ -14,39 +14,39 @@
 
 namespace wss::volume {
 
-// One reopening, on the thread that asked for it.
-class VolumeSet::Reopening {
+// The volume that is to be opened anew, on the thread that asked for that.
+class VolumeSet::LostVolume {
   public:
-    Reopening(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
-    // It is lost.
+    LostVolume(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
+    // An error unless there is such a volume, and it is lost.
     Status find();
     // Observers drop what they know of its contents; `look_only`: they say whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
     // What was set for the volume until now counts for `made`; later changes find the old one being removed.
     Status hand_over_to(Record& made);
 
-    const RecordPtr& lost() const { return lost_; }
+    const RecordPtr& record() const { return record_; }
     const std::shared_ptr<Volume>& volume() const { return volume_; }
 
   private:
     VolumeSet& set_;
     const std::string& name_;
-    RecordPtr lost_;
+    RecordPtr record_;
     std::shared_ptr<Volume> volume_;
 };
 
-Status VolumeSet::Reopening::find() {
+Status VolumeSet::LostVolume::find() {
     std::lock_guard lock(set_.m_);
     auto record = set_.find_live(name_);
     if (!record) return record.status();
-    lost_ = *record;
-    volume_ = lost_->volume;
+    record_ = *record;
+    volume_ = record_->volume;
     if (!volume_->lost())
         return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name_);
     return Status::ok();
 }
 
-Status VolumeSet::Reopening::drop_contents(bool give_up_dirty, bool look_only) {
+Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) {
     return set_.wait_for("reopening volume " + name_, [&](Done done) {
         auto& tables = set_.tables_;
         if (tables.empty()) return done(Status::ok());
@@ -89,7 +89,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     return record;
 }
 
-Status VolumeSet::Reopening::hand_over_to(Record& made) {
+Status VolumeSet::LostVolume::hand_over_to(Record& made) {
     const uint64_t bytes = made.volume->size();
     std::lock_guard changing(set_.change_m_);
     const bool read_only = volume_->read_only();
@@ -97,17 +97,17 @@ Status VolumeSet::Reopening::hand_over_to(Record& made) {
         std::lock_guard lock(set_.m_);
         auto live = set_.find_live(name_);
         if (!live) return live.status();
-        if (*live != lost_) return failure(Code::kBusy, "volume {} was made anew meanwhile", name_);
-        lost_->state = Record::State::kRemoving;
-        lost_->reopening = true;
-        made.access = lost_->access;
-        made.options.access = lost_->options.access;
+        if (*live != record_) return failure(Code::kBusy, "volume {} was made anew meanwhile", name_);
+        record_->state = Record::State::kRemoving;
+        record_->reopening = true;
+        made.access = record_->access;
+        made.options.access = record_->options.access;
         made.write_protected = read_only;
         made.volume->read_only_.store(read_only, std::memory_order_relaxed);
     }
     // Others may have resized it: the next start must not give it back the size of its configuration.
     set_.remember(name_, [&](Known& known) {
-        const uint64_t configured = lost_->options.size;
+        const uint64_t configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
     });
     set_.save_again();
@@ -115,15 +115,15 @@ Status VolumeSet::Reopening::hand_over_to(Record& made) {
 }
 
 Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
-    Reopening reopening(*this, name);
-    WSS_TRY(reopening.find());
-    const RecordPtr lost = reopening.lost();
-    const std::shared_ptr<Volume> volume = reopening.volume();
+    LostVolume former(*this, name);
+    WSS_TRY(former.find());
+    const RecordPtr lost = former.record();
+    const std::shared_ptr<Volume> volume = former.volume();
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a change of its size is not over; try again", name);
     const Turn turn(lost);
     // A live owner is shut out when nothing of that can refuse any more.
-    WSS_TRY(reopening.drop_contents(how.give_up_dirty, !how.steal));
+    WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
                                                           .read_only = lost->options.read_only,
                                                           .grow = false,
@@ -133,8 +133,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
-    if (!how.steal) WSS_TRY(reopening.drop_contents(how.give_up_dirty, false));
-    WSS_TRY(reopening.hand_over_to(**made));
+    if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
+    WSS_TRY(former.hand_over_to(**made));
     const bool whole = is_whole(*volume);
     volume->backend().watch_size({});
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));

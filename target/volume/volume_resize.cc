@@ -131,7 +131,7 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
         if (!before) return done(before);
         if (!change.grows()) return done(before);
         if (Status grown = grow(change); !grown) return done(grown.within("volume " + change.name));
-        tell_reactors(change.volume, Change::kResized,
+        tell_reactors(change.volume, {.change = Change::kResized},
                       [turn = change.turn, done](Status) { done(Status::ok()); });
     };
     if (begun->shrink_to == 0) return grow_it(Status::ok());
@@ -155,11 +155,12 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
     }
     if (!change->grows()) return Status::ok();
     WSS_TRY(within(grow(*change)));
-    return wait_for("resizing volume " + name,
-                    [&](Done done) { tell_reactors(change->volume, Change::kResized, std::move(done)); });
+    return wait_for("resizing volume " + name, [&](Done done) {
+        tell_reactors(change->volume, {.change = Change::kResized}, std::move(done));
+    });
 }
 
-std::shared_ptr<const AccessList> VolumeSet::nobody() {
+std::shared_ptr<const AccessList> nobody() {
     return std::make_shared<const AccessList>(*AccessList::parse({"*=none"}));
 }
 
@@ -176,8 +177,7 @@ void VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
     }
     log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);
     if (live != nullptr)
-        tell_reactors(
-            live, Change::kAccess, [](const Status&) {}, nobody());
+        tell_reactors(live, {.change = Change::kAccess, .access = nobody()}, [](const Status&) {});
 }
 
 // Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks.

@@ -100,7 +100,9 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
         record->cut_from = known->second.cut_from;
         record->write_protected = known->second.write_protected;
         if (known->second.access) record->options.access = *known->second.access;
+        if (known->second.limits) record->options.limits = *known->second.limits;
     }
+    WSS_TRY(check_limits(record->options.limits).within(fmt::format("volume {}", options.name)));
     auto access = AccessList::parse(record->options.access);
     if (!access) return access.status().within(fmt::format("volume {}", options.name));
     record->access = std::make_shared<const AccessList>(std::move(*access));
@@ -144,13 +146,28 @@ void VolumeSet::bury() {
         std::lock_guard lock(m_);
         graves.swap(graves_);
     }
+    // Together: the end of each may wait for storage that does not answer. Of those that nobody else holds.
+    for (const auto& volume : graves)
+        if (volume.use_count() == 1) volume->backend().begin_close();
 }
 
 // --- walking over the reactors ---
 
+std::shared_ptr<RateLimiter> limiter_of(const RateLimits& limits) {
+    return limits.any() ? std::make_shared<RateLimiter>(limits) : nullptr;
+}
+
 void VolumeSet::open_on_reactors(const RecordPtr& record, Done done) {
+    std::shared_ptr<RateLimiter> limiter;
+    {
+        std::lock_guard lock(m_);
+        // What was set while it was being reopened counts.
+        auto known = known_.find(record->options.name);
+        if (known != known_.end() && known->second.limits) record->options.limits = *known->second.limits;
+        limiter = limiter_of(record->options.limits);
+    }
     for (size_t i = 0; i < tables_.size(); ++i)
-        record->opens.push_back(std::make_unique<OpenVolume>(record->volume, record->access));
+        record->opens.push_back(std::make_unique<OpenVolume>(record->volume, record->access, limiter));
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
@@ -178,21 +195,23 @@ void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, bool reope
         });
 }
 
-void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done,
-                              std::shared_ptr<const AccessList> access) {
+void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done) {
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
-        reactors_[i]->post([this, volume, gathering, change, access, i] {
+        reactors_[i]->post([this, volume, gathering, news, i] {
             // It may have been closed meanwhile: then nobody is interested.
             OpenVolume* open = tables_[i]->find(volume->lun());
             const bool there = open != nullptr && &open->volume() == volume.get();
             // A volume that was lost while this was on its way stays closed.
-            if (there && access != nullptr)
-                open->former_access_ = std::exchange(open->access_, volume->lost() ? nobody() : access);
-            if (there) tables_[i]->tell(change, *open);
+            if (there && news.access != nullptr)
+                open->former_access_ = std::exchange(open->access_, volume->lost() ? nobody() : news.access);
+            if (there && news.change == Change::kLimits) open->limiter_ = news.limiter;
+            if (there) tables_[i]->tell(news.change, *open);
             if (there) open->former_access_.reset();
-            gathering->arrive(Status::ok());
+            auto ended = [gathering] { gathering->arrive(Status::ok()); };
+            if (!there || news.writes == nullptr) return ended();
+            tables_[i]->fence(*open, std::make_shared<WriteFence>(news.writes, ended));
         });
 }
 
@@ -217,27 +236,26 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
 
 // The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after
 // that is the operator's doing. If it cannot be cut, the volume has its size for all that.
-void VolumeSet::finish_cut(Record& record, io::Backend& backend) {
-    const uint64_t bytes = record.options.size;
+static void finish_cut(const VolumeOptions& options, uint64_t& cut_from, io::Backend& backend) {
     Status cut;
-    if (record.cut_from != 0 && backend.limits().size == record.cut_from) cut = backend.resize(bytes);
+    if (cut_from != 0 && backend.limits().size == cut_from) cut = backend.resize(options.size);
     if (cut) {
-        record.cut_from = 0;
+        cut_from = 0;
         return;
     }
     log::warning(
         "volume {}: its storage still has {} instead of {}, because it could not be cut: {}; what lies "
         "beyond "
         "the end is not served; repeat the shrink (wssctl volume resize {} {})",
-        record.options.name, readable_size(record.cut_from), readable_size(bytes), cut.to_string(),
-        record.options.name, bytes);
+        options.name, readable_size(cut_from), readable_size(options.size), cut.to_string(), options.name,
+        options.size);
 }
 
 Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backend) {
     VolumeOptions options = record.options;
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
-    finish_cut(record, *backend);
+    finish_cut(record.options, record.cut_from, *backend);
     WSS_TRY(fit_size(options, backend->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
@@ -283,7 +301,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
             known.identity = record->identity;
             known.cut_from = record->cut_from;
         }
-        if (record->volume->lost()) return tell_reactors(record->volume, Change::kAccess, done, nobody());
+        if (record->volume->lost())
+            return tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
         done(Status::ok());
     };
     open_on_reactors(record, [this, record, done, live](Status opened) {
@@ -296,13 +315,6 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
 }
 
 // --- remove ---
-
-Result<VolumeSet::RecordPtr> VolumeSet::start_removing(const std::string& name) {
-    std::lock_guard lock(m_);
-    auto record = find_live(name);
-    if (record) (*record)->state = Record::State::kRemoving;
-    return record;
-}
 
 // One that could not be opened is only a line in the state file.
 bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
@@ -325,7 +337,12 @@ void VolumeSet::remove_async(const std::string& name, Done done) {
         if (!options_.deleted || gone == 0) return recorded();
         return options_.deleted(gone, std::move(recorded));
     }
-    auto record = start_removing(name);
+    Result<RecordPtr> record = [&] {
+        std::lock_guard lock(m_);
+        auto live = find_live(name);
+        if (live) (*live)->state = Record::State::kRemoving;
+        return live;
+    }();
     if (!record) return done(record.status());
     close_on_reactors(*record, [this, record = *record, done](Status status) {
         forget(record, true);
@@ -362,7 +379,11 @@ Result<std::shared_ptr<Volume>> VolumeSet::hold_live(const std::string& name) co
     return (*found)->volume;
 }
 
-void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Done done) {
+static VolumeSet::WritesLeft or_new(VolumeSet::WritesLeft left) {
+    return left != nullptr ? std::move(left) : std::make_shared<std::atomic<uint64_t>>(0);
+}
+
+void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Done done, WritesLeft left) {
     auto volume = hold_live(name);
     if (!volume) return done(volume.status());
     if ((*volume)->options_.read_only && !read_only)
@@ -371,10 +392,12 @@ void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Don
     (*volume)->read_only_.store(read_only, std::memory_order_relaxed);
     remember(name, [read_only](Known& known) { known.write_protected = read_only; });
     (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
-    tell_reactors(*volume, Change::kReadOnly, std::move(done));
+    auto writes = read_only ? or_new(std::move(left)) : nullptr;
+    tell_reactors(*volume, {.change = Change::kReadOnly, .writes = std::move(writes)}, std::move(done));
 }
 
-void VolumeSet::set_access_async(const std::string& name, const std::vector<std::string>& words, Done done) {
+void VolumeSet::set_access_async(const std::string& name, const std::vector<std::string>& words, Done done,
+                                 WritesLeft left) {
     auto list = AccessList::parse(words);
     if (!list) return done(list.status().within(fmt::format("volume {}", name)));
     auto access = std::make_shared<const AccessList>(std::move(*list));
@@ -388,12 +411,29 @@ void VolumeSet::set_access_async(const std::string& name, const std::vector<std:
         (*record)->options.access = words;
     }
     remember(name, [&words](Known& known) { known.access = words; });
-    tell_reactors(volume, Change::kAccess, std::move(done), access);
+    tell_reactors(volume, {.change = Change::kAccess, .access = access, .writes = or_new(std::move(left))},
+                  std::move(done));
+}
+
+void VolumeSet::set_limits_async(const std::string& name, const RateLimits& limits, Done done) {
+    if (Status checked = check_limits(limits); !checked)
+        return done(checked.within(fmt::format("volume {}", name)));
+    std::shared_ptr<Volume> volume;
+    {
+        std::lock_guard lock(m_);
+        auto record = find_live(name);
+        if (!record) return done(record.status());
+        volume = (*record)->volume;
+        (*record)->options.limits = limits;
+    }
+    remember(name, [&limits](Known& known) { known.limits = limits; });
+    tell_reactors(volume, {.change = Change::kLimits, .limiter = limiter_of(limits)}, std::move(done));
 }
 
 // --- the blocking forms ---
 
-Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
+Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start,
+                           const WritesLeft& left) {
     struct Waiter {
         std::mutex m;
         std::condition_variable changed;
@@ -416,6 +456,14 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
                 : failure(Code::kTimedOut, "{}: not finished after {} s, it goes on in the background", what,
                           options_.wait.count / 1'000'000'000);
     lock.unlock();
+    const uint64_t writes = in_time || left == nullptr ? 0 : left->load();
+    if (writes > 0)
+        status = failure(
+            Code::kTimedOut,
+            "{}: done, but after {} s {} write{} that had begun before {} still under way and may take "
+            "effect: the storage, or the initiator, does not answer",
+            what, options_.wait.count / 1'000'000'000, writes, writes == 1 ? "" : "s",
+            writes == 1 ? "is" : "are");
     bury();
     return status;
 }
@@ -501,6 +549,7 @@ VolumeInfo VolumeSet::info_of(const Record& record) const {
     info.identity = record.identity;
     info.declared = record.options.declared;
     info.access = record.options.access;
+    info.limits = record.options.limits;
     info.removing = record.state == Record::State::kRemoving;
     if (record.volume) {
         info.size = record.volume->size();

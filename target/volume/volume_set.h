@@ -40,6 +40,7 @@ struct VolumeInfo {
     uint32_t block_size = 0;
     bool read_only = false, declared = false, removing = false;
     std::vector<std::string> access;
+    RateLimits limits;
     std::string trouble;  // of its storage; empty: none
     Totals totals;
 };
@@ -47,6 +48,8 @@ struct VolumeInfo {
 class VolumeSet {
   public:
     using Done = std::function<void(Status)>;
+    // Writes that are under way, and that a change waits for.
+    using WritesLeft = std::shared_ptr<std::atomic<uint64_t>>;
     using Open = std::function<Result<std::unique_ptr<io::Backend>>(const std::string& specification,
                                                                     const io::OpenOptions& options)>;
     using Write = std::function<Status(const std::string& path, const std::vector<StoredVolume>& volumes)>;
@@ -78,6 +81,10 @@ class VolumeSet {
     // create(); the reactors must turn.
     Status restore();
 
+    // Gives each of these volumes the LUN that it had, else a new one, in this order and before any is
+    // opened: one that cannot be opened leaves its LUN to no other. After restore().
+    Status declare(const std::vector<VolumeOptions>& volumes);
+
     VolumeTable& table(size_t reactor_index) { return *tables_[reactor_index]; }
     size_t tables() const { return tables_.size(); }
 
@@ -93,16 +100,24 @@ class VolumeSet {
         bool give_up_dirty = false;  // … and that data is lost
     };
     Status reopen(const std::string& name, const ReopenOptions& how);
+    // Both return when no write that they forbid can take effect any more. When storage does not let go of
+    // such writes within Options::wait, the change stays, and the failure says how many are under way.
     Status set_read_only(const std::string& name, bool read_only);
-
-    // Replaces the list; for commands that arrive from then on.
+    // Replaces the list.
     Status set_access(const std::string& name, const std::vector<std::string>& words);
+    // What is nullopt stays. Commands that wait for the former limits wait for the new ones, or begin.
+    struct LimitsChange {
+        std::optional<uint64_t> iops, bandwidth;
+    };
+    Status set_limits(const std::string& name, const LimitsChange& change);
 
     void create_async(const VolumeOptions& options, Done done) { open_async(options, true, std::move(done)); }
     void remove_async(const std::string& name, Done done);
     void resize_async(const std::string& name, uint64_t bytes, Done done);
-    void set_read_only_async(const std::string& name, bool read_only, Done done);
-    void set_access_async(const std::string& name, const std::vector<std::string>& words, Done done);
+    void set_read_only_async(const std::string& name, bool read_only, Done done, WritesLeft left = nullptr);
+    void set_access_async(const std::string& name, const std::vector<std::string>& words, Done done,
+                          WritesLeft left = nullptr);
+    void set_limits_async(const std::string& name, const RateLimits& limits, Done done);
 
     // Removes every volume from every reactor without forgetting it; for shutdown.
     void close_all_async(Done done);
@@ -122,6 +137,7 @@ class VolumeSet {
         uint64_t resized = 0;  // 0: never
         bool write_protected = false;
         std::optional<std::vector<std::string>> access;  // nullopt: never
+        std::optional<RateLimits> limits;                // nullopt: never
         // A shrink to `resized` has begun and is not known to be over. What lay beyond must not come back.
         bool shrinking = false;
         uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
@@ -135,19 +151,17 @@ class VolumeSet {
     Result<RecordPtr> reserve(const VolumeOptions& options);
     Status make_volume(Record& record, std::unique_ptr<io::Backend> backend);
     void serve(const RecordPtr& record, Done done);
-    static void finish_cut(Record& record, io::Backend& backend);
     void open_on_reactors(const RecordPtr& record, Done done);
     void publish_on_reactors(const RecordPtr& record, Done done);
     void close_on_reactors(const RecordPtr& record, Done done, bool reopening = false);
-    void tell_reactors(const std::shared_ptr<Volume>& volume, Change change, Done done,
-                       std::shared_ptr<const AccessList> access = nullptr);
+    struct News;
+    void tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
     void follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
     void storage_lost(const std::string& name, const Volume* volume);
-    static std::shared_ptr<const AccessList> nobody();
     // volume_reopen.cc
-    class Reopening;
+    class LostVolume;
     Result<RecordPtr> make_again(const Record& lost, const Volume& volume,
                                  std::unique_ptr<io::Backend> backend);
     void replace(const RecordPtr& lost, const RecordPtr& made, Done done);
@@ -168,11 +182,11 @@ class VolumeSet {
     bool is_in_file(const std::string& name);  // change_m_ held
     bool forget_unopened(const std::string& name, uint64_t& gone);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
-    Result<RecordPtr> find_live(const std::string& name) const;  // m_ held
-    Result<RecordPtr> start_removing(const std::string& name);
+    Result<RecordPtr> find_live(const std::string& name) const;      // m_ held
     Result<Identity> choose_identity(const VolumeOptions& options);  // m_ held
     VolumeInfo info_of(const Record& record) const;                  // m_ held
-    Status wait_for(const std::string& what, const std::function<void(Done)>& start);
+    Status wait_for(const std::string& what, const std::function<void(Done)>& start,
+                    const WritesLeft& left = nullptr);
     std::vector<StoredVolume> to_store() const;
     Status save();      // change_m_ held
     void save_again();  // … too

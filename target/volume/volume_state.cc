@@ -26,6 +26,7 @@ Status VolumeSet::restore() {
                 volume.resized,
                 volume.write_protected,
                 volume.access_changed ? std::optional(volume.options.access) : std::nullopt,
+                volume.limits_changed ? std::optional(volume.options.limits) : std::nullopt,
                 volume.shrinking,
                 volume.cut_from};
         }
@@ -59,6 +60,21 @@ Status VolumeSet::restore() {
     return Status::ok();
 }
 
+Status VolumeSet::declare(const std::vector<VolumeOptions>& volumes) {
+    std::lock_guard changing(change_m_);
+    {
+        std::lock_guard lock(m_);
+        for (const VolumeOptions& volume : volumes) {
+            auto identity = choose_identity(volume);
+            if (!identity) return identity.status();
+            known_.try_emplace(volume.name, Known{.identity = *identity});
+        }
+    }
+    // What cannot be saved create() refuses, unless it is in the file.
+    save_again();
+    return Status::ok();
+}
+
 std::vector<StoredVolume> VolumeSet::to_store() const {
     std::lock_guard lock(m_);
     std::vector<StoredVolume> stored = unopened_;
@@ -86,9 +102,12 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
             volume.options.create = false;
             volume.options.size = live.size();
             volume.options.access = found->second->options.access;
+            volume.options.limits = found->second->options.limits;
         }
         volume.access_changed = known.access.has_value();
         if (known.access) volume.options.access = *known.access;
+        volume.limits_changed = known.limits.has_value();
+        if (known.limits) volume.options.limits = *known.limits;
         stored.push_back(std::move(volume));
     }
     stored.insert(stored.end(), deleting_.begin(), deleting_.end());
@@ -146,17 +165,38 @@ Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, cons
 }
 
 Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
+    const auto left = std::make_shared<std::atomic<uint64_t>>(0);
     return save_and_do(name, &Known::write_protected, read_only, [&] {
-        return wait_for("changing volume " + name,
-                        [&](Done done) { set_read_only_async(name, read_only, std::move(done)); });
+        return wait_for(
+            "changing volume " + name,
+            [&](Done done) { set_read_only_async(name, read_only, std::move(done), left); }, left);
     });
 }
 
 Status VolumeSet::set_access(const std::string& name, const std::vector<std::string>& words) {
     if (auto list = AccessList::parse(words); !list) return list.status();
+    const auto left = std::make_shared<std::atomic<uint64_t>>(0);
     return save_and_do(name, &Known::access, std::optional(words), [&] {
-        return wait_for("changing the access to volume " + name,
-                        [&](Done done) { set_access_async(name, words, std::move(done)); });
+        return wait_for(
+            "changing the access to volume " + name,
+            [&](Done done) { set_access_async(name, words, std::move(done), left); }, left);
+    });
+}
+
+Status VolumeSet::set_limits(const std::string& name, const LimitsChange& change) {
+    RateLimits limits;
+    {
+        std::lock_guard lock(m_);
+        auto record = find_live(name);
+        if (!record) return record.status();
+        limits = (*record)->options.limits;
+    }
+    limits.iops = change.iops.value_or(limits.iops);
+    limits.bandwidth = change.bandwidth.value_or(limits.bandwidth);
+    if (Status checked = check_limits(limits); !checked) return checked.within("volume " + name);
+    return save_and_do(name, &Known::limits, std::optional(limits), [&] {
+        return wait_for("changing the limits of volume " + name,
+                        [&](Done done) { set_limits_async(name, limits, std::move(done)); });
     });
 }
 

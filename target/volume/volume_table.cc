@@ -97,6 +97,10 @@ void VolumeTable::tell(Change change, OpenVolume& volume) {
     observers_.for_each([&](Observer& observer) { observer.volume_changed(change, volume); });
 }
 
+void VolumeTable::fence(OpenVolume& volume, const std::shared_ptr<WriteFence>& fence) {
+    observers_.for_each([&](Observer& observer) { observer.volume_fences(volume, fence); });
+}
+
 namespace {
 
 // Ends with the last observer's answer: the first failure, or ok.

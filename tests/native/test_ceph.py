@@ -56,7 +56,7 @@ def test_what_was_written_is_in_the_image(ceph, tmp_path, nbd):
     with start_target(ceph, tmp_path, ceph.backend(image)) as target:
         with RawNbd(nbd(target, "disk").socket) as client:
             for at in range(0, 16 * MIB, MIB):
-                assert client.command(WRITE, at, MIB, bytes(content[at:at + MIB]), FUA if at % 2 else 0)[0] == 0
+                assert client.command(WRITE, at, MIB, bytes(content[at:at + MIB]), FUA if at // MIB % 2 else 0)[0] == 0
             for kind, at, length in ((TRIM, MIB + 4 * KIB, 6 * MIB), (ZEROES, 9 * MIB + 512, 3 * KIB)):
                 assert client.command(kind, at, length)[0] == 0
                 content[at:at + length] = bytes(length)

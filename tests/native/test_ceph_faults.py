@@ -96,7 +96,7 @@ def test_requests_wait_while_all_osds_are_silent_and_fail_within_the_limit(ceph,
             ceph.wait_for_osds(3)
             until(lambda: client.command(WRITE, 0, BLOCK, b"3" * BLOCK)[0] == 0, 60, "a write succeeds")
             assert client.command(READ, 0, BLOCK) == (0, b"3" * BLOCK)
-            assert volume(target)["trouble"] == ""
+            until(lambda: volume(target)["trouble"] == "", 15, "the end of the wait is shown")
 
 
 def test_a_silent_cluster_with_thousands_of_operations_in_flight_does_not_stop_other_volumes(ceph, tmp_path, nbd):
@@ -228,7 +228,7 @@ def test_silent_osds_lose_nothing_under_each_policy(ceph, tmp_path, nbd, policy)
             writer.stopping.set()
             writer.thread.join(150)
             check_in_storage(cluster, client, writer)
-            assert volume(cluster)["trouble"] == ""
+            until(lambda: volume(cluster)["trouble"] == "", 15, "the end of the wait is shown")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -292,10 +292,12 @@ def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing
                     before.check(client)
                     for block in range(Writer.BLOCKS):
                         assert client.command(WRITE, block * BLOCK, BLOCK, Writer.content(1 << 40))[0] == 0
-                    acknowledged = dict(before.acknowledged)
+                    acknowledged, in_flight = dict(before.acknowledged), before.number
                     first.process.send_signal(signal.SIGCONT)
                     until(lambda: before.errors > 3, 60, "the first fails")
-                    assert before.acknowledged == acknowledged, "nothing was acknowledged by the one that was shut out"
+                    # One write was in flight when it was stopped: Ceph may have done it before the second came, and its answer is right.
+                    later = {block: number for block, number in before.acknowledged.items() if acknowledged.get(block) != number}
+                    assert set(later.values()) <= {in_flight}, "nothing was acknowledged by the one that was shut out"
                     for block in range(Writer.BLOCKS):
                         assert client.command(READ, block * BLOCK, BLOCK) == (0, Writer.content(1 << 40))
             finally:

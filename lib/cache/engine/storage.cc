@@ -33,7 +33,13 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
         auto queue = volume.backend->open_queue(engine.reactor_);
         if (!queue) return queue.status().within("volume " + volume.name);
         engine.reactor_.add(**queue);
-        made->volumes_.push_back({volume.name, volume.backend, std::move(*queue), {}});
+        auto lowest = std::make_shared<std::atomic<uint64_t>>(UINT64_MAX);
+        made->volumes_.push_back({volume.name, volume.backend, std::move(*queue), {}, lowest});
+        volume.backend->watch_size([lowest](uint64_t, uint64_t after) {
+            uint64_t before = lowest->load(std::memory_order_relaxed);
+            while (after < before && !lowest->compare_exchange_weak(before, after)) {
+            }
+        });
     }
     if (Status status = made->divide(memory); !status) return status;
     for (uint32_t id = 0; id < wire::kCacheOperationsMax; ++id) {
@@ -65,7 +71,10 @@ Status Engine::Storage::divide(std::span<std::byte> memory) {
 
 Engine::Storage::~Storage() {
     engine_.reactor_.cancel(look_);
-    for (Volume& volume : volumes_) engine_.reactor_.remove(*volume.queue);
+    for (Volume& volume : volumes_) {
+        volume.backend->watch_size({});
+        engine_.reactor_.remove(*volume.queue);
+    }
 }
 
 void Engine::Storage::introduce(RecordLink& link, bool states) noexcept {
@@ -97,10 +106,22 @@ wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
 }
 
 void Engine::Storage::report(uint32_t number) noexcept {
+    if (!look_.is_set()) return;
+    Volume& volume = volumes_[number];
+    const uint64_t lowest = volume.lowest->exchange(UINT64_MAX);
     wire::CacheVolumeState now = state_of(number);
-    if (!look_.is_set() || now == volumes_[number].reported) return;
-    volumes_[number].reported = std::move(now);
-    link_.report(volumes_[number].reported);
+    if (lowest != 0 && lowest < now.bytes && lowest < volume.reported.bytes) {
+        wire::CacheVolumeState shrunk = now;
+        shrunk.bytes = lowest;
+        send_state(volume, std::move(shrunk));
+    }
+    send_state(volume, std::move(now));
+}
+
+void Engine::Storage::send_state(Volume& volume, wire::CacheVolumeState state) noexcept {
+    if (state == volume.reported) return;
+    volume.reported = std::move(state);
+    link_.report(volume.reported);
 }
 
 void Engine::Storage::look(void* self) noexcept {

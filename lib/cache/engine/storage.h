@@ -19,6 +19,9 @@
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "lib/cache/engine/engine_parts.h"
 #include "lib/cache/engine/reach.h"
 
@@ -48,6 +51,7 @@ class Engine::Storage {
         io::Backend* backend = nullptr;
         std::unique_ptr<io::Queue> queue;
         wire::CacheVolumeState reported;
+        std::shared_ptr<std::atomic<uint64_t>> lowest;  // size since then, written by the backend's thread
     };
 
     Storage(Engine& engine, SeLink& link);
@@ -61,6 +65,7 @@ class Engine::Storage {
     void push(Job& job) noexcept;
     void end(Job& job, wire::CacheStatus status, int error) noexcept;
     wire::CacheVolumeState state_of(uint32_t number) const;
+    void send_state(Volume& volume, wire::CacheVolumeState state) noexcept;
     void report(uint32_t number) noexcept;
     static void look(void* self) noexcept;
 

@@ -17,6 +17,8 @@ class Wrapper : public Backend {
     void watch_size(SizeChanged changed) override { inner_->watch_size(std::move(changed)); }
     std::string trouble() const override { return inner_->trouble(); }
     bool lost() const noexcept override { return inner_->lost(); }
+    bool suspended() const noexcept override { return inner_->suspended(); }
+    void begin_close() noexcept override { inner_->begin_close(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
     const FilterRule& rule() const { return rule_; }
     // True when the rule strikes this request. Counted over all queues.

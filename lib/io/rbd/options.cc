@@ -31,7 +31,8 @@ constexpr Key kKeys[] = {{.name = "conf", .text = &RbdOptions::conf},
                          {.name = "mon_timeout", .seconds = &RbdOptions::mon_timeout},
                          {.name = "open_timeout", .seconds = &RbdOptions::open_timeout},
                          {.name = "resize_timeout", .seconds = &RbdOptions::resize_timeout},
-                         {.name = "close_timeout", .seconds = &RbdOptions::close_timeout}};
+                         {.name = "close_timeout", .seconds = &RbdOptions::close_timeout},
+                         {.name = "away_timeout", .seconds = &RbdOptions::away_timeout}};
 
 bool has_control_character(std::string_view text) {
     return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
@@ -135,7 +136,7 @@ Result<RbdOptions> parse_rbd_options(std::string_view text) {
         next = text.find('&');
         WSS_TRY(set_option(text.substr(0, next), options, seen));
     }
-    if (options.steal && options.read_only())
+    if (options.steal && !options.is_head())
         return failure(Code::kInvalid, "rbd:{}: steal= is for the exclusive lock, which a snapshot has not",
                        options.name());
     return options;

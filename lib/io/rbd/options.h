@@ -27,9 +27,12 @@ struct RbdOptions {
     uint32_t open_timeout = 60;     // all of an opening, with the wait for the lock of an owner that died
     uint32_t resize_timeout = 600;  // all of a change of the size; to shrink removes every object beyond
     uint32_t close_timeout = 10;    // all of a closing; then the client is abandoned
+    // Without an answer of Ceph for so long another client may have the image: less than the 30 s
+    // (osd_client_watch_timeout) after which Ceph counts this one as dead, and than its last ping may be old.
+    uint32_t away_timeout = 20;
 
-    bool read_only() const { return !snapshot.empty(); }
-    std::string name() const;  // POOL/IMAGE[@SNAP]
+    bool is_head() const { return snapshot.empty(); }  // the image itself
+    std::string name() const;                          // POOL/IMAGE[@SNAP]
 };
 
 Result<RbdOptions> parse_rbd_options(std::string_view text);

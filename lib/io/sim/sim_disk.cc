@@ -48,6 +48,8 @@ class SimBackend final : public Backend {
         return std::unique_ptr<Queue>(std::make_unique<SimQueue>(disk_));
     }
     Status resize(uint64_t) override { return Status(Code::kUnsupported, "a simulated disk keeps its size"); }
+    bool lost() const noexcept override { return disk_.taken_; }
+    bool suspended() const noexcept override { return disk_.suspended_; }
     std::string describe() const override { return "sim"; }
 
   private:
@@ -91,6 +93,7 @@ bool SimDisk::is_within(const Request& request) const {
 
 int SimDisk::perform(const Flight& flight) {
     Request& request = *flight.request;
+    if (taken_) return ESHUTDOWN;
     if (request.op != Op::kFlush) {
         if (request.offset % kSector != 0 || request.length % kSector != 0) return EINVAL;
         if (!is_within(request)) return ENOSPC;

@@ -40,6 +40,11 @@ class SimDisk {
     // Power is lost. Call it right after Node::crash(), while the memory that requests in flight point to
     // still exists.
     void crash();
+    // Another owner has it: every request fails, and backends say that it is lost.
+    void take_away() noexcept { taken_ = true; }
+    void give_back() noexcept { taken_ = false; }
+    // It may have: backends say so, and go on.
+    void suspend(bool suspended) noexcept { suspended_ = suspended; }
 
     static constexpr uint32_t kSector = 512;
 
@@ -79,6 +84,7 @@ class SimDisk {
     std::map<uint64_t, Flight> flights_;
     uint64_t next_flight_ = 0;
     uint64_t writes_ = 0;
+    bool taken_ = false, suspended_ = false;
 };
 
 }  // namespace wss::io

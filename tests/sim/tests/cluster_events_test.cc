@@ -234,6 +234,49 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
 }
 
+// Of a line whose pieces were lost at two times, before and after a restart.
+TEST_F(ClusterEvents, a_lost_copy_is_older_than_what_is_written_after_a_restart) {
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    isolate();
+    ASSERT_TRUE(until([&] { return membership().engines.empty(); }));
+    restart_target();
+    for (int i = 2; i < 4; ++i) {
+        engines_.push_back({&world_.add_node("engine" + std::to_string(i)), nullptr});
+        engines_.back().process =
+            std::make_unique<ClusterEngine>(*engines_.back().node, network_, 4 << 20, "target");
+        ASSERT_TRUE(engines_.back().process->start());
+    }
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_EQ(run(Operation::kWrite, 8, 16), Outcome::kOk);
+    ASSERT_EQ(dirty(), 1u);
+    isolate();
+    world_.heal(node_, *engines_[0].node);
+    ASSERT_TRUE(until([&] { return live_engines() == 1 && lost() == 16 * io::SimDisk::kSector; }));
+    EXPECT_EQ(run(Operation::kRead, 8, 16), Outcome::kMediumError) << "the newest copies are away";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return lost() == 0; }));
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterEvents, an_engine_is_removed_while_its_lines_are_written_all_the_time) {
+    engines_.push_back({&world_.add_node("engine2"), nullptr});
+    engines_.back().process =
+        std::make_unique<ClusterEngine>(*engines_.back().node, network_, 4 << 20, "target");
+    ASSERT_TRUE(engines_.back().process->start());
+    ASSERT_TRUE(until([&] { return live_engines() == 3; }));
+    constexpr uint64_t kLines = 24;
+    for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
+    ASSERT_TRUE(target_->cache().remove_engine(0));
+    auto engines = [&] { return target_->cache().info().engines.size(); };
+    for (int i = 0; i < 5000 && engines() == 3; ++i) {
+        EXPECT_TRUE(client_->begin(Operation::kWrite, (i % kLines) * kLine, kLine));
+        world_.run_for(from_ms(2));
+    }
+    EXPECT_EQ(engines(), 2u);
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+    for (uint64_t i = 0; i < kLines; ++i) EXPECT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
+}
+
 TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_once_for_many_lines) {
     constexpr uint64_t kLines = 48;
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);

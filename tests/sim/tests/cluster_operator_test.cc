@@ -128,6 +128,18 @@ TEST_F(ClusterForget, nothing_is_lost_where_an_engine_that_is_back_has_a_copy_of
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
+TEST_F(ClusterForget, engines_that_were_here_then_are_not_forgotten_when_they_are_lost_later) {
+    membership_.stuck = true;
+    restart();
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    ASSERT_TRUE(target_->cache().recovering()) << "it is not recorded that every engine is needed";
+    target_->cache().forget_awaited();
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
+    world_.run_for(from_s(2));
+    EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
+}
+
 TEST_F(ClusterForget, commands_of_volumes_without_dirty_lines_do_not_wait_for_a_recovery) {
     world_.cut(node_, *engines_[1].node);
     restart();
@@ -404,6 +416,60 @@ TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_line
     EXPECT_EQ(absent().dirty_lines, 4u);
     bring_back();
     expect_all_read(Outcome::kOk);
+}
+
+// What engines have is older than what the other owner may have written.
+TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_its_lines_are_given_up) {
+    ASSERT_GT(dirty(), 0u);
+    a_.disk.take_away();
+    world_.run_for(from_ms(500));
+    EXPECT_EQ(membership().storage_lost.size(), 1u);
+    a_.disk.give_back();
+    for (int restarts = 0; restarts < 2; ++restarts) {
+        restart_target();
+        ASSERT_TRUE(until([&] { return recovered(); }));
+        EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
+    }
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(until([&] { return membership().storage_lost.empty(); }));
+    create("a", a_);
+    attach("a", a_);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
+    a_.shared.model.crash();  // the operator said so
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+}
+
+// Real storage has not answered for so long that another owner may have it.
+TEST_F(ClusterAbsent,
+       a_suspended_volume_answers_nothing_from_engines_and_acknowledges_nothing_by_them_alone) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    auto counters = [&] { return target_->cache().info().volumes.at(1).counters; };
+    ASSERT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    const uint64_t hits = counters().read_hits;
+    ASSERT_GT(hits, 0u);
+    a_.disk.suspend(true);
+    world_.run_for(from_ms(200));
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kWrite, kLine), Outcome::kOk);
+    EXPECT_EQ(counters().read_hits, hits);
+    EXPECT_EQ(dirty(), 0u);
+    a_.disk.suspend(false);
+    world_.run_for(from_ms(200));
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+    EXPECT_GT(counters().read_hits, hits);
+    EXPECT_EQ(run(a_, Operation::kWrite, kLine), Outcome::kOk);
+    EXPECT_EQ(dirty(), 1u);
+}
+
+TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_opened_if_nothing_of_it_was_dirty) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    a_.disk.take_away();
+    world_.run_for(from_ms(500));
+    EXPECT_TRUE(membership().storage_lost.empty());
+    a_.disk.give_back();
+    restart_target();
+    create("a", a_);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
 TEST_F(ClusterAbsent, a_volume_without_dirty_lines_may_become_smaller) {

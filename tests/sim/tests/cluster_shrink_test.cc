@@ -88,6 +88,24 @@ TEST_F(ClusterShrink, what_is_clean_beyond_the_end_is_dropped_too) {
     EXPECT_EQ(target_->cache().info().index.lines, 1u);
 }
 
+// The discard goes to real storage alone: nothing of what it covers may be left in engines.
+TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_cut) {
+    set_policy("a", Policy::kThrough);
+    ASSERT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
+    ASSERT_EQ(target_->cache().info().volumes.at(1).counters.read_hits, 1u) << "it is in engines";
+    std::optional<Status> resized;
+    begin_resize(kCut * io::SimDisk::kSector, resized);
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    world_.run_for(from_ms(50));
+    EXPECT_TRUE(a_.client->begin(Operation::kWriteZeroes, kLine, 8));
+    world_.run_for(from_ms(300));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0 && resized.has_value(); }));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+    EXPECT_EQ(live_engines(), 2u) << "they were not lost";
+    EXPECT_EQ(run(a_, Operation::kRead, kLine, 8), Outcome::kOk);
+}
+
 TEST_F(ClusterShrink, what_is_lost_beyond_the_end_is_not_lost_any_more) {
     for (EngineNode& engine : engines_) kill_engine(engine);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));

@@ -56,5 +56,51 @@ TEST_F(ClusterStop, leaves_two_copies_of_what_does_not_come_home_and_says_so) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "one engine has it";
 }
 
+// An index that is empty since its engines were lost has nothing in real storage.
+TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
+    for (uint64_t i = 1; i < 8; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    a_.faults.latency_min = a_.faults.latency_max = from_s(3);
+    target_->stop();
+    world_.run_for(from_ms(100));
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    EXPECT_FALSE(target_->cache_stopped());
+    EXPECT_FALSE(membership().dirty.empty());
+    a_.faults = {};
+    world_.heal_all();
+    restart_target();
+    create("a", a_);
+    attach("a", a_);
+    ASSERT_TRUE(until([&] { return recovered() && membership().lost.empty(); }));
+    for (uint64_t i = 0; i < 8; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk) << i;
+}
+
+TEST_F(ClusterStop, keeps_it_recorded_that_one_engine_has_the_only_copy_until_the_process_ends) {
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    a_.faults.latency_min = a_.faults.latency_max = from_s(3600);
+    world_.cut(node_, *engines_[1].node);
+    ASSERT_TRUE(until([&] { return live_engines() == 1 && membership().degraded; }));
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    target_->stop(from_s(2));
+    world_.run_for(from_s(5));
+    EXPECT_TRUE(membership().degraded);
+    a_.faults = {};
+    options_.recovery_grace = from_s(2);
+    world_.cut(node_, *engines_[0].node);
+    restart_target();
+    create("a", a_);
+    attach("a", a_);
+    ASSERT_TRUE(a_.client->begin(Operation::kRead, 0, kLine));
+    world_.run_for(from_s(5));
+    EXPECT_EQ(a_.client->under_way(), 1u) << "the engine that is away has the data";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+}
+
 }  // namespace
 }  // namespace wss::sim

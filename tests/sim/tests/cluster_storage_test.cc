@@ -344,6 +344,13 @@ TEST_F(FewBays, what_a_lost_engine_still_writes_does_not_come_to_the_disk_as_dat
     }
 }
 
+TEST_F(StorageElsewhere, real_storage_is_not_removed_by_a_command_for_engines) {
+    for (uint32_t index = 0; index < 4; ++index) EXPECT_FALSE(target_->cache().remove_engine(index)) << index;
+    world_.run_for(from_s(1));
+    EXPECT_TRUE(joined());
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+}
+
 TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_when_that_lasts) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     world_.cut(node_, storage_node_);

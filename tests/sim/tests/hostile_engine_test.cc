@@ -64,6 +64,8 @@ class HostileEngine final : public cache::RecordLinkOwner {
     wire::CacheWelcome welcome;
     uint64_t granted = 0;  // the last handle
     uint64_t storage_commands = 0;
+    bool refuses = false;  // says that it failed
+    uint64_t refused = 0;
 
   private:
     bool link_up(cache::RecordLink&, std::span<const std::byte> data) noexcept override {
@@ -86,7 +88,15 @@ class HostileEngine final : public cache::RecordLinkOwner {
             case RecordType::kMove:
             case RecordType::kHeader:
             case RecordType::kWipe:
-                if (obedient) plain(RecordType::kDone, record.id);
+                if (refuses) {
+                    ++refused;
+                    say([&](auto room) {
+                        return wire::put_plain(RecordType::kDone,
+                                               static_cast<uint8_t>(wire::CacheStatus::kFailed), record.id,
+                                               room);
+                    });
+                } else if (obedient)
+                    plain(RecordType::kDone, record.id);
                 break;
             default:
                 break;
@@ -142,6 +152,11 @@ class HostileEngineTest : public ::testing::Test {
             const auto info = target_->cache().info();
             return !info.engines.empty() && info.engines[0].state == "live";
         });
+    }
+    void set_policy(const cache::PolicySettings& settings) {
+        Status set = Status(Code::kBusy);
+        target_->cache().set_policy("disk", settings, [&](Status status) { set = status; });
+        ASSERT_TRUE(until([&] { return set.is_ok(); }));
     }
     // The target goes on: a command of a client is served.
     void expect_service() {
@@ -372,6 +387,35 @@ TEST_F(TwoStorageProcesses, target_loses_the_volume_when_only_a_process_that_los
 }
 
 // Well-formed records in any order with any numbers, over many lives of the engine.
+TEST_F(HostileEngineTest, target_closes_engine_that_fails_to_bring_dirty_data_home) {
+    join(64);
+    peer_->inventory_end(64);
+    peer_->plain(RecordType::kReady);
+    ASSERT_TRUE(is_live());
+    set_policy({.policy = cache::Policy::kBack, .unsafe = true});
+    expect_service();
+    ASSERT_EQ(target_->cache().info().index.dirty_lines, 1u);
+    peer_->refuses = true;
+    ASSERT_TRUE(client_->begin(initiator::Operation::kFlush, 0, 8));
+    EXPECT_TRUE(until([&] { return client_->under_way() == 0; }));
+    EXPECT_TRUE(is_closed());
+    EXPECT_EQ(peer_->refused, 1u);
+}
+
+TEST_F(HostileEngineTest, target_closes_engine_that_answers_pings_and_does_nothing) {
+    join(64);
+    peer_->inventory_end(64);
+    peer_->plain(RecordType::kReady);
+    ASSERT_TRUE(is_live());
+    expect_service();
+    peer_->obedient = false;
+    set_policy({.policy = cache::Policy::kBack, .unsafe = true});
+    ASSERT_TRUE(client_->begin(initiator::Operation::kWrite, 0, 8));
+    ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
+    EXPECT_TRUE(is_closed());
+    EXPECT_EQ(client_->last_outcome(), initiator::Outcome::kOk);
+}
+
 TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
     expect_service();
     Random random(7);

@@ -53,6 +53,31 @@ TEST(TargetConfig, rules_between_values_are_checked_after_options_were_applied) 
     EXPECT_FALSE(check_target_config(config));
 }
 
+TEST(TargetConfig, the_role_and_what_belongs_to_it_come_from_the_file) {
+    TargetConfig config;
+    Status status = parse_target_config(
+        "role = 'rs'\njoin = 'tcp://a:5556'\nadvertise = 'tcp://b:5555'\nsecret_file = '/s'\n", "t.toml",
+        config);
+    ASSERT_TRUE(status) << status.to_string();
+    EXPECT_EQ(config.role, "rs");
+    EXPECT_EQ(config.join, "tcp://a:5556");
+    EXPECT_EQ(config.advertise, std::vector<std::string>{"tcp://b:5555"});
+    EXPECT_EQ(config.secret_file, "/s");
+    EXPECT_TRUE(check_role(config));
+    EXPECT_NE(parse_error("role = 'sr'").find("'sr' is no role"), std::string::npos);
+}
+
+TEST(TargetConfig, what_belongs_to_another_role_is_refused) {
+    TargetConfig block;
+    block.secret_file = "/s";
+    EXPECT_EQ(check_role(block).to_string(), "--secret-file is for --role rs");
+    TargetConfig storage;
+    storage.role = "rs";
+    storage.volumes = {{.name = "a", .access = {"host1=rw"}}};
+    EXPECT_EQ(check_role(storage).to_string(), "--access is not for --role rs")
+        << "a list in the file counts as little as an option";
+}
+
 TEST(VolumeOption, is_name_backend_and_words) {
     auto plain = parse_volume_option("disk0=aio:/dev/nvme0n1");
     ASSERT_TRUE(plain);
@@ -66,6 +91,11 @@ TEST(VolumeOption, is_name_backend_and_words) {
     EXPECT_EQ(all->block_size, 4096u);
     EXPECT_TRUE(all->read_only);
     EXPECT_TRUE(all->create);
+    auto limited = parse_volume_option("d=ram:1M,iops=500,bandwidth=100M");
+    ASSERT_TRUE(limited.is_ok()) << limited.status().to_string();
+    EXPECT_EQ(limited->limits, (volume::RateLimits{.iops = 500, .bandwidth = 100 << 20}));
+    EXPECT_FALSE(parse_volume_option("d=ram:1M,iops=-1"));
+    EXPECT_FALSE(parse_volume_option("d=ram:1M,bandwidth=99999999999999999999"));
     auto filter = parse_volume_option("e=error:every=10,errno=EIO:ram:64M");
     ASSERT_TRUE(filter);
     EXPECT_EQ(filter->backend, "error:every=10,errno=EIO:ram:64M");

@@ -20,17 +20,17 @@ TEST(RbdOptions, pool_and_image_are_enough) {
     EXPECT_EQ(parsed->user, "admin");
     EXPECT_FALSE(parsed->cache) << "librbd's cache loses acknowledged writes";
     EXPECT_FALSE(parsed->steal);
-    EXPECT_FALSE(parsed->read_only());
+    EXPECT_TRUE(parsed->is_head());
     EXPECT_EQ(parsed->name(), "rbd/disk0");
 }
 
 TEST(RbdOptions, every_option_is_taken) {
     auto parsed = parse_rbd_options(
         "p/i@s?conf=/etc/ceph/a.conf&id=wss&keyring=/k&cache=true&steal=0&mount_timeout=1&osd_timeout=2"
-        "&mon_timeout=3&open_timeout=4&resize_timeout=5&close_timeout=3600");
+        "&mon_timeout=3&open_timeout=4&resize_timeout=5&close_timeout=3600&away_timeout=7");
     ASSERT_TRUE(parsed) << parsed.status().to_string();
     EXPECT_EQ(parsed->snapshot, "s");
-    EXPECT_TRUE(parsed->read_only());
+    EXPECT_FALSE(parsed->is_head());
     EXPECT_EQ(parsed->conf, "/etc/ceph/a.conf");
     EXPECT_EQ(parsed->user, "wss");
     EXPECT_EQ(parsed->keyring, "/k");
@@ -42,6 +42,7 @@ TEST(RbdOptions, every_option_is_taken) {
     EXPECT_EQ(parsed->open_timeout, 4u);
     EXPECT_EQ(parsed->resize_timeout, 5u);
     EXPECT_EQ(parsed->close_timeout, 3600u);
+    EXPECT_EQ(parsed->away_timeout, 7u);
 }
 
 TEST(RbdOptions, each_wrong_word_is_named) {

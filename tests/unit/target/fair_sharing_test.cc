@@ -19,7 +19,8 @@ class Arenas : public ::testing::Test {
     // As many blocks as the account gets.
     std::vector<Block> take_all(Part part, size_t bytes, ShareRef& volume, ShareRef& session) {
         std::vector<Block> blocks;
-        while (std::byte* block = arena_->take(part, bytes, {*volume, *session}))
+        auto nexus = ShareRef::make();
+        while (std::byte* block = arena_->take(part, bytes, {*volume, *session, *nexus}))
             blocks.push_back({block, bytes});
         return blocks;
     }
@@ -62,6 +63,20 @@ TEST_F(Arenas, a_session_holds_no_more_than_it_leaves_free_over_all_its_volumes)
     for (auto& blocks : taken) give_all(Part::kLarge, blocks);
 }
 
+TEST_F(Arenas, a_session_leaves_a_part_of_its_volume_to_others) {
+    for (const auto& [part, bytes] :
+         {std::pair{Part::kSmall, size_t{65536}}, {Part::kLarge, size_t{1} << 20}}) {
+        auto volume = ShareRef::make(), slow = ShareRef::make(), other = ShareRef::make();
+        auto first = take_all(part, bytes, volume, slow);
+        EXPECT_GE((*slow).held(part), arena_->pool(part).size() / 3) << "alone it has nearly all of a volume";
+        auto second = take_all(part, bytes, volume, other);
+        EXPECT_GE(second.size(), part == Part::kSmall ? 4u : 1u);
+        EXPECT_LE((*volume).held(part), arena_->pool(part).free_bytes());
+        give_all(part, first);
+        give_all(part, second);
+    }
+}
+
 TEST_F(Arenas, long_transfers_leave_the_memory_of_short_ones_alone) {
     std::vector<std::pair<ShareRef, std::vector<Block>>> taken;
     for (int n = 0; n < 40; ++n) {
@@ -69,8 +84,9 @@ TEST_F(Arenas, long_transfers_leave_the_memory_of_short_ones_alone) {
         taken.emplace_back(volume, take_all(Part::kLarge, 1 << 20, volume, session));
     }
     auto volume = ShareRef::make(), session = ShareRef::make();
-    EXPECT_EQ(arena_->take(Part::kLarge, 1 << 20, {*volume, *session}), nullptr) << "all of it is taken";
-    std::byte* block = arena_->take(Part::kSmall, 4096, {*volume, *session});
+    EXPECT_EQ(arena_->take(Part::kLarge, 1 << 20, {*volume, *session, *session}), nullptr)
+        << "all of it is taken";
+    std::byte* block = arena_->take(Part::kSmall, 4096, {*volume, *session, *session});
     ASSERT_NE(block, nullptr);
     arena_->give(Part::kSmall, block, 4096);
     for (auto& [share, blocks] : taken) give_all(Part::kLarge, blocks);
@@ -81,7 +97,7 @@ TEST_F(Arenas, a_share_outlives_its_volume_until_the_last_block_is_back) {
     std::byte* block = nullptr;
     {
         auto volume = ShareRef::make();
-        block = arena_->take(Part::kSmall, 4096, {*volume, *session});
+        block = arena_->take(Part::kSmall, 4096, {*volume, *session, *session});
     }
     ASSERT_NE(block, nullptr);
     arena_->give(Part::kSmall, block, 4096);
@@ -190,6 +206,27 @@ TEST(SlowInitiator, an_initiator_that_takes_nothing_holds_its_share_and_is_disco
         [&] { return arena.pool(Part::kLarge).free_bytes() == arena.pool(Part::kLarge).size(); }));
     EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     ASSERT_TRUE(side.until([&] { return sleeper.closed(); }));
+}
+
+TEST(SlowInitiator, an_initiator_that_takes_nothing_delays_no_other_of_its_volume) {
+    World world;
+    world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
+    Sleeper side(world);
+    RawClient sleeper(side);
+    sleeper.connect(World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return sleeper.established(); }));
+    for (int i = 0; i < 100; ++i)
+        sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
+    ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
+    // It sleeps from here on, far less than take_timeout.
+    auto other = world.client(2);
+    SystemClock clock;
+    const Nanoseconds began = clock.now();
+    for (int i = 0; i < 10; ++i)
+        EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+    EXPECT_LT((clock.now() - began).count, kTakeTimeout.count / 2) << "the sleeper was not ended for that";
+    EXPECT_EQ(world.service().sessions().count(), 2u);
+    ASSERT_TRUE(side.until([&] { return sleeper.credits() == kCreditsDefault; })) << "it goes on";
 }
 
 TEST(SlowInitiator, an_initiator_that_is_idle_is_not_disconnected) {

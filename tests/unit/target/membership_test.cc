@@ -15,9 +15,10 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     full.away[1] = 1;
     full.dirty[5] = {.name = "a", .bytes = 4096};
     full.given_up.insert(9);
+    full.storage_lost.insert(5);
     for (const Membership* membership : {&empty, &full}) {
         const std::string text = membership->to_text();
-        EXPECT_NE(text.find("\"version\": 3"), std::string::npos) << text;
+        EXPECT_NE(text.find("\"version\": 4"), std::string::npos) << text;
         auto read = Membership::parse(text);
         ASSERT_TRUE(read) << read.status().to_string();
         EXPECT_EQ(*read, *membership);
@@ -40,6 +41,17 @@ TEST(Membership, of_the_second_version_has_what_was_lost_as_dirty) {
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_TRUE(read->dirty.contains(5) && read->dirty.contains(8));
     EXPECT_EQ(read->lost.pieces_of(5), 2u);
+}
+
+TEST(Membership, of_the_third_version_has_no_volume_whose_storage_was_taken) {
+    auto read = Membership::parse(R"({"version": 3, "storage": "7", "next_incarnation": 3,
+        "line_bytes": 65536, "degraded": false, "engines": {"1": 2}, "policies": {},
+        "away": {}, "lost": {}, "lost_whole": [], "given_up": ["9"],
+        "dirty": {"5": {"name": "a", "bytes": 4096}}})");
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_EQ(read->dirty.at(5).bytes, 4096u);
+    EXPECT_TRUE(read->given_up.contains(9));
+    EXPECT_TRUE(read->storage_lost.empty());
 }
 
 }  // namespace

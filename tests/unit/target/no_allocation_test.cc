@@ -72,6 +72,32 @@ TEST_P(NoAllocation, reads_writes_and_errors_allocate_nothing) {
     EXPECT_EQ(allocations, 0u) << "in " << 120 << " commands";
 }
 
+TEST(NoAllocation, commands_that_wait_for_a_limit_allocate_nothing) {
+    HandClock clock;
+    World world({.clock = &clock});
+    world.add_volume("v0", "ram:8M", 8 << 20);
+    auto client = world.client(1, WSS_CAP_ALL);
+    std::optional<Status> limited;
+    world.volumes().set_limits_async("v0", {.iops = 100, .bandwidth = 1 << 20},
+                                     [&](Status status) { limited = status; });
+    ASSERT_TRUE(world.until([&] { return limited.has_value(); }));
+    world.before_target_steps = [] { forbidden = true; };
+    world.after_target_steps = [] { forbidden = false; };
+    auto round = [&] {
+        for (int i = 0; i < 30; ++i)
+            client->start(0, cdb_read16(i * 8, 8), Direction::kIn, {client->remote(0, 4096)});
+        ASSERT_TRUE(world.until([&] {
+            clock.advance(from_ms(1));
+            return client->credits() == kCreditsDefault;
+        }));
+    };
+    round();
+    allocations = 0;
+    round();
+    EXPECT_EQ(allocations, 0u);
+    EXPECT_GT(world.volumes().find("v0")->totals.delayed, 20u);
+}
+
 TEST(NoAllocationCheck, notices_an_allocation) {
     forbidden = true;
     allocations = 0;

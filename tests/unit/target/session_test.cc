@@ -30,6 +30,42 @@ TEST_F(Sessions, a_login_with_an_iu_too_large_is_refused_with_words) {
     EXPECT_EQ(client->reject().tag, 77u);
 }
 
+// A session of the same initiator with another target port.
+static wire::LoginRequest login_of(uint8_t initiator, uint8_t target) {
+    auto login = World::login(initiator, 0);
+    login.target_port[0] = target;
+    return login;
+}
+
+TEST_F(Sessions, one_name_has_a_bounded_number_of_them) {
+    World world({.service = {.limits = {.sessions_per_name = 2}}});
+    auto first = attempt(world, login_of(1, 1)), second = attempt(world, login_of(1, 2));
+    ASSERT_TRUE(first->established() && second->established());
+    auto third = attempt(world, login_of(1, 3));
+    ASSERT_TRUE(third->refused());
+    EXPECT_EQ(third->reject().reason, uint32_t{WSS_SRP_REJ_INSUFFICIENT_RESOURCES});
+    EXPECT_NE(third->reject().text().find("has 2 sessions, the limit"), std::string::npos)
+        << third->reject().text();
+    EXPECT_TRUE(attempt(world, login_of(2, 1))->established()) << "another name";
+    EXPECT_TRUE(attempt(world, login_of(1, 2))->established()) << "it replaces its own session";
+    EXPECT_EQ(world.service().sessions().use().refused_name_sessions, 1u);
+    ASSERT_TRUE(world.until([&] { return world.service().sessions().count() == 1; }));
+    EXPECT_EQ(world.service().sessions().use().sessions, 1u);
+    EXPECT_TRUE(attempt(world, login_of(1, 3))->established()) << "there is room again";
+}
+
+TEST_F(Sessions, one_source_has_a_bounded_number_of_them) {
+    World world({.service = {.limits = {.sessions_per_source = 2}}});
+    auto first = attempt(world, login_of(1, 1)), second = attempt(world, login_of(2, 1));
+    ASSERT_TRUE(first->established() && second->established());
+    auto third = attempt(world, login_of(3, 1));
+    ASSERT_TRUE(third->refused());
+    EXPECT_NE(third->reject().text().find("source 127.0.0.1 has 2 sessions, the limit"), std::string::npos)
+        << third->reject().text();
+    EXPECT_EQ(world.service().sessions().use().refused_source_sessions, 1u);
+    EXPECT_EQ(world.service().sessions().use().channels, 2u);
+}
+
 TEST_F(Sessions, a_second_channel_needs_a_session_to_join) {
     World world;
     auto client = attempt(world, world.login(1, 0, true));

@@ -149,7 +149,8 @@ World::World(WorldOptions options) {
     client_fabric_ = *std::move(fabric::open(loopback()));
     std::vector<reactor::Reactor*> reactors;
     for (size_t i = 0; i < options.reactors; ++i) {
-        reactors_.push_back(std::make_unique<reactor::Reactor>(clock_));
+        reactors_.push_back(
+            std::make_unique<reactor::Reactor>(options.clock != nullptr ? *options.clock : clock_));
         reactors.push_back(reactors_.back().get());
     }
     client_reactor_ = std::make_unique<reactor::Reactor>(clock_);

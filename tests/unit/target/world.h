@@ -112,8 +112,19 @@ class RawClient final : public fabric::ConnectionHandler {
     std::map<uint64_t, Answer> answers_;
 };
 
+// A clock that a test drives.
+class HandClock final : public Clock {
+  public:
+    Nanoseconds now() noexcept override { return now_; }
+    void advance(Nanoseconds by) noexcept { now_ = now_ + by; }
+
+  private:
+    Nanoseconds now_ = from_s(1000);
+};
+
 struct WorldOptions {
     size_t reactors = 1;
+    Clock* clock = nullptr;  // of the target's reactors; nullptr: the system's
     Service::Options service;
     volume::VolumeSet::Options volumes;
     uint16_t port = 0;  // 0: any

@@ -12,7 +12,6 @@
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/io/plugin.h"
-#include "lib/io/rbd/plugin/bounded.h"
 #include "lib/io/rbd/plugin/queue.h"
 
 namespace wss::io::rbd {
@@ -44,10 +43,12 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     if (options.create)
         return failure(Code::kUnsupported,
                        "rbd:{}: images are made by rbd create, not by a volume's 'create'", parsed->name());
-    if (parsed->read_only() && !options.read_only)
+    if (!parsed->is_head() && !options.read_only)
         return failure(Code::kInvalid, "rbd:{}: a snapshot is read-only: give the volume 'ro'",
                        parsed->name());
-    parsed->steal = parsed->steal || options.steal;
+    // An image that was lost is taken back by the operator's word alone: two targets that both steal by their
+    // specification would else take it from each other for ever.
+    parsed->steal = (parsed->steal && !options.any_size) || options.steal;
     auto client = Client::open(*parsed, options.read_only);
     if (!client) return client.status();
     std::unique_ptr<RbdBackend> backend(new RbdBackend(std::move(*client)));
@@ -55,9 +56,15 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     return std::unique_ptr<Backend>(std::move(backend));
 }
 
-RbdBackend::~RbdBackend() {
+void RbdBackend::begin_close() noexcept {
+    if (closing_) return;
     client_->watch_size({});
-    Client::close(std::move(client_));
+    closing_ = Client::begin_close(client_);
+}
+
+RbdBackend::~RbdBackend() {
+    begin_close();
+    Client::end_close(*closing_);
 }
 
 Status RbdBackend::fit(const OpenOptions& options) {
@@ -93,10 +100,11 @@ Status RbdBackend::resize(uint64_t bytes) {
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
     if (bytes == client_->size()) return Status::ok();
     const uint32_t limit = client_->options().resize_timeout;
-    auto done = within_seconds<Status>(limit, [client = client_, bytes] { return client->resize(bytes); });
-    if (done) return *done;
-    return failure(Code::kTimedOut, "{}: Ceph has not resized it within {} s (resize_timeout): see ceph -s",
-                   describe(), limit);
+    BoundedCall<Status> call;
+    WSS_TRY(call.start([client = client_, bytes] { return client->resize(bytes); }).within(describe()));
+    if (auto done = call.wait_while_program_runs(in_seconds(limit))) return *done;
+    return abandoned(fmt::format("Ceph has not resized it within {} s (resize_timeout): see ceph -s", limit))
+        .within(describe());
 }
 
 }  // namespace wss::io::rbd
@@ -104,6 +112,7 @@ Status RbdBackend::resize(uint64_t bytes) {
 extern "C" const wss::io::Plugin* wss_io_plugin() {
     static const wss::io::Plugin plugin{
         .set_log_level = [](const char* level) { (void)wss::log::set_level(level); },
+        .end_waits = [] { wss::io::rbd::program_ends.store(true); },
         .open = wss::io::rbd::RbdBackend::open};
     return &plugin;
 }

@@ -4,8 +4,8 @@
 // Stable: a write is acknowledged by Ceph when every replica has it on its medium, so that without librbd's
 // cache there is nothing volatile and FUA costs nothing. With it a FUA write is a write and a flush.
 //
-// Copies: what is written goes out of the request's buffer into the socket; what is read is copied once, by
-// librbd, from the buffer that it received into.
+// Copies: librbd copies once, what is written before it goes out (its buffer is free when the request is
+// done, whatever the socket still holds), what is read from the buffer that it received into.
 #pragma once
 
 #include "lib/io/rbd/plugin/client.h"
@@ -22,14 +22,17 @@ class RbdBackend final : public Backend {
     Status resize(uint64_t bytes) override;
     void watch_size(SizeChanged changed) override { client_->watch_size(std::move(changed)); }
     std::string trouble() const override { return client_->trouble(); }
-    bool lost() const noexcept override { return client_->blocklisted(); }
+    bool lost() const noexcept override { return client_->lost(); }
+    bool suspended() const noexcept override { return client_->suspended(); }
+    void begin_close() noexcept override;
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 
   private:
     explicit RbdBackend(std::shared_ptr<Client> client) : client_(std::move(client)) {}
     Status fit(const OpenOptions& options);
 
-    std::shared_ptr<Client> client_;
+    const std::shared_ptr<Client> client_;
+    std::optional<Client::Closing> closing_;
 };
 
 }  // namespace wss::io::rbd

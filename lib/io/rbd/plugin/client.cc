@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/client.h"
 
+#include <strings.h>
+
 #include <cerrno>
-#include <cstring>
+#include <charconv>
+#include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
-#include "lib/io/rbd/plugin/bounded.h"
 
 namespace wss::io::rbd {
 
@@ -18,7 +20,8 @@ constexpr uint32_t kBlock = 512;
 
 std::atomic<uint32_t> Client::alive_{0};
 
-Client::Client(const RbdOptions& options, bool read_only) : options_(options), read_only_(read_only) {
+Client::Client(const RbdOptions& options, bool read_only)
+    : options_(options), read_only_(read_only), opened_at_(SystemClock().now()) {
     ++alive_;
 }
 
@@ -29,49 +32,80 @@ Client::~Client() {
 
 Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only) {
     std::shared_ptr<Client> client(new Client(options, read_only));
-    auto started = within_seconds<Status>(options.open_timeout, [client] {
+    BoundedCall<Status> call;
+    Status begun = call.start([client] {
         Status status = client->start();
         if (!status) client->stop();
         return status;
     });
-    if (!started)
-        return failure(Code::kTimedOut,
-                       "rbd:{}: the image could not be opened within {} s (open_timeout): see ceph -s",
-                       options.name(), options.open_timeout);
-    if (!*started) return started->within("rbd:" + options.name());
+    const std::string name = "rbd:" + options.name();
+    if (!begun) return begun.within(name);
+    auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
+    if (!started) {
+        client->given_up_.store(true);
+        return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
+                                     options.open_timeout))
+            .within(name);
+    }
+    if (!*started) return started->within(name);
     return client;
 }
 
-void Client::close(std::shared_ptr<Client> client) {
-    const RbdOptions& options = client->options_;
-    const std::string name = options.name();
-    const uint32_t limit = options.close_timeout;
-    auto closed = within_seconds<bool>(limit, [client = std::move(client)] {
+Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
+    Closing closing{.name = client->options_.name(), .limit = client->options_.close_timeout};
+    closing.deadline = in_seconds(closing.limit);
+    closing.call.emplace();
+    Status begun = closing.call->start([client] {
         client->stop();
         return true;
     });
-    if (!closed)
-        log::warning("rbd:{}: Ceph does not answer; its client is abandoned after {} s (close_timeout)", name,
-                     limit);
+    if (begun) return closing;
+    closing.call.reset();
+    log::warning("rbd:{}: {}; its client is abandoned", closing.name, begun.to_string());
+    // Its end may block, for which there is no thread.
+    new std::shared_ptr<Client>(client);
+    return closing;
+}
+
+void Client::end_close(Closing& closing) {
+    if (!closing.call || closing.call->wait_until(closing.deadline)) return;
+    log::warning("rbd:{}: Ceph does not answer; its client is abandoned after {} s (close_timeout)",
+                 closing.name, closing.limit);
 }
 
 Status Client::start() {
     WSS_TRY(configure());
     WSS_TRY(connect());
     WSS_TRY(open_image());
-    WSS_TRY(check_caches());
-    if (!read_only_) WSS_TRY(take_lock());
-    WSS_TRY(measure());
+    WSS_TRY(check_settings());
+    WSS_TRY(identify());
+    WSS_TRY(open_data_pool());
+    if (options_.is_head()) WSS_TRY(take_lock());
+    return start_keeper();
+}
+
+Status Client::start_keeper() {
+    uint64_t bytes = 0;
+    if (int result = rbd_get_size(image_, &bytes); result < 0)
+        return Status::from_errno(-result, "cannot read the size of the image");
+    bytes = bytes / kBlock * kBlock;
+    if (bytes == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
+    seen_.store(SystemClock().now().count);
+    answered_.store(seen_.load());
+    WSS_TRY(sizes_.start(bytes));
     auto notify = [](void* context) {
         auto* self = static_cast<Client*>(context);
         std::lock_guard lock(self->keeper_lock_);
         self->header_changed_ = true;
         self->keeper_wake_.notify_one();
     };
-    // A snapshot never changes.
-    if (int result = options_.read_only() ? 0 : rbd_update_watch(image_, &watch_, notify, this); result < 0)
+    if (int result = options_.is_head() ? rbd_update_watch(image_, &watch_, notify, this) : 0; result < 0)
         return Status::from_errno(-result, "cannot watch the image");
-    keeper_ = std::thread([this] { keep(); });
+    try {
+        keeper_ = std::thread([this] { keep(); });
+    } catch (const std::system_error& error) {
+        return Status::from_errno(error.code().value(), "no thread for the keeper of the image");
+    }
     return Status::ok();
 }
 
@@ -84,11 +118,15 @@ void Client::stop() {
     }
     if (keeper_.joinable()) keeper_.join();
     end_look();
+    // A resize that was abandoned still uses the image.
+    std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         rbd_close(image_);  // releases the lock
         image_ = nullptr;
     }
+    if (data_pool_ != nullptr) rados_ioctx_destroy(data_pool_);
+    data_pool_ = nullptr;
     if (pool_ != nullptr) rados_ioctx_destroy(pool_);
     pool_ = nullptr;
     if (cluster_ != nullptr) rados_shutdown(cluster_);
@@ -109,8 +147,9 @@ Status Client::configure() {
         {"client_mount_timeout", std::to_string(options_.mount_timeout)},
         {"rados_osd_op_timeout", std::to_string(options_.osd_timeout)},
         {"rados_mon_op_timeout", std::to_string(options_.mon_timeout)},
-        // The buffers of requests do not change until they are done: no need to copy what is written.
-        {"rbd_disable_zero_copy_writes", options_.cache ? "true" : "false"},
+        // Without a copy a write is not done before the last reference to its buffer is gone, which the
+        // socket to an OSD that is stopped keeps for as long as the connection is there.
+        {"rbd_disable_zero_copy_writes", "true"},
         // A reactor submits: it must never wait inside librbd. librbd's own steps of a request do not block,
         // but its limits of what is in flight do; RbdQueue has one. So no thread of librbd has to stand
         // between, which costs each request a wake-up.
@@ -118,6 +157,9 @@ Status Client::configure() {
         {"objecter_inflight_ops", "0"},
         {"objecter_inflight_op_bytes", "0"},
         {"rbd_blocklist_on_break_lock", "true"},
+        // Not our own time: librbd 16.2 cannot break a lock with any other value than 0 (EINVAL). See
+        // shut_out().
+        {"rbd_blocklist_expire_seconds", "0"},
         {"rbd_persistent_cache_mode", "disabled"},
     };
     for (const auto& [name, value] : settings)
@@ -162,8 +204,8 @@ Status Client::connect() {
 Status Client::open_image() {
     const char* snapshot = options_.snapshot.empty() ? nullptr : options_.snapshot.c_str();
     const char* name = options_.image.c_str();
-    const int result = -(read_only_ ? rbd_open_read_only(pool_, name, &image_, snapshot)
-                                    : rbd_open(pool_, name, &image_, snapshot));
+    const int result = -(options_.is_head() ? rbd_open(pool_, name, &image_, snapshot)
+                                            : rbd_open_read_only(pool_, name, &image_, snapshot));
     if (result == 0) return Status::ok();
     image_ = nullptr;
     if (result == ENOENT && snapshot != nullptr)
@@ -182,8 +224,36 @@ Status Client::open_image() {
     return Status::from_errno(result, "cannot open the image");
 }
 
+// As Ceph reads a boolean. What is no number and no word of it is refused in any case.
+static bool is_false(std::string_view value) {
+    return value == "0" || (value.size() == 5 && strncasecmp(value.data(), "false", 5) == 0);
+}
+static bool is_true(std::string_view value) {
+    return value == "1" || (value.size() == 4 && strncasecmp(value.data(), "true", 4) == 0);
+}
+static bool is_at_least(std::string_view value, uint64_t least) {
+    uint64_t number = 0;
+    auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return wrong == std::errc() && end == value.data() + value.size() && number >= least;
+}
+
+// Why the setting of an image or its pool is refused; empty: it is not.
+static std::string_view danger_of(std::string_view name, std::string_view value, bool cache) {
+    if (name == "rbd_cache" && !cache && !is_false(value))
+        return "acknowledged writes would be lost with this process";
+    if (name == "rbd_persistent_cache_mode" && value != "disabled")
+        return "acknowledged writes would be lost with this machine";
+    const bool blocklists = name != "rbd_blocklist_on_break_lock" || is_true(value);
+    const bool for_long =
+        name != "rbd_blocklist_expire_seconds" || value == "0" || is_at_least(value, kBlocklistSeconds);
+    if (!blocklists || !for_long) return "a former owner that is only stopped could write when it is woken";
+    if (name == "rbd_disable_zero_copy_writes" && !is_true(value))
+        return "a write could outlast osd_timeout while an OSD is stopped";
+    return {};
+}
+
 // A pool or an image may have options of its own, which count more than ours.
-Status Client::check_caches() {
+Status Client::check_settings() {
     int count = 512;
     std::vector<rbd_config_option_t> settings(static_cast<size_t>(count));
     int result = rbd_config_image_list(image_, settings.data(), &count);
@@ -195,15 +265,12 @@ Status Client::check_caches() {
     Status status;
     for (int i = 0; i < count; ++i) {
         const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
-        const std::string_view name(option.name), value(option.value);
-        const bool cached = name == "rbd_cache" && value == "true" && !options_.cache;
-        const bool persistent = name == "rbd_persistent_cache_mode" && value != "disabled";
-        if (cached || persistent)
-            status =
-                failure(Code::kInvalid,
-                        "the image or its pool sets {} = {}: acknowledged writes would be lost with this "
-                        "process; remove it (rbd config image rm, rbd config pool rm)",
-                        name, value);
+        const std::string_view danger = danger_of(option.name, option.value, options_.cache);
+        if (!danger.empty())
+            status = failure(Code::kInvalid,
+                             "the image or its pool sets {} = {}: {}; remove it (rbd config image rm, rbd "
+                             "config pool rm)",
+                             option.name, option.value, danger);
     }
     rbd_config_image_list_cleanup(settings.data(), count);
     if (status && options_.cache)
@@ -212,44 +279,74 @@ Status Client::check_caches() {
     return status;
 }
 
-Status Client::measure() {
+Status Client::identify() {
     rbd_image_info_t info{};
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
         return Status::from_errno(-result, "cannot read the properties of the image");
     object_bytes_ = info.obj_size;
+    piece_bytes_ = info.obj_size;
+    if (int result = rbd_get_stripe_unit(image_, &piece_bytes_); result < 0)
+        return Status::from_errno(-result, "cannot read the stripes of the image");
     char id[256] = {};
     if (int result = rbd_get_id(image_, id, sizeof id); result < 0)
         return Status::from_errno(-result, "cannot read the id of the image");
     header_ = std::string("rbd_header.") + id;
-    size_.store(info.size / kBlock * kBlock, std::memory_order_release);
-    if (size() == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
+    uint64_t snapshot = LIBRADOS_SNAP_HEAD;
+    if (!options_.is_head()) {
+        if (int result = rbd_snap_get_id(image_, options_.snapshot.c_str(), &snapshot); result < 0)
+            return Status::from_errno(-result, "cannot read the id of the snapshot");
+    }
+    for (char& byte : look_input_) {
+        byte = static_cast<char>(snapshot & 0xff);
+        snapshot >>= 8;
+    }
+    return Status::ok();
+}
+
+Status Client::open_data_pool() {
+    const int64_t id = rbd_get_data_pool_id(image_);
+    if (id < 0 || id == rados_ioctx_get_id(pool_)) return Status::ok();
+    if (int result = rados_ioctx_create2(cluster_, id, &data_pool_); result < 0) {
+        data_pool_ = nullptr;
+        return Status::from_errno(-result, "cannot open the data pool of the image");
+    }
     return Status::ok();
 }
 
 Status Client::resize(uint64_t bytes) {
     std::lock_guard lock(size_lock_);
-    const uint64_t before = size();
+    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     // Smaller for requests before it is smaller in Ceph, larger after.
-    if (bytes < before) size_.store(bytes, std::memory_order_release);
+    sizes_.limit_own(bytes);
     const int result = rbd_resize(image_, bytes);
     uint64_t now = 0;
-    if (rbd_get_size(image_, &now) == 0) size_.store(now / kBlock * kBlock, std::memory_order_release);
+    if (rbd_get_size(image_, &now) == 0) sizes_.changed_own(now / kBlock * kBlock);
     if (result >= 0) return Status::ok();
     return Status::from_errno(
         -result, fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
 }
 
-void Client::watch_size(Backend::SizeChanged changed) {
-    std::lock_guard lock(changed_lock_);
-    changed_ = std::move(changed);
+void Client::lose(Loss loss) noexcept {
+    Loss none = Loss::kNone;
+    if (!loss_.compare_exchange_strong(none, loss, std::memory_order_acq_rel)) return;
+    log::error(
+        "rbd:{}: {}. All requests fail from now on; wssctl volume reopen makes a new client when the "
+        "image is to be used here again",
+        options_.name(),
+        loss == Loss::kDeleted ? "the image, its snapshot or its pool is deleted"
+                               : "Ceph has blocklisted this client: another one took the image");
+    std::lock_guard lock(keeper_lock_);
+    lost_now_ = true;
+    keeper_wake_.notify_one();
 }
 
-void Client::set_blocklisted() noexcept {
-    if (blocklisted_.exchange(true, std::memory_order_acq_rel)) return;
-    log::error(
-        "rbd:{}: Ceph has blocklisted this client: another one took the image. All requests fail from now "
-        "on; wssctl volume reopen makes a new client when the image is to be used here again",
-        options_.name());
+bool Client::pools_exist() const noexcept {
+    for (rados_ioctx_t pool : {pool_, data_pool_}) {
+        int aligned = 0;
+        // Asks the map of the cluster that this client has.
+        if (pool != nullptr && rados_ioctx_pool_requires_alignment2(pool, &aligned) == -ENOENT) return false;
+    }
+    return true;
 }
 
 std::shared_ptr<Progress> Client::add_queue() {

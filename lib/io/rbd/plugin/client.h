@@ -5,8 +5,11 @@
 // one volume. Life: connect, open, lock, watch; close() mirrors it. Both run on a thread with a limit (see
 // bounded.h): a client whose close() does not return in time is abandoned, and lives until it does.
 //
-// The keeper is the client's own thread: it follows the size of the image, which others may change, and
-// reports requests that wait.
+// The keeper is the client's own thread: it looks each second whether the image is there and still ours,
+// follows its size, which others may change, and reports requests that wait.
+//
+// An image is locked also when the volume is read-only: what cache engines hold of it must not be changed by
+// others. A snapshot never changes, and has neither lock nor watch.
 //
 // Thread-safety: all public methods may be called from any thread.
 #pragma once
@@ -14,18 +17,25 @@
 #include <rados/librados.h>
 #include <rbd/librbd.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/io/backend.h"
 #include "lib/io/rbd/options.h"
+#include "lib/io/rbd/plugin/bounded.h"
+#include "lib/io/size_notices.h"
 
 namespace wss::io::rbd {
+
+// For how long a former owner is shut out. Longer than any process stays stopped.
+constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 
 // What one queue has in Ceph; written by its reactor, read by anyone.
 struct Progress {
@@ -33,12 +43,26 @@ struct Progress {
     std::atomic<uint32_t> requests{0};
 };
 
+// Why the image is no longer ours. For good: what others wrote since is unknown to everything above.
+enum class Loss : uint8_t {
+    kNone,
+    kBlocklisted,  // another client broke the lock, or the operator shut this one out
+    kDeleted,      // the image, its snapshot or its pool
+};
+
 class Client {
   public:
     // Bounded by open_timeout.
     static Result<std::shared_ptr<Client>> open(const RbdOptions& options, bool read_only);
-    // Bounded by close_timeout. All requests are done.
-    static void close(std::shared_ptr<Client> client);
+    // All requests are done. Bounded by close_timeout from its beginning; then the client is abandoned.
+    struct Closing {
+        std::string name;
+        uint32_t limit = 0;  // seconds
+        Deadline deadline;
+        std::optional<BoundedCall<bool>> call;  // nothing: abandoned already
+    };
+    static Closing begin_close(const std::shared_ptr<Client>& client);
+    static void end_close(Closing& closing);
     ~Client();
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
@@ -46,17 +70,22 @@ class Client {
     const RbdOptions& options() const { return options_; }
     rbd_image_t image() const { return image_; }
     bool read_only() const { return read_only_; }
-    uint64_t size() const { return size_.load(std::memory_order_acquire); }
+    uint64_t size() const { return sizes_.size(); }
     uint64_t object_bytes() const { return object_bytes_; }
+    // A range of so many bytes at a multiple of it lies in one object.
+    uint64_t piece_bytes() const { return piece_bytes_; }
 
     // Blocks; see bounded.h.
     Status resize(uint64_t bytes);
-    void watch_size(Backend::SizeChanged changed);
+    void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
-    // Ceph takes nothing more of this client: another one broke its lock, or the operator shut it out. For
-    // good: what others wrote since is unknown to everything above.
-    bool blocklisted() const { return blocklisted_.load(std::memory_order_acquire); }
-    void set_blocklisted() noexcept;
+    bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
+    // The first one counts. Does not block.
+    void lose(Loss loss) noexcept;
+    // Nobody has seen for away_timeout that the image is ours: another client may have taken it.
+    bool suspended() const noexcept;
+    // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
+    bool pools_exist() const noexcept;
 
     std::shared_ptr<Progress> add_queue();
     std::string trouble() const;
@@ -70,57 +99,69 @@ class Client {
     Status configure();
     Status connect();
     Status open_image();
-    Status check_caches();
-    Status measure();
+    Status check_settings();
+    Status identify();
+    Status open_data_pool();
+    Status start_keeper();
     void stop();
 
     // lock.cc
+    struct Watcher {
+        uint64_t id = 0;
+    };
     Status take_lock();
-    Status try_lock(const std::string& former);
-    std::string lock_owner() const;
-    bool has_watcher(const std::string& address) const;
-    Status break_lock(const std::string& owner);
-    void blocklist_for_long(const std::string& address);
+    Status check_wanted() const;
+    Status end_former_owner(const std::string& owner);
+    Status wait_until_dead(const std::string& owner);
+    Status shut_out(const std::string& owner);
+    Status blocklist(const std::string& owner);
+    Result<std::string> lock_owner() const;
+    Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
+    bool answers(uint64_t id) const;
 
+    // keeper.cc
     void keep();
     void follow_size();
     void report_waiting();
-    void look_at_header();
+    void begin_look();
+    void take_look();
     void end_look();
-    void tell_lost();
     std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
+    static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
 
     static std::atomic<uint32_t> alive_;
 
     // Immutable after start().
     const RbdOptions options_;
     const bool read_only_;
+    const Nanoseconds opened_at_;
     rados_t cluster_ = nullptr;
     rados_ioctx_t pool_ = nullptr;
+    rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
     rbd_image_t image_ = nullptr;
     uint64_t watch_ = 0;
-    uint64_t object_bytes_ = 0;
-    std::string header_;  // the object that every image has
+    uint64_t object_bytes_ = 0, piece_bytes_ = 0;
+    std::string header_;                // the object that every image has
+    std::array<char, 8> look_input_{};  // the id of the snapshot
 
-    std::atomic<uint64_t> size_{0};
-    std::atomic<bool> blocklisted_{false};
-    std::mutex size_lock_;  // one at a time changes or reads the size in Ceph
-    // Recursive: what is called may drop the last reference to the backend.
-    std::recursive_mutex changed_lock_;
-    Backend::SizeChanged changed_;  // guarded by changed_lock_, also while it is called
+    std::atomic<bool> given_up_{false};  // by the caller of open()
+    std::atomic<Loss> loss_{Loss::kNone};
+    // When a look began that found the image there, and us not shut out; when its answer came.
+    std::atomic<int64_t> seen_{0}, answered_{0};
+    std::mutex size_lock_;  // one at a time changes or reads the size in Ceph, or closes the image
+    SizeNotices sizes_;
     mutable std::mutex queues_lock_;
     std::vector<std::weak_ptr<Progress>> queues_;  // guarded by queues_lock_
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_;
-    bool header_changed_ = false;  // guarded by keeper_lock_
-    bool stopping_ = false;        // guarded by keeper_lock_
+    // Guarded by keeper_lock_.
+    bool header_changed_ = false, look_over_ = false, lost_now_ = false, stopping_ = false;
     // The keeper's own.
     bool waiting_reported_ = false;
-    bool lost_told_ = false;
     rados_completion_t look_ = nullptr;
-    uint64_t header_size_ = 0;  // written by librados while look_ is under way
-    time_t header_time_ = 0;
+    Nanoseconds look_began_{};
+    std::array<char, 16> look_answer_{};  // written by librados while look_ is under way
     std::thread keeper_;
 };
 

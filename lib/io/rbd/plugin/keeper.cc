@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's own thread does: it follows the size of the image, notices that Ceph has shut the client
-// out also when no request does, and reports requests that wait.
+// What a client's own thread does: it looks whether the image is there and still ours, also when no request
+// does, follows its size, and reports requests that wait.
+//
+// A look is one small operation on the image's header, which answers its size; one at a time. It is the only
+// sign for a client without requests, and for a snapshot, of which nobody is notified.
 #include <cerrno>
 
 #include "lib/base/log.h"
@@ -13,41 +16,47 @@ namespace {
 
 constexpr uint32_t kBlock = 512;
 constexpr auto kKeeperPeriod = std::chrono::seconds(1);
+constexpr Nanoseconds kLookPeriod =
+    from_ms(900);  // less than the keeper's, which is woken at other times too
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
+constexpr size_t kLookAnswerBytes = 9;  // the order of the object size, the size
 
 }  // namespace
 
 void Client::keep() {
     std::unique_lock lock(keeper_lock_);
-    while (!stopping_) {
-        keeper_wake_.wait_for(lock, kKeeperPeriod);
+    for (;;) {
+        keeper_wake_.wait_for(lock, kKeeperPeriod,
+                              [this] { return stopping_ || header_changed_ || look_over_ || lost_now_; });
         if (stopping_) return;
         const bool changed = std::exchange(header_changed_, false);
+        const bool looked = std::exchange(look_over_, false);
+        lost_now_ = false;
         lock.unlock();
+        if (looked) take_look();
         if (changed) follow_size();
-        look_at_header();
-        if (blocklisted()) tell_lost();
+        begin_look();
+        if (lost()) sizes_.lose();
         report_waiting();
         lock.lock();
     }
 }
 
+// A resize of ours that is under way reports what came of it.
 void Client::follow_size() {
-    uint64_t before = 0, after = 0;
-    {
-        std::lock_guard lock(size_lock_);
-        if (int result = rbd_get_size(image_, &after); result < 0) {
-            if (result == -ESHUTDOWN) set_blocklisted();
-            return;
-        }
-        after = after / kBlock * kBlock;
-        before = size_.exchange(after, std::memory_order_acq_rel);
+    std::unique_lock lock(size_lock_, std::try_to_lock);
+    if (!lock) return;
+    uint64_t bytes = 0;
+    if (int result = rbd_get_size(image_, &bytes); result < 0) {
+        if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
+        return;
     }
-    if (before == after) return;
+    bytes = bytes / kBlock * kBlock;
+    const uint64_t before = sizes_.latest();
+    if (bytes == before) return;
     log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
-              readable_size(after));
-    std::lock_guard lock(changed_lock_);
-    if (auto changed = changed_) changed(before, after);
+              readable_size(bytes));
+    sizes_.changed(bytes);
 }
 
 std::pair<Nanoseconds, uint32_t> Client::waiting() const {
@@ -79,39 +88,79 @@ void Client::report_waiting() {
 }
 
 std::string Client::trouble() const {
-    if (blocklisted()) return "blocklisted by Ceph: another client took the image";
+    switch (loss_.load(std::memory_order_acquire)) {
+        case Loss::kBlocklisted:
+            return "blocklisted by Ceph: another client took the image";
+        case Loss::kDeleted:
+            return "the image, its snapshot or its pool is deleted";
+        case Loss::kNone:
+            break;
+    }
+    const int64_t second = from_s(1).count;
     const auto [time, requests] = waiting();
-    if (time < kWaitWorthAWord) return {};
-    return fmt::format("waits for Ceph since {} s ({} requests)", time.count / from_s(1).count, requests);
+    const Nanoseconds silent = since(answered_);
+    const bool away = suspended();
+    std::string text;
+    if (time >= kWaitWorthAWord)
+        text = fmt::format("waits for Ceph since {} s ({} requests)", time.count / second, requests);
+    else if (away || silent >= kWaitWorthAWord)
+        text = fmt::format("Ceph does not answer since {} s", silent.count / second);
+    if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
+    return text;
 }
 
-// One small operation at a time, each period: its answer is the only sign for a client without requests.
-void Client::look_at_header() {
-    if (look_ == nullptr) {
-        if (rados_aio_create_completion2(nullptr, nullptr, &look_) < 0) return;
-        if (rados_aio_stat(pool_, header_.c_str(), look_, &header_size_, &header_time_) < 0) {
-            rados_aio_release(look_);
-            look_ = nullptr;
-        }
+Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
+    return SystemClock().now() - Nanoseconds{time.load(std::memory_order_acquire)};
+}
+
+// Nobody changes a snapshot.
+bool Client::suspended() const noexcept {
+    return options_.is_head() && !lost() && since(seen_) >= from_s(options_.away_timeout);
+}
+
+void Client::begin_look() {
+    const Nanoseconds now = SystemClock().now();
+    if (look_ != nullptr || now - look_began_ < kLookPeriod) return;
+    auto over = [](rados_completion_t, void* context) {
+        auto* self = static_cast<Client*>(context);
+        std::lock_guard lock(self->keeper_lock_);
+        self->look_over_ = true;
+        self->keeper_wake_.notify_one();
+    };
+    if (rados_aio_create_completion2(this, over, &look_) < 0) {
+        look_ = nullptr;
         return;
     }
-    if (rados_aio_is_complete(look_) == 0) return;
-    if (rados_aio_get_return_value(look_) == -ESHUTDOWN) set_blocklisted();
+    look_began_ = now;
+    const int result = rados_aio_exec(pool_, header_.c_str(), look_, "rbd", "get_size", look_input_.data(),
+                                      look_input_.size(), look_answer_.data(), look_answer_.size());
+    if (result >= 0) return;
     rados_aio_release(look_);
     look_ = nullptr;
+}
+
+void Client::take_look() {
+    const int result = rados_aio_get_return_value(look_);
+    rados_aio_release(look_);
+    look_ = nullptr;
+    if (result == -ESHUTDOWN) return lose(Loss::kBlocklisted);
+    if (result == -ENOENT || !pools_exist()) return lose(Loss::kDeleted);
+    if (result < 0) return;
+    seen_.store(look_began_.count, std::memory_order_release);
+    answered_.store(SystemClock().now().count, std::memory_order_release);
+    if (!options_.is_head() || static_cast<size_t>(result) < kLookAnswerBytes) return;
+    uint64_t bytes = 0;
+    for (size_t i = kLookAnswerBytes; i > 1; --i)
+        bytes = bytes << 8 | static_cast<unsigned char>(look_answer_[i - 1]);
+    // A notice may have been missed, while the watch of the image was renewed.
+    if (bytes / kBlock * kBlock != sizes_.latest()) follow_size();
 }
 
 void Client::end_look() {
     if (look_ == nullptr) return;
-    rados_aio_wait_for_complete(look_);
+    rados_aio_wait_for_complete_and_cb(look_);
     rados_aio_release(look_);
     look_ = nullptr;
-}
-
-void Client::tell_lost() {
-    if (std::exchange(lost_told_, true)) return;
-    std::lock_guard lock(changed_lock_);
-    if (auto changed = changed_) changed(size(), 0);
 }
 
 }  // namespace wss::io::rbd

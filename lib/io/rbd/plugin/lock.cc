@@ -5,11 +5,15 @@
 // before the first request, and kept: another client that asks is refused.
 //
 //  nobody has it             it is taken
-//  a live client has it      an error names it; with steal=true it is broken
-//  a dead client has it      librbd waits until Ceph counts it as dead (osd_client_watch_timeout, 30 s), then
-//                            breaks it
-// "Broken" always means that the former owner is blocklisted first: whatever it still sends, also when it was
-// only stopped and is woken, is refused by every OSD. Ceph forgets a blocklisted client after an hour
+//  a live client has it      an error names it; with steal=true it is shut out
+//  a dead client has it      when Ceph counts it as dead (its watch of the header is over,
+//                            osd_client_watch_timeout, 30 s), it is shut out; with steal=true at once
+// A live client is never asked for the lock: most would give it (librbd's automatic lock), and then wait for
+// it or fail for ever. Whether it lives is seen from its answer to a notice that every client takes for a
+// change of the image's header.
+//
+// "Shut out" means that it is blocklisted and then its lock is broken: whatever it still sends, also when it
+// was only stopped and is woken, is refused by every OSD. Ceph forgets a blocklisted client after an hour
 // (mon_osd_blocklist_default_expire), which a stopped process may outlast: so the time is made longer.
 #include <cerrno>
 #include <cstdlib>
@@ -21,8 +25,11 @@ namespace wss::io::rbd {
 
 namespace {
 
-constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 constexpr int kAttempts = 5;  // the owner changed meanwhile
+constexpr uint64_t kNoticeMs = 3000;
+constexpr auto kLookAgain = std::chrono::seconds(1);
+constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
+constexpr size_t kWatchersMax = 4096;
 
 }  // namespace
 
@@ -36,79 +43,134 @@ Status Client::take_lock() {
                        "feature enable {} exclusive-lock",
                        options_.name());
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        const std::string former = lock_owner();
-        if (!former.empty() && options_.steal) WSS_TRY(break_lock(former));
-        const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
-        if (result == 0) {
-            // One that gave it up is still there; one that died is not.
-            if (!former.empty() && !has_watcher(former)) blocklist_for_long(former);
-            return Status::ok();
+        WSS_TRY(check_wanted());
+        auto owner = lock_owner();
+        if (!owner) return owner.status();
+        if (!owner->empty()) {
+            WSS_TRY(end_former_owner(*owner));
+            continue;
         }
+        // One that takes the lock between these two calls is asked for it.
+        const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
+        if (result == 0) return Status::ok();
         if (result == ESHUTDOWN)
             return failure(Code::kPermission, "Ceph has blocklisted this client (ceph osd blocklist ls)");
         if (result != EROFS && result != EBUSY && result != EAGAIN)
             return Status::from_errno(result, "cannot take the exclusive lock");
-        const std::string owner = lock_owner();
-        if (!owner.empty() && !options_.steal)
-            return failure(Code::kBusy,
-                           "the client at {} uses it (rbd status {}): stop that one, or give steal=true to "
-                           "shut it out",
-                           owner, options_.name());
     }
     return failure(Code::kBusy, "its exclusive lock changes hands all the time");
 }
 
+// The caller of open() may have given it up: from then on nothing may be taken from others.
+Status Client::check_wanted() const {
+    if (!given_up_.load()) return Status::ok();
+    return Status(Code::kClosed, "the opening was given up");
+}
+
+Status Client::end_former_owner(const std::string& owner) {
+    if (!options_.steal) {
+        WSS_TRY(wait_until_dead(owner));
+    } else {
+        auto watcher = watcher_of(owner);
+        if (watcher && *watcher)
+            log::warning(
+                "rbd:{}: the client at {} has the image and may be alive: it is shut out (steal=true)",
+                options_.name(), owner);
+    }
+    // One that closed the image meanwhile has no watch either, and lives: its other images stay its own. It
+    // releases the lock before its watch ends.
+    auto now = lock_owner();
+    if (!now) return now.status();
+    return *now == owner ? shut_out(owner) : Status::ok();
+}
+
+Status Client::wait_until_dead(const std::string& owner) {
+    const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
+    for (;;) {
+        auto watcher = watcher_of(owner);
+        if (!watcher) return watcher.status();
+        if (!*watcher) return Status::ok();
+        if (answers((*watcher)->id) || SystemClock().now() > limit)
+            return failure(Code::kBusy,
+                           "the client at {} uses it (rbd status {}): stop that one, or give steal=true to "
+                           "shut it out",
+                           owner, options_.name());
+        WSS_TRY(check_wanted());
+        std::this_thread::sleep_for(kLookAgain);
+    }
+}
+
 // "ADDRESS:0/NONCE" of a client; empty: nobody.
-std::string Client::lock_owner() const {
+Result<std::string> Client::lock_owner() const {
     rbd_lock_mode_t mode{};
     char* owners[8] = {};
     size_t count = std::size(owners);
-    if (rbd_lock_get_owners(image_, &mode, owners, &count) < 0 || count == 0) return {};
-    std::string owner(owners[0]);
+    const int result = -rbd_lock_get_owners(image_, &mode, owners, &count);
+    if (result == ENOENT) return std::string();
+    if (result != 0) return Status::from_errno(result, "cannot read who has the exclusive lock");
+    std::string owner(count == 0 ? "" : owners[0]);
     rbd_lock_get_owners_cleanup(owners, count);
     return owner;
 }
 
-bool Client::has_watcher(const std::string& address) const {
+Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& address) const {
     size_t count = 64;
     std::vector<rbd_image_watcher_t> watchers(count);
     int result = rbd_watchers_list(image_, watchers.data(), &count);
-    if (result == -ERANGE) {
+    while (result == -ERANGE && count <= kWatchersMax) {
         watchers.resize(count);
         result = rbd_watchers_list(image_, watchers.data(), &count);
     }
-    if (result < 0) return false;
-    bool found = false;
-    for (size_t i = 0; i < count; ++i) found |= address == watchers[i].addr;
+    if (result < 0) return Status::from_errno(-result, "cannot read who uses the image");
+    std::optional<Watcher> found;
+    for (size_t i = 0; i < count; ++i)
+        if (address == watchers[i].addr) found = Watcher{static_cast<uint64_t>(watchers[i].id)};
     rbd_watchers_list_cleanup(watchers.data(), count);
     return found;
 }
 
-Status Client::break_lock(const std::string& owner) {
-    const int result = -rbd_lock_break(image_, RBD_LOCK_MODE_EXCLUSIVE, owner.c_str());
-    if (result != 0 && result != ENOENT && result != EBUSY)
-        return Status::from_errno(result, fmt::format("cannot break the lock of the client at {}", owner));
-    log::warning("rbd:{}: the client at {} had the image; it is shut out (steal=true)", options_.name(),
-                 owner);
-    return Status::ok();
+// False also when that cannot be known.
+bool Client::answers(uint64_t id) const {
+    char* reply = nullptr;
+    size_t length = 0;
+    // Empty: a change of the header, as the first versions of librbd wrote it.
+    (void)rados_notify2(pool_, header_.c_str(), "", 0, kNoticeMs, &reply, &length);
+    if (reply == nullptr) return false;
+    notify_ack_t* acks = nullptr;
+    notify_timeout_t* timeouts = nullptr;
+    size_t ack_count = 0, timeout_count = 0;
+    bool found = false;
+    if (rados_decode_notify_response(reply, length, &acks, &ack_count, &timeouts, &timeout_count) == 0) {
+        for (size_t i = 0; i < ack_count; ++i) found |= acks[i].notifier_id == id;
+        rados_free_notify_response(acks, ack_count, timeouts);
+    }
+    rados_buffer_free(reply);
+    return found;
 }
 
-void Client::blocklist_for_long(const std::string& address) {
-    const std::string command =
-        fmt::format(R"({{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{}", "expire": {}.0}})",
-                    address, kBlocklistSeconds);
-    const char* commands[] = {command.c_str()};
-    char *output = nullptr, *status = nullptr;
-    size_t output_length = 0, status_length = 0;
-    const int result =
-        rados_mon_command(cluster_, commands, 1, "", 0, &output, &output_length, &status, &status_length);
-    if (result < 0)
-        log::warning("rbd:{}: the former owner {} stays blocklisted for an hour only: {}", options_.name(),
-                     address, std::string_view(status == nullptr ? "" : status, status_length));
+Status Client::blocklist(const std::string& owner) {
+    std::string address = owner;
+    const int result = -rados_blocklist_add(cluster_, address.data(), kBlocklistSeconds);
+    if (result == 0) return Status::ok();
+    return Status::from_errno(
+        result, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner));
+}
+
+// The next look at the lock shows what came of it.
+Status Client::shut_out(const std::string& owner) {
+    WSS_TRY(check_wanted());
+    WSS_TRY(blocklist(owner));
+    const int result = -rbd_lock_break(image_, RBD_LOCK_MODE_EXCLUSIVE, owner.c_str());
+    if (result == ENOENT || result == EBUSY || result == EAGAIN)
+        log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
+                     options_.name(), owner);
+    else if (result != 0)
+        return Status::from_errno(result, fmt::format("cannot break the lock of the client at {}", owner));
     else
-        log::info("rbd:{}: the former owner at {} is blocklisted", options_.name(), address);
-    if (output != nullptr) rados_buffer_free(output);
-    if (status != nullptr) rados_buffer_free(status);
+        log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
+                     owner);
+    // librbd has done so too before it broke the lock, by Ceph's own time, which counts instead of ours.
+    return blocklist(owner);
 }
 
 }  // namespace wss::io::rbd

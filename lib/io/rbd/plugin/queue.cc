@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
 
 #include "lib/io/request.h"
@@ -16,9 +17,10 @@ namespace {
 
 constexpr uint32_t kBlock = 512;
 constexpr size_t kDepth = 256;  // in librbd at once, per reactor and volume
-// One call of librbd; longer ones are cut. Of a zeroed range each object becomes an operation at once.
+// One call of librbd; longer ones are cut. Each object of the range becomes an operation at once.
 constexpr uint64_t kTransferMax = 1 << 30;
 constexpr uint64_t kZeroMax = 256 << 20;
+constexpr uint64_t kObjectsMax = 64;
 
 struct Slot {
     Request* next = nullptr;
@@ -33,6 +35,27 @@ static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its w
 
 Slot& slot_of(Request& request) noexcept {
     return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+}
+const Slot& slot_of(const Request& request) noexcept {
+    return *std::launder(reinterpret_cast<const Slot*>(request.scratch));
+}
+
+// How much of `left` bytes at `offset` librbd gets at once. It ends with an object, so that what follows is
+// not a part of it.
+uint64_t chunk_of(uint64_t offset, uint64_t left, uint64_t most, uint64_t object) noexcept {
+    most = std::min(most, kObjectsMax * object);
+    return left <= most ? left : most - (offset + most) % object;
+}
+
+// The part of one object is zeroes: the object may be missing.
+bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t piece) noexcept {
+    for (uint64_t at = 0; at < length;) {
+        const uint64_t bytes = std::min(length - at, piece - (offset + at) % piece);
+        const std::byte* part = data + at;
+        if (part[0] == std::byte{} && std::memcmp(part, part + 1, bytes - 1) == 0) return true;
+        at += bytes;
+    }
+    return false;
 }
 
 // On a thread of librbd.
@@ -145,7 +168,7 @@ size_t RbdQueue::start_waiting() noexcept {
         Request& request = *waiting_.pop_front();
         --waiting_count_;
         const int error =
-            client_->blocklisted() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
+            client_->lost() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
         if (error != 0 || (request.op != Op::kFlush && request.length == 0))
             end(request, error);
         else
@@ -172,7 +195,8 @@ int RbdQueue::pass_on(Request& request) noexcept {
     const bool moves = request.op == Op::kRead || request.op == Op::kWrite;
     const uint64_t offset = request.offset + slot.progress;
     char* data = reinterpret_cast<char*>(request.data) + slot.progress;
-    slot.chunk = std::min(request.length - slot.progress, moves ? kTransferMax : kZeroMax);
+    slot.chunk = chunk_of(offset, request.length - slot.progress, moves ? kTransferMax : kZeroMax,
+                          client_->object_bytes());
     rbd_image_t image = client_->image();
     int result = 0;
     if (request.op == Op::kFlush || slot.flushing)
@@ -199,19 +223,30 @@ size_t RbdQueue::reap() noexcept {
     return events;
 }
 
+// librbd takes an object that is not there for zeroes, also when its pool is deleted. The client's map of the
+// cluster shows that before librbd sees it.
+bool RbdQueue::may_be_deleted(const Request& request) const noexcept {
+    const Slot& slot = slot_of(request);
+    const auto length = static_cast<uint64_t>(slot.result);
+    return has_hole(request.data + slot.progress, request.offset + slot.progress, length,
+                    client_->piece_bytes()) &&
+           !client_->pools_exist();
+}
+
 void RbdQueue::complete(Request& request) noexcept {
     Slot& slot = slot_of(request);
     request.unlink();
     --in_ceph_count_;
     if (slot.result < 0) {
         const int error = static_cast<int>(-slot.result);
-        if (error == ESHUTDOWN) client_->set_blocklisted();
+        if (error == ESHUTDOWN) client_->lose(Loss::kBlocklisted);
         return end(request, error == EDQUOT || error == ENOSPC ? ENOSPC
                             : error == ETIMEDOUT               ? ETIMEDOUT
                                                                : EIO);
     }
-    // What was read after the lock was lost may be old.
-    if (client_->blocklisted()) return end(request, EIO);
+    if (request.op == Op::kRead && !slot.flushing && may_be_deleted(request)) client_->lose(Loss::kDeleted);
+    // What was read after the image was lost may be old.
+    if (client_->lost()) return end(request, EIO);
     if (request.op == Op::kFlush || slot.flushing) return end(request, 0);
     if (request.op == Op::kRead && static_cast<uint64_t>(slot.result) < slot.chunk) {
         slot.progress += static_cast<uint64_t>(slot.result) / kBlock * kBlock;

@@ -58,6 +58,7 @@ class RbdQueue final : public Queue {
     void start(Request& request) noexcept;
     int pass_on(Request& request) noexcept;
     size_t reap() noexcept;
+    bool may_be_deleted(const Request& request) const noexcept;
     void complete(Request& request) noexcept;
     void end(Request& request, int error) noexcept;
     void note_progress() noexcept;

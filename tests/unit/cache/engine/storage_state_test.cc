@@ -21,6 +21,7 @@ class SharedBackend final : public io::Backend {
         return ram_->open_queue(reactor);
     }
     Status resize(uint64_t) override { return Status(Code::kUnsupported, "by others only"); }
+    void watch_size(SizeChanged user) override { changed = std::move(user); }
     std::string trouble() const override { return why; }
     bool lost() const noexcept override { return taken; }
     std::string describe() const override { return "shared"; }
@@ -28,6 +29,7 @@ class SharedBackend final : public io::Backend {
     uint64_t size = 4 << 20;
     std::string why;
     bool taken = false;
+    SizeChanged changed;
 
   private:
     const std::unique_ptr<io::Backend> ram_ = std::move(*io::open_backend("error:every=1:ram:4M", {}));
@@ -116,6 +118,17 @@ TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready
     ASSERT_TRUE(until([this] { return states_.size() == 3; }));
     EXPECT_EQ(states_.back().text, "waits for the disk");
     EXPECT_EQ(states_.back().error, 0u);
+}
+
+TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_followed_at_once) {
+    start(true);
+    backend_.changed(4 << 20, 1 << 20);
+    backend_.changed(1 << 20, 2 << 20);
+    backend_.changed(2 << 20, 8 << 20);
+    backend_.size = 8 << 20;
+    ASSERT_TRUE(until([this] { return states_.size() == 3; }));
+    EXPECT_EQ(states_[1].bytes, uint64_t{1 << 20});
+    EXPECT_EQ(states_[2].bytes, uint64_t{8 << 20});
 }
 
 TEST_F(StorageState, storage_that_was_taken_reports_that_before_it_answers_what_failed_for_it) {

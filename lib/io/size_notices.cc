@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/size_notices.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace wss::io {
+
+struct SizeNotices::State {
+    std::atomic<uint64_t> size{0};  // written under m
+
+    mutable std::mutex m;
+    std::condition_variable news;
+    // Guarded by m.
+    uint64_t reported = 0;  // to the user
+    uint64_t lowest = 0;    // since then; at most `reported` while a shrink waits to be reported
+    uint64_t latest = 0;
+    bool lost = false, loss_reported = false, watched = false, stopping = false;
+
+    // Recursive: what is called may drop the last reference to the backend.
+    std::recursive_mutex calls;
+    Backend::SizeChanged call;  // guarded by `calls`, also while it is called
+
+    bool has_news() const {
+        if (lost) return !loss_reported;
+        return lowest != reported || latest != reported;
+    }
+    void set_size() { size.store(lowest, std::memory_order_release); }
+    void forget() {
+        reported = lowest = latest;
+        set_size();
+    }
+    // The next notice: {before, after}.
+    std::pair<uint64_t, uint64_t> take();
+};
+
+std::pair<uint64_t, uint64_t> SizeNotices::State::take() {
+    const uint64_t before = reported;
+    if (lost) {
+        loss_reported = true;
+        return {before, 0};
+    }
+    if (lowest < reported) {
+        reported = lowest;
+    } else {
+        forget();
+    }
+    return {before, reported};
+}
+
+SizeNotices::SizeNotices() : state_(std::make_shared<State>()) {}
+
+SizeNotices::~SizeNotices() {
+    std::lock_guard lock(state_->m);
+    state_->stopping = true;
+    state_->news.notify_one();
+}
+
+Status SizeNotices::start(uint64_t bytes) {
+    {
+        std::lock_guard lock(state_->m);
+        state_->latest = bytes;
+        state_->forget();
+    }
+    try {
+        std::thread([state = state_] { run(state); }).detach();
+    } catch (const std::system_error& error) {
+        return Status::from_errno(error.code().value(), "no thread for the notices of its size");
+    }
+    return Status::ok();
+}
+
+uint64_t SizeNotices::size() const noexcept {
+    return state_->size.load(std::memory_order_acquire);
+}
+
+uint64_t SizeNotices::latest() const noexcept {
+    std::lock_guard lock(state_->m);
+    return state_->latest;
+}
+
+void SizeNotices::changed(uint64_t bytes) {
+    std::lock_guard lock(state_->m);
+    state_->latest = bytes;
+    state_->lowest = std::min(state_->lowest, bytes);
+    state_->set_size();
+    if (!state_->watched) return state_->forget();
+    state_->news.notify_one();
+}
+
+void SizeNotices::limit_own(uint64_t bytes) {
+    std::lock_guard lock(state_->m);
+    if (bytes < state_->size.load(std::memory_order_relaxed))
+        state_->size.store(bytes, std::memory_order_release);
+}
+
+void SizeNotices::changed_own(uint64_t bytes) {
+    std::lock_guard lock(state_->m);
+    const bool pending = state_->lowest < state_->reported;
+    state_->reported = state_->latest = bytes;
+    if (!pending || bytes < state_->lowest) state_->lowest = bytes;
+    state_->set_size();
+    if (state_->watched) state_->news.notify_one();
+}
+
+void SizeNotices::lose() {
+    std::lock_guard lock(state_->m);
+    if (std::exchange(state_->lost, true)) return;
+    state_->news.notify_one();
+}
+
+void SizeNotices::watch(Backend::SizeChanged changed) {
+    const bool wanted = static_cast<bool>(changed);
+    {
+        std::lock_guard calls(state_->calls);
+        state_->call = std::move(changed);
+    }
+    std::lock_guard lock(state_->m);
+    state_->watched = wanted;
+    if (!wanted) state_->forget();
+    state_->news.notify_one();
+}
+
+void SizeNotices::run(const std::shared_ptr<State>& state) {
+    // Signals are for the main thread.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    std::unique_lock lock(state->m);
+    for (;;) {
+        state->news.wait(lock, [&] { return state->stopping || (state->watched && state->has_news()); });
+        if (state->stopping) return;
+        const auto [before, after] = state->take();
+        lock.unlock();
+        {
+            std::lock_guard calls(state->calls);
+            if (auto call = state->call) call(before, after);
+        }
+        lock.lock();
+    }
+}
+
+}  // namespace wss::io

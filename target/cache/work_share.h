@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// WorkShare: the commands of the cache that one session holds on one volume. Of what the volume may hold
+// (Commands::take()), the session may hold kNexusPart times what it leaves to others.
+//
+// Thread-safety: belongs to the cache's reactor.
+// Lifetime: as long as its session refers to it or a command counts; a command may end after its session.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace wss::se {
+
+// Of a session on a volume, of buffers as of commands.
+constexpr size_t kNexusPart = 7;
+
+// Whether a session that holds `held` commands of a volume leaves enough of the `room` that the volume has.
+constexpr bool leaves_enough(uint64_t held, uint64_t room) {
+    return held == 0 || (room > 1 && held + 1 <= kNexusPart * (room - 1));
+}
+
+class WorkShare {
+  public:
+    uint32_t works = 0;
+
+  private:
+    friend class WorkShareRef;
+    uint64_t users_ = 0;
+};
+
+class WorkShareRef {
+  public:
+    WorkShareRef() = default;
+    static WorkShareRef make() { return WorkShareRef(new WorkShare); }
+    WorkShareRef(const WorkShareRef& other) : WorkShareRef(other.share_) {}
+    WorkShareRef& operator=(WorkShareRef other) noexcept {
+        std::swap(share_, other.share_);
+        return *this;
+    }
+    ~WorkShareRef() {
+        if (share_ != nullptr && --share_->users_ == 0) delete share_;
+    }
+    explicit operator bool() const noexcept { return share_ != nullptr; }
+    WorkShare* operator->() const noexcept { return share_; }
+
+  private:
+    explicit WorkShareRef(WorkShare* share) : share_(share) {
+        if (share_ != nullptr) ++share_->users_;
+    }
+    WorkShare* share_ = nullptr;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that knows libsystemd.
+#include "target/daemon/service_manager.h"
+
+#include <systemd/sd-daemon.h>
+
+namespace wss::daemon {
+
+// A report that cannot be delivered is no reason to stop: results of sd_notify() are not looked at.
+
+ServiceManager::ServiceManager() {
+    uint64_t microseconds = 0;
+    if (sd_watchdog_enabled(0, &microseconds) > 0)
+        alive_every_.count = static_cast<int64_t>(microseconds / 2 * 1000);
+}
+
+void ServiceManager::ready(const std::string& status) const {
+    sd_notifyf(0, "READY=1\nSTATUS=%s", status.c_str());
+}
+
+void ServiceManager::reloading() const {
+    // The time tells the manager which READY=1 belongs to this reload.
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
+               static_cast<long long>(SystemClock().now().count / 1000));
+}
+
+void ServiceManager::stopping() const {
+    sd_notify(0, "STOPPING=1");
+}
+
+void ServiceManager::alive(const std::string& status) const {
+    sd_notifyf(0, "WATCHDOG=1\nSTATUS=%s", status.c_str());
+}
+
+}  // namespace wss::daemon

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration of wss-cache: a TOML file, and options of the same names.
+// Documentation/examples/wss-cache.toml is the commented reference; a test reads it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "target/volume/options.h"
+
+namespace wss::daemon {
+
+struct EngineConfig {
+    std::vector<std::string> join;       // storage engines
+    std::vector<std::string> listen;     // for clients
+    std::vector<std::string> advertise;  // what clients are told, in the order of `listen`; "": as it is
+    uint64_t memory = 1u << 30;
+    std::vector<volume::VolumeOptions> volumes;  // with some: real storage of the one in `join`, no cache
+    std::string control;                         // "": none
+    std::string metrics;                         // "HOST:PORT"; "": none
+    std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
+    uint32_t leave_seconds = 30;
+    std::string log_level = "info";
+};
+
+constexpr uint32_t kLeaveSecondsMax = 3600;
+
+// Fill `config`, whose values are the defaults. On an error it is partly filled: throw it away.
+Status read_engine_config(const std::string& path, EngineConfig& config);
+Status parse_engine_config(std::string_view text, const std::string& path, EngineConfig& config);
+
+}  // namespace wss::daemon

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/volume/rate_limit.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "lib/base/size.h"
+
+namespace wss::volume {
+
+static constexpr uint64_t kSecond_ns = 1'000'000'000;
+// What one command can cost at most: a clock of 64 bits has room for any number of these.
+static constexpr uint64_t kCostMax_ns = 60 * kSecond_ns;
+
+Status check_limits(const RateLimits& limits) {
+    if (limits.bandwidth == 0 || limits.bandwidth >= kBandwidthMin) return Status::ok();
+    return failure(
+        Code::kInvalid,
+        "a bandwidth limit of {} bytes per second is too low: at least {}, so that one command ends "
+        "before its initiator gives it up",
+        limits.bandwidth, format_size(kBandwidthMin));
+}
+
+Result<uint64_t> parse_iops(std::string_view text) {
+    if (text == "none") return uint64_t{0};
+    uint64_t number = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc::result_out_of_range)
+        return failure(Code::kInvalid, "limit '{}' is too large: at most 2^64 - 1 operations per second",
+                       text);
+    if (error != std::errc() || end != text.data() + text.size())
+        return failure(Code::kInvalid,
+                       "'{}' is no limit: write operations per second, for example 500, or none", text);
+    return number;
+}
+
+Result<uint64_t> parse_bandwidth(std::string_view text) {
+    if (text == "none") return uint64_t{0};
+    auto bytes = parse_size(text);
+    if (!bytes) return bytes.status().within("bytes per second");
+    return *bytes;
+}
+
+int64_t RateLimiter::operation_cost() const noexcept {
+    return limits_.iops == 0 ? 0 : static_cast<int64_t>((kSecond_ns + limits_.iops - 1) / limits_.iops);
+}
+
+int64_t RateLimiter::bytes_cost(uint64_t bytes) const noexcept {
+    if (limits_.bandwidth == 0) return 0;
+    const unsigned __int128 cost =
+        (static_cast<unsigned __int128>(bytes) * kSecond_ns + limits_.bandwidth - 1) / limits_.bandwidth;
+    return static_cast<int64_t>(std::min<unsigned __int128>(cost, kCostMax_ns));
+}
+
+int64_t RateLimiter::take(std::atomic<int64_t>& next_ns, int64_t cost_ns, Nanoseconds now) noexcept {
+    if (cost_ns == 0) return INT64_MIN;
+    int64_t seen = next_ns.load(std::memory_order_relaxed), start = 0;
+    do {
+        start = std::max(seen, (now - kBurst).count);
+    } while (!next_ns.compare_exchange_weak(seen, start + cost_ns, std::memory_order_relaxed));
+    return start;
+}
+
+Nanoseconds RateLimiter::reserve(uint64_t bytes, Nanoseconds now) noexcept {
+    const int64_t by_operations = take(next_operation_ns_, operation_cost(), now);
+    const int64_t by_bytes = take(next_bytes_ns_, bytes_cost(bytes), now);
+    return {std::max(by_operations, by_bytes)};
+}
+
+void RateLimiter::cancel(uint64_t bytes) noexcept {
+    next_operation_ns_.fetch_sub(operation_cost(), std::memory_order_relaxed);
+    next_bytes_ns_.fetch_sub(bytes_cost(bytes), std::memory_order_relaxed);
+}
+
+void RateLimiter::exchange(uint64_t reserved, uint64_t now) noexcept {
+    next_bytes_ns_.fetch_add(bytes_cost(now) - bytes_cost(reserved), std::memory_order_relaxed);
+}
+
+}  // namespace wss::volume

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has an image: owners that live, die, give way or are cut off, and images that are deleted. Long; `make check-ceph` runs them."""
+
+import contextlib
+import datetime
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .cache_cluster import Cluster, ControlError, ask, until
+from .ceph_cluster import CephCluster
+from .programs import Target
+from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
+from .test_ceph import KIB, MIB, refusal, start_target, volume
+
+pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
+
+BLOCK = 4 * KIB
+GONE = "is deleted"
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def bench(ceph, image, output):
+    """librbd as most programs use it: it takes the lock with its first write, and gives it to whoever asks."""
+    with output.open("wb") as out:
+        process = subprocess.Popen(["rbd", "-c", ceph.conf, "bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "40G",
+                                    image], stdout=out, stderr=out, stdin=subprocess.DEVNULL)  # fmt: skip
+    try:
+        until(lambda: len(output.read_text().splitlines()) > 3, 30, "it writes")
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def blocklist(ceph) -> dict[str, float]:
+    """Of each client that is shut out: for how many days."""
+    entries, _ = json.JSONDecoder().raw_decode(ceph.ceph("osd", "blocklist", "ls", "-f", "json").lstrip())
+    now = datetime.datetime.now(datetime.timezone.utc)
+
+    def days(until_when: str) -> float:
+        when = datetime.datetime.strptime(until_when, "%Y-%m-%dT%H:%M:%S.%f%z")
+        return (when - now).total_seconds() / 86400
+
+    return {entry["addr"]: days(entry["until"]) for entry in entries}
+
+
+def owner(ceph, image) -> str:
+    return json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]["address"]
+
+
+@pytest.mark.parametrize("more", ["", ",ro"], ids=["rw", "ro"])
+def test_a_live_owner_that_gives_way_to_whoever_asks_is_not_robbed_without_steal(ceph, tmp_path, more):
+    image = ceph.create_image("64M")
+    output = tmp_path / "bench"
+    with bench(ceph, image, output) as process:
+        said = refusal(ceph, tmp_path / "a", ceph.backend(image) + more)
+        assert "the client at 127.0.0.1:0/" in said and "steal=true" in said
+        lines = len(output.read_text().splitlines())
+        until(lambda: len(output.read_text().splitlines()) > lines + 2, 15, "the owner goes on to write")
+        assert process.poll() is None
+
+
+def test_an_image_served_read_only_has_an_owner_and_is_followed_like_any_other(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image) + ",ro") as target, RawNbd(nbd(target, "disk").socket) as client:
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] != 0
+        assert "uses it" in refusal(ceph, tmp_path / "b", ceph.backend(image))
+        with pytest.raises(AssertionError):
+            ceph.rbd("rm", image)
+        ceph.rbd("resize", "--allow-shrink", "--size", "8M", image)
+        until(lambda: volume(target)["size"] == 8 * MIB, 15, "the volume follows")
+
+
+def test_a_removed_snapshot_is_lost_and_not_answered_from_engines(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target, RawNbd(nbd(target, "disk").socket) as client:
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+    ceph.rbd("snap", "create", f"{image}@then")
+    with Cluster("tcp", tmp_path, engines=1, volumes={"disk": ceph.backend(f"{image}@then") + ",ro"}) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK) and cluster.counters()["read_hits"] > 0, 30, "a hit")
+            time.sleep(3)
+            assert volume(cluster)["trouble"] == ""
+            ceph.rbd("snap", "rm", f"{image}@then")
+            until(lambda: GONE in volume(cluster)["trouble"], 10, "the reason is shown")
+            until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail")
+
+
+@pytest.mark.parametrize("data_pool", [False, True], ids=["one", "two"])
+def test_a_deleted_pool_is_never_read_as_zeroes(ceph, tmp_path, nbd, data_pool):
+    pool = f"gone-{data_pool}"
+    ceph.create_pool(pool)
+    image = ceph.create_image("8M", *(["--data-pool", pool] if data_pool else []), pool="rbd" if data_pool else pool)
+    pattern = b"w" * BLOCK
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target, RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+        for at in range(0, 8 * MIB, 4 * MIB):
+            assert client.command(WRITE, at, BLOCK, pattern)[0] == 0
+        answers, stopping = [], threading.Event()
+
+        def read() -> None:
+            while not stopping.is_set():
+                answers.append(client.command(READ, 4 * MIB, BLOCK))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            ceph.ceph("osd", "pool", "delete", pool, pool, "--yes-i-really-really-mean-it")
+            until(lambda: GONE in volume(target)["trouble"], 60, "the loss is shown")
+            time.sleep(1)
+        finally:
+            stopping.set()
+            reader.join(60)
+        assert not reader.is_alive()
+        assert all(data == pattern for error, data in answers if error == 0), "zeroes in place of what was deleted"
+        assert answers[-1][0] != 0
+
+
+@pytest.mark.parametrize("name, value", [("rbd_cache", "1"), ("rbd_cache", "True"), ("rbd_cache", "TRUE"), ("rbd_cache", "2"),
+                                         ("rbd_persistent_cache_mode", "ssd"), ("rbd_blocklist_on_break_lock", "false"),
+                                         ("rbd_blocklist_on_break_lock", "0"), ("rbd_blocklist_expire_seconds", "5")])  # fmt: skip
+def test_an_image_that_sets_what_would_lose_writes_is_refused(ceph, tmp_path, name, value):
+    image = ceph.create_image("8M")
+    ceph.rbd("image-meta", "set", image, f"conf_{name}", value)
+    assert f"{name} = {value}" in refusal(ceph, tmp_path, ceph.backend(image))
+
+
+def test_an_image_that_says_that_it_has_no_cache_is_served(ceph, tmp_path):
+    for value in ("false", "False", "0"):
+        image = ceph.create_image("8M")
+        ceph.rbd("image-meta", "set", image, "conf_rbd_cache", value)
+        with start_target(ceph, tmp_path / value, ceph.backend(image)):
+            pass
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["stolen", "dead"])
+def test_a_former_owner_is_blocklisted_for_long(ceph, tmp_path, dead):
+    image = ceph.create_image("8M")
+    keyring = ceph.user("taker", "mon", "profile rbd", "osd", "profile rbd")
+    first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
+    try:
+        former = owner(ceph, image)
+        first.process.send_signal(signal.SIGSTOP)
+        if dead:
+            until(lambda: former not in ceph.rbd("status", image), 60, "Ceph counts it as dead")
+        options = {} if dead else {"steal": "true"}
+        with start_target(ceph, tmp_path / "b", ceph.backend(image, id="taker", keyring=keyring, **options)) as second:
+            shut_out = blocklist(ceph)
+            assert former in shut_out and shut_out[former] > 29, shut_out
+            assert owner(ceph, image) != former
+            if not dead:
+                assert "steal=true" in second.log.read_text()
+    finally:
+        first.kill()
+
+
+def test_steal_of_the_specification_does_not_count_for_a_reopening(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image, steal="true")) as first:
+        with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
+            until(lambda: "blocklisted" in volume(first)["trouble"], 2, "the first has lost it")
+            with pytest.raises(ControlError, match="uses it"):
+                ask(first.control, "volume.reopen", name="disk")
+            assert volume(second)["trouble"] == ""
+
+
+def test_trouble_is_shown_without_requests_when_ceph_is_away_and_ends_when_it_is_back(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image, away_timeout=7)) as target:
+        with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            ceph.hang_all()
+            try:
+                until(lambda: "does not answer" in volume(target)["trouble"], 12, "the trouble is shown")
+                until(lambda: "another client may have taken" in volume(target)["trouble"], 12, "the danger is shown")
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            until(lambda: volume(target)["trouble"] == "", 60, "all is well again")
+            assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+
+
+def test_a_target_that_is_cut_off_from_ceph_answers_nothing_from_its_engines(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, away_timeout=7, osd_timeout=5)}) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket, timeout=120) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
+            ceph.hang_all()
+            try:
+                until(lambda: "another client may have taken" in volume(cluster)["trouble"], 30, "the danger is shown")
+                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 30, "reads that hit fail")
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            until(lambda: volume(cluster)["trouble"] == "", 60, "all is well again")
+            until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), 30, "reads are answered")
+            hits = cluster.counters()["read_hits"]
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > hits, 30, "and hit")
+
+
+def test_an_opening_that_was_given_up_takes_nothing(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        target = Target("tcp://127.0.0.1:0", {"other": "ram:1M"}, tmp_path, "--control", str(tmp_path / "sock"))
+        with target:
+            ceph.hang_all()
+            try:
+                with pytest.raises(ControlError, match="open_timeout"):
+                    ask(tmp_path / "sock", "volume.create", name="disk", backend=ceph.backend(image, steal="true", open_timeout=3, osd_timeout=30))
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            time.sleep(10)
+            assert volume(first)["trouble"] == ""
+
+
+def test_many_dead_images_are_closed_together(ceph, tmp_path):
+    volumes = {f"disk{number}": ceph.backend(ceph.create_image("8M"), osd_timeout=60, close_timeout=8) for number in range(4)}
+    target = Target("tcp://127.0.0.1:0", volumes, tmp_path, "--drain-seconds", "5").start()
+    try:
+        ceph.hang_all()
+        started = time.monotonic()
+        target.process.send_signal(signal.SIGTERM)
+        status = target.process.wait(60)
+        assert time.monotonic() - started < 20 and status == 0, target.log.read_text()
+        assert target.log.read_text().count("abandoned") == 4
+    finally:
+        ceph.go_on()
+        target.kill()
+    ceph.wait_for_osds(3)
+
+
+def test_a_stop_does_not_wait_for_a_resize_that_ceph_does_not_answer(ceph, tmp_path):
+    target = start_target(ceph, tmp_path, ceph.backend(ceph.create_image("8M"), osd_timeout=300, close_timeout=5)).start()
+    try:
+        ceph.hang_all()
+
+        def resize() -> None:
+            with contextlib.suppress(AssertionError, OSError):
+                ask(target.control, "volume.resize", timeout=300, name="disk", size="16M")
+
+        threading.Thread(target=resize, daemon=True).start()
+        time.sleep(2)
+        started = time.monotonic()
+        target.process.send_signal(signal.SIGTERM)
+        assert target.process.wait(60) == 0, target.log.read_text()
+        assert time.monotonic() - started < 25
+    finally:
+        ceph.go_on()
+        target.kill()
+    ceph.wait_for_osds(3)
+
+
+def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, nbd):
+    # Without an object map, whose updates are operations with limits of their own.
+    image = ceph.create_image("128M", "--image-feature", "layering,exclusive-lock")
+    with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=6)) as target, contextlib.ExitStack() as stack:
+        server = nbd(target, "disk")
+        # As many as the target has buffers for: what waits for one of those is not in Ceph.
+        clients = [stack.enter_context(RawNbd(server.socket, timeout=90)) for _ in range(6)]
+        assert clients[0].command(WRITE, 0, MIB, b"0" * MIB)[0] == 0
+        times = []
+
+        def write(number: int) -> None:
+            for turn in range(5):
+                started = time.monotonic()
+                clients[number].command(WRITE, (5 * number + turn) * MIB, MIB, b"1" * MIB)
+                times.append(time.monotonic() - started)
+
+        ceph.hang_all()
+        try:
+            threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(6)]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 50
+            for thread in threads:
+                thread.join(max(0, deadline - time.monotonic()))
+        finally:
+            ceph.go_on()
+        assert len(times) == 30, f"{30 - len(times)} writes have not ended; {sorted(times)[-3:]}"
+        assert max(times) < 6 + 5, sorted(times)[-3:]
+    ceph.wait_for_osds(3)
+
+
+def test_a_discard_of_small_objects_becomes_few_operations_at_once(ceph, tmp_path, nbd):
+    image = ceph.create_image("256M", "--object-size", "8K", "--image-feature", "layering,exclusive-lock")
+    with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=60)) as target, RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        ceph.hang_all()
+        try:
+            discard = threading.Thread(target=client.command, args=(TRIM, 0, 128 * MIB), daemon=True)
+            discard.start()
+            time.sleep(3)
+            sockets = list((ceph.folder / "run").glob(f"client.admin.{target.process.pid}*.asok"))
+            assert sockets, list((ceph.folder / "run").iterdir())
+            counts = []
+            for path in sockets:
+                said = subprocess.run(["ceph", "--admin-daemon", str(path), "objecter_requests"], capture_output=True, text=True, timeout=30, check=True)
+                counts.append(len(json.loads(said.stdout)["ops"]))
+            assert 0 < max(counts) <= 80, counts
+        finally:
+            ceph.go_on()
+        ceph.wait_for_osds(3)
+        discard.join(100)
+        assert not discard.is_alive() and client.command(READ, 0, BLOCK) == (0, bytes(BLOCK))
+
+
+def test_with_librbds_cache_what_was_flushed_outlives_a_kill(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    target = start_target(ceph, tmp_path, ceph.backend(image, cache="true")).start()
+    with RawNbd(nbd(target, "disk").socket) as client:
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        assert client.command(FLUSH, 0, 0)[0] == 0
+        assert client.command(WRITE, MIB, BLOCK, b"2" * BLOCK, FUA)[0] == 0
+        assert client.command(WRITE, 5 * MIB, BLOCK, b"3" * BLOCK, FUA)[0] == 0
+        target.kill()
+    assert "cache=true" in target.log.read_text()
+    ceph.rbd("export", image, tmp_path / "out")
+    content = (tmp_path / "out").read_bytes()
+    for at, byte in ((0, b"1"), (MIB, b"2"), (5 * MIB, b"3")):
+        assert content[at:at + BLOCK] == byte * BLOCK, at

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/size_notices.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace wss::io {
+namespace {
+
+using Notice = std::pair<uint64_t, uint64_t>;
+
+// A user whose first notice does not end before it is let go.
+class User {
+  public:
+    void heard(uint64_t before, uint64_t after) {
+        std::unique_lock lock(m_);
+        notices_.emplace_back(before, after);
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return !held_; });
+    }
+    void hold() {
+        std::lock_guard lock(m_);
+        held_ = true;
+    }
+    void let_go() {
+        std::lock_guard lock(m_);
+        held_ = false;
+        changed_.notify_all();
+    }
+    std::vector<Notice> wait_for(size_t count) {
+        std::unique_lock lock(m_);
+        changed_.wait_for(lock, std::chrono::seconds(30), [&] { return notices_.size() >= count; });
+        return notices_;
+    }
+
+  private:
+    std::mutex m_;
+    std::condition_variable changed_;
+    std::vector<Notice> notices_;
+    bool held_ = false;
+};
+
+class OneUser : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_TRUE(notices_.start(16));
+        notices_.watch([this](uint64_t before, uint64_t after) { user_.heard(before, after); });
+    }
+    void TearDown() override { notices_.watch({}); }
+    User user_;
+    SizeNotices notices_;
+};
+
+TEST_F(OneUser, user_is_notified_of_a_shrink_also_when_growth_followed_it_during_a_notice) {
+    user_.hold();
+    notices_.changed(20);
+    user_.wait_for(1);
+    notices_.changed(4);
+    notices_.changed(8);
+    notices_.changed(32);
+    EXPECT_EQ(notices_.size(), 4u)
+        << "nothing beyond is used before the user has dropped what it knows of it";
+    EXPECT_EQ(notices_.latest(), 32u);
+    user_.let_go();
+    EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {20, 4}, {4, 32}}));
+    EXPECT_EQ(notices_.size(), 32u);
+}
+
+TEST_F(OneUser, user_is_not_notified_of_its_own_change) {
+    notices_.limit_own(8);
+    EXPECT_EQ(notices_.size(), 8u);
+    notices_.changed_own(8);
+    notices_.changed_own(24);
+    EXPECT_EQ(notices_.size(), 24u);
+    notices_.changed(40);
+    EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{24, 40}}));
+}
+
+TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
+    user_.hold();
+    notices_.changed(20);
+    user_.wait_for(1);
+    notices_.changed(4);
+    notices_.changed_own(12);
+    EXPECT_EQ(notices_.size(), 4u);
+    user_.let_go();
+    EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {12, 4}, {4, 12}}));
+}
+
+TEST_F(OneUser, loss_is_the_last_notice_and_comes_once) {
+    notices_.lose();
+    EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{16, 0}}));
+    notices_.changed(8);
+    notices_.lose();
+    notices_.watch({});
+    EXPECT_EQ(user_.wait_for(1).size(), 1u);
+}
+
+TEST(SizeNotices, loss_before_there_is_a_user_is_reported_to_it) {
+    User user;
+    SizeNotices notices;
+    ASSERT_TRUE(notices.start(16));
+    notices.lose();
+    notices.watch([&](uint64_t before, uint64_t after) { user.heard(before, after); });
+    EXPECT_EQ(user.wait_for(1), (std::vector<Notice>{{16, 0}}));
+    notices.watch({});
+}
+
+TEST(SizeNotices, without_a_user_the_last_size_counts) {
+    SizeNotices notices;
+    ASSERT_TRUE(notices.start(16));
+    notices.changed(4);
+    notices.changed(8);
+    EXPECT_EQ(notices.size(), 8u);
+}
+
+}  // namespace
+}  // namespace wss::io

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a change of who may write a volume returns, no write that it forbids takes effect any more.
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "tests/unit/target/world.h"
+
+namespace wss::block::testing {
+namespace {
+
+using Direction = wire::CommandRequest::Direction;
+
+class WriteFences : public ::testing::Test {
+  protected:
+    static constexpr uint64_t kSize = 4 << 20;
+
+    void use(WorldOptions options) {
+        options.clock = &clock_;
+        world_ = std::make_unique<World>(std::move(options));
+        world_->add_volume("queue", "delay:us=1000000,op=write:ram:4M", kSize);
+        world_->add_volume("memory", "ram:4M", kSize);
+    }
+    void SetUp() override { use({}); }
+    void TearDown() override { clock_.advance(from_s(1)); }
+
+    uint64_t write(RawClient& client, uint64_t lun = 0) {
+        fill(client.memory(), 4096, 1);
+        return client.start(lun, cdb_write16(0, 8), Direction::kOut, {client.remote(0, 4096)});
+    }
+    size_t in_storage() {
+        size_t count = 0;
+        for (size_t i = 0; i < world_->volumes().tables(); ++i)
+            count += world_->volumes().table(i).find(0)->queue().in_flight();
+        return count;
+    }
+    // Begins a write, until the target has asked for its data, which does not come.
+    uint64_t write_without_data(RawClient& client, uint64_t lun) {
+        const uint64_t before = world_->service().sessions().totals().writes;
+        const uint64_t tag = write(client, lun);
+        EXPECT_TRUE(world_->until([&] {
+            world_->clients_sleep = true;
+            for (int i = 0; i < 50; ++i) world_->step();
+            if (world_->service().sessions().totals().writes > before) return true;
+            world_->clients_sleep = false;
+            return false;
+        }));
+        return tag;
+    }
+    void settle() {
+        for (int i = 0; i < 300; ++i) world_->step();
+    }
+    volume::VolumeSet::Done into(std::optional<Status>& done) {
+        return [&done](Status status) { done = std::move(status); };
+    }
+    bool holds_write(RawClient& client, uint64_t lun) {
+        EXPECT_EQ(world_->read(client, lun, 0, 8, 1 << 20, 4096).response.status, wire::kGood);
+        return holds(client.memory() + (1 << 20), 4096, 1);
+    }
+
+    HandClock clock_;
+    std::unique_ptr<World> world_;
+    std::optional<Status> done_;
+};
+
+TEST_F(WriteFences, read_only_waits_for_writes_in_storage) {
+    auto client = world_->client();
+    const uint64_t tag = write(*client);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
+    world_->volumes().set_read_only_async("queue", true, into(done_));
+    settle();
+    EXPECT_FALSE(done_.has_value()) << "a write may still take effect";
+    clock_.advance(from_s(1));
+    ASSERT_TRUE(world_->until([&] { return done_.has_value(); }));
+    EXPECT_TRUE(*done_);
+    ASSERT_TRUE(world_->until([&] { return client->answered(tag); }));
+    EXPECT_EQ(client->take(tag).response.status, wire::kGood) << "it was allowed when it began";
+}
+
+TEST_F(WriteFences, an_access_list_waits_for_writes_of_those_it_refuses_only) {
+    use({.reactors = 2});
+    // Others would take a unit attention first.
+    auto refused = world_->client(1, WSS_CAP_NOTIFY), allowed = world_->client(2, WSS_CAP_NOTIFY);
+    // The port id is the name.
+    const std::string name = "0x02000000000000000000000000000000";
+    write(*allowed);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
+    world_->volumes().set_access_async("queue", {name + "=rw", "*=ro"}, into(done_));
+    ASSERT_TRUE(world_->until([&] { return done_.has_value(); })) << "nobody is refused";
+    std::optional<Status> open, closed;
+    world_->volumes().set_access_async("queue", {}, into(open));
+    ASSERT_TRUE(world_->until([&] { return open.has_value(); }));
+    write(*refused);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 2; }));
+    world_->volumes().set_access_async("queue", {name + "=rw", "*=none"}, into(closed));
+    settle();
+    EXPECT_FALSE(closed.has_value());
+    clock_.advance(from_s(1));
+    ASSERT_TRUE(world_->until([&] { return closed.has_value(); }));
+}
+
+TEST_F(WriteFences, a_write_that_has_not_begun_does_not_begin) {
+    auto client = world_->client(1, WSS_CAP_NOTIFY);
+    const uint64_t tag = write_without_data(*client, 0);
+    ASSERT_EQ(in_storage(), 0u);
+    world_->volumes().set_read_only_async("queue", true, into(done_));
+    ASSERT_TRUE(world_->until([&] { return done_.has_value(); })) << "there is nothing to wait for";
+    world_->clients_sleep = false;
+    ASSERT_TRUE(world_->until([&] { return client->answered(tag); }));
+    EXPECT_EQ(client->take(tag).response.status, wire::kCheckCondition);
+    EXPECT_FALSE(holds_write(*client, 0));
+}
+
+TEST_F(WriteFences, a_write_into_memory_is_waited_for_while_its_data_comes) {
+    auto client = world_->client(1, WSS_CAP_NOTIFY);
+    const uint64_t tag = write_without_data(*client, 1);
+    world_->volumes().set_read_only_async("memory", true, into(done_));
+    settle();
+    EXPECT_FALSE(done_.has_value());
+    world_->clients_sleep = false;
+    ASSERT_TRUE(world_->until([&] { return done_.has_value() && client->answered(tag); }));
+    EXPECT_TRUE(holds_write(*client, 1));
+}
+
+TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_one_in_storage) {
+    auto client = world_->client();
+    fill(client->memory(), 512, 1);
+    auto write_same = cdb({0x93});
+    wire::put32(write_same.data() + 10, (1 << 20) / 512);
+    const uint64_t tag = client->start(0, write_same, Direction::kOut, {client->remote(0, 512)});
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
+    world_->volumes().set_read_only_async("queue", true, into(done_));
+    settle();
+    EXPECT_FALSE(done_.has_value());
+    clock_.advance(from_s(1));
+    ASSERT_TRUE(world_->until([&] { return done_.has_value() && client->answered(tag); }));
+    EXPECT_EQ(client->take(tag).response.status, wire::kCheckCondition);
+}
+
+TEST_F(WriteFences, a_removal_ends_the_wait_with_the_last_write) {
+    auto client = world_->client();
+    write(*client);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
+    world_->volumes().set_read_only_async("queue", true, into(done_));
+    settle();
+    std::optional<Status> removed;
+    world_->volumes().remove_async("queue", into(removed));
+    settle();
+    EXPECT_FALSE(done_.has_value());
+    clock_.advance(from_s(1));
+    ASSERT_TRUE(world_->until([&] { return done_.has_value() && removed.has_value(); }));
+}
+
+TEST_F(WriteFences, a_connection_that_is_lost_leaves_its_writes_in_storage_counted) {
+    auto client = world_->client();
+    write(*client);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
+    client->close();
+    ASSERT_TRUE(world_->until([&] { return client->closed(); }));
+    settle();
+    world_->volumes().set_read_only_async("queue", true, into(done_));
+    settle();
+    EXPECT_FALSE(done_.has_value());
+    clock_.advance(from_s(1));
+    ASSERT_TRUE(world_->until([&] { return done_.has_value(); }));
+}
+
+TEST_F(WriteFences, storage_that_is_silent_ends_the_wait_with_the_number_of_writes) {
+    use({.volumes = {.wait = from_ms(300)}});
+    auto client = world_->client();
+    write(*client);
+    write(*client);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 2; }));
+    std::atomic<bool> over{false};
+    Status result;
+    std::thread operator_thread([&] {
+        result = world_->volumes().set_read_only("queue", true);
+        over = true;
+    });
+    EXPECT_TRUE(world_->until([&] { return over.load(); }));
+    operator_thread.join();
+    EXPECT_EQ(result.code(), Code::kTimedOut);
+    EXPECT_NE(result.text().find("2 writes that had begun before are still under way"), std::string::npos)
+        << result.text();
+    EXPECT_TRUE(world_->volumes().find("queue")->read_only) << "the change stays";
+    clock_.advance(from_s(1));
+    settle();
+}
+
+}  // namespace
+}  // namespace wss::block::testing

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/volume/rate_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace wss::volume {
+namespace {
+
+constexpr Nanoseconds kStart = from_s(1000);
+
+// How many commands of `bytes` may begin by `now`, when each is asked for as soon as the one before it
+// begins.
+int begun_by(RateLimiter& limiter, uint64_t bytes, Nanoseconds now) {
+    int count = 0;
+    while (limiter.reserve(bytes, now) <= now) ++count;
+    limiter.cancel(bytes);
+    return count;
+}
+
+TEST(RateLimiter, admits_as_many_operations_as_the_limit_and_what_was_saved_up) {
+    RateLimiter limiter({.iops = 1000});
+    EXPECT_EQ(begun_by(limiter, 4096, kStart), 101) << "100 ms of an idle volume, and one";
+    EXPECT_EQ(begun_by(limiter, 4096, kStart), 0);
+    EXPECT_EQ(begun_by(limiter, 4096, kStart + from_ms(50)), 50);
+    EXPECT_EQ(begun_by(limiter, 4096, kStart + from_s(100)), 101) << "no more is saved up";
+}
+
+TEST(RateLimiter, admits_as_many_bytes_as_the_limit) {
+    RateLimiter limiter({.bandwidth = 1'000'000});
+    EXPECT_EQ(begun_by(limiter, 10'000, kStart), 11);
+    EXPECT_EQ(begun_by(limiter, 10'000, kStart + from_s(1)), 11);
+    EXPECT_EQ(begun_by(limiter, 1'000'000, kStart + from_s(2)), 1) << "one larger than what is saved up";
+    EXPECT_EQ(begun_by(limiter, 1, kStart + from_ms(2899)), 0) << "what it took beforehand is paid back";
+}
+
+TEST(RateLimiter, keeps_each_limit_on_its_own) {
+    RateLimiter limiter({.iops = 1000, .bandwidth = 1'000'000});
+    EXPECT_EQ(begun_by(limiter, 100'000, kStart), 2) << "bytes";
+    EXPECT_EQ(begun_by(limiter, 1, kStart + from_s(10)), 101) << "operations";
+}
+
+TEST(RateLimiter, returns_when_the_next_command_may_begin) {
+    RateLimiter limiter({.iops = 10});
+    (void)limiter.reserve(1, kStart);
+    (void)limiter.reserve(1, kStart);
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(100));
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(200)) << "another reactor takes the turn after it";
+    limiter.cancel(1);
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(200));
+}
+
+TEST(RateLimiter, charges_the_command_that_begins_for_another) {
+    RateLimiter limiter({.bandwidth = 1'000'000});
+    (void)limiter.reserve(1'000'000, kStart);
+    limiter.exchange(1'000'000, 500'000);
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(400));
+}
+
+TEST(RateLimiter, survives_the_largest_numbers) {
+    RateLimiter fast({.iops = UINT64_MAX, .bandwidth = UINT64_MAX});
+    for (int i = 0; i < 1000; ++i) EXPECT_LE(fast.reserve(1 << 20, kStart), kStart);
+    RateLimiter slow({.iops = 1, .bandwidth = kBandwidthMin});
+    Nanoseconds last{};
+    for (int i = 0; i < 1000; ++i) {
+        const Nanoseconds next = slow.reserve(UINT64_MAX, kStart);
+        EXPECT_GT(next, last);
+        last = next;
+    }
+}
+
+TEST(RateLimiter, holds_over_threads) {
+    RateLimiter limiter({.iops = 1'000'000});
+    std::vector<std::thread> threads;
+    std::atomic<int> begun{0};
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&] {
+            for (int n = 0; n < 100'000; ++n)
+                if (limiter.reserve(1, kStart) <= kStart) ++begun;
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(begun, 100'001);
+}
+
+TEST(RateLimits, what_is_no_limit_is_refused) {
+    EXPECT_EQ(*parse_iops("none"), 0u);
+    EXPECT_EQ(*parse_iops("0"), 0u);
+    EXPECT_EQ(*parse_iops("18446744073709551615"), UINT64_MAX);
+    EXPECT_EQ(*parse_bandwidth("100M"), uint64_t{100} << 20);
+    EXPECT_EQ(*parse_bandwidth("none"), 0u);
+    for (const char* bad : {"", "-1", "18446744073709551616", "1.5", "10K", "many", "1 "})
+        EXPECT_FALSE(parse_iops(bad)) << bad;
+    for (const char* bad : {"", "-1", "18446744073709551616", "16E", "1X", "-100M"})
+        EXPECT_FALSE(parse_bandwidth(bad)) << bad;
+    EXPECT_TRUE(check_limits({}));
+    EXPECT_TRUE(check_limits({.iops = 1, .bandwidth = kBandwidthMin}));
+    EXPECT_FALSE(check_limits({.bandwidth = kBandwidthMin - 1}));
+}
+
+}  // namespace
+}  // namespace wss::volume
