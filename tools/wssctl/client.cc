@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "lib/base/clock.h"
+#include "lib/base/paths.h"
 
 namespace wss::wssctl {
 
@@ -89,9 +90,11 @@ Result<std::string> receive_line(const Socket& socket, uint32_t timeout_seconds)
 }  // namespace
 
 Result<Json> ask(const Context& context, const std::string& method, const Json& params) {
+    auto path = find_control_socket(context.control);
+    if (!path) return path.status();
     Socket socket;
     if (socket.fd() < 0) return Status::from_errno(errno, "socket");
-    WSS_TRY(connect_to(socket, context.control));
+    WSS_TRY(connect_to(socket, *path));
     Json request = {{"id", 1}, {"method", method}, {"params", params}};
     WSS_TRY(send_all(socket, request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
     auto line = receive_line(socket, context.timeout_seconds);

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lib/base/paths.h"
 #include "lib/base/status.h"
 
 namespace wss::wssctl {
@@ -22,7 +21,7 @@ enum Exit : int {
 };
 
 struct Context {
-    std::string control = default_control_path();
+    std::string control;  // a path, a service's name or empty: see find_control_socket()
     uint32_t timeout_seconds = 60;
     bool json = false;
     std::string sysfs = "/sys";  // another tree in tests
@@ -42,6 +41,7 @@ void add_stats(CLI::App& app, Context& context);
 void add_ping(CLI::App& app, Context& context);
 void add_map(CLI::App& app, Context& context);
 void add_unmap(CLI::App& app, Context& context);
+void add_maps(CLI::App& app, Context& context);
 void add_list(CLI::App& app, Context& context);
 void add_secret(CLI::App& app, Context& context);
 void add_auth(CLI::App& app, Context& context);

@@ -3,6 +3,7 @@
 // by sysfs. Each sub-command is a file of its own.
 #include <cstdio>
 
+#include "kernel/uapi/wss_version.h"
 #include "lib/base/suggest.h"
 #include "tools/wssctl/context.h"
 
@@ -20,9 +21,12 @@ void Context::print(const Json& answer) const {
 static void describe(CLI::App& app, Context& context) {
     app.require_subcommand(1);
     app.fallthrough();
-    app.add_option("--control", context.control, "Control socket of wss-target")
-        ->capture_default_str()
-        ->type_name("PATH");
+    app.set_version_flag("--version", "wssctl " WSS_VERSION);
+    app.add_option(
+           "--control", context.control,
+           "Control socket of wss-target, or the name of its service (default: the socket in /run/wss, "
+           "else the one of a target that you run yourself)")
+        ->type_name("PATH|NAME");
     app.add_option("--timeout", context.timeout_seconds,
                    "How long to wait for the target's answer, in seconds")
         ->capture_default_str()
@@ -36,6 +40,7 @@ static void describe(CLI::App& app, Context& context) {
     add_ping(app, context);
     add_map(app, context);
     add_unmap(app, context);
+    add_maps(app, context);
     add_list(app, context);
     add_secret(app, context);
     add_auth(app, context);

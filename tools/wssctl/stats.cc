@@ -34,13 +34,14 @@ void print_counters(const std::string& title, const Json& counters) {
 }
 
 void print_volumes(const Json& volumes) {
-    Table table({"VOLUME", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS", "OTHERS", "ERRORS"});
+    Table table({"VOLUME", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS", "OTHERS", "DELAYED",
+                 "ERRORS"});
     for (const auto& [name, totals] : volumes.items()) {
         auto value = [&totals = totals](const char* key) {
             return cell(key, totals.value(key, Json(uint64_t{0})));
         };
         table.add({name, value("reads"), value("read_bytes"), value("writes"), value("written_bytes"),
-                   value("flushes"), value("discards"), value("others"), value("errors")});
+                   value("flushes"), value("discards"), value("others"), value("delayed"), value("errors")});
     }
     if (!table.empty()) table.print();
 }

@@ -11,21 +11,29 @@ namespace wss::wssctl {
 namespace {
 
 struct Arguments {
-    std::string name, backend, size, read_only;
+    std::string name, backend, size, read_only, iops, bandwidth;
     std::vector<std::string> access;
     bool clear = false;
     uint32_t block_size = 0;
     bool open_read_only = false, create = false, steal = false, give_up_dirty = false;
 };
 
+// "500/s 100 MiB/s"; "-": none.
+std::string limits_of(const Json& volume) {
+    const auto iops = volume.value("iops", uint64_t{0}), bandwidth = volume.value("bandwidth", uint64_t{0});
+    std::string text = iops == 0 ? "" : std::to_string(iops) + "/s";
+    if (bandwidth != 0) text += (text.empty() ? "" : " ") + readable_size(bandwidth) + "/s";
+    return text.empty() ? "-" : text;
+}
+
 void print_volumes(const Json& volumes) {
-    Table table({"LUN", "NAME", "SIZE", "BLOCK", "MODE", "STATE", "WWID", "BACKEND"});
+    Table table({"LUN", "NAME", "SIZE", "BLOCK", "MODE", "LIMITS", "STATE", "WWID", "BACKEND"});
     for (const Json& volume : volumes)
         table.add({std::to_string(volume.value("lun", 0u)), volume.value("name", "?"),
                    readable_size(volume.value("size", uint64_t{0})),
                    std::to_string(volume.value("block_size", 0u)),
-                   volume.value("read_only", false) ? "ro" : "rw", volume.value("state", "?"),
-                   volume.value("wwid", "?"), volume.value("backend", "?")});
+                   volume.value("read_only", false) ? "ro" : "rw", limits_of(volume),
+                   volume.value("state", "?"), volume.value("wwid", "?"), volume.value("backend", "?")});
     if (table.empty()) {
         std::printf("no volumes; make one: wssctl volume create NAME BACKEND\n");
         return;
@@ -45,6 +53,18 @@ void change(Context& context, const std::string& method, const Json& params) {
     if (answer->contains("lun")) print_volumes(Json::array({*answer}));
 }
 
+void add_limits(CLI::App& command, Arguments& arguments) {
+    command.add_option("--iops", arguments.iops,
+                       "operations per second of all initiators together; 0 or none: no limit");
+    command.add_option("--bandwidth", arguments.bandwidth,
+                       "bytes per second, for example 100M; 0 or none: no limit");
+}
+
+void put_limits(Json& params, const Arguments& arguments) {
+    if (!arguments.iops.empty()) params["iops"] = arguments.iops;
+    if (!arguments.bandwidth.empty()) params["bandwidth"] = arguments.bandwidth;
+}
+
 void add_create(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("create", "Start serving a new volume");
     command->add_option("NAME", arguments.name, "1 to 63 of A-Z a-z 0-9 . _ -")->required();
@@ -58,12 +78,14 @@ void add_create(CLI::App& volume, Context& context, Arguments& arguments) {
                         "512 or 4096 (default: 512 where the backend can)");
     command->add_flag("--create", arguments.create, "create the file when it is not there");
     command->add_flag("--read-only", arguments.open_read_only, "open the backend read-only");
+    add_limits(*command, arguments);
     command->callback([&context, &arguments] {
         Json params = {{"name", arguments.name}, {"backend", arguments.backend}};
         if (!arguments.size.empty()) params["size"] = arguments.size;
         if (arguments.block_size != 0) params["block_size"] = arguments.block_size;
         if (arguments.create) params["create"] = true;
         if (arguments.open_read_only) params["read_only"] = true;
+        put_limits(params, arguments);
         change(context, "volume.create", params);
     });
 }
@@ -106,11 +128,15 @@ void add_delete(CLI::App& volume, Context& context, Arguments& arguments) {
 void add_set(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("set", "Change a volume while it is served");
     command->add_option("NAME", arguments.name)->required();
-    command->add_option("--read-only", arguments.read_only, "on or off")
-        ->required()
-        ->check(CLI::IsMember({"on", "off"}));
+    CLI::Option_group* what = command->add_option_group("what");
+    what->add_option("--read-only", arguments.read_only, "on or off")->check(CLI::IsMember({"on", "off"}));
+    add_limits(*what, arguments);
+    what->require_option(1, 0);
     command->callback([&context, &arguments] {
-        change(context, "volume.set", {{"name", arguments.name}, {"read_only", arguments.read_only == "on"}});
+        Json params = {{"name", arguments.name}};
+        if (!arguments.read_only.empty()) params["read_only"] = arguments.read_only == "on";
+        put_limits(params, arguments);
+        change(context, "volume.set", params);
     });
 }
 

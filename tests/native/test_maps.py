@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`wssctl maps`, which wss-maps.service runs, against a picture of the driver's sysfs that maps and unmaps what is written to it."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .programs import BUILD, run
+
+WSSCTL = BUILD / "wssctl"
+DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
+TARGET = "10.0.0.1:5555"
+
+
+class Driver:
+    """sysfs of a driver. What is written to map becomes a disk after `delay` seconds, or a pending map if it is in `absent`;
+    what is written to unmap goes, if it is not in `busy`."""
+
+    def __init__(self, root, delay=0.05):
+        self.root, self.delay = root, delay
+        self.absent, self.busy, self.maps, self.unmaps = set(), set(), [], []
+        for name in ("class/wss/session0", "block"):
+            (root / name).mkdir(parents=True)
+        (root / "class/wss/session0/target").write_text(TARGET + "\n")
+        (root / "class/wss/last_error").write_text("")
+        (root / "class/wss/pending").write_text("")
+        self.ending = False
+        self.numbers = itertools.count()
+        # They stay open: what is written to a pipe between two openings is lost.
+        self.pipes = {}
+        for name in ("map", "unmap"):
+            os.mkfifo(root / "class/wss" / name)
+            self.pipes[name] = os.open(root / "class/wss" / name, os.O_RDWR)
+        # Two writes may come out of a pipe as one.
+        self.threads = [threading.Thread(target=self.serve, args=words)
+                        for words in (("map", "target=.+?(?=target=|$)", self.map), ("unmap", r"(?:wss|pending)\d+(?: force)?", self.unmap))]
+        for thread in self.threads:
+            thread.start()
+
+    def serve(self, name, write, act):
+        while not self.ending:
+            for one in re.findall(write, os.read(self.pipes[name], 65536).decode()):
+                act(one)
+
+    def map(self, text):
+        self.maps.append(text)
+        words = dict(word.split("=", 1) for word in text.split())
+        if words["volume"] in self.absent:
+            pending = self.root / "class/wss/pending"
+            pending.write_text(pending.read_text() + f"pending0 {TARGET} {words['volume']} tries=3 no route to host\n")
+            return
+        time.sleep(self.delay)
+        self.add(words["volume"])
+
+    def add(self, volume):
+        number = next(self.numbers)
+        fresh = self.root / f"fresh{number}"
+        (fresh / "wss").mkdir(parents=True)
+        for name, text in (("size", "2048"), ("ro", "0"), ("wss/volume", volume), ("wss/session", "session0")):
+            (fresh / name).write_text(text + "\n")
+        fresh.rename(self.root / f"block/wss{number}")
+
+    def unmap(self, text):
+        self.unmaps.append(text)
+        name = text.split()[0]
+        if name in self.busy and "force" not in text:
+            return
+        if name.startswith("pending"):
+            (self.root / "class/wss/pending").write_text("")
+        else:
+            shutil.rmtree(self.root / "block" / name)
+
+    def wait_for_pending(self, count):
+        deadline = time.monotonic() + 10
+        while (self.root / "class/wss/pending").read_text().count("\n") != count:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def volumes(self):
+        return sorted(p.read_text().strip() for p in self.root.glob("block/*/wss/volume"))
+
+    def close(self):
+        self.ending = True
+        for pipe in self.pipes.values():
+            os.write(pipe, b"end")
+        for thread in self.threads:
+            thread.join(10)
+        for pipe in self.pipes.values():
+            os.close(pipe)
+
+
+@pytest.fixture
+def driver(tmp_path):
+    made = Driver(tmp_path / "sys")
+    yield made
+    made.close()
+
+
+def maps(driver, tmp_path, text, *words, status=DONE, wait=5):
+    file = tmp_path / "maps"
+    file.write_text(text)
+    done = run(WSSCTL, "--sysfs", driver.root if driver else tmp_path, "maps", "--file", file, "--wait", wait, *words, check=False)
+    assert done.returncode == status, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+BOTH = f"# what this machine uses\n\nrdma://10.0.0.1 disk0 queues=2   # the first\n\t{TARGET}  disk1\n"
+
+
+def test_up_maps_every_line_and_down_unmaps_the_last_first(driver, tmp_path):
+    done = maps(driver, tmp_path, BOTH, "up")
+    assert driver.volumes() == ["disk0", "disk1"]
+    assert driver.maps == ["target=rdma://10.0.0.1 volume=disk0 queues=2 retry=on", f"target={TARGET} volume=disk1 retry=on"]
+    assert "rdma://10.0.0.1 disk0: /dev/wss" in done.stdout and "1.00 MiB" in done.stdout
+    first, second = (next(p.parent.parent.name for p in driver.root.glob("block/*/wss/volume") if p.read_text().strip() == volume)
+                     for volume in ("disk0", "disk1"))
+    assert "disk1: unmapped" in maps(driver, tmp_path, BOTH, "down").stdout
+    assert driver.unmaps == [second, first] and driver.volumes() == []
+
+
+def test_a_second_up_changes_nothing(driver, tmp_path):
+    maps(driver, tmp_path, BOTH, "up")
+    done = maps(driver, tmp_path, BOTH, "up")
+    assert len(driver.maps) == 2
+    assert done.stdout.count("mapped already") == 2
+    maps(driver, tmp_path, BOTH, "down")
+    assert maps(driver, tmp_path, BOTH, "down").stdout.count("not mapped") == 2
+
+
+def test_up_waits_for_a_target_that_comes_later(driver, tmp_path):
+    driver.absent = {"disk1"}
+    later = threading.Timer(1, driver.add, ["disk1"])
+    later.start()
+    assert "disk1: /dev/wss" in maps(driver, tmp_path, BOTH, "up", wait=20).stdout
+    later.join()
+
+
+def test_up_reports_what_is_not_there_in_time_and_leaves_it_to_the_driver(driver, tmp_path):
+    driver.absent = {"disk0"}
+    started = time.monotonic()
+    done = maps(driver, tmp_path, BOTH, "up", status=FAILED, wait=1)
+    assert time.monotonic() - started < 5
+    assert f"{tmp_path}/maps:3: rdma://10.0.0.1 disk0: no disk after 1 s (no route to host); the driver continues to try" in done.stderr
+    assert "disk1: /dev/wss" in done.stdout, "one that is away keeps no other back"
+    assert "pending0" in (driver.root / "class/wss/pending").read_text()
+    maps(driver, tmp_path, BOTH, "down")
+    assert "pending0" in driver.unmaps, "down ends the attempts as well"
+
+
+def test_up_asks_the_driver_once_for_a_map_that_waits(driver, tmp_path):
+    driver.absent = {"disk0", "disk1"}
+    maps(driver, tmp_path, BOTH, "up", status=FAILED, wait=0)
+    driver.wait_for_pending(2)
+    maps(driver, tmp_path, BOTH, "up", status=FAILED, wait=0)
+    assert len(driver.maps) == 2
+
+
+def test_down_leaves_disks_in_use_and_says_which(driver, tmp_path):
+    maps(driver, tmp_path, f"{TARGET} disk0\n", "up")
+    name, = (p.name for p in (driver.root / "block").iterdir())
+    driver.busy = {name}
+    started = time.monotonic()
+    done = maps(driver, tmp_path, f"{TARGET} disk0\n", "down", status=FAILED, wait=1)
+    assert time.monotonic() - started < 5
+    assert f"{name} is still there after 1 s" in done.stderr
+    maps(driver, tmp_path, f"{TARGET} disk0\n", "down", "--force")
+    assert driver.unmaps[-1] == f"{name} force"
+
+
+def test_the_drivers_reason_is_reported_with_its_line(driver, tmp_path):
+    (driver.root / "class/wss/last_error").write_text("no volume of that name\n")
+    real = driver.root / "class/wss/map"
+    real.rename(driver.root / "class/wss/map.fifo")
+    real.symlink_to("/dev/full")
+    done = maps(driver, tmp_path, BOTH, "up", status=FAILED)
+    assert ":3: rdma://10.0.0.1 disk0: no volume of that name" in done.stderr
+    assert f":4: {TARGET} disk1: no volume of that name" in done.stderr
+    real.unlink()
+    (driver.root / "class/wss/map.fifo").rename(real)
+
+
+def test_the_result_is_json_as_well(driver, tmp_path):
+    driver.absent = {"disk1"}
+    told = json.loads(maps(driver, tmp_path, BOTH, "up", "--json", status=FAILED, wait=1).stdout)
+    assert [one["volume"] for one in told] == ["disk0", "disk1"]
+    assert "/dev/wss" in told[0]["result"] and "no route to host" in told[1]["error"]
+
+
+@pytest.mark.parametrize("line, said", [
+    ("10.0.0.1", "the volume is missing"),
+    ("10.0.0.1 disk0 fast", "'fast' is not of the form key=value"),
+    ("10.0.0.1 disk0,max_imm=0", "blanks or commas"),
+    ("10.0.0.1 disk0\n10.0.0.1 disk0", ":3: 10.0.0.1 disk0 is in the file already"),
+    ("x" * 5000, "more than 4096"),
+])
+@pytest.mark.parametrize("verb", ["up", "check"])
+def test_a_file_with_a_mistake_maps_nothing(driver, tmp_path, verb, line, said):
+    done = maps(driver, tmp_path, f"{TARGET} disk9\n{line}\n", verb, status=USAGE)
+    assert said in done.stderr and f"{tmp_path}/maps:" in done.stderr
+    assert driver.maps == []
+
+
+def test_a_file_of_comments_is_nothing_to_do_even_without_the_module(tmp_path):
+    assert "no volumes" in maps(None, tmp_path, "# TARGET VOLUME\n", "up").stdout
+    assert "modprobe wss" in maps(None, tmp_path, f"{TARGET} disk0\n", "up", status=NOT_REACHABLE).stderr
+    done = run(WSSCTL, "maps", "--file", tmp_path / "none", "up", check=False)
+    assert done.returncode == USAGE and "cannot read" in done.stderr
+
+
+def test_a_wrong_secret_file_fails_its_line_only(driver, tmp_path):
+    open_file = tmp_path / "secret"
+    open_file.write_text("host1:0123456789abcdef0123456789abcdef\n")
+    open_file.chmod(0o644)
+    done = maps(driver, tmp_path, f"{TARGET} disk0 secret-file={open_file}\n{TARGET} disk1\n", "up", status=FAILED)
+    assert str(open_file) in done.stderr and driver.volumes() == ["disk1"]
+
+
+def test_it_ends_when_it_is_interrupted(driver, tmp_path):
+    driver.absent = {"disk0"}
+    (tmp_path / "maps").write_text(f"{TARGET} disk0\n")
+    command = [WSSCTL, "--sysfs", driver.root, "maps", "--file", tmp_path / "maps", "--wait", "600", "up"]
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 20
+        while not driver.maps:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(5) == -15

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemons under a service manager: its notification socket, watchdog, SIGHUP, the journal; roles from configuration files;
+versions."""
+
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from .programs import BUILD, PLUGIN, START_SECONDS, STOP_SECONDS, Target, run
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = re.search(r'WSS_VERSION "(.*)"', (ROOT / "kernel/uapi/wss_version.h").read_text()).group(1)
+PROGRAMS = ("wss-target", "wss-cache", "wssctl", "kvctl", "wssbench")
+
+
+class Manager:
+    """The service manager's end of the protocol: a datagram socket that receives the reports."""
+
+    def __init__(self, folder):
+        self.path = folder / "notify"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(self.path))
+        self.reports = []
+
+    def wait_for(self, wanted, seconds=START_SECONDS):
+        """The first report from now on that has this line."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.socket.settimeout(max(0.01, deadline - time.monotonic()))
+            try:
+                report = self.socket.recv(4096).decode()
+            except TimeoutError:
+                break
+            self.reports.append(report)
+            if wanted in report.splitlines():
+                return report
+        raise AssertionError(f"no {wanted}; there were {self.reports}")
+
+
+@pytest.fixture
+def manager(tmp_path):
+    made = Manager(tmp_path)
+    yield made
+    made.socket.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a daemon; everything ends with the test."""
+    running = []
+
+    def start_program(program, *words, **variables):
+        log = tmp_path / f"log{len(running)}"
+        with log.open("wb") as errors:
+            process = subprocess.Popen([str(BUILD / program), *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=errors, env=os.environ | {key: str(value) for key, value in variables.items()})
+        process.log = log
+        running.append(process)
+        return process
+
+    yield start_program
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+            process.wait(STOP_SECONDS)
+        process.stdout.close()
+
+
+def ready(process):
+    readable, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+    line = process.stdout.readline().decode() if readable else ""
+    assert " ready on " in line, f"{line!r}\n{process.log.read_text()}"
+    return line
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STOP_SECONDS) == 0, process.log.read_text()
+
+
+def wait_for_text(path, text, seconds=10):
+    deadline = time.monotonic() + seconds
+    while text not in path.read_text():
+        assert time.monotonic() < deadline, f"no {text!r} in\n{path.read_text()}"
+        time.sleep(0.01)
+
+
+TARGET = ("--listen", "tcp://127.0.0.1:0", "--volume", "a=ram:1M", "--control", "")
+
+
+def test_the_manager_is_notified_of_start_and_stop(manager, start):
+    process = start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path)
+    report = manager.wait_for("READY=1")
+    assert re.search(r"^STATUS=tcp://127.0.0.1:\d+, 1 volume$", report, re.M), report
+    ready(process)
+    stop(process)
+    manager.wait_for("STOPPING=1")
+
+
+def test_an_abstract_socket_of_a_manager_works(tmp_path, start):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        name = f"wss-notify-{os.getpid()}"
+        listener.bind(f"\0{name}")
+        listener.settimeout(START_SECONDS)
+        start("wss-target", *TARGET, NOTIFY_SOCKET=f"@{name}")
+        assert listener.recv(4096).startswith(b"READY=1\n")
+
+
+def test_a_target_that_cannot_start_is_never_ready(manager, start):
+    process = start("wss-target", *TARGET, "--volume", "b=aio:/nonexistent/b", NOTIFY_SOCKET=manager.path)
+    assert process.wait(START_SECONDS) == 1
+    with pytest.raises(AssertionError):
+        manager.wait_for("READY=1", 0.2)
+
+
+@pytest.mark.parametrize("role", ["target", "kv", "cache"])
+def test_a_daemon_reports_that_it_is_alive_as_often_as_the_watchdog_wants(manager, start, role):
+    words = {"target": ("wss-target", *TARGET), "kv": ("wss-target", "--role", "kv", "--listen", "tcp://127.0.0.1:0", "--control", ""),
+             "cache": ("wss-cache", "--join", "tcp://127.0.0.1:1", "--memory", "64M")}[role]
+    process = start(*words, NOTIFY_SOCKET=manager.path, WATCHDOG_USEC=1_000_000)
+    manager.wait_for("READY=1")
+    started = time.monotonic()
+    for _ in range(4):
+        assert "STATUS=" in manager.wait_for("WATCHDOG=1", 10)
+    assert time.monotonic() - started > 1.5, "not more often than every half of the time"
+    process.terminate()
+    process.wait(STOP_SECONDS)
+
+
+def test_without_a_watchdog_nothing_is_reported_meanwhile(manager, start):
+    start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path)
+    manager.wait_for("READY=1")
+    with pytest.raises(AssertionError):
+        manager.wait_for("WATCHDOG=1", 1)
+
+
+def test_the_watchdog_of_another_process_is_not_ours(manager, start):
+    start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path, WATCHDOG_USEC=200_000, WATCHDOG_PID=1)
+    manager.wait_for("READY=1")
+    with pytest.raises(AssertionError):
+        manager.wait_for("WATCHDOG=1", 1)
+
+
+def secrets(path, *names):
+    path.write_text("".join(f"{name}:0123456789abcdef0123456789abcdef\n" for name in names))
+    path.chmod(0o600)
+    return path
+
+
+def test_sighup_reads_the_secrets_again(manager, start, tmp_path):
+    book = secrets(tmp_path / "secrets", "alice")
+    process = start("wss-target", *TARGET, "--secrets", book, NOTIFY_SOCKET=manager.path)
+    manager.wait_for("READY=1")
+    secrets(book, "alice", "bob")
+    process.send_signal(signal.SIGHUP)
+    assert re.search(r"^MONOTONIC_USEC=\d+$", manager.wait_for("RELOADING=1"), re.M)
+    manager.wait_for("READY=1")
+    wait_for_text(process.log, "secrets read again: 2 initiators are known")
+    book.write_text("no line of secrets\n")
+    process.send_signal(signal.SIGHUP)
+    manager.wait_for("RELOADING=1")
+    manager.wait_for("READY=1")
+    wait_for_text(process.log, "continuing with what was loaded before")
+    stop(process)
+
+
+@pytest.mark.parametrize("words", [("wss-target", *TARGET), ("wss-cache", "--join", "tcp://127.0.0.1:1", "--memory", "64M"),
+                                   ("wss-target", "--role", "kv", "--listen", "tcp://127.0.0.1:0", "--control", "")])
+def test_sighup_ends_no_daemon_that_has_nothing_to_reload(manager, start, words):
+    process = start(*words, NOTIFY_SOCKET=manager.path)
+    ready(process)
+    for _ in range(3):
+        process.send_signal(signal.SIGHUP)
+    wait_for_text(process.log, "nothing to reload")
+    stop(process)
+
+
+def run_with_journal(*words, seconds=START_SECONDS):
+    """Runs a program with standard error as the journal has it: a socket that JOURNAL_STREAM names."""
+    ours, theirs = socket.socketpair()
+    info = os.fstat(theirs.fileno())
+    with ours, subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+                                env=os.environ | {"JOURNAL_STREAM": f"{info.st_dev}:{info.st_ino}"}) as process:
+        theirs.close()
+        select.select([process.stdout], [], [], seconds)
+        if process.stdout.readline():
+            process.terminate()
+        text = b""
+        ours.settimeout(STOP_SECONDS)
+        while chunk := ours.recv(65536):
+            text += chunk
+        process.wait(STOP_SECONDS)
+    return text.decode().splitlines()
+
+
+def test_the_journal_gets_priorities_and_no_second_time(tmp_path):
+    lines = run_with_journal(BUILD / "wss-target", *TARGET, "--log-level", "debug")
+    assert any(line.startswith("<4>AUTHENTICATION IS OFF") for line in lines), lines
+    assert "<6>Terminated: stopping" in lines
+    assert all(re.match(r"<[3467]>(?!\d{4}-)", line) for line in lines), lines
+
+
+def test_the_reason_why_a_daemon_does_not_start_is_an_error_in_the_journal():
+    lines = run_with_journal(BUILD / "wss-target", *TARGET, "--volume", "b=floppy:1")
+    assert lines[-1].startswith("<3>wss-target: "), lines
+
+
+def test_elsewhere_lines_have_their_time_and_level(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # inherited, and of another file
+    with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path) as target:
+        pass
+    assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+ warning AUTHENTICATION IS OFF", target.log.read_text()), target.log.read_text()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_knows_its_version(program):
+    assert run(BUILD / program, "--version").stdout == f"{program} {VERSION}\n"
+
+
+def test_the_plugin_has_the_same_version():
+    assert f"\nversion={VERSION}\n" in run("nbdkit", "--dump-plugin", PLUGIN).stdout
+
+
+def needed(path):
+    return re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", path).stdout)
+
+
+@pytest.mark.parametrize("file", ["libwss.so", "nbdkit-wss-plugin.so", "wssctl"])
+def test_a_client_needs_no_library_of_storage(file):
+    libraries = " ".join(needed(BUILD / file))
+    for storage in ("rocksdb", "aio", "uring", "rbd", "prometheus", "systemd"):
+        assert storage not in libraries, libraries
+
+
+# ---- Roles from files
+
+
+def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
+    port = {}
+    for role in ("cache", "rs", "client"):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port[role] = probe.getsockname()[1]
+    files = {
+        "target": f'listen = "tcp://127.0.0.1:0"\ncache_listen = "tcp://127.0.0.1:{port["cache"]}"\n'
+                  f'control = "{tmp_path}/target.sock"\n[[volume]]\nname = "a"\nbackend = "ram:4M"\n',
+        "engine": f'join = "tcp://127.0.0.1:{port["cache"]}"\nlisten = "tcp://127.0.0.1:{port["client"]}"\nmemory = "64M"\n'
+                  f'control = "{tmp_path}/engine.sock"\n',
+        "storage": f'role = "rs"\njoin = "tcp://127.0.0.1:{port["cache"]}"\nlisten = "tcp://127.0.0.1:{port["rs"]}"\ncontrol = ""\n'
+                   f'[[volume]]\nname = "far"\nbackend = "ram:4M"\n',
+        "keys": 'role = "kv"\nlisten = "tcp://127.0.0.1:0"\nkv_memory = "16M"\ncontrol = ""\n',
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+    processes = []
+    for name, program in (("target", "wss-target"), ("engine", "wss-cache"), ("storage", "wss-target"), ("keys", "wss-target")):
+        processes.append(start(program, "--config", tmp_path / f"{name}.toml"))
+        line = ready(processes[-1])
+        if name == "keys":
+            assert "kv partition 0" in line
+    for name in ("target", "engine"):
+        assert "answered in" in run(BUILD / "wssctl", "--control", tmp_path / f"{name}.sock", "ping").stdout
+    create = (BUILD / "wssctl", "--control", tmp_path / "target.sock", "volume", "create", "b", "rs:far", "--size", "4M")
+    deadline = time.monotonic() + 20
+    while (made := run(*create, check=False)).returncode != 0:  # until the storage has joined
+        assert time.monotonic() < deadline, made.stderr
+        time.sleep(0.1)
+    for process in reversed(processes):
+        stop(process)
+
+
+@pytest.mark.parametrize("program, text, said", [
+    ("wss-cache", 'memroy = "1G"', "memroy: unknown key"),
+    ("wss-cache", "leave_seconds = 0", "leave_seconds: must be a number from 1 to 3600"),
+    ("wss-target", 'role = "sr"', "role: 'sr' is no role"),
+    ("wss-target", 'secret_file = "/x"\nlisten = "tcp://127.0.0.1:0"', "--secret-file is for --role rs"),
+])
+def test_a_file_with_a_mistake_starts_nothing(tmp_path, program, text, said):
+    file = tmp_path / "x.toml"
+    file.write_text(text + "\n")
+    done = run(BUILD / program, "--config", file, check=False)
+    assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
+def test_an_option_replaces_what_the_file_of_an_engine_says(start, tmp_path):
+    (tmp_path / "c.toml").write_text('join = "tcp://127.0.0.1:1"\nmemory = "1T"\nleave_seconds = 1\n')
+    assert ", 64 MiB" in ready(start("wss-cache", "--config", tmp_path / "c.toml", "--memory", "64M"))

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// wssctl maps: maps and unmaps the volumes of /etc/wss/maps. wss-maps.service runs it at boot and at
+// shutdown.
+//
+// Every wait is bounded by --wait. The driver continues to try volumes that were not there in time, so that a
+// target that starts later than this machine still brings its disks.
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "lib/base/clock.h"
+#include "lib/base/journal.h"
+#include "lib/base/size.h"
+#include "tools/wssctl/maps_file.h"
+
+namespace wss::wssctl {
+
+namespace {
+
+struct Arguments {
+    std::string file = "/etc/wss/maps";
+    uint32_t wait_seconds = 30;
+    bool force = false;
+};
+
+constexpr int kLookEveryMs = 100;
+
+void wait_a_moment() {
+    poll(nullptr, 0, kLookEveryMs);
+}
+
+// One line on its way: what has become of it, and what the report says.
+struct Work {
+    MapsLine line;
+    bool finished = false;
+    Status status = Status::ok();
+    std::string text;
+};
+
+void finish(Work& work, std::string text) {
+    work.finished = true;
+    work.text = std::move(text);
+}
+
+void fail(Work& work, Status status) {
+    work.finished = true;
+    work.status = std::move(status);
+}
+
+bool all_finished(const std::vector<Work>& works) {
+    return std::all_of(works.begin(), works.end(), [](const Work& work) { return work.finished; });
+}
+
+// Disks and waiting maps of the driver, as of now.
+struct Driver {
+    explicit Driver(const Context& context) : disks(list_disks(context)), pendings(list_pending(context)) {}
+
+    template <typename T>
+    static const T* find(const std::vector<T>& all, const Mapping& mapping) {
+        const auto found =
+            std::find_if(all.begin(), all.end(), [&](const T& one) { return is_of(one, mapping); });
+        return found == all.end() ? nullptr : &*found;
+    }
+    const Disk* disk(const Mapping& mapping) const { return find(disks, mapping); }
+    const Pending* pending(const Mapping& mapping) const { return find(pendings, mapping); }
+
+    std::vector<Disk> disks;
+    std::vector<Pending> pendings;
+};
+
+void report(Context& context, const Arguments& arguments, const std::vector<Work>& works) {
+    Json all = Json::array();
+    for (const Work& work : works) {
+        const Mapping& mapping = work.line.mapping;
+        Json one{{"line", work.line.number}, {"target", mapping.target}, {"volume", mapping.volume}};
+        if (work.status)
+            one["result"] = work.text;
+        else
+            one["error"] = work.status.to_string();
+        all.push_back(std::move(one));
+        if (work.status && !context.json)
+            std::printf("%s %s: %s\n", mapping.target.c_str(), mapping.volume.c_str(), work.text.c_str());
+        if (work.status) continue;
+        const std::string_view priority = journal::is_standard_error() ? journal::kError : "";
+        std::fprintf(stderr, "%s%s:%zu: %s %s: %s\n", priority.data(), arguments.file.c_str(),
+                     work.line.number, mapping.target.c_str(), mapping.volume.c_str(),
+                     work.status.to_string().c_str());
+        context.exit = kFailed;
+    }
+    if (context.json) return context.print(all);
+    if (works.empty()) std::printf("%s: no volumes\n", arguments.file.c_str());
+}
+
+// The lines of the file, or the exit status that says why there are none.
+std::vector<Work> begin(Context& context, const Arguments& arguments) {
+    auto lines = read_maps(arguments.file);
+    if (!lines) {
+        context.fail(lines.status());
+        context.exit = kUsage;
+        return {};
+    }
+    std::vector<Work> works;
+    for (MapsLine& line : *lines) works.push_back({.line = std::move(line)});
+    if (works.empty()) return works;
+    if (Status loaded = check_loaded(context); !loaded) {
+        context.fail(loaded);
+        works.clear();
+    }
+    return works;
+}
+
+void start_map(const Context& context, Work& work) {
+    const Driver driver(context);
+    const Mapping& wanted = work.line.mapping;
+    if (const Disk* disk = driver.disk(wanted))
+        return finish(work, context.dev + "/" + disk->device + ", mapped already");
+    if (driver.pending(wanted) != nullptr) return;
+    Mapping mapping = wanted;
+    const auto is_retry = [](const std::string& option) { return option.starts_with("retry="); };
+    if (std::none_of(mapping.options.begin(), mapping.options.end(), is_retry))
+        mapping.options.emplace_back("retry=on");
+    if (Status status = request_map(context, mapping); !status) fail(work, std::move(status));
+}
+
+void look_for(const Context& context, const Driver& driver, Work& work) {
+    if (const Disk* disk = driver.disk(work.line.mapping))
+        finish(work, fmt::format("{}/{}, {}", context.dev, disk->device, readable_size(disk->size)));
+}
+
+void up(Context& context, const Arguments& arguments) {
+    std::vector<Work> works = begin(context, arguments);
+    if (context.exit != kDone) return;
+    const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
+    for (Work& work : works) start_map(context, work);
+    for (;;) {
+        const Driver driver(context);
+        for (Work& work : works)
+            if (!work.finished) look_for(context, driver, work);
+        if (all_finished(works) || SystemClock().now() >= deadline) break;
+        wait_a_moment();
+    }
+    const Driver driver(context);
+    for (Work& work : works) {
+        if (work.finished) continue;
+        const Pending* pending = driver.pending(work.line.mapping);
+        const std::string reason = pending == nullptr ? "" : " (" + pending->error + ")";
+        fail(work, failure(Code::kTimedOut, "no disk after {} s{}; the driver continues to try",
+                           arguments.wait_seconds, reason));
+    }
+    report(context, arguments, works);
+}
+
+// Removes the disk, or the map that waits for its target. A disk may be open for a moment, by udev for
+// instance.
+void try_unmap(const Context& context, const Driver& driver, const Arguments& arguments, Work& work) {
+    const Disk* disk = driver.disk(work.line.mapping);
+    const Pending* pending = driver.pending(work.line.mapping);
+    if (disk == nullptr && pending == nullptr) {
+        work.status = Status::ok();
+        return finish(work, work.text.empty() ? "not mapped" : "unmapped");
+    }
+    const std::string name = disk != nullptr ? disk->device : pending->name;
+    work.text = name;
+    work.status =
+        write_control(context, "unmap", name + (disk != nullptr && arguments.force ? " force" : ""));
+}
+
+void down(Context& context, const Arguments& arguments) {
+    std::vector<Work> works = begin(context, arguments);
+    if (context.exit != kDone) return;
+    std::reverse(works.begin(), works.end());
+    const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
+    for (;;) {
+        for (Work& work : works)
+            if (!work.finished) try_unmap(context, Driver(context), arguments, work);
+        if (all_finished(works) || SystemClock().now() >= deadline) break;
+        wait_a_moment();
+    }
+    for (Work& work : works)
+        if (!work.finished && work.status)
+            fail(work,
+                 failure(Code::kTimedOut, "{} is still there after {} s", work.text, arguments.wait_seconds));
+    report(context, arguments, works);
+}
+
+void check(Context& context, const Arguments& arguments) {
+    auto lines = read_maps(arguments.file);
+    if (!lines) {
+        context.fail(lines.status());
+        context.exit = kUsage;
+        return;
+    }
+    if (context.json) return context.print({{"lines", lines->size()}});
+    std::printf("%s: %zu volume%s\n", arguments.file.c_str(), lines->size(), lines->size() == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void add_maps(CLI::App& app, Context& context) {
+    static Arguments arguments;
+    CLI::App* maps = app.add_subcommand("maps", "The volumes of /etc/wss/maps, as at boot (driver)");
+    maps->require_subcommand(1);
+    maps->fallthrough();
+    maps->add_option("--file", arguments.file, "Lines of TARGET VOLUME [secret-file=FILE] [KEY=VALUE ...]")
+        ->capture_default_str()
+        ->type_name("FILE");
+    maps->add_option("--wait", arguments.wait_seconds, "How long to wait for the disks, in seconds")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 3600));
+    CLI::App* command = maps->add_subcommand("up", "Map those that are not mapped");
+    command->callback([&context] { up(context, arguments); });
+    command = maps->add_subcommand("down", "Unmap them, the last first; disks in use remain");
+    command->add_flag("--force", arguments.force, "also those in use: their users get I/O errors");
+    command->callback([&context] { down(context, arguments); });
+    maps->add_subcommand("check", "Check the file and change nothing")->callback([&context] {
+        check(context, arguments);
+    });
+}
+
+}  // namespace wss::wssctl
