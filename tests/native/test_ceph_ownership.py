@@ -127,6 +127,47 @@ def test_a_deleted_pool_is_never_read_as_zeroes(ceph, tmp_path, nbd, data_pool):
         assert answers[-1][0] != 0
 
 
+# Dies as soon as the lock is broken, or when the former owner is blocklisted once more.
+DIES = r"""
+#include <dlfcn.h>
+#include <stdint.h>
+#include <unistd.h>
+static int broken;
+int rados_blocklist_add(void* cluster, char* address, uint32_t seconds) {
+    if (broken) _exit(9);
+    return ((int (*)(void*, char*, uint32_t))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_blocklist_add"))(cluster, address, seconds);
+}
+int rbd_lock_break(void* image, int mode, const char* owner) {
+    broken = 1;
+    return ((int (*)(void*, int, const char*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_lock_break"))(image, mode, owner);
+}
+int rados_break_lock(void* pool, const char* object, const char* name, const char* client, const char* cookie) {
+    int result = ((int (*)(void*, const char*, const char*, const char*, const char*))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_break_lock"))(pool, object, name, client, cookie);
+    if (result == 0) _exit(9);
+    return result;
+}
+"""
+
+
+def test_a_former_owner_is_blocklisted_for_long_when_the_next_one_dies_after_it_broke_the_lock(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    (tmp_path / "dies.c").write_text(DIES)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "dies.so", tmp_path / "dies.c", "-ldl"], check=True, timeout=60)
+    first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
+    try:
+        former = owner(ceph, image)
+        first.process.send_signal(signal.SIGSTOP)
+        second = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"))
+        done = subprocess.run(second.command, env=os.environ | {"LD_PRELOAD": str(tmp_path / "dies.so")}, capture_output=True, timeout=60)
+        assert done.returncode == 9, done.stderr
+        assert json.loads(ceph.rbd("lock", "ls", "--format", "json", image) or "[]") == []
+        with start_target(ceph, tmp_path / "c", ceph.backend(image)):
+            shut_out = blocklist(ceph)
+            assert former in shut_out and shut_out[former] > 29, shut_out
+    finally:
+        first.kill()
+
+
 @pytest.mark.parametrize("name, value", [("rbd_cache", "1"), ("rbd_cache", "True"), ("rbd_cache", "TRUE"), ("rbd_cache", "2"),
                                          ("rbd_persistent_cache_mode", "ssd"), ("rbd_blocklist_on_break_lock", "false"),
                                          ("rbd_blocklist_on_break_lock", "0"), ("rbd_blocklist_expire_seconds", "5")])  # fmt: skip

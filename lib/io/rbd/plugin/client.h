@@ -115,6 +115,7 @@ class Client {
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
     Status blocklist(const std::string& owner);
+    int break_lock(const std::string& owner) const;
     Result<std::string> lock_owner() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     bool answers(uint64_t id) const;

@@ -14,7 +14,8 @@
 //
 // "Shut out" means that it is blocklisted and then its lock is broken: whatever it still sends, also when it
 // was only stopped and is woken, is refused by every OSD. Ceph forgets a blocklisted client after an hour
-// (mon_osd_blocklist_default_expire), which a stopped process may outlast: so the time is made longer.
+// (mon_osd_blocklist_default_expire), which a stopped process may outlast: so the time is longer. The lock is
+// broken by librados: rbd_lock_break() blocklists once more, for a time that is not ours to set.
 #include <cerrno>
 #include <cstdlib>
 
@@ -30,6 +31,7 @@ constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
 constexpr size_t kWatchersMax = 4096;
+constexpr const char* kLockName = "rbd_lock";  // librbd's, on the image's header
 
 }  // namespace
 
@@ -160,8 +162,8 @@ Status Client::blocklist(const std::string& owner) {
 Status Client::shut_out(const std::string& owner) {
     WSS_TRY(check_wanted());
     WSS_TRY(blocklist(owner));
-    const int result = -rbd_lock_break(image_, RBD_LOCK_MODE_EXCLUSIVE, owner.c_str());
-    if (result == ENOENT || result == EBUSY || result == EAGAIN)
+    const int result = -break_lock(owner);
+    if (result == ENOENT)
         log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
                      options_.name(), owner);
     else if (result != 0)
@@ -169,8 +171,24 @@ Status Client::shut_out(const std::string& owner) {
     else
         log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
                      owner);
-    // librbd has done so too before it broke the lock, by Ceph's own time, which counts instead of ours.
-    return blocklist(owner);
+    return Status::ok();
+}
+
+// ENOENT: that client has no lock.
+int Client::break_lock(const std::string& owner) const {
+    std::array<char, 256> tag{};
+    std::array<char, 1024> clients{}, cookies{}, addresses{};
+    size_t tag_bytes = tag.size(), clients_bytes = clients.size(), cookies_bytes = cookies.size(),
+           addresses_bytes = addresses.size();
+    int exclusive = 0;
+    const ssize_t count = rados_list_lockers(pool_, header_.c_str(), kLockName, &exclusive, tag.data(),
+                                             &tag_bytes, clients.data(), &clients_bytes, cookies.data(),
+                                             &cookies_bytes, addresses.data(), &addresses_bytes);
+    if (count < 0) return static_cast<int>(count);
+    // librados puts the protocol before the address ("v1:"), librbd does not.
+    const std::string_view address(addresses.data());
+    if (count != 1 || (address != owner && !address.ends_with(":" + owner))) return -ENOENT;
+    return rados_break_lock(pool_, header_.c_str(), kLockName, clients.data(), cookies.data());
 }
 
 }  // namespace wss::io::rbd
