@@ -80,6 +80,7 @@ Status Client::start() {
     WSS_TRY(check_settings());
     WSS_TRY(identify());
     WSS_TRY(open_data_pool());
+    WSS_TRY(parents_.find(cluster_, image_));
     if (options_.is_head()) WSS_TRY(take_lock());
     return start_keeper();
 }
@@ -125,6 +126,7 @@ void Client::stop() {
         rbd_close(image_);  // releases the lock
         image_ = nullptr;
     }
+    parents_.close();
     if (data_pool_ != nullptr) rados_ioctx_destroy(data_pool_);
     data_pool_ = nullptr;
     if (pool_ != nullptr) rados_ioctx_destroy(pool_);
@@ -341,12 +343,7 @@ void Client::lose(Loss loss) noexcept {
 }
 
 bool Client::pools_exist() const noexcept {
-    for (rados_ioctx_t pool : {pool_, data_pool_}) {
-        int aligned = 0;
-        // Asks the map of the cluster that this client has.
-        if (pool != nullptr && rados_ioctx_pool_requires_alignment2(pool, &aligned) == -ENOENT) return false;
-    }
-    return true;
+    return pool_exists(pool_) && (data_pool_ == nullptr || pool_exists(data_pool_));
 }
 
 std::shared_ptr<Progress> Client::add_queue() {

@@ -30,6 +30,7 @@
 #include "lib/io/backend.h"
 #include "lib/io/rbd/options.h"
 #include "lib/io/rbd/plugin/bounded.h"
+#include "lib/io/rbd/plugin/parents.h"
 #include "lib/io/size_notices.h"
 
 namespace wss::io::rbd {
@@ -86,6 +87,8 @@ class Client {
     bool suspended() const noexcept;
     // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
+    // … of what it was cloned from.
+    bool parents_exist() const noexcept { return parents_.exist(); }
 
     std::shared_ptr<Progress> add_queue();
     std::string trouble() const;
@@ -123,6 +126,7 @@ class Client {
     // keeper.cc
     void keep();
     void follow_size();
+    void follow_parents();
     void report_waiting();
     void begin_look();
     void take_look();
@@ -151,6 +155,7 @@ class Client {
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::mutex size_lock_;  // one at a time changes or reads the size in Ceph, or closes the image
     SizeNotices sizes_;
+    Parents parents_;
     mutable std::mutex queues_lock_;
     std::vector<std::weak_ptr<Progress>> queues_;  // guarded by queues_lock_
 

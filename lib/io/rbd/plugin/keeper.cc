@@ -35,11 +35,19 @@ void Client::keep() {
         lock.unlock();
         if (looked) take_look();
         if (changed) follow_size();
+        if (changed) follow_parents();
         begin_look();
         if (lost()) sizes_.lose();
         report_waiting();
         lock.lock();
     }
+}
+
+// An image that is flattened has none any more.
+void Client::follow_parents() {
+    if (!parents_.any()) return;
+    if (Status found = parents_.find(cluster_, image_); !found)
+        log::debug("rbd:{}: {}", options_.name(), found.to_string());
 }
 
 // A resize of ours that is under way reports what came of it.
@@ -146,6 +154,11 @@ void Client::take_look() {
     if (result == -ESHUTDOWN) return lose(Loss::kBlocklisted);
     if (result == -ENOENT || !pools_exist()) return lose(Loss::kDeleted);
     if (result < 0) return;
+    if (!parents_exist()) {
+        // Perhaps it has been flattened, and they are no parents any more.
+        follow_parents();
+        if (!parents_exist()) return lose(Loss::kDeleted);
+    }
     seen_.store(look_began_.count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
     if (!options_.is_head() || static_cast<size_t>(result) < kLookAnswerBytes) return;

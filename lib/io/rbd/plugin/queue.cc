@@ -230,7 +230,7 @@ bool RbdQueue::may_be_deleted(const Request& request) const noexcept {
     const auto length = static_cast<uint64_t>(slot.result);
     return has_hole(request.data + slot.progress, request.offset + slot.progress, length,
                     client_->piece_bytes()) &&
-           !client_->pools_exist();
+           !(client_->pools_exist() && client_->parents_exist());
 }
 
 void RbdQueue::complete(Request& request) noexcept {
@@ -244,7 +244,11 @@ void RbdQueue::complete(Request& request) noexcept {
                             : error == ETIMEDOUT               ? ETIMEDOUT
                                                                : EIO);
     }
-    if (request.op == Op::kRead && !slot.flushing && may_be_deleted(request)) client_->lose(Loss::kDeleted);
+    if (request.op == Op::kRead && !slot.flushing && may_be_deleted(request)) {
+        // The keeper looks whether they are its parents still.
+        if (client_->pools_exist()) return end(request, EIO);
+        client_->lose(Loss::kDeleted);
+    }
     // What was read after the image was lost may be old.
     if (client_->lost()) return end(request, EIO);
     if (request.op == Op::kFlush || slot.flushing) return end(request, 0);
