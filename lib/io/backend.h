@@ -80,8 +80,9 @@ class Backend {
     // ENOSPC/EIO.
     virtual Status resize(uint64_t bytes) = 0;
     // `changed` is called, on a thread of its own that may block, after others changed limits().size (0: they
-    // have taken the storage). With an empty one calls are over when this returns.
-    using SizeChanged = std::function<void(uint64_t before, uint64_t after)>;
+    // have taken the storage). False: the user could not follow yet; it is notified again, a second later.
+    // With an empty one calls are over when this returns.
+    using SizeChanged = std::function<bool(uint64_t before, uint64_t after)>;
     virtual void watch_size(SizeChanged) {}
     // What keeps requests waiting or failing, in words for the operator; empty when all is well.
     virtual std::string trouble() const { return {}; }

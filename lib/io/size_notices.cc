@@ -21,6 +21,8 @@ struct SizeNotices::State {
     uint64_t reported = 0;  // to the user
     uint64_t lowest = 0;    // since then; at most `reported` while a shrink waits to be reported
     uint64_t latest = 0;
+    uint64_t own_limit = UINT64_MAX;  // of the user's own resize that is under way
+    uint64_t own_changes = 0;
     bool lost = false, loss_reported = false, watched = false, stopping = false;
 
     // Recursive: what is called may drop the last reference to the backend.
@@ -31,13 +33,15 @@ struct SizeNotices::State {
         if (lost) return !loss_reported;
         return lowest != reported || latest != reported;
     }
-    void set_size() { size.store(lowest, std::memory_order_release); }
+    void set_size() { size.store(std::min(lowest, own_limit), std::memory_order_release); }
     void forget() {
         reported = lowest = latest;
         set_size();
     }
     // The next notice: {before, after}.
     std::pair<uint64_t, uint64_t> take();
+    // The user could not follow it. `own`: it resized the storage meanwhile, which leaves only a shrink.
+    void put_back(uint64_t before, uint64_t after, bool own);
 };
 
 std::pair<uint64_t, uint64_t> SizeNotices::State::take() {
@@ -54,6 +58,20 @@ std::pair<uint64_t, uint64_t> SizeNotices::State::take() {
     return {before, reported};
 }
 
+void SizeNotices::State::put_back(uint64_t before, uint64_t after, bool own) {
+    if (!watched) return;
+    if (lost) {
+        loss_reported = false;
+        return;
+    }
+    if (after < before) lowest = std::min(lowest, after);
+    if (!own) {
+        reported = before;
+        lowest = std::min(lowest, before);
+    }
+    set_size();
+}
+
 SizeNotices::SizeNotices() : state_(std::make_shared<State>()) {}
 
 SizeNotices::~SizeNotices() {
@@ -63,11 +81,7 @@ SizeNotices::~SizeNotices() {
 }
 
 Status SizeNotices::start(uint64_t bytes) {
-    {
-        std::lock_guard lock(state_->m);
-        state_->latest = bytes;
-        state_->forget();
-    }
+    begin(bytes);
     try {
         std::thread([state = state_] { run(state); }).detach();
     } catch (const std::system_error& error) {
@@ -85,23 +99,44 @@ uint64_t SizeNotices::latest() const noexcept {
     return state_->latest;
 }
 
-void SizeNotices::changed(uint64_t bytes) {
+void SizeNotices::begin(uint64_t bytes) {
     std::lock_guard lock(state_->m);
+    state_->latest = bytes;
+    state_->forget();
+}
+
+uint64_t SizeNotices::own_changes() const noexcept {
+    std::lock_guard lock(state_->m);
+    return state_->own_changes;
+}
+
+bool SizeNotices::changed(uint64_t bytes) {
+    return changed(bytes, own_changes());
+}
+
+bool SizeNotices::changed(uint64_t bytes, uint64_t own_changes) {
+    std::lock_guard lock(state_->m);
+    if (own_changes != state_->own_changes) return false;
+    if (state_->own_limit != UINT64_MAX && bytes >= std::min(state_->own_limit, state_->reported))
+        return false;
     state_->latest = bytes;
     state_->lowest = std::min(state_->lowest, bytes);
     state_->set_size();
-    if (!state_->watched) return state_->forget();
+    if (!state_->watched) state_->forget();
     state_->news.notify_one();
+    return true;
 }
 
 void SizeNotices::limit_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
-    if (bytes < state_->size.load(std::memory_order_relaxed))
-        state_->size.store(bytes, std::memory_order_release);
+    state_->own_limit = bytes;
+    state_->set_size();
 }
 
 void SizeNotices::changed_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
+    state_->own_limit = UINT64_MAX;
+    ++state_->own_changes;
     const bool pending = state_->lowest < state_->reported;
     state_->reported = state_->latest = bytes;
     if (!pending || bytes < state_->lowest) state_->lowest = bytes;
@@ -137,12 +172,17 @@ void SizeNotices::run(const std::shared_ptr<State>& state) {
         state->news.wait(lock, [&] { return state->stopping || (state->watched && state->has_news()); });
         if (state->stopping) return;
         const auto [before, after] = state->take();
+        const uint64_t own_changes = state->own_changes;
         lock.unlock();
+        bool done = true;
         {
             std::lock_guard calls(state->calls);
-            if (auto call = state->call) call(before, after);
+            if (auto call = state->call) done = call(before, after);
         }
         lock.lock();
+        if (done) continue;
+        state->put_back(before, after, state->own_changes != own_changes);
+        state->news.wait_for(lock, kAgain, [&] { return state->stopping; });
     }
 }
 

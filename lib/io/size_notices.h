@@ -8,12 +8,13 @@
 // refused.
 //
 // Notices come from a thread of its own, one at a time, so that whoever reports sizes never waits for the
-// user.
+// user. One that the user could not follow is repeated after kAgain, together with what came meanwhile.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "lib/io/backend.h"
@@ -22,6 +23,8 @@ namespace wss::io {
 
 class SizeNotices {
   public:
+    static constexpr auto kAgain = std::chrono::seconds(1);
+
     SizeNotices();
     // No notice begins after this. One that is under way is not waited for.
     ~SizeNotices();
@@ -35,8 +38,14 @@ class SizeNotices {
     // The last one that others gave it, of which the user may not know yet.
     uint64_t latest() const noexcept;
 
-    // Others resized it.
-    void changed(uint64_t bytes);
+    // The size that it begins with, after all: there is no notice of it.
+    void begin(uint64_t bytes);
+    // Others resized it. While the user resizes it, only a size that this does not explain counts. False: it
+    // does not.
+    bool changed(uint64_t bytes);
+    // … by a reading that began when the user had resized it so often: an older one does not count.
+    bool changed(uint64_t bytes, uint64_t own_changes);
+    uint64_t own_changes() const noexcept;
     // The user resizes it: to what at the most from now on; what came of it.
     void limit_own(uint64_t bytes);
     void changed_own(uint64_t bytes);

@@ -166,32 +166,37 @@ std::shared_ptr<const AccessList> nobody() {
 
 // Somebody else took its storage: nobody may use the volume, so that cache engines answer nothing old either.
 // What the operator allows meanwhile counts when it is reopened.
-void VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
+// Of one that is not found, because it is to replace another one first, serve() looks.
+bool VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
     std::shared_ptr<Volume> live;
     {
         std::lock_guard lock(m_);
         auto found = records_.find(name);
-        if (found == records_.end() || found->second->volume.get() != volume) return;
+        if (found == records_.end() || found->second->volume.get() != volume) return true;
         found->second->volume->lost_.store(true, std::memory_order_release);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);
     if (live != nullptr)
         tell_reactors(live, {.change = Change::kAccess, .access = nobody()}, [](const Status&) {});
+    return true;
 }
 
-// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks.
-void VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
+// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks. One
+// that is being created, or is to replace another one, follows when it is there.
+bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
                                uint64_t after) {
     auto live = hold_live(name);
-    if (!live || live->get() != volume) return;
+    if (!live || live->get() != volume) return false;
     const uint64_t size = volume->size(), block = volume->block_size();
     const uint64_t bytes = after / block * block;
     const bool whole = size == before / block * block;
-    if (bytes == size || (!whole && bytes > size)) return;
-    if (Status status = resize(name, bytes); !status)
-        log::warning("{}: its storage was resized, the volume was not; wssctl volume resize does it",
+    if (bytes == size || (!whole && bytes > size)) return true;
+    Status status = resize(name, bytes);
+    if (!status && status.code() != Code::kBusy)
+        log::warning("{}: its storage was resized, the volume was not yet",
                      status.within("volume " + name).to_string());
+    return status.is_ok();
 }
 
 }  // namespace wss::volume

@@ -256,14 +256,18 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     finish_cut(record.options, record.cut_from, *backend);
+    // Before its size counts, so that no change of it is missed.
+    auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
+    backend->watch_size([this, name = options.name, made](uint64_t before, uint64_t after) {
+        const Volume* volume = made->load();
+        if (volume == nullptr) return false;
+        return after == 0 ? storage_lost(name, volume) : follow_backend(name, volume, before, after);
+    });
     WSS_TRY(fit_size(options, backend->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
-    auto follow = [this, name = options.name, volume = record.volume.get()](uint64_t before, uint64_t after) {
-        after == 0 ? storage_lost(name, volume) : follow_backend(name, volume, before, after);
-    };
-    record.volume->backend().watch_size(follow);
+    made->store(record.volume.get());
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
     if (!extension) return extension.status().within(fmt::format("volume {}", options.name));

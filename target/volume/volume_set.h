@@ -158,8 +158,9 @@ class VolumeSet {
     void tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
     void forget(const RecordPtr& record, bool identity_too);
     void bury();
-    void follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
-    void storage_lost(const std::string& name, const Volume* volume);
+    // False: it has to be repeated.
+    bool follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
+    bool storage_lost(const std::string& name, const Volume* volume);
     // volume_reopen.cc
     class LostVolume;
     Result<RecordPtr> make_again(const Record& lost, const Volume& volume,

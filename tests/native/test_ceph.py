@@ -92,6 +92,25 @@ def test_a_volume_follows_an_image_that_is_resized_elsewhere(ceph, tmp_path, nbd
         assert f'"size":{24 * MIB}' in ceph.rbd("info", "--format", "json", image)
 
 
+RESIZE = """
+import rados, rbd, sys
+conf, pool, name, small, large, times = sys.argv[1:]
+with rados.Rados(conffile=conf) as cluster, cluster.open_ioctx(pool) as pools, rbd.Image(pools, name) as image:
+    for _ in range(int(times)):
+        image.resize(int(small))
+        image.resize(int(large))
+"""
+
+
+def test_each_of_many_resizes_that_follow_each_other_at_once_is_noticed(ceph, tmp_path):
+    image = ceph.create_image("16M")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        run("/usr/bin/python3", "-c", RESIZE, ceph.conf, *image.split("/"), 8 * MIB, 16 * MIB, 30, timeout=120)
+        until(lambda: volume(target)["size"] == 16 * MIB, 30, "the volume follows")
+        said = target.log.read_text()
+        assert said.count("was resized from 16.0 MiB to 8.00 MiB") == 30, said
+
+
 def test_a_snapshot_serves_what_was_and_takes_no_write(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as target:

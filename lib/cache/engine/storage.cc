@@ -39,6 +39,7 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
             uint64_t before = lowest->load(std::memory_order_relaxed);
             while (after < before && !lowest->compare_exchange_weak(before, after)) {
             }
+            return true;
         });
     }
     if (Status status = made->divide(memory); !status) return status;

@@ -16,11 +16,17 @@ using Notice = std::pair<uint64_t, uint64_t>;
 // A user whose first notice does not end before it is let go.
 class User {
   public:
-    void heard(uint64_t before, uint64_t after) {
+    bool heard(uint64_t before, uint64_t after) {
         std::unique_lock lock(m_);
         notices_.emplace_back(before, after);
         changed_.notify_all();
         changed_.wait(lock, [&] { return !held_; });
+        return !std::exchange(refuses_, false);
+    }
+    // It cannot follow the notice that is under way, or else the next.
+    void refuse() {
+        std::lock_guard lock(m_);
+        refuses_ = true;
     }
     void hold() {
         std::lock_guard lock(m_);
@@ -41,14 +47,14 @@ class User {
     std::mutex m_;
     std::condition_variable changed_;
     std::vector<Notice> notices_;
-    bool held_ = false;
+    bool held_ = false, refuses_ = false;
 };
 
 class OneUser : public testing::Test {
   protected:
     void SetUp() override {
         ASSERT_TRUE(notices_.start(16));
-        notices_.watch([this](uint64_t before, uint64_t after) { user_.heard(before, after); });
+        notices_.watch([this](uint64_t before, uint64_t after) { return user_.heard(before, after); });
     }
     void TearDown() override { notices_.watch({}); }
     User user_;
@@ -91,6 +97,59 @@ TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {12, 4}, {4, 12}}));
 }
 
+TEST_F(OneUser, shrink_that_the_user_could_not_follow_is_reported_again_before_the_growth_after_it) {
+    user_.refuse();
+    notices_.changed(4);
+    user_.wait_for(1);
+    notices_.changed(32);
+    EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 4}, {16, 4}, {4, 32}}));
+    EXPECT_EQ(notices_.size(), 32u);
+}
+
+TEST_F(OneUser, growth_that_the_user_could_not_follow_is_reported_again_from_the_size_that_it_has) {
+    user_.refuse();
+    notices_.changed(32);
+    EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 32}, {16, 32}}));
+}
+
+// As when its own resize keeps it from following.
+TEST_F(OneUser, own_change_during_a_refused_notice_leaves_the_shrink_and_replaces_the_growth) {
+    user_.hold();
+    user_.refuse();
+    notices_.changed(4);
+    user_.wait_for(1);
+    notices_.changed_own(24);
+    user_.let_go();
+    EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 4}, {24, 4}, {4, 24}}));
+}
+
+TEST_F(OneUser, sizes_that_its_own_change_explains_are_not_reported_and_smaller_ones_are) {
+    notices_.limit_own(8);
+    notices_.changed(8);
+    notices_.changed_own(8);
+    notices_.limit_own(24);
+    notices_.changed(24);
+    notices_.changed(2);
+    notices_.changed_own(24);
+    EXPECT_EQ(user_.wait_for(1).front().second, 2u);
+}
+
+TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_taken_for_one_of_others) {
+    const uint64_t reading = notices_.own_changes();
+    notices_.limit_own(32);
+    notices_.changed_own(32);
+    EXPECT_FALSE(notices_.changed(16, reading));
+    EXPECT_EQ(notices_.size(), 32u);
+    EXPECT_TRUE(notices_.changed(16, notices_.own_changes()));
+    EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{32, 16}}));
+}
+
+TEST_F(OneUser, loss_that_the_user_could_not_follow_is_reported_again) {
+    user_.refuse();
+    notices_.lose();
+    EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 0}, {16, 0}}));
+}
+
 TEST_F(OneUser, loss_is_the_last_notice_and_comes_once) {
     notices_.lose();
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{16, 0}}));
@@ -105,7 +164,7 @@ TEST(SizeNotices, loss_before_there_is_a_user_is_reported_to_it) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
     notices.lose();
-    notices.watch([&](uint64_t before, uint64_t after) { user.heard(before, after); });
+    notices.watch([&](uint64_t before, uint64_t after) { return user.heard(before, after); });
     EXPECT_EQ(user.wait_for(1), (std::vector<Notice>{{16, 0}}));
     notices.watch({});
 }

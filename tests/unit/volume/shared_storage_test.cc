@@ -86,7 +86,7 @@ class OnSharedStorage : public testing::Test {
         const uint64_t before = std::exchange(shared_.size, bytes);
         std::atomic<bool> over{false};
         std::thread keeper([&] {
-            shared_.changed(before, bytes);
+            while (!shared_.changed(before, bytes)) std::this_thread::yield();
             over = true;
         });
         while (!over) reactor_.step();
@@ -119,6 +119,31 @@ TEST_F(OnSharedStorage, a_volume_that_is_all_of_it_follows_its_size) {
         others_resize(bytes);
         EXPECT_EQ(set_->find("a")->size, bytes);
     }
+}
+
+TEST_F(OnSharedStorage, a_volume_that_is_busy_reports_that_it_could_not_follow_and_does_later) {
+    ASSERT_TRUE(create("a"));
+    std::optional<Status> resized;
+    set_->resize_async("a", 512 << 10, [&](Status status) { resized = std::move(status); });
+    ASSERT_FALSE(resized);
+    EXPECT_FALSE(shared_.changed(1 << 20, 256 << 10));
+    while (!resized) reactor_.step();
+    ASSERT_TRUE(*resized);
+    others_resize(256 << 10);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
+}
+
+TEST_F(OnSharedStorage, a_volume_that_is_being_created_reports_that_it_could_not_follow) {
+    VolumeOptions options;
+    options.name = "a";
+    options.backend = "any";
+    std::optional<Status> result;
+    set_->create_async(options, [&](Status status) { result = std::move(status); });
+    ASSERT_FALSE(result);
+    EXPECT_FALSE(shared_.changed(1 << 20, 512 << 10));
+    while (!result) reactor_.step();
+    others_resize(512 << 10);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
 TEST_F(OnSharedStorage, a_volume_that_is_a_part_of_it_only_shrinks) {

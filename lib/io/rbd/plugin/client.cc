@@ -96,6 +96,7 @@ Status Client::start_keeper() {
     WSS_TRY(sizes_.start(bytes));
     auto notify = [](void* context) {
         auto* self = static_cast<Client*>(context);
+        self->read_size();
         std::lock_guard lock(self->keeper_lock_);
         self->header_changed_ = true;
         self->keeper_wake_.notify_one();
@@ -123,6 +124,7 @@ void Client::stop() {
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
+        end_size_reads();
         rbd_close(image_);  // releases the lock
         image_ = nullptr;
     }

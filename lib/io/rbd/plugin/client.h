@@ -6,7 +6,8 @@
 // bounded.h): a client whose close() does not return in time is abandoned, and lives until it does.
 //
 // The keeper is the client's own thread: it looks each second whether the image is there and still ours,
-// follows its size, which others may change, and reports requests that wait.
+// follows its size, which others may change, and reports requests that wait. The size is also read in each
+// notice of a change of the header, before another one can follow (keeper.cc).
 //
 // An image is locked also when the volume is read-only: what cache engines hold of it must not be changed by
 // others. A snapshot never changes, and has neither lock nor watch.
@@ -125,12 +126,15 @@ class Client {
 
     // keeper.cc
     void keep();
-    void follow_size();
+    struct SizeRead;
+    void read_size() noexcept;
+    void size_is(int result, const char* answer, uint64_t own_changes) noexcept;
     void follow_parents();
     void report_waiting();
     void begin_look();
     void take_look();
     void end_look();
+    void end_size_reads();
     std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
 
@@ -153,7 +157,7 @@ class Client {
     std::atomic<Loss> loss_{Loss::kNone};
     // When a look began that found the image there, and us not shut out; when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};
-    std::mutex size_lock_;  // one at a time changes or reads the size in Ceph, or closes the image
+    std::mutex size_lock_;  // one at a time resizes the image, or closes it
     SizeNotices sizes_;
     Parents parents_;
     mutable std::mutex queues_lock_;
@@ -163,10 +167,12 @@ class Client {
     std::condition_variable keeper_wake_;
     // Guarded by keeper_lock_.
     bool header_changed_ = false, look_over_ = false, lost_now_ = false, stopping_ = false;
+    uint32_t size_reads_ = 0;  // under way
     // The keeper's own.
     bool waiting_reported_ = false;
     rados_completion_t look_ = nullptr;
     Nanoseconds look_began_{};
+    uint64_t look_own_changes_ = 0;
     std::array<char, 16> look_answer_{};  // written by librados while look_ is under way
     std::thread keeper_;
 };

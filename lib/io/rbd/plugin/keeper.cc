@@ -34,7 +34,6 @@ void Client::keep() {
         lost_now_ = false;
         lock.unlock();
         if (looked) take_look();
-        if (changed) follow_size();
         if (changed) follow_parents();
         begin_look();
         if (lost()) sizes_.lose();
@@ -50,21 +49,63 @@ void Client::follow_parents() {
         log::debug("rbd:{}: {}", options_.name(), found.to_string());
 }
 
-// A resize of ours that is under way reports what came of it.
-void Client::follow_size() {
-    std::unique_lock lock(size_lock_, std::try_to_lock);
-    if (!lock) return;
-    uint64_t bytes = 0;
-    if (int result = rbd_get_size(image_, &bytes); result < 0) {
-        if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
-        return;
+struct Client::SizeRead {
+    Client* client;
+    uint64_t own_changes;
+    std::array<char, 16> answer{};
+};
+
+// On a thread of librbd, which notifies of each change of the header. The client has the lock, so that its
+// own librbd does every resize: whatever asks for the next one, this read reaches the OSD first. So neither
+// of two resizes is missed that follow each other at once.
+void Client::read_size() noexcept {
+    auto over = [](rados_completion_t completion, void* context) {
+        const std::unique_ptr<SizeRead> read(static_cast<SizeRead*>(context));
+        Client& self = *read->client;
+        const int result = rados_aio_get_return_value(completion);
+        if (result == -ESHUTDOWN) self.lose(Loss::kBlocklisted);
+        self.size_is(result, read->answer.data(), read->own_changes);
+        std::lock_guard lock(self.keeper_lock_);
+        --self.size_reads_;
+        self.keeper_wake_.notify_one();
+    };
+    auto read = std::make_unique<SizeRead>(SizeRead{this, sizes_.own_changes()});
+    rados_completion_t completion = nullptr;
+    if (rados_aio_create_completion2(read.get(), over, &completion) < 0) return;
+    {
+        std::lock_guard lock(keeper_lock_);
+        ++size_reads_;
     }
+    const int result =
+        rados_aio_exec(pool_, header_.c_str(), completion, "rbd", "get_size", look_input_.data(),
+                       look_input_.size(), read->answer.data(), read->answer.size());
+    if (result >= 0) {
+        (void)read.release();
+    } else {
+        std::lock_guard lock(keeper_lock_);
+        --size_reads_;
+    }
+    rados_aio_release(completion);
+}
+
+// The keeper has ended.
+void Client::end_size_reads() {
+    std::unique_lock lock(keeper_lock_);
+    keeper_wake_.wait(lock, [this] { return size_reads_ == 0; });
+}
+
+// What get_size of the image's header has answered. On the thread of librados that reports the ends of
+// operations, so that answers come here in their order.
+void Client::size_is(int result, const char* answer, uint64_t own_changes) noexcept {
+    if (!options_.is_head() || result < 0 || static_cast<size_t>(result) < kLookAnswerBytes) return;
+    uint64_t bytes = 0;
+    for (size_t i = kLookAnswerBytes; i > 1; --i)
+        bytes = bytes << 8 | static_cast<unsigned char>(answer[i - 1]);
     bytes = bytes / kBlock * kBlock;
     const uint64_t before = sizes_.latest();
-    if (bytes == before) return;
+    if (bytes == before || !sizes_.changed(bytes, own_changes)) return;
     log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
               readable_size(bytes));
-    sizes_.changed(bytes);
 }
 
 std::pair<Nanoseconds, uint32_t> Client::waiting() const {
@@ -129,8 +170,11 @@ bool Client::suspended() const noexcept {
 void Client::begin_look() {
     const Nanoseconds now = SystemClock().now();
     if (look_ != nullptr || now - look_began_ < kLookPeriod) return;
-    auto over = [](rados_completion_t, void* context) {
+    auto over = [](rados_completion_t completion, void* context) {
         auto* self = static_cast<Client*>(context);
+        // A notice may have been missed, while the watch of the image was renewed.
+        self->size_is(rados_aio_get_return_value(completion), self->look_answer_.data(),
+                      self->look_own_changes_);
         std::lock_guard lock(self->keeper_lock_);
         self->look_over_ = true;
         self->keeper_wake_.notify_one();
@@ -140,6 +184,7 @@ void Client::begin_look() {
         return;
     }
     look_began_ = now;
+    look_own_changes_ = sizes_.own_changes();
     const int result = rados_aio_exec(pool_, header_.c_str(), look_, "rbd", "get_size", look_input_.data(),
                                       look_input_.size(), look_answer_.data(), look_answer_.size());
     if (result >= 0) return;
@@ -161,12 +206,6 @@ void Client::take_look() {
     }
     seen_.store(look_began_.count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
-    if (!options_.is_head() || static_cast<size_t>(result) < kLookAnswerBytes) return;
-    uint64_t bytes = 0;
-    for (size_t i = kLookAnswerBytes; i > 1; --i)
-        bytes = bytes << 8 | static_cast<unsigned char>(look_answer_[i - 1]);
-    // A notice may have been missed, while the watch of the image was renewed.
-    if (bytes / kBlock * kBlock != sizes_.latest()) follow_size();
 }
 
 void Client::end_look() {
