@@ -147,6 +147,7 @@ constexpr size_t kBaysBytes = 24;
 constexpr size_t kVolumeBytes = 24;
 constexpr size_t kVolumeNameMax = 64;  // a zero behind the last character included
 constexpr size_t kVolumeStateBytes = 16;
+constexpr uint8_t kVolumeSuspended = 1;
 constexpr uint32_t kErrnoMax = 4095;
 
 std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, MutableBytes out) {
@@ -307,7 +308,7 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
 size_t put_volume_state(const CacheVolumeState& state, MutableBytes out) {
     const size_t length = std::min(state.text.size(), CacheVolumeState::kTextMax);
     const size_t body = kVolumeStateBytes + (length + 7) / 8 * 8;
-    std::byte* at = put_head(RecordType::kVolumeState, 0, 0, body, out);
+    std::byte* at = put_head(RecordType::kVolumeState, state.suspended ? kVolumeSuspended : 0, 0, body, out);
     if (at == nullptr) return 0;
     put32(at, state.number);
     put32(at + 4, state.error);
@@ -324,6 +325,7 @@ ParseError parse_volume_state(const Record& record, CacheVolumeState& out) {
     out = {.number = get32(body.data()),
            .error = get32(body.data() + 4),
            .bytes = get64(body.data() + 8),
+           .suspended = (record.flags & kVolumeSuspended) != 0,
            .text = {}};
     std::array<char, CacheVolumeState::kTextMax + 1> text{};
     const std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeStateBytes,

@@ -191,10 +191,11 @@ struct CacheVolume {
 // How the storage of an RS's volume is at present.
 struct CacheVolumeState {
     static constexpr size_t kTextMax = 120;
-    uint32_t number = 0;  // of a CacheVolume
-    uint32_t error = 0;   // errno: the storage is lost to another owner, nothing of the volume may be used
-    uint64_t bytes = 0;   // not 0, unless it is lost
-    std::string text;     // for the operator: why it is lost, or what requests wait for; printable
+    uint32_t number = 0;     // of a CacheVolume
+    uint32_t error = 0;      // errno: the storage is lost to another owner, nothing of the volume may be used
+    uint64_t bytes = 0;      // not 0, unless it is lost
+    bool suspended = false;  // another owner may have it: nothing known of its contents counts at the moment
+    std::string text;        // for the operator: why it is lost, or what requests wait for; printable
     bool operator==(const CacheVolumeState&) const = default;
 };
 

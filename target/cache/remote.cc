@@ -230,7 +230,9 @@ Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, co
         return failure(Code::kInvalid,
                        "rs:{}: its owner can be shut out only where the storage is, by steal=true there",
                        name);
-    return std::unique_ptr<io::Backend>(new RemoteBackend(nodes, name, options.size));
+    auto state = RemoteState::create(options.size);
+    if (!state) return state.status();
+    return std::unique_ptr<io::Backend>(new RemoteBackend(nodes, name, std::move(*state)));
 }
 
 io::Limits RemoteBackend::limits() const noexcept {
@@ -244,7 +246,8 @@ Result<std::unique_ptr<io::Queue>> RemoteBackend::open_queue(reactor::Reactor& r
 Status RemoteBackend::resize(uint64_t) {
     return failure(
         Code::kUnsupported,
-        "its real storage is on another node: resize it there; a volume that is all of it follows");
+        "its real storage is on another node (--role rs): resize it there (rbd resize for an image of Ceph); "
+        "a volume that is all of it follows");
 }
 
 }  // namespace wss::se

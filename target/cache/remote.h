@@ -111,12 +111,13 @@ class RemoteBackend final : public io::Backend {
     void watch_size(SizeChanged changed) override { state_->watch(std::move(changed)); }
     std::string trouble() const override { return state_->trouble(); }
     bool lost() const noexcept override { return state_->is_lost(); }
+    bool suspended() const noexcept override { return state_->is_suspended(); }
     ~RemoteBackend() override { state_->watch({}); }
     std::string describe() const override { return "rs:" + name_; }
 
   private:
-    RemoteBackend(StorageNodes& nodes, std::string name, uint64_t bytes)
-        : nodes_(nodes), name_(std::move(name)), state_(std::make_shared<RemoteState>(bytes)) {}
+    RemoteBackend(StorageNodes& nodes, std::string name, std::shared_ptr<RemoteState> state)
+        : nodes_(nodes), name_(std::move(name)), state_(std::move(state)) {}
     StorageNodes& nodes_;
     const std::string name_;
     const std::shared_ptr<RemoteState> state_;

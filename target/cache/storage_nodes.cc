@@ -110,7 +110,9 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->attach(*offer.engine, *offer.volume);
-        state.report(offer.bytes(), offer.reported != nullptr ? offer.reported->text : std::string());
+        const bool reports = offer.reported != nullptr;
+        state.report(offer.bytes(), reports && offer.reported->suspended,
+                     reports ? offer.reported->text : std::string());
     } else {
         volume.remote->note_process(*offer.engine);
         const volume::Volume& here = volume.open->volume();
@@ -123,10 +125,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
 }
 
 void StorageNodes::tick() {
-    for (CachedVolume& volume : volumes_.open()) {
-        if (volume.remote != nullptr) volume.remote->state().pass_on_again();
-        attach(volume);
-    }
+    for (CachedVolume& volume : volumes_.open()) attach(volume);
 }
 
 void StorageNodes::volume_state_changed(const EngineLink& storage) {
@@ -135,7 +134,8 @@ void StorageNodes::volume_state_changed(const EngineLink& storage) {
         const wire::CacheVolumeState* reported = storage.state_of(volume.remote->number());
         if (reported == nullptr) continue;
         RemoteState& state = volume.remote->state();
-        reported->error != 0 ? state.lose(reason(*reported)) : state.report(reported->bytes, reported->text);
+        reported->error != 0 ? state.lose(reason(*reported))
+                             : state.report(reported->bytes, reported->suspended, reported->text);
     }
     turn_.want();
 }

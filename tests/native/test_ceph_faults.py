@@ -491,10 +491,10 @@ def test_a_target_that_is_started_again_after_another_owner_serves_what_that_one
 
 
 @contextlib.contextmanager
-def storage_elsewhere(ceph, tmp_path, image, size, engines):
+def storage_elsewhere(ceph, tmp_path, image, size, engines, **options):
     """A target whose volume `disk` is the image that a process with --role rs serves."""
     with Cluster("tcp", tmp_path, engines=engines, volumes={"disk": f"rs:disk,size={size}"}) as cluster:
-        storage = Target(cluster._address("rs"), {"disk": ceph.backend(image, steal="true")}, tmp_path, "--role", "rs", "--join", cluster.join)
+        storage = Target(cluster._address("rs"), {"disk": ceph.backend(image, steal="true", **options)}, tmp_path, "--role", "rs", "--join", cluster.join)
         storage.start()
         try:
             yield cluster, storage

@@ -17,6 +17,7 @@ from .ceph_cluster import CephCluster
 from .programs import Target
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
+from .test_ceph_faults import storage_elsewhere
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
@@ -283,6 +284,23 @@ def test_a_target_that_is_cut_off_from_ceph_answers_nothing_from_its_engines(cep
             until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), 30, "reads are answered")
             hits = cluster.counters()["read_hits"]
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > hits, 30, "and hit")
+
+
+def test_a_target_whose_storage_elsewhere_is_cut_off_from_ceph_answers_nothing_from_its_engines(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2, away_timeout=7, osd_timeout=5) as (cluster, _):
+        with RawNbd(nbd(cluster.target, "disk").socket, timeout=120) as client:
+            until(lambda: client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, 30, "a write")
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
+            ceph.hang_all()
+            try:
+                until(lambda: "another client may have taken" in volume(cluster)["trouble"], 30, "the danger is shown")
+                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 30, "reads that hit fail")
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            until(lambda: volume(cluster)["trouble"] == "", 60, "all is well again")
+            until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), 30, "reads are answered")
 
 
 def test_an_opening_that_was_given_up_takes_nothing(ceph, tmp_path):

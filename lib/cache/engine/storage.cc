@@ -103,6 +103,7 @@ wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
     return {.number = number,
             .error = static_cast<uint32_t>(lost ? ESHUTDOWN : 0),
             .bytes = bytes,
+            .suspended = !lost && backend.suspended(),
             .text = backend.trouble()};
 }
 

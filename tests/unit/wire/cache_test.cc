@@ -134,7 +134,8 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
     };
     CacheVolumeState back;
     for (const CacheVolumeState& state :
-         {CacheVolumeState{.number = 2, .bytes = 1 << 20}, CacheVolumeState{.bytes = 512, .text = "waits"},
+         {CacheVolumeState{.number = 2, .bytes = 1 << 20}, CacheVolumeState{.bytes = 1, .suspended = true},
+          CacheVolumeState{.bytes = 512, .text = "waits"},
           CacheVolumeState{.number = 1, .error = 108, .text = "blocklisted"}}) {
         ASSERT_EQ(sent(state, back), ParseError::kNone);
         EXPECT_EQ(back, state);

@@ -24,11 +24,12 @@ class SharedBackend final : public io::Backend {
     void watch_size(SizeChanged user) override { changed = std::move(user); }
     std::string trouble() const override { return why; }
     bool lost() const noexcept override { return taken; }
+    bool suspended() const noexcept override { return away; }
     std::string describe() const override { return "shared"; }
 
     uint64_t size = 4 << 20;
     std::string why;
-    bool taken = false;
+    bool taken = false, away = false;
     SizeChanged changed;
 
   private:
@@ -118,6 +119,10 @@ TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready
     ASSERT_TRUE(until([this] { return states_.size() == 3; }));
     EXPECT_EQ(states_.back().text, "waits for the disk");
     EXPECT_EQ(states_.back().error, 0u);
+    EXPECT_FALSE(states_.back().suspended);
+    backend_.away = true;
+    ASSERT_TRUE(until([this] { return states_.size() == 4; }));
+    EXPECT_TRUE(states_.back().suspended);
 }
 
 TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_followed_at_once) {
