@@ -91,6 +91,8 @@ class Backend {
     // Storage that others may take has not answered for so long that they may have: what is known elsewhere
     // of its contents does not count at the moment. It comes back by itself.
     virtual bool suspended() const noexcept { return false; }
+    // The same as long as nobody but OpenOptions::owner has had the storage; empty: that is not known.
+    virtual std::string ownership() const { return {}; }
     // All requests are done, nothing but the destructor follows. Begins what that waits for, so that many
     // backends can be closed together.
     virtual void begin_close() noexcept {}
@@ -109,6 +111,7 @@ struct OpenOptions {
     bool grow = true;       // false: a file shorter than `size` has lost something, and is an error
     bool any_size = false;  // `size` is what it had when others took it, who may have changed that
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
+    std::string owner;      // who opens it, over restarts; empty: nobody who was there before
 };
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
 

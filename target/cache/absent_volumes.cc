@@ -8,12 +8,20 @@
 
 namespace wss::se {
 
+// Also if that one had it, and nobody noticed.
+bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
+    auto known = members_.now().dirty.find(volume.wwid());
+    if (known == members_.now().dirty.end() || known->second.ownership.empty()) return false;
+    const std::string ownership = volume.backend().ownership();
+    return !ownership.empty() && ownership != known->second.ownership;
+}
+
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
-    if (members_.now().storage_lost.contains(volume.wwid()))
+    if (members_.now().storage_lost.contains(volume.wwid()) || had_another_owner(volume))
         return failure(Code::kRefused,
-                       "another owner took the storage of volume {} while cache engines held writes that it "
-                       "did not have, and may have written it since: give these writes up (wssctl cache "
-                       "give-up {}) and start again",
+                       "the storage of volume {} was taken by another owner, or deleted, while cache engines "
+                       "held writes that it did not have: it is another one, or others may have written it "
+                       "since; give these writes up (wssctl cache give-up {}) and start again",
                        volume.name(), volume.name());
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())

@@ -44,6 +44,7 @@ class AbsentVolumes {
     void list(CacheInfo& info) const;
 
   private:
+    bool had_another_owner(const volume::Volume& volume) const;
     void drop(uint64_t wwid);
 
     Members& members_;

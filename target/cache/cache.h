@@ -74,7 +74,6 @@ class Cache final : public reactor::Source {
     Status remove_engine(uint32_t index) { return events_.remove_engine(index); }
     void forget_awaited() { recovery_.forget_awaited(); }
     CacheInfo info();
-
     Client* add_client(fabric::Scheme scheme, ClientSink& sink);
     void remove_client(Client* client);
 
@@ -106,6 +105,7 @@ class Cache final : public reactor::Source {
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) {
         return nets_.register_buffers(memory);
     }
+    uint64_t storage_id() const noexcept { return members_.now().storage; }  // never changes
     bool recovering() const noexcept { return recovery_.holding(); }
     // Moves itself behind the sources whose commands come to it, and the engines' sources behind itself.
     void take_place() noexcept;

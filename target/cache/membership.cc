@@ -33,7 +33,8 @@ static std::set<uint64_t> parse_wwids(const json& volumes) {
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name}, {"bytes", volume.bytes}};
+        dirty[fmt::format("{:016x}", wwid)] = {
+            {"name", volume.name}, {"bytes", volume.bytes}, {"ownership", volume.ownership}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
@@ -42,7 +43,8 @@ static void put_dirty(const Membership& membership, json& out) {
 static void get_dirty(const json& all, Membership& out) {
     for (const auto& [wwid, volume] : all.at("dirty").items())
         out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>(),
-                                                     .bytes = volume.at("bytes").get<uint64_t>()};
+                                                     .bytes = volume.at("bytes").get<uint64_t>(),
+                                                     .ownership = volume.value("ownership", std::string())};
     out.given_up = parse_wwids(all.at("given_up"));
 }
 

@@ -25,8 +25,9 @@ namespace wss::se {
 
 // A volume of which engines may hold dirty lines.
 struct DirtyVolume {
-    std::string name;    // for the operator
-    uint64_t bytes = 0;  // that it has had
+    std::string name;       // for the operator
+    uint64_t bytes = 0;     // that it has had
+    std::string ownership;  // of its storage (io::Backend), then; empty: not known
     bool operator==(const DirtyVolume&) const = default;
 };
 

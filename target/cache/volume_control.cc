@@ -191,7 +191,7 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
         if (uses_.members.edit().dirty.erase(open.wwid()) > 0) uses_.members.save();
         return;
     }
-    const DirtyVolume now{.name = open.name(), .bytes = open.size()};
+    const DirtyVolume now{.name = open.name(), .bytes = open.size(), .ownership = open.backend().ownership()};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;

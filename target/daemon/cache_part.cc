@@ -60,10 +60,15 @@ CachePart::~CachePart() {
 }
 
 volume::VolumeSet::Open CachePart::opener() {
-    return [this](const std::string& specification,
-                  const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+    return [this, owner = fmt::format("{:016x}", cache_->storage_id())](
+               const std::string& specification,
+               const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
         constexpr std::string_view kRemote = "rs:";
-        if (!specification.starts_with(kRemote)) return io::open_backend(specification, options);
+        if (!specification.starts_with(kRemote)) {
+            io::OpenOptions ours = options;
+            ours.owner = owner;
+            return io::open_backend(specification, ours);
+        }
         return se::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()),
                                        options);
     };

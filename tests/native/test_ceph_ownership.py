@@ -17,7 +17,7 @@ from .ceph_cluster import CephCluster
 from .programs import Target
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
-from .test_ceph_faults import storage_elsewhere
+from .test_ceph_faults import Writer, lose_to_another_owner, storage_elsewhere
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
@@ -301,6 +301,35 @@ def test_a_target_whose_storage_elsewhere_is_cut_off_from_ceph_answers_nothing_f
             ceph.wait_for_osds(3)
             until(lambda: volume(cluster)["trouble"] == "", 60, "all is well again")
             until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), 30, "reads are answered")
+
+
+@pytest.mark.parametrize("between", ["target", "anew", "nobody"])
+def test_a_killed_target_writes_its_dirty_lines_home_only_if_nobody_else_had_the_image(ceph, tmp_path, nbd, between):
+    image = ceph.create_image("8M")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=2, volumes={"disk": ceph.backend(image, steal="true")}) as first:
+        first.policy("write-back")
+        with Writer(nbd(first.target, "disk").socket) as writer:
+            until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
+            first.target.kill()
+        if between == "anew":
+            until(lambda: "Watchers: none" in ceph.rbd("status", image), 60, "Ceph counts the target as dead")
+            ceph.rbd("rm", image)
+            ceph.rbd("create", "--size", "8M", image)
+        if between != "nobody":
+            lose_to_another_owner(ceph, tmp_path / "b", nbd, image)
+            first.target.start()
+            first.wait_for_engines(2, 60)
+            assert "taken by another owner, or deleted" in first.target.log.read_text()
+            assert first.target.stop() in (0, 1)
+            ceph.rbd("export", image, tmp_path / "out")
+            assert (tmp_path / "out").read_bytes()[:Writer.BLOCKS * BLOCK] == b"2" * Writer.BLOCKS * BLOCK
+            return
+        first.target.start()
+        first.wait_for_engines(2, 60)
+        with RawNbd(nbd(first.target, "disk").socket) as client:
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 60, "it is served")
+            writer.check(client)
 
 
 def test_an_opening_that_was_given_up_takes_nothing(ceph, tmp_path):

@@ -18,6 +18,7 @@ class Wrapper : public Backend {
     std::string trouble() const override { return inner_->trouble(); }
     bool lost() const noexcept override { return inner_->lost(); }
     bool suspended() const noexcept override { return inner_->suspended(); }
+    std::string ownership() const override { return inner_->ownership(); }
     void begin_close() noexcept override { inner_->begin_close(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
     const FilterRule& rule() const { return rule_; }

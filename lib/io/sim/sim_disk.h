@@ -45,6 +45,8 @@ class SimDisk {
     void give_back() noexcept { taken_ = false; }
     // It may have: backends say so, and go on.
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
+    // Another owner has had it, while nobody here had it open.
+    void change_hands() noexcept { ++owners_; }
 
     static constexpr uint32_t kSector = 512;
 
@@ -84,6 +86,7 @@ class SimDisk {
     std::map<uint64_t, Flight> flights_;
     uint64_t next_flight_ = 0;
     uint64_t writes_ = 0;
+    uint32_t owners_ = 1;
     bool taken_ = false, suspended_ = false;
 };
 

@@ -439,6 +439,20 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+// The target was gone before it could notice.
+TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its_lines_are_given_up) {
+    ASSERT_GT(dirty(), 0u);
+    a_.disk.change_hands();
+    for (int restarts = 0; restarts < 2; ++restarts) {
+        restart_target();
+        ASSERT_TRUE(until([&] { return recovered(); }));
+        EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
+    }
+    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(until([&] { return membership().dirty.empty(); }));
+    create("a", a_);
+}
+
 // Real storage has not answered for so long that another owner may have it.
 TEST_F(ClusterAbsent,
        a_suspended_volume_answers_nothing_from_engines_and_acknowledges_nothing_by_them_alone) {

@@ -24,6 +24,7 @@ class RbdBackend final : public Backend {
     std::string trouble() const override { return client_->trouble(); }
     bool lost() const noexcept override { return client_->lost(); }
     bool suspended() const noexcept override { return client_->suspended(); }
+    std::string ownership() const override { return client_->ownership(); }
     void begin_close() noexcept override;
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 

@@ -9,6 +9,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/rbd/plugin/ownership.h"
 
 namespace wss::io::rbd {
 
@@ -20,8 +21,8 @@ constexpr uint32_t kBlock = 512;
 
 std::atomic<uint32_t> Client::alive_{0};
 
-Client::Client(const RbdOptions& options, bool read_only)
-    : options_(options), read_only_(read_only), opened_at_(SystemClock().now()) {
+Client::Client(const RbdOptions& options, bool read_only, std::string owner)
+    : options_(options), read_only_(read_only), opened_at_(SystemClock().now()), owner_(std::move(owner)) {
     ++alive_;
 }
 
@@ -30,8 +31,9 @@ Client::~Client() {
     --alive_;
 }
 
-Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only) {
-    std::shared_ptr<Client> client(new Client(options, read_only));
+Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only,
+                                             const std::string& owner) {
+    std::shared_ptr<Client> client(new Client(options, read_only, owner));
     BoundedCall<Status> call;
     Status begun = call.start([client] {
         Status status = client->start();
@@ -81,7 +83,12 @@ Status Client::start() {
     WSS_TRY(identify());
     WSS_TRY(open_data_pool());
     WSS_TRY(parents_.find(cluster_, image_));
-    if (options_.is_head()) WSS_TRY(take_lock());
+    if (options_.is_head()) {
+        WSS_TRY(take_lock());
+        auto had = note_owner(image_, header_, owner_, read_only_);
+        if (!had) return had.status();
+        ownership_ = *had;
+    }
     return start_keeper();
 }
 

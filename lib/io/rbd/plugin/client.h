@@ -55,7 +55,9 @@ enum class Loss : uint8_t {
 class Client {
   public:
     // Bounded by open_timeout.
-    static Result<std::shared_ptr<Client>> open(const RbdOptions& options, bool read_only);
+    // `owner`: as OpenOptions says.
+    static Result<std::shared_ptr<Client>> open(const RbdOptions& options, bool read_only,
+                                                const std::string& owner);
     // All requests are done. Bounded by close_timeout from its beginning; then the client is abandoned.
     struct Closing {
         std::string name;
@@ -90,6 +92,7 @@ class Client {
     bool pools_exist() const noexcept;
     // … of what it was cloned from.
     bool parents_exist() const noexcept { return parents_.exist(); }
+    const std::string& ownership() const { return ownership_; }
 
     std::shared_ptr<Progress> add_queue();
     std::string trouble() const;
@@ -98,7 +101,7 @@ class Client {
     static uint32_t alive() { return alive_.load(); }
 
   private:
-    Client(const RbdOptions& options, bool read_only);
+    Client(const RbdOptions& options, bool read_only, std::string owner);
     Status start();
     Status configure();
     Status connect();
@@ -144,6 +147,8 @@ class Client {
     const RbdOptions options_;
     const bool read_only_;
     const Nanoseconds opened_at_;
+    const std::string owner_;
+    std::string ownership_;  // see ownership.h
     rados_t cluster_ = nullptr;
     rados_ioctx_t pool_ = nullptr;
     rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
