@@ -186,6 +186,13 @@ static std::string source_of(const Pending& pending) {
     return pending.record ? pending.record->source : fabric::source_of(pending.request->peer());
 }
 
+std::optional<Refusal> SessionTable::refuse_place(const Pending& pending) {
+    const std::string source = source_of(pending);
+    auto refusal = places_.refuse_session(
+        pending.record ? pending.record->name : to_string(pending.login.initiator_port), source);
+    return refusal ? refusal : places_.refuse_channel(source);
+}
+
 void SessionTable::log_in(Pending pending) {
     auto old = find(pending.login);
     const std::string name = pending.record ? pending.record->name : std::string();
@@ -193,11 +200,7 @@ void SessionTable::log_in(Pending pending) {
         return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
                                 "another initiator is logged in with this port id"});
     if (old != sessions_.end()) return fence(*old, std::move(pending));
-    const std::string source = source_of(pending);
-    auto refusal =
-        places_.refuse_session(name.empty() ? to_string(pending.login.initiator_port) : name, source);
-    if (!refusal) refusal = places_.refuse_channel(source);
-    if (refusal) return refuse(pending, *refusal);
+    if (auto refusal = refuse_place(pending)) return refuse(pending, *refusal);
     start_session(std::move(pending), wire::MultiChannelResult::kNoChannels);
 }
 
@@ -221,6 +224,12 @@ void SessionTable::fence(Session& session, Pending pending) {
     if (pending.record && pending.record->epoch < session.epoch)
         return refuse(
             pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
+    // The place that becomes free is the old one's source's. No session ends for a login without a place.
+    const std::string source = source_of(pending);
+    const bool moves = source != session.source;
+    std::optional<Refusal> refusal = moves ? places_.refuse_move(source) : std::nullopt;
+    if (moves && !refusal) refusal = places_.refuse_channel(source);
+    if (refusal) return refuse(pending, *refusal);
     if (session.successor)
         refuse(*session.successor,
                {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
@@ -351,8 +360,11 @@ void SessionTable::session_gone(Sessions::iterator session) {
     std::optional<Pending> successor = std::move(session->successor);
     sessions_.erase(session);
     if (successor) {
-        if (stopping_)
-            refuse(*successor, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"});
+        // Several may have waited for one place.
+        const Refusal ending{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
+        const std::optional<Refusal> refusal = stopping_ ? ending : refuse_place(*successor);
+        if (refusal)
+            refuse(*successor, *refusal);
         else
             start_session(std::move(*successor), wire::MultiChannelResult::kTerminated);
     }

@@ -170,6 +170,7 @@ class SessionTable {
     bool is_empty() const noexcept { return sessions_.empty() && unproven_.empty() && refused_.empty(); }
     void finish_stop();
     Sessions::iterator find(const wire::LoginRequest& login);
+    std::optional<Refusal> refuse_place(const Pending& pending);
     void log_in(Pending pending);
     void join(Pending pending);
     void start_session(Pending pending, wire::MultiChannelResult result);

@@ -16,11 +16,13 @@ std::optional<Refusal> SessionPlaces::refuse_session(const std::string& name, co
         ++use_.refused_name_sessions;
         return full(fmt::format("initiator {} has {} sessions, the limit: end one first", name, per_name_));
     }
-    if (session_sources_.of(source) >= per_source_) {
-        ++use_.refused_source_sessions;
-        return full(fmt::format("source {} has {} sessions, the limit: end one first", source, per_source_));
-    }
-    return std::nullopt;
+    return refuse_move(source);
+}
+
+std::optional<Refusal> SessionPlaces::refuse_move(const std::string& source) {
+    if (session_sources_.of(source) < per_source_) return std::nullopt;
+    ++use_.refused_source_sessions;
+    return full(fmt::format("source {} has {} sessions, the limit: end one first", source, per_source_));
 }
 
 std::optional<Refusal> SessionPlaces::refuse_channel(const std::string& source) {

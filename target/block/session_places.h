@@ -34,6 +34,8 @@ class SessionPlaces {
 
     // nullopt: there is room. A refusal is counted.
     std::optional<Refusal> refuse_session(const std::string& name, const std::string& source);
+    // For a session that replaces one of its name and of another source.
+    std::optional<Refusal> refuse_move(const std::string& source);
     std::optional<Refusal> refuse_channel(const std::string& source);
 
     void add_session(const std::string& name, const std::string& source);

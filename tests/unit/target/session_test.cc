@@ -66,6 +66,89 @@ TEST_F(Sessions, one_source_has_a_bounded_number_of_them) {
     EXPECT_EQ(world.service().sessions().use().channels, 2u);
 }
 
+// A port of the target whose connections seem to come from another host.
+class Elsewhere final : public fabric::ListenHandler, public ClientSide {
+  public:
+    Elsewhere(World& world, const std::string& host) : world_(world), host_(host) {
+        listener_ = *std::move(world.service().worker(0).lane(0).poller().listen(
+            {.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}, *this));
+        address_ = listener_->address();
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
+        world_.service().sessions().connect_requested(
+            0, std::make_unique<Moved>(std::move(request), host_ + ":4711"));
+    }
+    fabric::Fabric& client_fabric() override { return world_.client_fabric(); }
+    fabric::Poller& client_poller() override { return world_.client_poller(); }
+    const fabric::Address& address() const override { return address_; }
+    bool until(const std::function<bool()>& done) override { return world_.until(done); }
+
+  private:
+    class Moved final : public fabric::ConnectRequest {
+      public:
+        Moved(std::unique_ptr<fabric::ConnectRequest> request, std::string peer)
+            : request_(std::move(request)), peer_(std::move(peer)) {}
+        std::span<const std::byte> data() const override { return request_->data(); }
+        std::string peer() const override { return peer_; }
+        Result<std::unique_ptr<fabric::Connection>> create(fabric::Poller& poller,
+                                                           const fabric::ConnectionOptions& options,
+                                                           fabric::ConnectionHandler& handler) override {
+            return request_->create(poller, options, handler);
+        }
+        void reject(std::span<const std::byte> data) noexcept override { request_->reject(data); }
+
+      private:
+        std::unique_ptr<fabric::ConnectRequest> request_;
+        const std::string peer_;
+    };
+    World& world_;
+    const std::string host_;
+    std::unique_ptr<fabric::Listener> listener_;
+    fabric::Address address_;
+};
+
+TEST_F(Sessions, one_source_gets_none_beyond_that_number_by_replacing_those_of_others) {
+    World world({.service = {.limits = {.sessions_per_source = 2}}});
+    Elsewhere elsewhere(world, "10.9.9.9");
+    auto attempt_from = [](ClientSide& side, const wire::LoginRequest& login) {
+        auto client = std::make_unique<RawClient>(side);
+        client->connect(login);
+        EXPECT_TRUE(side.until([&] { return client->established() || client->refused(); }));
+        return client;
+    };
+    auto theirs = attempt_from(elsewhere, login_of(1, 1)), others = attempt_from(elsewhere, login_of(2, 1));
+    ASSERT_TRUE(theirs->established() && others->established());
+    auto first = attempt(world, login_of(3, 1));
+    ASSERT_TRUE(first->established());
+    auto moved = attempt(world, login_of(1, 1));
+    ASSERT_TRUE(moved->established()) << "there is a second place";
+    EXPECT_TRUE(theirs->closed());
+    auto beyond = attempt(world, login_of(2, 1));
+    ASSERT_TRUE(beyond->refused());
+    EXPECT_NE(beyond->reject().text().find("source 127.0.0.1 has 2 sessions, the limit"), std::string::npos)
+        << beyond->reject().text();
+    EXPECT_FALSE(others->closed()) << "nothing takes its place";
+    EXPECT_TRUE(attempt(world, login_of(1, 1))->established()) << "its own";
+    EXPECT_EQ(world.service().sessions().use().refused_source_sessions, 1u);
+}
+
+TEST_F(Sessions, of_several_logins_that_wait_for_one_place_one_gets_it) {
+    World world({.service = {.limits = {.sessions_per_source = 1}}});
+    Elsewhere first_host(world, "10.9.9.1"), second_host(world, "10.9.9.2");
+    RawClient first(first_host), second(second_host);
+    first.connect(login_of(1, 1));
+    second.connect(login_of(2, 1));
+    ASSERT_TRUE(world.until([&] { return first.established() && second.established(); }));
+    // Both arrive in one turn of the target, which sees neither replaced.
+    RawClient one(world), two(world);
+    one.connect(login_of(1, 1));
+    two.connect(login_of(2, 1));
+    ASSERT_TRUE(world.until(
+        [&] { return (one.established() || one.refused()) && (two.established() || two.refused()); }));
+    EXPECT_NE(one.established(), two.established());
+    EXPECT_LE(world.service().sessions().use().sessions, 2u);
+}
+
 TEST_F(Sessions, a_second_channel_needs_a_session_to_join) {
     World world;
     auto client = attempt(world, world.login(1, 0, true));
