@@ -8,8 +8,13 @@
 namespace wss::block {
 
 // A1: volumes that never give anything back halve what is free, one after the other. The last eighth is for
-// those that hold nothing: a block each.
-static constexpr size_t kReserve = 8;
+// those that hold nothing: a block each. The sixteenth before it is for initiators that hold nothing of their
+// volume.
+static constexpr size_t kVolumeReserve = 8, kNexusReserve = 16;
+
+static size_t reserved(const BufferPool& pool) {
+    return pool.size() / kVolumeReserve + pool.size() / kNexusReserve;
+}
 
 Result<std::unique_ptr<Arena>> Arena::create(fabric::Fabric& fabric, size_t bytes) {
     const size_t small = std::max<size_t>(bytes / kSmallPart, kBufferMax);
@@ -35,14 +40,20 @@ Arena::Owner& Arena::owner_of(Part part, const std::byte* block) noexcept {
 // A1.
 bool Arena::may_hold(Part part, size_t bytes, const Share& share) const noexcept {
     const size_t held = share.held(part);
-    return held == 0 || held + 2 * bytes + pool(part).size() / kReserve <= pool(part).free_bytes();
+    return held == 0 || held + 2 * bytes + reserved(pool(part)) <= pool(part).free_bytes();
 }
 
-// A1, of a session on a volume.
+// A1: the first block of an initiator on a volume that may have no more.
+bool Arena::is_first(Part part, size_t bytes, const Account& account) const noexcept {
+    return account.nexus.held(part) == 0 &&
+           bytes + pool(part).size() / kVolumeReserve <= pool(part).free_bytes();
+}
+
+// A1, of an initiator on a volume.
 bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const noexcept {
     if (account.nexus.held(part) == 0) return true;
     // What the volume takes makes its share larger and the free part smaller.
-    const size_t used = account.volume.held(part) + pool(part).size() / kReserve;
+    const size_t used = account.volume.held(part) + reserved(pool(part));
     const size_t free = pool(part).free_bytes();
     const size_t room = free > used ? (free - used) / 2 : 0;
     return room > bytes && account.nexus.held(part) + bytes <= se::kNexusPart * (room - bytes);
@@ -50,13 +61,15 @@ bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const
 
 std::byte* Arena::try_take(Part part, size_t bytes, const Account& account) noexcept {
     const size_t block_bytes = BufferPool::block_bytes(bytes);
-    if (!may_hold(part, block_bytes, account.volume) || !may_hold(part, block_bytes, account.session) ||
+    const bool of_volume =
+        may_hold(part, block_bytes, account.volume) || is_first(part, block_bytes, account);
+    if (!of_volume || !may_hold(part, block_bytes, account.initiator) ||
         !leaves_enough(part, block_bytes, account))
         return nullptr;
     std::byte* block = pool(part).take(bytes);
     if (block == nullptr) return nullptr;
-    owner_of(part, block) = {&account.volume, &account.session, &account.nexus};
-    for (Share* share : {&account.volume, &account.session, &account.nexus}) {
+    owner_of(part, block) = {&account.volume, &account.initiator, &account.nexus};
+    for (Share* share : {&account.volume, &account.initiator, &account.nexus}) {
         share->held_[static_cast<size_t>(part)] += block_bytes;
         ++share->users_;
     }
@@ -69,7 +82,7 @@ std::byte* Arena::take(Part part, size_t bytes, const Account& account) noexcept
 
 void Arena::give(Part part, std::byte* block, size_t bytes) noexcept {
     const Owner owner = std::exchange(owner_of(part, block), {});
-    for (Share* share : {owner.volume, owner.session, owner.nexus}) {
+    for (Share* share : {owner.volume, owner.initiator, owner.nexus}) {
         share->held_[static_cast<size_t>(part)] -= BufferPool::block_bytes(bytes);
         share->leave();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arena: the I/O buffers of one lane, and how volumes and sessions share them.
+// Arena: the I/O buffers of one lane, and how volumes and initiators share them.
 //
 // A part is a BufferPool of its own, so that short transfers neither wait behind long ones nor cut up the
 // memory that those need:
@@ -8,12 +8,16 @@
 //   kAdmin   descriptor tables and long answers of administrative commands
 //
 // Rules
-//  A1  A volume may hold as much of a part as it leaves free, an eighth of the part not counted, and so may a
-//      session; one that holds nothing may take whatever fits. So one alone gets almost half, several get
-//      equal shares and as much is left for the next one: storage that is slow or dead, and an initiator that
-//      does not take its data, cannot take the buffers of others.
-//      Of what a volume may hold, a session of it (an I_T_L nexus) may hold kNexusPart times what it leaves
-//      to others: seven eighths if it is alone, and the next one finds an eighth however slow the first is.
+//  A1  A volume may hold as much of a part as it leaves free, three sixteenths of the part not counted, and
+//  so
+//      may an initiator; one that holds nothing may take whatever fits. So one alone gets almost half,
+//      several get equal shares and as much is left for the next one: storage that is slow or dead, and an
+//      initiator that does not take its data, cannot take the buffers of others. Of what a volume may hold,
+//      an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to others: seven eighths if it
+//      is alone, and the next one finds an eighth however slow the first is. One that holds nothing of the
+//      volume may take a block beyond that, of all but an eighth of the part: however many are slow, the next
+//      one goes on. An initiator is a name that was proven, with all its sessions; where nobody
+//      authenticates, a session.
 //  Who must wait waits by A2 and A3 (flow.h).
 //
 // Thread-safety: belongs to its reactor.
@@ -35,8 +39,8 @@ constexpr Part part_of(size_t bytes) {
     return bytes <= kSmallBuffer ? Part::kSmall : Part::kLarge;
 }
 
-// What a volume, a session, or a session on a volume holds of an arena. Lives as long as somebody refers to
-// it or a block counts: a fill of the cache gives its buffer back after the volume is gone.
+// What a volume, an initiator, or an initiator on a volume holds of an arena. Lives as long as somebody
+// refers to it or a block counts: a fill of the cache gives its buffer back after the volume is gone.
 class Share {
   public:
     size_t held(Part part) const noexcept { return held_[static_cast<size_t>(part)]; }
@@ -78,8 +82,8 @@ class ShareRef {
 // On whose account a block is taken.
 struct Account {
     Share& volume;
-    Share& session;
-    Share& nexus;  // the session on the volume
+    Share& initiator;
+    Share& nexus;  // the initiator on the volume
 };
 
 class Arena {
@@ -109,11 +113,12 @@ class Arena {
   private:
     struct Owner {
         Share* volume = nullptr;
-        Share* session = nullptr;
+        Share* initiator = nullptr;
         Share* nexus = nullptr;
     };
     Arena() = default;
     bool may_hold(Part part, size_t bytes, const Share& share) const noexcept;
+    bool is_first(Part part, size_t bytes, const Account& account) const noexcept;
     bool leaves_enough(Part part, size_t bytes, const Account& account) const noexcept;
     std::byte* try_take(Part part, size_t bytes, const Account& account) noexcept;
     Owner& owner_of(Part part, const std::byte* block) noexcept;

@@ -37,7 +37,7 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
       credits_(terms_.credits),
       signalled_(send_depth_ + 1) {
     record_->channel = this;
-    if (record_->session_id != 0) share_ = lane_.session_share(record_->session_id);
+    if (record_->session_id != 0) share_ = lane_.initiator_share(*record_);
     record_->last_heard_ns.store(worker_.reactor().now().count, std::memory_order_relaxed);
 }
 

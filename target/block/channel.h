@@ -31,10 +31,10 @@
 #include <vector>
 
 #include "lib/fabric/fabric.h"
+#include "target/block/initiator_share.h"
 #include "target/block/limits.h"
 #include "target/block/request.h"
 #include "target/block/session.h"
-#include "target/block/session_share.h"
 #include "target/block/unit.h"
 #include "target/cache/cache.h"
 
@@ -79,8 +79,8 @@ class Channel final : public fabric::ConnectionHandler,
     void admit() noexcept;
     void refuse_authentication(std::string_view why) noexcept;
 
-    // What the session holds of the lane's arena; none before the session has admitted the channel.
-    const std::shared_ptr<SessionShare>& share() const noexcept { return share_; }
+    // What the initiator holds of the lane's arena; none before the session has admitted the channel.
+    const std::shared_ptr<InitiatorShare>& share() const noexcept { return share_; }
     NexusShare& nexus_of(const Request& request) noexcept;
     Account account_of(const Request& request) noexcept;
 
@@ -267,7 +267,7 @@ class Channel final : public fabric::ConnectionHandler,
     uint32_t in_flight_ = 0;  // requests that are not kReceiving
     uint32_t credits_;        // commands the peer may send now
     uint32_t owed_ = 0;       // credits of requests that got no answer
-    std::shared_ptr<SessionShare> share_;
+    std::shared_ptr<InitiatorShare> share_;
     // Where commands wait, by LUN (kBadLun: those of no volume); made when one waits first.
     std::unordered_map<uint64_t, WaitingFlows> flows_;
     // By LUN: what an access list grants us, once it was looked up.

@@ -72,7 +72,7 @@ void Channel::admit() noexcept {
     size_t length = auth_->result({}, {auth_request_->slot + kSlotAnswer, kSlotAnswerBytes});
     send_ready(*std::exchange(auth_request_, nullptr), length);
     auth_.reset();
-    share_ = lane_.session_share(record_->session_id);
+    share_ = lane_.initiator_share(*record_);
     join_cache();
 }
 

@@ -206,7 +206,7 @@ void Channel::with_table(Request& request) noexcept {
 
 Account Channel::account_of(const Request& request) noexcept {
     Share& volume = request.unit != nullptr ? *request.unit->shares[lane_.index()] : lane_.arena().nobody();
-    return {.volume = volume, .session = share_->all(), .nexus = *nexus_of(request).buffers};
+    return {.volume = volume, .initiator = share_->all(), .nexus = *nexus_of(request).buffers};
 }
 
 NexusShare& Channel::nexus_of(const Request& request) noexcept {

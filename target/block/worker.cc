@@ -83,10 +83,13 @@ void Lane::mark_dirty(Channel& channel) noexcept {
     if (!static_cast<ListNode<Lane>&>(channel).linked()) dirty_.push_back(channel);
 }
 
-std::shared_ptr<SessionShare> Lane::session_share(uint64_t session_id) {
-    Channel* sibling = channels_.find_if(
-        [&](Channel& each) { return each.record().session_id == session_id && each.share(); });
-    return sibling != nullptr ? sibling->share() : std::make_shared<SessionShare>();
+std::shared_ptr<InitiatorShare> Lane::initiator_share(const ChannelRecord& record) {
+    const bool proven = record.terms.authenticate();
+    Channel* sibling = channels_.find_if([&](Channel& each) {
+        if (each.share() == nullptr || each.record().terms.authenticate() != proven) return false;
+        return proven ? each.record().name == record.name : each.record().session_id == record.session_id;
+    });
+    return sibling != nullptr ? sibling->share() : std::make_shared<InitiatorShare>();
 }
 
 void Lane::reap() noexcept {

@@ -75,8 +75,8 @@ class Lane final : public se::BufferHome {
     void give_back(std::byte* buffer, uint32_t bytes) noexcept override {
         arena_->give(part_of(bytes), buffer, bytes);
     }
-    // What the channels of a session hold here together.
-    std::shared_ptr<SessionShare> session_share(uint64_t session_id);
+    // What the channels of its initiator hold here together.
+    std::shared_ptr<InitiatorShare> initiator_share(const ChannelRecord& record);
 
     // Makes a channel; when that fails, rejects the peer and reports the channel gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,

@@ -13,8 +13,9 @@ using cache::Pieces;
 using cache::Slot;
 using Op = wire::CacheStorage::Op;
 
-// The last eighth is for volumes that hold none.
-constexpr uint32_t kReserve = 8;
+// As of buffers (block/arena.cc): of the works that are free when a volume has all that it may, the last
+// eighth is for volumes that hold none, and the sixteenth before it for initiators that hold none of theirs.
+constexpr uint32_t kVolumeReserve = 8, kNexusReserve = 16;
 
 void Commands::drop_all() noexcept {
     for (auto& work : works_) {
@@ -39,8 +40,10 @@ void Commands::prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths&
 // ---- Works -----------------------------------------------------------------------------------------------
 
 Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
-    const size_t used = volume.works + works_.size() / kReserve;
-    if (volume.works > 0 && used >= free_count_) return nullptr;
+    const size_t for_volumes = works_.size() / kVolumeReserve;
+    const size_t used = volume.works + for_volumes + works_.size() / kNexusReserve;
+    const bool first = share && share->works == 0;
+    if (volume.works > 0 && (first ? for_volumes : used) >= free_count_) return nullptr;
     // What the volume takes makes its share larger and the free part smaller.
     const size_t room = free_count_ > used ? (free_count_ - used) / 2 : 0;
     if (share && !leaves_enough(share->works, room)) return nullptr;

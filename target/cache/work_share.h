@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkShare: the commands of the cache that one session holds on one volume. Of what the volume may hold
-// (Commands::take()), the session may hold kNexusPart times what it leaves to others.
+// WorkShare: the commands of the cache that one initiator holds on one volume. Of what the volume may hold
+// (Commands::take()), the initiator may hold kNexusPart times what it leaves to others.
 //
 // Thread-safety: belongs to the cache's reactor.
-// Lifetime: as long as its session refers to it or a command counts; a command may end after its session.
+// Lifetime: as long as its initiator refers to it or a command counts; a command may end after its initiator.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,11 @@
 
 namespace wss::se {
 
-// Of a session on a volume, of buffers as of commands.
+// Of an initiator on a volume, of buffers as of commands.
 constexpr size_t kNexusPart = 7;
 
-// Whether a session that holds `held` commands of a volume leaves enough of the `room` that the volume has.
+// Whether an initiator that holds `held` commands of a volume leaves enough of the `room` that the volume
+// has.
 constexpr bool leaves_enough(uint64_t held, uint64_t room) {
     return held == 0 || (room > 1 && held + 1 <= kNexusPart * (room - 1));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Authentication against a peer that has only the wire: honest, lying, repeating what it overheard, changing
 // what was said.
+#include <set>
+
 #include "lib/wire/auth.h"
 #include "tests/unit/target/world.h"
 
@@ -394,6 +396,18 @@ TEST_F(RefusedInitiator, that_does_not_take_note_of_it_is_closed_in_time) {
 TEST_F(RefusedInitiator, that_does_not_take_note_of_it_does_not_hold_up_a_stop) {
     world.stop();
     EXPECT_EQ(world.service().worker(0).lane(0).channels(), 0u);
+}
+
+TEST_F(Authentication, all_sessions_of_a_name_count_as_one_initiator) {
+    Prove first(world, 1), second(world, 2), bob(world, 3);
+    ASSERT_TRUE(first.run("alice", kAlice).granted && second.run("alice", kAlice).granted);
+    ASSERT_TRUE(bob.run("bob", kBob).granted);
+    std::map<std::string, std::set<const InitiatorShare*>> shares;
+    world.service().worker(0).lane(0).for_each_channel(
+        [&](Channel& channel) { shares[channel.record().name].insert(channel.share().get()); });
+    EXPECT_EQ(shares["alice"].size(), 1u) << "two sessions hold no more than one";
+    EXPECT_EQ(shares["bob"].size(), 1u);
+    EXPECT_FALSE(shares["alice"].contains(*shares["bob"].begin()));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionShare: what the channels of a session on one lane hold together, in all and of each volume (A1).
+// InitiatorShare: what the channels of an initiator on one lane hold together, in all and of each volume
+// (A1). An initiator is a name that was proven, so that a host gets no more by more sessions; where nobody
+// authenticates, a session.
 //
 // Thread-safety: belongs to the lane's reactor.
 // Lifetime: its channels share it.
@@ -13,13 +15,13 @@
 
 namespace wss::block {
 
-// Of a session on a volume: an I_T_L nexus.
+// Of an initiator on a volume: an I_T_L nexus.
 struct NexusShare {
     ShareRef buffers = ShareRef::make();
     se::WorkShareRef works = se::WorkShareRef::make();
 };
 
-class SessionShare {
+class InitiatorShare {
   public:
     Share& all() noexcept { return *all_; }
     // Of commands that are no volume's.
@@ -30,7 +32,7 @@ class SessionShare {
         if (by_lun_[lun] == nullptr) by_lun_[lun] = std::make_unique<NexusShare>();
         return *by_lun_[lun];
     }
-    // The volume is removed. What is held of it still counts for the session.
+    // The volume is removed. What is held of it still counts for the initiator.
     void forget(uint64_t lun) noexcept {
         if (lun < by_lun_.size()) by_lun_[lun].reset();
     }
