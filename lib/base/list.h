@@ -51,6 +51,7 @@ class List {
 
     bool empty() const { return head_.next_ == &head_; }
     T* front() { return empty() ? nullptr : element(head_.next_); }
+    T* back() { return empty() ? nullptr : element(head_.previous_); }
     void push_back(T& item) { insert_before(&head_, &static_cast<Node&>(item)); }
     void push_front(T& item) { insert_before(head_.next_, &static_cast<Node&>(item)); }
     // `before`: an element of this list.

@@ -104,7 +104,9 @@ void Channel::set_life(Life next) noexcept {
     for (uint32_t i = 0; i < slots_; ++i) {
         Request& request = requests_[i];
         if (request.state != State::kAwaiting && request.state != State::kThrottled) continue;
-        static_cast<ListNode<>&>(request).unlink();
+        stop_waiting(request, false);
+        // The initiator sends it again, over its next channel.
+        request.status = wire::kBusy;
         request.state == State::kAwaiting ? look_again(request) : limit_over(request, false);
     }
 }
@@ -343,9 +345,9 @@ void Channel::add_attentions(volume::Change change, uint64_t lun, bool luns_chan
 // The end of a request, whatever became of it: gives back all it holds (Q2).
 void Channel::release(Request& request) noexcept {
     if (request.state == State::kReceiving) return;
-    static_cast<ListNode<>&>(request).unlink();
-    end_change(request);
+    stop_waiting(request, false);
     leave_cache(request);
+    end_change(request);
     give_buffers(request);
     if (request.unit != nullptr) worker_.units().release(*request.unit);
     request.unit = nullptr;

@@ -64,7 +64,7 @@ class Channel final : public fabric::ConnectionHandler,
     // What `request` waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
     void work_offered(Request& request, se::Work& work) noexcept;
-    // `passed`: else it waited too long, or its volume or the channel ends.
+    // `passed`: else it ends with its status: it waited too long, or its volume or the channel ends.
     void limit_over(Request& request, bool passed) noexcept;
     void volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept;
     void notify_everything() noexcept;
@@ -177,8 +177,9 @@ class Channel final : public fabric::ConnectionHandler,
     void compare_and_write(Request& request) noexcept;
 
     // throttle.cc
-    // `bytes`: of a step of the command; else it has not begun. False: it waits.
-    bool within_limits(Request& request, std::optional<uint64_t> bytes = std::nullopt) noexcept;
+    // False: it waits, or is refused.
+    bool within_limits(Request& request) noexcept;
+    void stop_waiting(Request& request, bool place_kept) noexcept;
 
     // cached.cc
     bool storage_was_lost(const se::CachedVolume& volume) noexcept;

@@ -15,6 +15,7 @@
 
 #include "lib/base/list.h"
 #include "target/block/request.h"
+#include "target/block/throttle_places.h"
 
 namespace wss::block {
 
@@ -23,10 +24,17 @@ struct Flow : ListNode<> {
     List<Request> waiting;
 };
 
+// … for the limits of the volume. The one that was sent first is in front.
+struct LimitFlow : Flow {
+    uint32_t count = 0;
+    ThrottlePlaces places;  // of those that were refused
+};
+
 // … by what they wait for.
 struct WaitingFlows {
     std::array<Flow, kParts> buffers;
-    Flow cache, limits;
+    Flow cache;
+    LimitFlow limits;
     void unlink() noexcept {
         for (Flow& flow : buffers) flow.unlink();
         cache.unlink();
@@ -37,8 +45,10 @@ struct WaitingFlows {
 class FlowQueue {
   public:
     bool empty() const noexcept { return flows_.empty(); }
-    void wait(Flow& flow, Request& request) noexcept {
-        flow.waiting.push_back(request);
+    void wait(Flow& flow, Request& request) noexcept { wait_before(nullptr, flow, request); }
+    // `next`: one that waits in the flow; nullptr: behind all.
+    void wait_before(Request* next, Flow& flow, Request& request) noexcept {
+        next == nullptr ? flow.waiting.push_back(request) : flow.waiting.insert(*next, request);
         if (!flow.linked()) flows_.push_back(flow);
     }
     // `take(request)` gives a pointer to what the request waits for, or nullptr: not now; `offer(request,
@@ -70,16 +80,9 @@ class FlowQueue {
         return served;
     }
 
-    // `end(request)` for each request that waits and `is_due(request)`, of each flow those in front.
-    template <typename IsDue, typename End>
-    void end_if(IsDue&& is_due, End&& end) noexcept {
-        flows_.for_each([&](Flow& flow) {
-            while (Request* request = flow.waiting.front()) {
-                if (!is_due(*request)) return;
-                flow.waiting.pop_front();
-                end(*request);
-            }
-        });
+    template <typename Visit>
+    void for_each_flow(Visit&& visit) noexcept {
+        flows_.for_each(visit);
     }
     // Nobody waits any more.
     void clear() noexcept {

@@ -79,10 +79,18 @@ constexpr uint32_t kSessionsPerSource = kSessionsMax / 4;
 constexpr uint32_t kChannelsMax = 4096;
 constexpr uint32_t kChannelsPerSource = kChannelsMax / 4;
 
-// A command that waits so long for the limits of its volume ends with BUSY, less than the thirty seconds
+// A command waits no longer for the limits of its volume before it is refused, less than the thirty seconds
 // after which initiators give a command up; and how often the target looks for these.
 constexpr Nanoseconds kThrottleMax = from_s(20);
 constexpr Nanoseconds kThrottleLook = from_ms(500);
+// One that was sent first so long ago begins, whatever the limits are: initiators send a refused command
+// again for three minutes and fail it then.
+constexpr Nanoseconds kThrottleTotal = from_s(60);
+// Refused commands of one channel for one volume whose places are kept: as many as it may have outstanding;
+// and for how long: an initiator sends one again within a second, or when it has a credit.
+constexpr uint32_t kThrottlePlaces = 256;
+static_assert(kThrottlePlaces > kCreditsMax, "all that are outstanding have one");
+constexpr Nanoseconds kThrottlePlaceKept = from_s(30);
 
 // A login that fences an old session waits this long for its storage writes to end: less than the five
 // seconds after which a peer gives up connecting.

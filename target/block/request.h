@@ -63,6 +63,7 @@ namespace wss::block {
 class Channel;
 struct AbortJob;
 struct Unit;
+struct LimitFlow;
 
 enum class State : uint8_t {
     kReceiving,
@@ -162,7 +163,9 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     bool is_fenced = false;  // … and a fence does: no further step of it begins
     // kThrottled
     Nanoseconds throttled_since{};
+    LimitFlow* limit_flow = nullptr;
     uint64_t throttled_bytes = 0;
+    Nanoseconds first_sent{};  // when it came first: it may have been refused since
     bool is_charged = false;   // … and has passed
     se::Work* work = nullptr;  // in the cache
     bool waited = false;       // for engines of it, once

@@ -103,7 +103,9 @@ void Channel::next_unmap(Request& request) noexcept {
                                 sense))
         return respond_sense(request, sense);
     while (request.progress < list.count()) {
-        wire::BlockRange range = list.range(static_cast<uint32_t>(request.progress++));
+        wire::BlockRange range = list.range(static_cast<uint32_t>(request.progress));
+        if (range.blocks > 0) request.unit->throttle.charge_step(request, 0);
+        ++request.progress;
         if (range.blocks == 0) continue;
         return submit(request, io::Op::kDiscard, range.lba * request.unit_block(),
                       range.blocks * request.unit_block(), nullptr);
@@ -132,12 +134,11 @@ void Channel::next_write_same(Request& request) noexcept {
     if (request.progress == total) return respond_good(request);
     const uint64_t offset = request.action.lba * block + request.progress;
     const uint64_t left = total - request.progress;
-    if (request.phase == kZeroes)
-        return submit(request, io::Op::kWriteZeroes, offset, std::min(left, kZeroChunk), nullptr);
-    request.io.offset = offset;
-    request.io.length = std::min<uint64_t>(left, request.buffer_bytes);
-    if (!within_limits(request, request.io.length)) return;
-    submit(request, io::Op::kWrite, offset, request.io.length, request.data);
+    const bool zeroes = request.phase == kZeroes;
+    const uint64_t length = std::min(left, zeroes ? kZeroChunk : uint64_t{request.buffer_bytes});
+    request.unit->throttle.charge_step(request, length);
+    submit(request, zeroes ? io::Op::kWriteZeroes : io::Op::kWrite, offset, length,
+           zeroes ? nullptr : request.data);
 }
 
 // ---- VERIFY: reads; with data-out, compares. The data-out is first in the buffer, then a chunk -----------
@@ -146,8 +147,9 @@ void Channel::next_verify(Request& request) noexcept {
     const uint64_t total = request.action.blocks * request.unit_block();
     if (request.progress == total) return respond_good(request);
     const uint32_t chunk = request.buffer_bytes - request.action.data_out_length;
-    submit(request, io::Op::kRead, request.action.lba * request.unit_block() + request.progress,
-           std::min<uint64_t>(total - request.progress, chunk),
+    const uint64_t length = std::min<uint64_t>(total - request.progress, chunk);
+    request.unit->throttle.charge_step(request, length);
+    submit(request, io::Op::kRead, request.action.lba * request.unit_block() + request.progress, length,
            request.data + request.action.data_out_length);
 }
 

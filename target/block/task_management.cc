@@ -119,7 +119,7 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     const bool waits = victim.state == State::kWaiting || victim.state == State::kThrottled ||
                        victim.state == State::kHeld || victim.state == State::kAwaiting;
     if (waits || (has_posted && victim.moved == 0)) {
-        static_cast<ListNode<>&>(victim).unlink();
+        stop_waiting(victim, true);
         respond(victim);
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/block/throttle.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 
 #include "target/block/channel.h"
@@ -20,10 +22,19 @@ void Throttle::drop_reservation() noexcept {
     reserved_.of.reset();
 }
 
-bool Throttle::admit(Flow& flow, Request& request, uint64_t bytes) noexcept {
+static uint64_t key_of(const Request& request) noexcept {
+    return XXH3_64bits(request.command.cdb.data(), request.command.cdb.size());
+}
+
+bool Throttle::admit(LimitFlow& flow, Request& request, uint64_t bytes) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter == nullptr) return true;
     const Nanoseconds now = reactor_.now();
+    request.first_sent = flow.places.take(key_of(request), now).value_or(now);
+    if (now - request.first_sent >= kThrottleTotal) {  // T3
+        limiter->charge(1, bytes, now);
+        return true;
+    }
     if (queue_.empty() && reserved_.of == nullptr) {
         const Nanoseconds start = limiter->reserve(bytes, now);
         if (start <= now) return true;
@@ -31,13 +42,86 @@ bool Throttle::admit(Flow& flow, Request& request, uint64_t bytes) noexcept {
         next_look_ = now + kThrottleLook;
         reactor_.set(timer_, std::min(start, next_look_));
     }
-    volume::Counters::add(volume_.counters().delayed);
+    wait(flow, request, bytes, now);
+    refuse_excess(now);
+    return false;
+}
+
+// T1.
+void Throttle::wait(LimitFlow& flow, Request& request, uint64_t bytes, Nanoseconds now) noexcept {
     request.state = State::kThrottled;
     request.throttled_bytes = bytes;
     request.throttled_since = now;
-    queue_.wait(flow, request);
-    return false;
+    request.limit_flow = &flow;
+    ++flow.count;
+    ++waiting_;
+    waiting_bytes_ += bytes;
+    Request* next = nullptr;
+    if (request.first_sent < now)
+        next =
+            flow.waiting.find_if([&](const Request& each) { return each.first_sent > request.first_sent; });
+    queue_.wait_before(next, flow, request);
 }
+
+// It waits no more.
+void Throttle::forget(Request& request, Nanoseconds now) noexcept {
+    --std::exchange(request.limit_flow, nullptr)->count;
+    --waiting_;
+    waiting_bytes_ -= request.throttled_bytes;
+    const Nanoseconds waited = now - request.throttled_since;
+    if (waited.count == 0) return;
+    volume::Counters::add(volume_.counters().delayed);
+    volume::Counters::add(volume_.counters().delayed_ns, static_cast<uint64_t>(waited.count));
+}
+
+void Throttle::leave(Request& request, bool place_kept) noexcept {
+    const Nanoseconds now = reactor_.now();
+    if (place_kept) request.limit_flow->places.keep(key_of(request), request.first_sent, now);
+    static_cast<ListNode<>&>(request).unlink();
+    forget(request, now);
+}
+
+// ---- Too many --------------------------------------------------------------------------------------------
+
+void Throttle::refuse(Request& request) noexcept {
+    const bool others = request.limit_flow->count > 1;
+    leave(request, true);
+    request.status = others ? wire::kTaskSetFull : wire::kBusy;
+    request.channel->limit_over(request, false);
+}
+
+// The last one waits for the time that is reserved, and for all others but the one that has it.
+bool Throttle::is_too_long(Nanoseconds now) const noexcept {
+    if (waiting_ == 0 || reserved_.of == nullptr) return false;
+    const uint64_t bytes = waiting_bytes_ - std::min(waiting_bytes_, reserved_.bytes);
+    const Nanoseconds wait =
+        std::max(reserved_.start, now) - now + reserved_.of->time_for(waiting_ - 1, bytes);
+    return wait > kThrottleMax;
+}
+
+// Of flows of one length the one that came last.
+Request& Throttle::last_of_longest() noexcept {
+    LimitFlow* longest = nullptr;
+    Request* last = nullptr;
+    queue_.for_each_flow([&](Flow& each) {
+        auto& flow = static_cast<LimitFlow&>(each);
+        if (flow.count == 0 || (longest != nullptr && flow.count < longest->count)) return;
+        Request* candidate = flow.waiting.back();
+        const bool longer = longest == nullptr || flow.count > longest->count;
+        if (!longer && candidate->first_sent < last->first_sent) return;
+        longest = &flow;
+        last = candidate;
+    });
+    WSS_ASSERT(last != nullptr, "some flow has what waits");
+    return *last;
+}
+
+// T2.
+void Throttle::refuse_excess(Nanoseconds now) noexcept {
+    while (is_too_long(now)) refuse(last_of_longest());
+}
+
+// ---- Time ------------------------------------------------------------------------------------------------
 
 // Whether it may begin now. The time that is reserved is that of whichever command is next.
 bool Throttle::take(Request& request, Nanoseconds now) noexcept {
@@ -49,55 +133,81 @@ bool Throttle::take(Request& request, Nanoseconds now) noexcept {
         limiter->exchange(reserved_.bytes, request.throttled_bytes);
         reserved_.of.reset();
     }
-    volume::Counters::add(volume_.counters().delayed_ns,
-                          static_cast<uint64_t>((now - request.throttled_since).count));
+    forget(request, now);
     return true;
 }
 
 void Throttle::serve() noexcept {
     const Nanoseconds now = reactor_.now();
-    if (now >= next_look_) end_overdue(now);
+    if (now >= next_look_) look(now);
     queue_.serve([&](Request& request) { return take(request, now) ? &request : nullptr; },
                  [](Request& request, Request*) { request.channel->limit_over(request, true); });
     if (queue_.empty()) return drop_reservation();
     reactor_.set(timer_, std::min(reserved_.start, next_look_));
 }
 
-void Throttle::end_overdue(Nanoseconds now) noexcept {
+// For those that have waited too long (T2, T3).
+void Throttle::look(Nanoseconds now) noexcept {
     next_look_ = now + kThrottleLook;
-    queue_.end_if([&](const Request& request) { return now - request.throttled_since >= kThrottleMax; },
-                  [&](Request& request) {
-                      volume::Counters::add(volume_.counters().delayed_ns,
-                                            static_cast<uint64_t>((now - request.throttled_since).count));
-                      request.channel->limit_over(request, false);
-                  });
+    List<Request> refused, passed;
+    auto is_due = [&](Request& request) {
+        List<Request>* list = now - request.first_sent >= kThrottleTotal      ? &passed
+                              : now - request.throttled_since >= kThrottleMax ? &refused
+                                                                              : nullptr;
+        if (list == nullptr) return;
+        static_cast<ListNode<>&>(request).unlink();
+        list->push_back(request);
+    };
+    queue_.for_each_flow([&](Flow& flow) { flow.waiting.for_each(is_due); });
+    while (Request* request = refused.front()) refuse(*request);
+    // What begins may end its channel, and others that wait with it: they leave these lists by themselves.
+    while (Request* request = passed.front()) {
+        leave(*request, false);
+        if (const auto& limiter = volume_.limiter()) limiter->charge(1, request->throttled_bytes, now);
+        request->channel->limit_over(*request, true);
+    }
 }
 
 void Throttle::limits_changed() noexcept {
     reserved_.of.reset();  // the former limiter goes with what was reserved
-    if (!queue_.empty()) serve();
+    if (queue_.empty()) return;
+    serve();
+    refuse_excess(reactor_.now());
 }
 
 void Throttle::end_all() noexcept {
-    queue_.end_if([](const Request&) { return true; },
-                  [](Request& request) { request.channel->limit_over(request, false); });
+    queue_.for_each_flow([&](Flow& flow) {
+        while (Request* request = flow.waiting.front()) {
+            leave(*request, false);
+            request->status = wire::kBusy;
+            request->channel->limit_over(*request, false);
+        }
+    });
     queue_.clear();
     reactor_.cancel(timer_);
     drop_reservation();
 }
 
+// It holds what others wait for: a range, a buffer, the volume's part of the cache. So it does not wait.
+void Throttle::charge_step(const Request& request, uint64_t bytes) noexcept {
+    const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
+    if (limiter == nullptr) return;
+    const bool first = request.progress == 0;  // admitted as an operation
+    limiter->charge(first ? 0 : 1, bytes, reactor_.now());
+}
+
 // ---- The channel's part ----------------------------------------------------------------------------------
 
-// What is limited is what moves data or changes it; of a WRITE SAME each write of its pattern is charged when
-// it begins.
+// What is limited is what moves data or changes it. Of a command of several steps it is the first operation:
+// each step is charged with its bytes when it begins.
 static std::optional<uint64_t> limited_bytes(const scsi::Action& action, uint64_t block) {
     switch (action.kind) {
         case Kind::kRead:
         case Kind::kWrite:
-        case Kind::kVerify:
             return action.blocks * block;
         case Kind::kCompareAndWrite:
             return action.data_out_length;
+        case Kind::kVerify:
         case Kind::kUnmap:
         case Kind::kWriteSame:
             return 0;
@@ -106,11 +216,11 @@ static std::optional<uint64_t> limited_bytes(const scsi::Action& action, uint64_
     }
 }
 
-bool Channel::within_limits(Request& request, std::optional<uint64_t> bytes) noexcept {
+bool Channel::within_limits(Request& request) noexcept {
     if (request.unit == nullptr || request.unit->open->limiter() == nullptr) return true;
     // What has begun ends with its volume or its channel.
     if (request.unit->removed || life_ != Life::kLive) return true;
-    if (!bytes) bytes = limited_bytes(request.action, request.unit_block());
+    const std::optional<uint64_t> bytes = limited_bytes(request.action, request.unit_block());
     return !bytes || request.unit->throttle.admit(flows_[request.unit->lun()].limits, request, *bytes);
 }
 
@@ -120,15 +230,15 @@ void Channel::limit_over(Request& request, bool passed) noexcept {
     const bool gone = request.unit->open->closing() && !request.unit->open->reopening();
     if (gone || permission(*request.unit) == volume::Permission::kNone)
         return respond_sense(request, scsi::sense::lun_not_supported());
-    if (request.is_fenced) return respond_sense(request, scsi::sense::write_protected());
-    if (!passed) {
-        request.status = wire::kBusy;
-        return respond(request);
-    }
-    if (request.action.kind == Kind::kWriteSame && request.phase != 0)
-        return submit(request, io::Op::kWrite, request.io.offset, request.io.length, request.data);
+    if (!passed) return respond(request);
     request.is_charged = true;
     interpret(request);
+}
+
+// It waits for nothing any more; `place_kept`: it may be sent again.
+void Channel::stop_waiting(Request& request, bool place_kept) noexcept {
+    if (request.limit_flow != nullptr) return request.unit->throttle.leave(request, place_kept);
+    static_cast<ListNode<>&>(request).unlink();
 }
 
 }  // namespace wss::block

@@ -2,10 +2,20 @@
 // Throttle: commands of one volume on one reactor that wait for the volume's limits (volume/rate_limit.h).
 //
 // A command waits before it has taken anything but its slot, which is its initiator's: no buffer, no command
-// of the cache, no range. A step of WRITE SAME keeps what its command holds. It waits in its flow (flow.h),
-// so the channels of a volume take turns. The reactor has reserved the time of one command at a time with the
-// limiter; a timer begins that command. A command that has waited kThrottleMax ends with BUSY: its initiator
-// sends it again instead of giving it up.
+// of the cache, no range. Later steps of a command of several do not wait: they are charged when they begin
+// (charge_step()), and the next commands wait for that. A command waits in its flow (flow.h), so the
+// channels of a volume take turns. The reactor has reserved the time of one command at a time with the
+// limiter; a timer begins that command.
+//
+// Rules
+//  T1  Within a flow the command that was sent first is served first, also when it was refused meanwhile: its
+//      place is kept (throttle_places.h).
+//  T2  When those that wait cannot all begin within kThrottleMax, the last one of the longest flow is
+//  refused,
+//      which may be the one that came just now. So is one that has waited so long nevertheless. It ends with
+//      TASK SET FULL, or BUSY where its flow has no other: initiators send it again.
+//  T3  A command that was sent first kThrottleTotal ago begins, whatever the limits are. Initiators that send
+//      refused commands again turn none into an error, however many they have outstanding.
 //
 // An aborted command leaves its flow at once. What was reserved for it is used by the next one, or cancelled.
 //
@@ -29,8 +39,12 @@ class Throttle {
     Throttle& operator=(const Throttle&) = delete;
 
     // For a command that moves `bytes`. True: it may begin, and is charged. False: it waits in `flow` and
-    // comes back by Channel::limit_over().
-    [[nodiscard]] bool admit(Flow& flow, Request& request, uint64_t bytes) noexcept;
+    // comes back by Channel::limit_over(), perhaps before this returns.
+    [[nodiscard]] bool admit(LimitFlow& flow, Request& request, uint64_t bytes) noexcept;
+    // The next step of a command of several begins, which moves `bytes`; `progress` is still that before it.
+    void charge_step(const Request& request, uint64_t bytes) noexcept;
+    // A command that waits does so no more. `place_kept`: if it is sent again it has its place.
+    void leave(Request& request, bool place_kept) noexcept;
     // Those that wait do so for the new limits, or begin.
     void limits_changed() noexcept;
     // The volume is being removed: ends all that wait.
@@ -38,14 +52,21 @@ class Throttle {
 
   private:
     static void fire(void* self) noexcept { static_cast<Throttle*>(self)->serve(); }
+    void wait(LimitFlow& flow, Request& request, uint64_t bytes, Nanoseconds now) noexcept;
     void serve() noexcept;
-    void end_overdue(Nanoseconds now) noexcept;
+    void look(Nanoseconds now) noexcept;
     bool take(Request& request, Nanoseconds now) noexcept;
+    void forget(Request& request, Nanoseconds now) noexcept;
+    void refuse(Request& request) noexcept;
+    void refuse_excess(Nanoseconds now) noexcept;
+    Request& last_of_longest() noexcept;
+    bool is_too_long(Nanoseconds now) const noexcept;
     void drop_reservation() noexcept;
 
     reactor::Reactor& reactor_;
     volume::OpenVolume& volume_;
     FlowQueue queue_;
+    uint64_t waiting_ = 0, waiting_bytes_ = 0;  // in the queue
     reactor::Timer timer_;
     Nanoseconds next_look_{};  // for those that have waited too long
     // The time of the next command; `of` is the limiter that it was reserved with, nullptr: none is reserved.

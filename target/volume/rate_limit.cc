@@ -9,8 +9,10 @@
 namespace wss::volume {
 
 static constexpr uint64_t kSecond_ns = 1'000'000'000;
-// What one command can cost at most: a clock of 64 bits has room for any number of these.
-static constexpr uint64_t kCostMax_ns = 60 * kSecond_ns;
+// What one command can cost at most: the next one does not wait longer than initiators do.
+static constexpr uint64_t kCostMax_ns = 20 * kSecond_ns;
+// No time is longer: a clock of 64 bits has room for it.
+static constexpr uint64_t kTimeMax_ns = 3600 * kSecond_ns;
 
 Status check_limits(const RateLimits& limits) {
     if (limits.bandwidth == 0 || limits.bandwidth >= kBandwidthMin) return Status::ok();
@@ -41,15 +43,25 @@ Result<uint64_t> parse_bandwidth(std::string_view text) {
     return *bytes;
 }
 
-int64_t RateLimiter::operation_cost() const noexcept {
-    return limits_.iops == 0 ? 0 : static_cast<int64_t>((kSecond_ns + limits_.iops - 1) / limits_.iops);
+// Of so many at so many per second; 0: as fast as can be.
+static int64_t time_of(uint64_t amount, uint64_t per_second, uint64_t most_ns) {
+    if (per_second == 0) return 0;
+    const unsigned __int128 time =
+        (static_cast<unsigned __int128>(amount) * kSecond_ns + per_second - 1) / per_second;
+    return static_cast<int64_t>(std::min<unsigned __int128>(time, most_ns));
 }
 
 int64_t RateLimiter::bytes_cost(uint64_t bytes) const noexcept {
-    if (limits_.bandwidth == 0) return 0;
-    const unsigned __int128 cost =
-        (static_cast<unsigned __int128>(bytes) * kSecond_ns + limits_.bandwidth - 1) / limits_.bandwidth;
-    return static_cast<int64_t>(std::min<unsigned __int128>(cost, kCostMax_ns));
+    return time_of(bytes, limits_.bandwidth, kCostMax_ns);
+}
+
+int64_t RateLimiter::operation_cost() const noexcept {
+    return time_of(1, limits_.iops, kCostMax_ns);
+}
+
+Nanoseconds RateLimiter::time_for(uint64_t operations, uint64_t bytes) const noexcept {
+    return {std::max(time_of(operations, limits_.iops, kTimeMax_ns),
+                     time_of(bytes, limits_.bandwidth, kTimeMax_ns))};
 }
 
 int64_t RateLimiter::take(std::atomic<int64_t>& next_ns, int64_t cost_ns, Nanoseconds now) noexcept {
@@ -59,6 +71,20 @@ int64_t RateLimiter::take(std::atomic<int64_t>& next_ns, int64_t cost_ns, Nanose
         start = std::max(seen, (now - kBurst).count);
     } while (!next_ns.compare_exchange_weak(seen, start + cost_ns, std::memory_order_relaxed));
     return start;
+}
+
+void RateLimiter::owe(std::atomic<int64_t>& next_ns, Nanoseconds cost, Nanoseconds now) noexcept {
+    if (cost.count == 0) return;
+    const int64_t most = (now + kDebtMax).count;
+    int64_t seen = next_ns.load(std::memory_order_relaxed), owed = 0;
+    do {
+        owed = std::max(seen, std::min(std::max(seen, (now - kBurst).count) + cost.count, most));
+    } while (!next_ns.compare_exchange_weak(seen, owed, std::memory_order_relaxed));
+}
+
+void RateLimiter::charge(uint64_t operations, uint64_t bytes, Nanoseconds now) noexcept {
+    owe(next_operation_ns_, {time_of(operations, limits_.iops, kCostMax_ns)}, now);
+    owe(next_bytes_ns_, {bytes_cost(bytes)}, now);
 }
 
 Nanoseconds RateLimiter::reserve(uint64_t bytes, Nanoseconds now) noexcept {

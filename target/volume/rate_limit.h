@@ -11,6 +11,9 @@
 // caller that has to wait knows how long, and reactors that wait take turns: each has reserved one command.
 // A volume that was idle may catch up kBurst.
 //
+// What cannot wait, because it holds what others need, is charged when it begins: a debt, of kDebtMax at
+// most, that the next commands wait for.
+//
 // Thread-safety: any thread. Immutable but for the clocks: other limits are another RateLimiter.
 #pragma once
 
@@ -35,6 +38,7 @@ Result<uint64_t> parse_bandwidth(std::string_view text);
 class RateLimiter {
   public:
     static constexpr Nanoseconds kBurst = from_ms(100);
+    static constexpr Nanoseconds kDebtMax = from_s(10);
 
     explicit RateLimiter(const RateLimits& limits) : limits_(limits) {}
     const RateLimits& limits() const noexcept { return limits_; }
@@ -45,9 +49,14 @@ class RateLimiter {
     void cancel(uint64_t bytes) noexcept;
     // Another command, which moves `now`, begins in place of the one that was charged for `reserved`.
     void exchange(uint64_t reserved, uint64_t now) noexcept;
+    // `operations` that move `bytes` together begin now, whatever the limits are.
+    void charge(uint64_t operations, uint64_t bytes, Nanoseconds now) noexcept;
+    // How long so many take.
+    Nanoseconds time_for(uint64_t operations, uint64_t bytes) const noexcept;
 
   private:
     static int64_t take(std::atomic<int64_t>& next_ns, int64_t cost_ns, Nanoseconds now) noexcept;
+    static void owe(std::atomic<int64_t>& next_ns, Nanoseconds cost, Nanoseconds now) noexcept;
     int64_t operation_cost() const noexcept;
     int64_t bytes_cost(uint64_t bytes) const noexcept;
 

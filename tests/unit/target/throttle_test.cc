@@ -1,67 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits of volumes, by a clock that the test drives.
-#include <algorithm>
-
-#include "tests/unit/target/world.h"
+#include "target/block/throttle_places.h"
+#include "tests/unit/target/volume_fixture.h"
 
 namespace wss::block::testing {
 namespace {
 
-using Direction = wire::CommandRequest::Direction;
-
-class Limits : public ::testing::Test {
+class Limits : public VolumeFixture {
   protected:
-    static constexpr uint64_t kSize = 8 << 20;
-
     void use(size_t reactors) {
-        world_ = std::make_unique<World>(WorldOptions{.reactors = reactors, .clock = &clock_});
+        VolumeFixture::use({.reactors = reactors});
         world_->add_volume("limited", "ram:8M", kSize);
         world_->add_volume("free", "ram:8M", kSize);
+        world_->add_volume("queue", "delay:us=1:ram:8M", kSize);
     }
     void SetUp() override { use(1); }
 
     void limit(const volume::RateLimits& limits, const std::string& name = "limited") {
-        std::optional<Status> done;
-        world_->volumes().set_limits_async(name, limits, [&](Status status) { done = status; });
-        ASSERT_TRUE(world_->until([&] { return done.has_value(); }));
-        EXPECT_TRUE(*done) << done->to_string();
-    }
-    std::vector<uint64_t> reads(RawClient& client, int count, uint32_t bytes = 4096) {
-        std::vector<uint64_t> tags;
-        for (int i = 0; i < count; ++i)
-            tags.push_back(
-                client.start(0, cdb_read16(0, bytes / 512), Direction::kIn, {client.remote(0, bytes)}));
-        return tags;
-    }
-    static size_t answered(const RawClient& client, const std::vector<uint64_t>& tags) {
-        return static_cast<size_t>(
-            std::count_if(tags.begin(), tags.end(), [&](uint64_t tag) { return client.answered(tag); }));
+        VolumeFixture::limit(name, limits);
     }
     // Exactly so many are answered now.
     void expect_answered(const RawClient& client, const std::vector<uint64_t>& tags, size_t count) {
         ASSERT_TRUE(world_->until([&] { return answered(client, tags) >= count; }))
             << answered(client, tags) << " of " << count;
-        for (int i = 0; i < 300; ++i) world_->step();
+        settle();
         EXPECT_EQ(answered(client, tags), count);
     }
-    void advance(Nanoseconds by) {
-        clock_.advance(by);
-        world_->step();
-    }
-    // The commands have all come to the target.
-    void arrived(uint64_t commands) {
-        ASSERT_TRUE(world_->until([&] { return world_->totals().commands == commands; }));
+    // Its storage takes part, a millisecond at a time; how long it took.
+    Nanoseconds until_answered(const RawClient& client, uint64_t tag, Nanoseconds limit) {
+        const Nanoseconds began = clock_.now();
+        while (!client.answered(tag) && clock_.now() - began < limit) {
+            clock_.advance(from_ms(1));
+            for (int i = 0; i < 20; ++i) world_->step();
+        }
+        return clock_.now() - began;
     }
     volume::Totals totals() { return world_->volumes().find("limited")->totals; }
-
-    HandClock clock_;
-    std::unique_ptr<World> world_;
 };
 
 TEST_F(Limits, delay_operations_until_their_time_and_count_that) {
     limit({.iops = 10});
     auto client = world_->client();
-    auto tags = reads(*client, 5);
+    auto tags = reads(*client, 0, 5);
     expect_answered(*client, tags, 2);
     advance(from_ms(99));
     expect_answered(*client, tags, 2);
@@ -77,7 +57,7 @@ TEST_F(Limits, delay_operations_until_their_time_and_count_that) {
 TEST_F(Limits, delay_bytes_until_their_time) {
     limit({.bandwidth = 1 << 20});
     auto client = world_->client();
-    auto tags = reads(*client, 3, 1 << 20);
+    auto tags = reads(*client, 0, 3, 1 << 20);
     expect_answered(*client, tags, 1);
     advance(from_ms(899));
     expect_answered(*client, tags, 1);
@@ -88,17 +68,16 @@ TEST_F(Limits, delay_bytes_until_their_time) {
 }
 
 TEST_F(Limits, delay_no_other_volume) {
-    limit({.iops = 1});
+    limit({.iops = 5});
     auto client = world_->client();
-    auto tags = reads(*client, 50);
+    auto tags = reads(*client, 0, 50);
     for (int i = 0; i < 20; ++i)
         EXPECT_EQ(world_->read(*client, 1, 0, 8, 0, 4096).response.status, wire::kGood);
     EXPECT_LE(answered(*client, tags), 2u);
 }
 
 TEST_F(Limits, hold_no_buffer_while_a_command_waits) {
-    world_->add_volume("queue", "delay:us=1:ram:8M", kSize);
-    limit({.iops = 1}, "queue");
+    limit({.iops = 5}, "queue");
     auto client = world_->client();
     std::vector<uint64_t> tags;
     for (int i = 0; i < 50; ++i)
@@ -116,9 +95,9 @@ TEST_F(Limits, hold_no_buffer_while_a_command_waits) {
 TEST_F(Limits, let_the_clients_of_a_volume_take_turns) {
     limit({.iops = 10});
     auto deep = world_->client(1), light = world_->client(2);
-    auto many = reads(*deep, 50);
+    auto many = reads(*deep, 0, 50);
     arrived(50);
-    auto one = reads(*light, 1);
+    auto one = reads(*light, 0, 1);
     arrived(51);
     advance(from_ms(100));
     advance(from_ms(100));
@@ -129,19 +108,19 @@ TEST_F(Limits, are_those_of_all_reactors_together) {
     use(2);
     limit({.iops = 100});
     auto first = world_->client(1), second = world_->client(2);
-    auto a = reads(*first, 100), b = reads(*second, 100);
+    auto a = reads(*first, 0, 100), b = reads(*second, 0, 100);
     arrived(200);
     for (int i = 0; i < 100; ++i) advance(from_ms(10));
-    for (int i = 0; i < 300; ++i) world_->step();
+    settle();
     EXPECT_NEAR(static_cast<double>(answered(*first, a) + answered(*second, b)), 110, 3);
     EXPECT_GE(answered(*first, a), 45u);
     EXPECT_GE(answered(*second, b), 45u);
 }
 
 TEST_F(Limits, that_are_raised_free_waiting_commands_at_once) {
-    limit({.iops = 1});
+    limit({.iops = 5});
     auto client = world_->client();
-    auto tags = reads(*client, 50);
+    auto tags = reads(*client, 0, 50);
     arrived(50);
     limit({.iops = 100});
     expect_answered(*client, tags, 1 + 11);
@@ -153,7 +132,7 @@ TEST_F(Limits, that_are_raised_free_waiting_commands_at_once) {
 TEST_F(Limits, let_an_abort_and_a_reset_end_waiting_commands_at_once) {
     limit({.iops = 1});
     auto client = world_->client();
-    auto tags = reads(*client, 10);
+    auto tags = reads(*client, 0, 10);
     arrived(10);
     for (uint8_t function : {WSS_SRP_TSK_ABORT_TASK, WSS_SRP_TSK_LUN_RESET}) {
         std::array<byte, 48> message;
@@ -172,11 +151,11 @@ TEST_F(Limits, let_an_abort_and_a_reset_end_waiting_commands_at_once) {
 TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
     limit({.iops = 10});
     auto client = world_->client(1), other = world_->client(2);
-    auto tags = reads(*client, 3);
+    auto tags = reads(*client, 0, 3);
     arrived(3);
     client->close();
     ASSERT_TRUE(world_->until([&] { return client->closed() && world_->service().sessions().count() == 1; }));
-    auto next = reads(*other, 1);
+    auto next = reads(*other, 0, 1);
     arrived(4);
     advance(from_ms(100));
     expect_answered(*other, next, 1);
@@ -185,12 +164,9 @@ TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
 TEST_F(Limits, hold_up_no_deletion_of_the_volume) {
     limit({.iops = 1});
     auto client = world_->client();
-    auto tags = reads(*client, 10);
+    auto tags = reads(*client, 0, 10);
     arrived(10);
-    std::optional<Status> removed;
-    world_->volumes().remove_async("limited", [&](Status status) { removed = status; });
-    ASSERT_TRUE(world_->until([&] { return removed.has_value(); }));
-    EXPECT_TRUE(*removed);
+    finish([&](auto done) { world_->volumes().remove_async("limited", std::move(done)); });
     expect_answered(*client, tags, 10);
     EXPECT_EQ(client->take(tags[9]).response.status, wire::kCheckCondition);
 }
@@ -198,14 +174,12 @@ TEST_F(Limits, hold_up_no_deletion_of_the_volume) {
 TEST_F(Limits, hold_up_no_shrink_and_waiting_commands_see_the_new_end) {
     limit({.iops = 10});
     auto client = world_->client();
-    reads(*client, 2);
+    reads(*client, 0, 2);
     arrived(2);
     const uint64_t beyond =
         client->start(0, cdb_read16(kSize / 512 - 8, 8), Direction::kIn, {client->remote(0, 4096)});
     arrived(3);
-    std::optional<Status> shrunk;
-    world_->volumes().resize_async("limited", kSize / 2, [&](Status status) { shrunk = status; });
-    ASSERT_TRUE(world_->until([&] { return shrunk.has_value(); }));
+    finish([&](auto done) { world_->volumes().resize_async("limited", kSize / 2, std::move(done)); });
     advance(from_ms(100));
     ASSERT_TRUE(world_->until([&] { return client->answered(beyond); }));
     EXPECT_EQ(client->take(beyond).response.status, wire::kCheckCondition);
@@ -214,61 +188,252 @@ TEST_F(Limits, hold_up_no_shrink_and_waiting_commands_see_the_new_end) {
 TEST_F(Limits, let_no_waiting_write_pass_that_is_forbidden_meanwhile) {
     limit({.iops = 10});
     auto client = world_->client();
-    reads(*client, 2);
+    reads(*client, 0, 2);
     arrived(2);
     const uint64_t write = client->start(0, cdb_write16(0, 8), Direction::kOut, {client->remote(0, 4096)});
     arrived(3);
-    std::optional<Status> done;
-    world_->volumes().set_read_only_async("limited", true, [&](Status status) { done = status; });
-    ASSERT_TRUE(world_->until([&] { return done.has_value(); }));
+    finish([&](auto done) { world_->volumes().set_read_only_async("limited", true, std::move(done)); });
     advance(from_ms(100));
     ASSERT_TRUE(world_->until([&] { return client->answered(write); }));
     EXPECT_EQ(client->take(write).response.status, wire::kCheckCondition);
 }
 
-TEST_F(Limits, answer_busy_before_initiators_give_up) {
-    limit({.iops = 1});
-    auto client = world_->client();
-    auto tags = reads(*client, 60);
-    arrived(60);
-    for (int i = 0; i < 41; ++i) advance(from_ms(500));
-    expect_answered(*client, tags, 60);
-    const auto busy = std::count_if(tags.begin(), tags.end(), [&](uint64_t tag) {
-        return client->take(tag).response.status == wire::kBusy;
-    });
-    EXPECT_GE(busy, 38);
-    EXPECT_LE(busy, 41);
-}
-
 TEST_F(Limits, hold_up_no_stop_of_the_target) {
     limit({.iops = 1});
     auto client = world_->client();
-    auto tags = reads(*client, 20);
+    auto tags = reads(*client, 0, 20);
     arrived(20);
     world_->stop();
     EXPECT_EQ(client->take(tags[19]).response.status, wire::kBusy);
 }
 
-TEST_F(Limits, count_what_a_write_same_of_a_pattern_writes) {
-    world_->add_volume("queue", "delay:us=1:ram:8M", kSize);
+// ---- Commands of several steps ---------------------------------------------------------------------------
+
+TEST_F(Limits, delay_no_step_of_a_command_that_has_begun) {
     limit({.bandwidth = 1 << 20}, "queue");
     auto client = world_->client();
-    fill(client->memory(), 512, 1);
-    auto write_same = cdb({0x93});
-    wire::put32(write_same.data() + 10, (1 << 20) / 512);
-    const uint64_t tag = client->start(2, write_same, Direction::kOut, {client->remote(0, 512)});
-    arrived(1);
-    for (int i = 0; i < 80; ++i) {
-        advance(from_ms(10));
-        for (int n = 0; n < 20; ++n) world_->step();
+    for (bool zeroes : {false, true}) {
+        const uint64_t tag = write_same(*client, 2, (1 << 20) / 512, zeroes);
+        EXPECT_LT(until_answered(*client, tag, from_s(5)), from_ms(500)) << zeroes;
+        const uint64_t next = reads(*client, 2, 1)[0];
+        const Nanoseconds waited = until_answered(*client, next, from_s(5));
+        EXPECT_GT(waited, from_ms(800)) << "what it wrote counts: " << zeroes;
+        EXPECT_LT(waited, from_ms(1100)) << zeroes;
+        advance(from_s(1));
     }
-    EXPECT_FALSE(client->answered(tag));
-    for (int i = 0; i < 40 && !client->answered(tag); ++i) {
-        advance(from_ms(10));
-        for (int n = 0; n < 20; ++n) world_->step();
-    }
-    ASSERT_TRUE(client->answered(tag));
+}
+
+TEST_F(Limits, count_what_a_verify_reads) {
+    limit({.bandwidth = 1 << 20}, "queue");
+    auto client = world_->client();
+    auto verify = cdb({0x8f});
+    wire::put32(verify.data() + 10, (1 << 20) / 512);
+    const uint64_t tag = client->start(2, verify, Direction::kNone, {});
+    EXPECT_LT(until_answered(*client, tag, from_s(5)), from_ms(500));
     EXPECT_EQ(client->take(tag).response.status, wire::kGood);
+    EXPECT_GT(until_answered(*client, reads(*client, 2, 1)[0], from_s(5)), from_ms(700));
+}
+
+TEST_F(Limits, are_not_owed_longer_than_initiators_wait) {
+    limit({.bandwidth = volume::kBandwidthMin}, "queue");
+    auto client = world_->client();
+    EXPECT_LT(until_answered(*client, write_same(*client, 2, kSize / 512), from_s(5)), from_ms(500));
+    const Nanoseconds waited = until_answered(*client, reads(*client, 2, 1)[0], from_s(30));
+    EXPECT_GT(waited, from_s(9));
+    EXPECT_LE(waited, volume::RateLimiter::kDebtMax);
+}
+
+// ---- More than can be served in time ---------------------------------------------------------------------
+
+// An initiator as the driver is one: it sends what was refused again after 4 ms, then twice as much, up to
+// 128, in the opposite order; and a new command for each that is done.
+class Driver {
+  public:
+    Driver(RawClient& client, HandClock& clock, uint64_t lun, int depth, int first_block)
+        : client_(client), clock_(clock), lun_(lun), next_block_(first_block) {
+        for (int i = 0; i < depth; ++i) begin();
+    }
+    void turn() {
+        for (auto at = flying_.begin(); at != flying_.end();) {
+            if (!client_.answered(at->tag)) {
+                ++at;
+                continue;
+            }
+            const uint8_t status = client_.take(at->tag).response.status;
+            Command command = *at;
+            at = flying_.erase(at);
+            status == wire::kGood ? done(command) : refused(command, status);
+        }
+        if (!waiting_.empty() && clock_.now() >= again_) {
+            while (!waiting_.empty() && client_.credits() > 1) {
+                send(waiting_.back());
+                waiting_.pop_back();
+            }
+        }
+        for (; owed_ > 0 && client_.credits() > 1; --owed_) begin();
+    }
+    // Of commands that are done or not.
+    Nanoseconds longest() const {
+        Nanoseconds longest = longest_;
+        for (const auto* list : {&flying_, &waiting_})
+            for (const Command& command : *list) longest = std::max(longest, clock_now() - command.first);
+        return longest;
+    }
+    size_t done_count() const { return done_; }
+    // Commands that were done while one that was sent first earlier, by so much at least, was not.
+    size_t overtakings(Nanoseconds by) const {
+        size_t count = 0;
+        for (const auto& [first, ended] : ended_)
+            for (const auto& [other, other_ended] : ended_)
+                if (other + by < first && other_ended > ended) ++count;
+        return count;
+    }
+    size_t wrong() const { return wrong_; }
+
+  private:
+    struct Command {
+        int block;
+        Nanoseconds first;
+        int refusals;
+        uint64_t tag;
+    };
+    Nanoseconds clock_now() const { return clock_.now(); }
+    void begin() { send({next_block_++, clock_.now(), 0, 0}); }
+    void send(Command command) {
+        command.tag = client_.start(lun_, cdb_read16(uint64_t(command.block) % 16384, 1), Direction::kIn,
+                                    {client_.remote(0, 512)});
+        flying_.push_back(command);
+    }
+    void done(const Command& command) {
+        ++done_;
+        longest_ = std::max(longest_, clock_.now() - command.first);
+        ended_.emplace_back(command.first, clock_.now());
+        ++owed_;
+    }
+    void refused(Command command, uint8_t status) {
+        wrong_ += status != wire::kBusy && status != wire::kTaskSetFull;
+        again_ = clock_.now() + from_ms(std::min(4 << std::min(command.refusals, 8), 128));
+        ++command.refusals;
+        waiting_.push_back(command);
+    }
+
+    RawClient& client_;
+    HandClock& clock_;
+    const uint64_t lun_;
+    int next_block_;
+    std::vector<Command> flying_, waiting_;
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> ended_;  // sent first, done
+    Nanoseconds again_{}, longest_{};
+    size_t done_ = 0, wrong_ = 0;
+    int owed_ = 0;
+};
+
+class Overload : public Limits {
+  protected:
+    // `count` initiators with so many commands each; a channel each.
+    void load(int count, int depth) {
+        for (int i = 0; i < count; ++i) {
+            clients_.push_back(world_->client(static_cast<uint8_t>(i + 1)));
+            drivers_.push_back(std::make_unique<Driver>(*clients_.back(), clock_, 0, depth, i * 1000));
+        }
+    }
+    void run_for(Nanoseconds time) {
+        for (const Nanoseconds end = clock_.now() + time; clock_.now() < end;) {
+            clock_.advance(from_ms(4));
+            for (int i = 0; i < 3; ++i) world_->step();
+            for (auto& driver : drivers_) driver->turn();
+        }
+    }
+    Nanoseconds longest() const {
+        Nanoseconds longest{};
+        for (const auto& driver : drivers_) longest = std::max(longest, driver->longest());
+        return longest;
+    }
+
+    std::vector<std::unique_ptr<RawClient>> clients_;
+    std::vector<std::unique_ptr<Driver>> drivers_;
+};
+
+TEST_F(Overload, commands_are_served_in_the_order_in_which_they_were_sent_first) {
+    limit({.iops = 5});
+    load(1, 126);
+    run_for(from_s(60));
+    EXPECT_EQ(drivers_[0]->wrong(), 0u);
+    EXPECT_GE(drivers_[0]->done_count(), 300u);
+    EXPECT_LE(drivers_[0]->done_count(), 305u) << "the limit holds";
+    EXPECT_LT(longest(), from_s(27)) << "126 at 5 a second";
+    EXPECT_EQ(drivers_[0]->overtakings(from_ms(200)), 0u);
+}
+
+TEST_F(Overload, a_light_initiator_takes_turns_with_a_deep_one) {
+    limit({.iops = 5});
+    load(1, 126);
+    run_for(from_s(30));
+    clients_.push_back(world_->client(9));
+    Driver light(*clients_.back(), clock_, 0, 1, 5000);
+    for (int i = 0; i < 10 * 250; ++i) {
+        run_for(from_ms(4));
+        light.turn();
+    }
+    EXPECT_GE(light.done_count(), 20u) << "every second turn";
+    EXPECT_LT(light.longest(), from_ms(700));
+    EXPECT_LT(longest(), from_s(40));
+}
+
+TEST_F(Overload, more_initiators_than_are_served_in_time_are_all_served) {
+    limit({.iops = 2});
+    load(60, 1);
+    run_for(from_s(90));
+    EXPECT_LT(longest(), from_s(32)) << "60 at 2 a second";
+    for (auto& driver : drivers_) EXPECT_GE(driver->done_count(), 2u);
+}
+
+TEST_F(Overload, no_command_waits_so_long_that_its_initiator_fails_it) {
+    limit({.iops = 1});
+    load(2, 100);
+    run_for(from_s(100));
+    EXPECT_LE(longest(), kThrottleTotal + from_s(1)) << "200 at 1 a second";
+    for (auto& driver : drivers_) EXPECT_GE(driver->done_count(), 100u);
+}
+
+TEST_F(Overload, a_refused_command_ends_with_task_set_full) {
+    limit({.iops = 1});
+    auto client = world_->client();
+    auto tags = reads(*client, 0, 60);
+    expect_answered(*client, tags, 60 - 20);
+    size_t good = 0;
+    for (uint64_t tag : tags) {
+        if (!client->answered(tag)) continue;
+        const uint8_t status = client->take(tag).response.status;
+        EXPECT_TRUE(status == wire::kGood || status == wire::kTaskSetFull) << int{status};
+        good += status == wire::kGood;
+    }
+    EXPECT_EQ(good, 1u);
+}
+
+TEST_F(Overload, a_refused_command_of_a_channel_that_has_no_other_ends_with_busy) {
+    limit({.bandwidth = volume::kBandwidthMin});
+    auto client = world_->client(), other = world_->client(2);
+    auto tags = reads(*client, 0, 2, 1 << 20);
+    arrived(2);
+    auto one = reads(*other, 0, 1, 1 << 20);
+    expect_answered(*other, one, 1);
+    expect_answered(*client, tags, 1);
+    EXPECT_EQ(other->take(one[0]).response.status, wire::kBusy);
+}
+
+TEST(ThrottlePlaces, give_the_oldest_of_what_is_alike_and_keep_the_oldest_of_too_many) {
+    ThrottlePlaces places;
+    EXPECT_FALSE(places.take(7, from_s(1)).has_value());
+    places.keep(7, from_s(2), from_s(5));
+    places.keep(7, from_s(1), from_s(5));
+    EXPECT_EQ(places.take(7, from_s(5)), from_s(1));
+    EXPECT_EQ(places.take(7, from_s(5)), from_s(2));
+    EXPECT_FALSE(places.take(7, from_s(5)).has_value());
+    for (uint32_t i = 0; i <= kThrottlePlaces; ++i) places.keep(i, from_ms(1000 - i), from_s(5));
+    EXPECT_FALSE(places.take(0, from_s(5)).has_value()) << "the newest";
+    EXPECT_EQ(places.take(kThrottlePlaces, from_s(5)), from_ms(1000 - kThrottlePlaces));
+    EXPECT_FALSE(places.take(1, from_s(5) + kThrottlePlaceKept + from_ms(1)).has_value()) << "it never came";
 }
 
 }  // namespace

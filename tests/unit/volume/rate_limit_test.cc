@@ -59,6 +59,26 @@ TEST(RateLimiter, charges_the_command_that_begins_for_another) {
     EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(400));
 }
 
+TEST(RateLimiter, lets_the_next_wait_for_what_was_charged_but_not_for_ever) {
+    RateLimiter limiter({.iops = 10, .bandwidth = 1'000'000});
+    limiter.charge(1, 500'000, kStart);
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(400)) << "100 ms were saved up";
+    limiter.charge(1000, 1, kStart);
+    limiter.charge(0, 100'000'000, kStart);
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + RateLimiter::kDebtMax);
+    RateLimiter none({.iops = 10});
+    none.charge(0, 1 << 30, kStart);
+    EXPECT_LE(none.reserve(1, kStart), kStart) << "bytes are not limited";
+}
+
+TEST(RateLimiter, knows_how_long_many_take) {
+    RateLimiter limiter({.iops = 10, .bandwidth = 1'000'000});
+    EXPECT_EQ(limiter.time_for(25, 100), from_ms(2500));
+    EXPECT_EQ(limiter.time_for(25, 5'000'000), from_s(5));
+    EXPECT_EQ(RateLimiter({.iops = 1}).time_for(UINT64_MAX, UINT64_MAX), from_s(3600)) << "very long";
+    EXPECT_EQ(RateLimiter({.iops = UINT64_MAX}).time_for(1, UINT64_MAX), Nanoseconds{1});
+}
+
 TEST(RateLimiter, survives_the_largest_numbers) {
     RateLimiter fast({.iops = UINT64_MAX, .bandwidth = UINT64_MAX});
     for (int i = 0; i < 1000; ++i) EXPECT_LE(fast.reserve(1 << 20, kStart), kStart);
