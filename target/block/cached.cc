@@ -305,7 +305,9 @@ void Channel::leave_cache(Request& request) noexcept {
     if (work == nullptr) return;
     se::Cache& cache = *worker_.service().cache();
     if (work->state == se::Work::State::kAnswered) return cache.release(*work);
-    // It waited for us: for a buffer, or for the client's data. It may end after this channel.
+    // It waited for us: for a buffer, or for the client's data. It may end after this channel, and fences
+    // wait for it.
+    work->fences = std::exchange(request.fences, {});
     cache.abandon(*work);
 }
 

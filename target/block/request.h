@@ -53,6 +53,7 @@
 #include "lib/io/backend.h"
 #include "lib/wire/srp.h"
 #include "target/scsi/scsi.h"
+#include "target/volume/volume.h"
 
 namespace wss::se {
 struct Work;
@@ -62,8 +63,8 @@ namespace wss::block {
 
 class Channel;
 struct AbortJob;
-struct Unit;
 struct LimitFlow;
+struct Unit;
 
 enum class State : uint8_t {
     kReceiving,
@@ -158,14 +159,14 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
 
     uint64_t progress = 0;  // bytes (or ranges, for UNMAP) done of a command of several operations
     uint64_t lock_id = 0;
-    ByteRange range;         // of the volume, that it changes
-    bool beyond = false;     // … and a shrink waits for it
-    bool is_fenced = false;  // … and a fence does: no further step of it begins
+    ByteRange range;              // of the volume, that it changes
+    bool beyond = false;          // … and a shrink waits for it
+    volume::FencedWrites fences;  // … and these do: no further step of it begins
     // kThrottled
-    Nanoseconds throttled_since{};
     LimitFlow* limit_flow = nullptr;
-    uint64_t throttled_bytes = 0;
+    Nanoseconds throttled_since{};
     Nanoseconds first_sent{};  // when it came first: it may have been refused since
+    uint64_t throttled_bytes = 0;
     bool is_charged = false;   // … and has passed
     se::Work* work = nullptr;  // in the cache
     bool waited = false;       // for engines of it, once

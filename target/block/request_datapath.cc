@@ -409,7 +409,7 @@ void Channel::change(Request& request) noexcept {
 
 void Channel::end_change(Request& request) noexcept {
     if (std::exchange(request.beyond, false)) worker_.beyond_ended(*request.unit);
-    if (std::exchange(request.is_fenced, false)) worker_.fenced_ended(*request.unit);
+    request.fences.clear();
     auto& node = static_cast<ListNode<WriterTag>&>(request);
     if (node.linked()) {
         node.unlink();

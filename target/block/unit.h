@@ -52,9 +52,6 @@ struct Unit final : se::LostWaiters {
     // Shrinks that wait for the end of as many changes beyond the new end.
     std::vector<std::shared_ptr<volume::Shrink>> shrinks;
     uint32_t beyond = 0;
-    // … and fences that wait for as many changes that are not allowed any more.
-    std::vector<std::shared_ptr<volume::WriteFence>> fences;
-    uint32_t fenced = 0;
     List<Request> awaiting;  // for engines of the cache
     List<Request> looking;   // … and are to be checked
 

@@ -193,19 +193,16 @@ void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::
 void Worker::volume_fences(volume::OpenVolume& volume, std::shared_ptr<volume::WriteFence> fence) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr) return;
-    auto mark = [](Request& request) { return !std::exchange(request.is_fenced, true); };
+    auto mark = [&](Request& request) {
+        request.fences.emplace_back(fence);
+        return true;
+    };
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) {
-            if (!channel.may_write(*unit)) unit->fenced += channel.mark_changes(*unit, mark);
+            if (!channel.may_write(*unit)) channel.mark_changes(*unit, mark);
         });
-    if (unit->fenced == 0) return;
-    fence->wait_for(unit->fenced);
-    unit->fences.push_back(std::move(fence));
-}
-
-void Worker::fenced_ended(Unit& unit) noexcept {
-    for (const auto& fence : unit.fences) fence->one_ended();
-    if (--unit.fenced == 0) std::exchange(unit.fences, {}).clear();
+    // Of initiators that are gone nobody knows any more what they may do.
+    if (unit->cached != nullptr) service_.cache()->fence_abandoned(*unit->cached, fence);
 }
 
 void Worker::volume_reopens(volume::OpenVolume& volume,

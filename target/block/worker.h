@@ -138,9 +138,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     void lift_hold(uint64_t lock_id) noexcept;
     // A write of `unit` has ended: a lock may have waited for it.
     void writer_ended(Unit& unit, const ByteRange& range) noexcept;
-    // A change that went beyond the new end of `unit`; … that is not allowed any more.
+    // A change that went beyond the new end of `unit`.
     void beyond_ended(Unit& unit) noexcept;
-    static void fenced_ended(Unit& unit) noexcept;
 
     size_t poll() noexcept override;
     Status may_open(const volume::Volume& volume) override;

@@ -86,6 +86,7 @@ class Cache final : public reactor::Source {
     void buffer_failed(Work& work) noexcept { datapath_.buffer_failed(work); }
     void release(Work& work) noexcept { datapath_.release(work); }
     void abandon(Work& work) noexcept { datapath_.abandon(work); }
+    void fence_abandoned(const CachedVolume& of, const Fence& by) { datapath_.fence_abandoned(of, by); }
     // EAGAIN, to clients: see awaits().
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient) {
         destager_.flush(volume, std::move(done), asker);
@@ -99,7 +100,6 @@ class Cache final : public reactor::Source {
     bool awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
         return losses_.awaits(volume, offset, length, is_write);
     }
-
     uint64_t storage_losses() const noexcept { return nodes_.losses(); }
     StorageNodes& storage_nodes() noexcept { return nodes_; }
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) {

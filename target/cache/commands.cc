@@ -57,8 +57,8 @@ Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
     if (work->place) ++volume.works;
     work->line_count = work->entered = work->outstanding = 0;
     work->phase = Work::Phase::kNone;
-    work->is_again = work->is_ahead = work->is_delegated = work->is_lazy = work->by_storage =
-        work->transfer_failed = false;
+    work->is_abandoned = work->is_again = work->is_ahead = work->is_delegated = work->is_lazy =
+        work->by_storage = work->transfer_failed = false;
     work->hold = true;
     work->attempts = 0;
     work->failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -80,12 +80,20 @@ void Commands::release(Work& work) noexcept {
     work.buffer_home = nullptr;
     if (work.share) --work.share->works;
     work.share = {};
+    work.fences.clear();
     work.state = Work::State::kIdle;
     free_.push_back(work);
     ++free_count_;
     // The volume may go with it.
     if (work.place) --work.volume->works;
     work.place.release();
+}
+
+void Commands::fence_abandoned(const CachedVolume& volume, const Fence& fence) {
+    for (auto& work : works_)
+        if (work->volume == &volume && work->is_write && work->is_abandoned &&
+            work->phase != Work::Phase::kNone)
+            work->fences.emplace_back(fence);
 }
 
 void Commands::forget(const Client& client) noexcept {

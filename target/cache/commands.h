@@ -37,6 +37,8 @@ class Commands {
     Work* take(CachedVolume& volume, const WorkShareRef& share) noexcept;
     void release(Work& work) noexcept;
     size_t works() const noexcept { return works_.size(); }
+    // Waits for the volume's writes whose owners have left them.
+    void fence_abandoned(const CachedVolume& volume, const Fence& fence);
     // Its commands go on without it.
     void forget(const Client& client) noexcept;
     // The end: the cache may end while commands wait for recovery or for stable storage.

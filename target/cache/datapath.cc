@@ -102,6 +102,7 @@ void Datapath::abandon(Work& work) noexcept {
     static Nobody nobody;
     work.owner = &nobody;
     work.cookie = nullptr;
+    work.is_abandoned = true;
     buffer_failed(work);
 }
 

@@ -44,6 +44,10 @@ class Datapath final : public WorkSource {
     void release(Work& work) noexcept override { commands_.release(work); }
     // As buffer_failed(), by an owner that goes: it is notified of nothing more of the work.
     void abandon(Work& work) noexcept;
+    // Waits for the volume's writes that were.
+    void fence_abandoned(const CachedVolume& volume, const Fence& fence) {
+        commands_.fence_abandoned(volume, fence);
+    }
 
     // Begins what waited at the volume's gate, if it may begin now: one of them may freeze the volume again.
     void begin_held(CachedVolume& volume) noexcept;

@@ -30,6 +30,7 @@
 #include "target/cache/engine_link.h"
 #include "target/cache/lines.h"
 #include "target/cache/work_share.h"
+#include "target/volume/volume.h"
 
 namespace wss::se {
 
@@ -39,6 +40,7 @@ class Writes;
 struct CachedVolume;
 struct Client;
 struct Work;
+using Fence = std::shared_ptr<volume::WriteFence>;
 
 // How a command ended.
 struct Ending {
@@ -124,13 +126,15 @@ struct Work : ListNode<>, LineUser {
     WorkOwner* owner = nullptr;
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
-    WorkShareRef share;        // of the session that it counts for
-    Gate::Holder place;        // in the volume's gate, until it is released; empty: it was closed before
-    Client* client = nullptr;  // whose engines may move the data; nullptr: none, or lost meanwhile
+    volume::FencedWrites fences;  // that wait for it, when its owner has left it
+    WorkShareRef share;           // of the session that it counts for
+    Gate::Holder place;           // in the volume's gate, until it is released; empty: it was closed before
+    Client* client = nullptr;     // whose engines may move the data; nullptr: none, or lost meanwhile
     bool is_write = false;
     bool fua = false;
-    bool is_again = false;  // it has waited for engines, and was counted
-    bool is_ahead = false;  // read-ahead: no client waits for it, none's counters count it
+    bool is_again = false;      // it has waited for engines, and was counted
+    bool is_ahead = false;      // read-ahead: no client waits for it, none's counters count it
+    bool is_abandoned = false;  // its owner has left it
     uint64_t offset = 0;
     uint32_t length = 0;
     wire::RemoteBuffer remote;  // the client's memory, if it is one stretch; else length 0

@@ -191,13 +191,30 @@ class WriteFence {
     ~WriteFence() { ended_(); }
     WriteFence(const WriteFence&) = delete;
     WriteFence& operator=(const WriteFence&) = delete;
-    void wait_for(uint64_t writes) noexcept { writes_->fetch_add(writes, std::memory_order_relaxed); }
-    void one_ended() noexcept { writes_->fetch_sub(1, std::memory_order_relaxed); }
 
   private:
+    friend class FencedWrite;
     const std::shared_ptr<std::atomic<uint64_t>> writes_;
     const std::function<void()> ended_;
 };
+
+// A write that a fence waits for, until this is destroyed.
+class FencedWrite {
+  public:
+    explicit FencedWrite(std::shared_ptr<WriteFence> fence) : fence_(std::move(fence)) {
+        fence_->writes_->fetch_add(1, std::memory_order_relaxed);
+    }
+    FencedWrite(FencedWrite&&) = default;
+    FencedWrite& operator=(FencedWrite&&) = delete;
+    ~FencedWrite() {
+        if (fence_ != nullptr) fence_->writes_->fetch_sub(1, std::memory_order_relaxed);
+    }
+
+  private:
+    std::shared_ptr<WriteFence> fence_;
+};
+// Of one write: fences may overlap. Allocates when a fence comes, not per command.
+using FencedWrites = std::vector<FencedWrite>;
 
 // A volume whose storage others have had is to be opened anew: each observer drops what it knows of its
 // contents. An observer that drops this without end() fails it.

@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a change of who may write a volume returns, no write that it forbids takes effect any more.
 #include <atomic>
-#include <optional>
 #include <thread>
 
-#include "tests/unit/target/world.h"
+#include "tests/unit/target/volume_fixture.h"
 
 namespace wss::block::testing {
 namespace {
 
-using Direction = wire::CommandRequest::Direction;
-
-class WriteFences : public ::testing::Test {
+class WriteFences : public VolumeFixture {
   protected:
-    static constexpr uint64_t kSize = 4 << 20;
-
     void use(WorldOptions options) {
-        options.clock = &clock_;
-        world_ = std::make_unique<World>(std::move(options));
-        world_->add_volume("queue", "delay:us=1000000,op=write:ram:4M", kSize);
-        world_->add_volume("memory", "ram:4M", kSize);
+        VolumeFixture::use(std::move(options));
+        world_->add_volume("queue", "delay:us=1000000,op=write:ram:8M", kSize);
+        world_->add_volume("memory", "ram:8M", kSize);
     }
     void SetUp() override { use({}); }
     void TearDown() override { clock_.advance(from_s(1)); }
 
-    uint64_t write(RawClient& client, uint64_t lun = 0) {
-        fill(client.memory(), 4096, 1);
-        return client.start(lun, cdb_write16(0, 8), Direction::kOut, {client.remote(0, 4096)});
-    }
     size_t in_storage() {
         size_t count = 0;
         for (size_t i = 0; i < world_->volumes().tables(); ++i)
@@ -47,19 +37,11 @@ class WriteFences : public ::testing::Test {
         }));
         return tag;
     }
-    void settle() {
-        for (int i = 0; i < 300; ++i) world_->step();
-    }
-    volume::VolumeSet::Done into(std::optional<Status>& done) {
-        return [&done](Status status) { done = std::move(status); };
-    }
     bool holds_write(RawClient& client, uint64_t lun) {
         EXPECT_EQ(world_->read(client, lun, 0, 8, 1 << 20, 4096).response.status, wire::kGood);
         return holds(client.memory() + (1 << 20), 4096, 1);
     }
 
-    HandClock clock_;
-    std::unique_ptr<World> world_;
     std::optional<Status> done_;
 };
 
@@ -124,10 +106,7 @@ TEST_F(WriteFences, a_write_into_memory_is_waited_for_while_its_data_comes) {
 
 TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_one_in_storage) {
     auto client = world_->client();
-    fill(client->memory(), 512, 1);
-    auto write_same = cdb({0x93});
-    wire::put32(write_same.data() + 10, (1 << 20) / 512);
-    const uint64_t tag = client->start(0, write_same, Direction::kOut, {client->remote(0, 512)});
+    const uint64_t tag = write_same(*client, 0, (1 << 20) / 512);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
     world_->volumes().set_read_only_async("queue", true, into(done_));
     settle();
@@ -135,6 +114,34 @@ TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_one_in_storage) {
     clock_.advance(from_s(1));
     ASSERT_TRUE(world_->until([&] { return done_.has_value() && client->answered(tag); }));
     EXPECT_EQ(client->take(tag).response.status, wire::kCheckCondition);
+}
+
+TEST_F(WriteFences, each_fence_waits_for_its_own_writes) {
+    auto first = world_->client(1, WSS_CAP_NOTIFY), second = world_->client(2, WSS_CAP_NOTIFY);
+    auto writes_of = [] { return std::make_shared<std::atomic<uint64_t>>(0); };
+    const auto of_access = writes_of(), of_read_only = writes_of();
+    const uint64_t early = write(*first, 0);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
+    world_->volumes().set_access_async("queue", {"0x02000000000000000000000000000000=rw", "*=ro"},
+                                       into(done_), of_access);
+    settle();
+    advance(from_ms(500));
+    const uint64_t late = write(*second, 0);
+    ASSERT_TRUE(world_->until([&] { return in_storage() == 2; }));
+    std::optional<Status> read_only;
+    world_->volumes().set_read_only_async("queue", true, into(read_only), of_read_only);
+    settle();
+    EXPECT_EQ(*of_access, 1u);
+    EXPECT_EQ(*of_read_only, 2u) << "what an earlier fence waits for as well";
+    EXPECT_FALSE(done_.has_value() || read_only.has_value());
+    advance(from_ms(500));
+    EXPECT_TRUE(world_->until([&] { return done_.has_value() && first->answered(early); }));
+    settle();
+    EXPECT_EQ(*of_access, 0u);
+    EXPECT_EQ(*of_read_only, 1u);
+    EXPECT_FALSE(read_only.has_value());
+    advance(from_ms(500));
+    EXPECT_TRUE(world_->until([&] { return read_only.has_value() && second->answered(late); }));
 }
 
 TEST_F(WriteFences, a_removal_ends_the_wait_with_the_last_write) {
