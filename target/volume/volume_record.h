@@ -54,6 +54,15 @@ struct VolumeSet::Turn {
     const RecordPtr record;
 };
 
+// A change that was begun. Shared: its end may come after everybody gave up waiting.
+struct VolumeSet::Begun {
+    static std::shared_ptr<Begun> begin(const std::function<void(Done)>& start);
+    std::mutex m;
+    std::condition_variable changed;
+    bool done = false;  // guarded by m
+    Status status;      // guarded by m
+};
+
 // Calls `done` with the first failure, or ok, when `left` answers have come.
 struct VolumeSet::Gathering {
     Gathering(size_t expected, Done when_done) : left(expected), done(std::move(when_done)) {}

@@ -6,7 +6,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <condition_variable>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
@@ -436,27 +435,27 @@ void VolumeSet::set_limits_async(const std::string& name, const RateLimits& limi
 
 // --- the blocking forms ---
 
-Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start,
-                           const WritesLeft& left) {
-    struct Waiter {
-        std::mutex m;
-        std::condition_variable changed;
-        bool done = false;  // guarded by m
-        Status status;      // guarded by m
-    };
-    // Shared: the answer may come after we gave up waiting.
-    auto waiter = std::make_shared<Waiter>();
-    start([waiter](Status status) {
-        std::lock_guard lock(waiter->m);
-        waiter->done = true;
-        waiter->status = std::move(status);
-        waiter->changed.notify_all();
+std::shared_ptr<VolumeSet::Begun> VolumeSet::Begun::begin(const std::function<void(Done)>& start) {
+    auto begun = std::make_shared<Begun>();
+    start([begun](Status status) {
+        std::lock_guard lock(begun->m);
+        begun->done = true;
+        begun->status = std::move(status);
+        begun->changed.notify_all();
     });
-    std::unique_lock lock(waiter->m);
-    bool in_time = waiter->changed.wait_for(lock, std::chrono::nanoseconds(options_.wait.count),
-                                            [&] { return waiter->done; });
+    return begun;
+}
+
+Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
+    return end_of(*Begun::begin(start), what);
+}
+
+Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft& left) {
+    std::unique_lock lock(begun.m);
+    bool in_time = begun.changed.wait_for(lock, std::chrono::nanoseconds(options_.wait.count),
+                                          [&] { return begun.done; });
     Status status =
-        in_time ? waiter->status
+        in_time ? begun.status
                 : failure(Code::kTimedOut, "{}: not finished after {} s, it goes on in the background", what,
                           options_.wait.count / 1'000'000'000);
     lock.unlock();

@@ -17,12 +17,14 @@
 // under the device's feet.
 #pragma once
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -142,8 +144,10 @@ class VolumeSet {
         bool shrinking = false;
         uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
     };
+    struct Begun;
     struct Resize;
     struct Turn;
+    class SettingTurn;
     using RecordPtr = std::shared_ptr<Record>;
 
     // `grow`: a file that is shorter than options.size is made longer.
@@ -178,7 +182,7 @@ class VolumeSet {
     void end_deletion(uint64_t wwid);
     template <typename Value>
     Status save_and_do(const std::string& name, Value Known::*field, const Value& value,
-                       const std::function<Status()>& apply);
+                       const std::function<void(Done)>& start, const WritesLeft& left = nullptr);
     void remember(const std::string& name, const std::function<void(Known&)>& change);
     bool is_in_file(const std::string& name);  // change_m_ held
     bool forget_unopened(const std::string& name, uint64_t& gone);
@@ -186,8 +190,8 @@ class VolumeSet {
     Result<RecordPtr> find_live(const std::string& name) const;      // m_ held
     Result<Identity> choose_identity(const VolumeOptions& options);  // m_ held
     VolumeInfo info_of(const Record& record) const;                  // m_ held
-    Status wait_for(const std::string& what, const std::function<void(Done)>& start,
-                    const WritesLeft& left = nullptr);
+    Status end_of(Begun& begun, const std::string& what, const WritesLeft& left = nullptr);
+    Status wait_for(const std::string& what, const std::function<void(Done)>& start);
     std::vector<StoredVolume> to_store() const;
     Status save();      // change_m_ held
     void save_again();  // … too
@@ -198,7 +202,7 @@ class VolumeSet {
     std::vector<std::unique_ptr<VolumeTable>> tables_;
 
     // One change of what is remembered at a time, until it is saved or taken back: else another one's save
-    // would bring a refused change to the file. Taken before m_.
+    // would bring a refused change to the file. Nobody waits for reactors with it. Taken before m_.
     std::mutex change_m_;
     std::unique_ptr<StateLock> state_lock_;  // from restore() on
     // Guarded by change_m_.
@@ -207,7 +211,9 @@ class VolumeSet {
     bool saved_is_known_ = false;      // false: a save has failed, the file may hold what that was to bring
 
     mutable std::mutex m_;
+    std::condition_variable setting_over_;  // of m_
     // Guarded by m_.
+    std::set<std::string> setting_;  // volumes of which a setting is being changed
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     std::vector<StoredVolume> unopened_;  // run-time volumes that could not be opened: kept in the file

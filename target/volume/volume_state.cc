@@ -148,42 +148,85 @@ void VolumeSet::remember(const std::string& name, const std::function<void(Known
     if (auto known = known_.find(name); known != known_.end()) change(known->second);
 }
 
-// Saved before it is done, and taken back if either fails.
+// While it exists no other setting of the volume changes: what one change finds is what it replaces.
+class VolumeSet::SettingTurn {
+  public:
+    SettingTurn(VolumeSet& set, const std::string& name) : set_(set), name_(name) {
+        std::unique_lock lock(set_.m_);
+        const auto limit = std::chrono::nanoseconds(set_.options_.wait.count);
+        is_ours_ = set_.setting_over_.wait_for(lock, limit, [&] { return !set_.setting_.contains(name_); });
+        if (is_ours_) set_.setting_.insert(name_);
+    }
+    ~SettingTurn() {
+        if (!is_ours_) return;
+        {
+            std::lock_guard lock(set_.m_);
+            set_.setting_.erase(name_);
+        }
+        set_.setting_over_.notify_all();
+    }
+    SettingTurn(const SettingTurn&) = delete;
+    SettingTurn& operator=(const SettingTurn&) = delete;
+    Status status() const {
+        if (is_ours_) return Status::ok();
+        return failure(Code::kBusy, "volume {}: another change of it is not over after {} s; try again",
+                       name_, set_.options_.wait.count / 1'000'000'000);
+    }
+
+  private:
+    VolumeSet& set_;
+    const std::string name_;
+    bool is_ours_ = false;
+};
+
+// Saved before it is done, and taken back if either fails. Others change other volumes until it is over.
 template <typename Value>
 Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, const Value& value,
-                              const std::function<Status()>& apply) {
-    std::lock_guard changing(change_m_);
+                              const std::function<void(Done)>& start, const WritesLeft& left) {
     std::optional<Value> before;
-    remember(name, [&](Known& known) { before = std::exchange(known.*field, value); });
-    Status result = save();
-    if (!result) result = result.within(fmt::format("volume {} is not changed", name));
-    if (result) result = apply();
-    if (result || result.code() == Code::kTimedOut || !before) return result;
-    remember(name, [&](Known& known) { known.*field = *before; });
-    save_again();
+    std::shared_ptr<Begun> begun;
+    auto take_back = [&] {  // change_m_ held
+        if (before) remember(name, [&](Known& known) { known.*field = *before; });
+        if (before) save_again();
+    };
+    {
+        std::lock_guard changing(change_m_);
+        remember(name, [&](Known& known) { before = std::exchange(known.*field, value); });
+        if (Status saved = save(); !saved) {
+            take_back();
+            return saved.within(fmt::format("volume {} is not changed", name));
+        }
+        begun = Begun::begin(start);
+    }
+    Status result = end_of(*begun, "changing volume " + name, left);
+    if (result || result.code() == Code::kTimedOut) return result;
+    std::lock_guard changing(change_m_);
+    take_back();
     return result;
 }
 
 Status VolumeSet::set_read_only(const std::string& name, bool read_only) {
+    const SettingTurn turn(*this, name);
+    WSS_TRY(turn.status());
     const auto left = std::make_shared<std::atomic<uint64_t>>(0);
-    return save_and_do(name, &Known::write_protected, read_only, [&] {
-        return wait_for(
-            "changing volume " + name,
-            [&](Done done) { set_read_only_async(name, read_only, std::move(done), left); }, left);
-    });
+    return save_and_do(
+        name, &Known::write_protected, read_only,
+        [&](Done done) { set_read_only_async(name, read_only, std::move(done), left); }, left);
 }
 
 Status VolumeSet::set_access(const std::string& name, const std::vector<std::string>& words) {
     if (auto list = AccessList::parse(words); !list) return list.status();
+    const SettingTurn turn(*this, name);
+    WSS_TRY(turn.status());
     const auto left = std::make_shared<std::atomic<uint64_t>>(0);
-    return save_and_do(name, &Known::access, std::optional(words), [&] {
-        return wait_for(
-            "changing the access to volume " + name,
-            [&](Done done) { set_access_async(name, words, std::move(done), left); }, left);
-    });
+    return save_and_do(
+        name, &Known::access, std::optional(words),
+        [&](Done done) { set_access_async(name, words, std::move(done), left); }, left);
 }
 
 Status VolumeSet::set_limits(const std::string& name, const LimitsChange& change) {
+    const SettingTurn turn(*this, name);
+    WSS_TRY(turn.status());
     RateLimits limits;
     {
         std::lock_guard lock(m_);
@@ -194,10 +237,8 @@ Status VolumeSet::set_limits(const std::string& name, const LimitsChange& change
     limits.iops = change.iops.value_or(limits.iops);
     limits.bandwidth = change.bandwidth.value_or(limits.bandwidth);
     if (Status checked = check_limits(limits); !checked) return checked.within("volume " + name);
-    return save_and_do(name, &Known::limits, std::optional(limits), [&] {
-        return wait_for("changing the limits of volume " + name,
-                        [&](Done done) { set_limits_async(name, limits, std::move(done)); });
-    });
+    return save_and_do(name, &Known::limits, std::optional(limits),
+                       [&](Done done) { set_limits_async(name, limits, std::move(done)); });
 }
 
 // Of one that is the configuration's the identity stays.

@@ -2,6 +2,7 @@
 // The state file is written before anything is destroyed: a state disk that is full refuses a change and
 // leaves everything as it was, and what a start finds half done it finishes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -66,6 +67,14 @@ class VolumeState : public testing::Test {
     Status create(const std::string& name) {
         return set_->create(
             {.name = name, .backend = "aio:" + folder_.file(name), .size = 1 << 20, .create = true});
+    }
+    void on_reactor(std::function<void()> task) {
+        std::promise<void> done;
+        reactor_.post([&] {
+            task();
+            done.set_value();
+        });
+        done.get_future().wait();
     }
     std::string path() { return folder_.file("state") + "/state.json"; }
     void fill_state_disk() { std::filesystem::rename(folder_.file("state"), folder_.file("elsewhere")); }
@@ -300,6 +309,83 @@ TEST_F(VolumeState,
     later_.get_future().get()();
     deletes.join();
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
+}
+
+// ---- Changes at the same time ----------------------------------------------------------------------------
+
+// A thread that calls what may wait, and whether it does.
+class Caller {
+  public:
+    explicit Caller(std::function<void()> call)
+        : thread_([this, call = std::move(call)] {
+              id_ = gettid();
+              call();
+              is_over_ = true;
+          }) {}
+    ~Caller() { thread_.join(); }
+    bool is_over() const { return is_over_; }
+    // It waits for something, or has ended.
+    void until_it_waits() const {
+        while (!is_over_ && !sleeps()) std::this_thread::yield();
+    }
+
+  private:
+    bool sleeps() const {
+        if (id_ == 0) return false;
+        std::ifstream file(fmt::format("/proc/self/task/{}/stat", id_.load()));
+        std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+        const size_t name_ends = all.rfind(')');
+        return name_ends != std::string::npos && all.substr(name_ends + 2, 1) == "S";
+    }
+    std::atomic<pid_t> id_{0};
+    std::atomic<bool> is_over_{false};
+    std::thread thread_;  // last: it uses the others
+};
+
+TEST_F(VolumeState, two_limits_that_are_set_at_once_are_both_set) {
+    std::promise<void> begun, go_on;
+    bool first = true;
+    write_ = [&](const auto& to, const auto& volumes) {
+        if (std::exchange(first, false)) {
+            begun.set_value();
+            go_on.get_future().wait();
+        }
+        return write_state_file(to, volumes);
+    };
+    {
+        Caller iops([&] { EXPECT_TRUE(set_->set_limits("a", {.iops = 7})); });
+        begun.get_future().wait();
+        Caller bandwidth([&] { EXPECT_TRUE(set_->set_limits("a", {.bandwidth = 1 << 20})); });
+        bandwidth.until_it_waits();
+        go_on.set_value();
+    }
+    EXPECT_EQ(set_->find("a")->limits, (RateLimits{.iops = 7, .bandwidth = 1 << 20}));
+}
+
+// Holds the fences that come.
+class Storage final : public Observer {
+  public:
+    void volume_changed(Change, OpenVolume&) noexcept override {}
+    void volume_fences(OpenVolume&, std::shared_ptr<WriteFence> fence) noexcept override {
+        writes.emplace_back(std::move(fence));
+        came.set_value();
+    }
+    FencedWrites writes;
+    std::promise<void> came;
+};
+
+TEST_F(VolumeState, a_fence_that_waits_holds_up_no_change_of_another_volume) {
+    ASSERT_TRUE(create("b"));
+    Storage storage;
+    on_reactor([&] { set_->table(0).add_observer(storage); });
+    {
+        Caller fence([&] { EXPECT_TRUE(set_->set_read_only("a", true)); });
+        storage.came.get_future().wait();
+        EXPECT_TRUE(set_->set_limits("b", {.iops = 7}));
+        EXPECT_FALSE(fence.is_over()) << "its write is under way";
+        on_reactor([&] { storage.writes.clear(); });
+    }
+    on_reactor([&] { set_->table(0).remove_observer(storage); });
 }
 
 // ---- Saves that fail in the middle of something ----------------------------------------------------------
