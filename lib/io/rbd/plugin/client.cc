@@ -168,8 +168,8 @@ Status Client::configure() {
         {"objecter_inflight_ops", "0"},
         {"objecter_inflight_op_bytes", "0"},
         {"rbd_blocklist_on_break_lock", "true"},
-        // Not our own time: librbd 16.2 sends any other one than 0 as a string, which monitors refuse
-        // (EINVAL). librbd breaks no lock of ours: see shut_out().
+        // Not our own time: with another one than 0 a break by librbd 16.2 failed (EINVAL). We let it break
+        // no lock: see shut_out().
         {"rbd_blocklist_expire_seconds", "0"},
         {"rbd_persistent_cache_mode", "disabled"},
     };
