@@ -45,7 +45,7 @@ constexpr uint64_t kAheadMax_ticks = 60'000'000;
 constexpr uint64_t kFollowMax_ticks = kAheadMax_ticks / 2;
 
 // A write under locks may be so much later than the owner that took them: partitions keep as much of their
-// bound free when they grant an exclusive lock. What is sent under locks cannot be taken back.
+// bound free when they grant an exclusive lock, so that few writes are refused after all locks were granted.
 constexpr uint64_t kLockedLead_ticks = 10'000'000;
 
 // Of a write that later versions were in the way of so many times: the further ahead of them the more often,

@@ -76,6 +76,8 @@ void GetJob::note_seen(const Slot& slot) noexcept {
 }
 
 void GetJob::deliver() noexcept {
+    // The first lock may have ended, and another transaction may have written since.
+    if (locked_ && session_.now() - began_ > kLockedFor) return restart(nullptr);
     if (locked_) locks_.release(owner_);
     locked_ = false;
     // One time for all keys, and not before any version: where one sibling is a tombstone of expiry already,

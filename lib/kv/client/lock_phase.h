@@ -18,6 +18,10 @@
 
 namespace wss::kv {
 
+// How long after it began to lock a transaction relies on its locks: less than their lease, with time for
+// messages to arrive. Partitions check the locks of a write; those of a read end unnoticed.
+constexpr Nanoseconds kLockedFor = from_s(4);
+
 class Session;
 
 enum class LockResult : uint8_t { kGranted, kConflict, kLost };

@@ -11,6 +11,10 @@ namespace {
 
 constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
 constexpr uint32_t kLockBackoff_us = 50;
+constexpr std::string_view kLockedOut =
+    "another transaction locks a key of this write, or a partition has too many undecided writes";
+// Of the wait before another attempt: to 6 ms; to 51 ms where a lock may end with its lease only.
+constexpr uint32_t kRestartDoublings = 7, kLockedOutDoublings = 10;
 
 wire::Bytes bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
@@ -33,6 +37,8 @@ Status status_of(wire::KvStatus status) {
             return Status(
                 Code::kInvalid,
                 "the partitions disagree about who holds a key: check the addresses and their order");
+        case wire::KvStatus::kLockConflict:
+            return Status(Code::kUnavailable, std::string(kLockedOut));
         case wire::KvStatus::kNotLeased:
             return Status(Code::kUnavailable,
                           "a partition that was restarted had given the id of this client to another one");
@@ -43,10 +49,9 @@ Status status_of(wire::KvStatus status) {
 
 }  // namespace
 
-// Several partitions write at once, each for itself: nothing is taken back.
+// Without control several partitions write at once, each for itself: nothing is taken back.
 bool PutJob::one_message() const {
-    return part_count_ == 1 || session_.options().algorithm == Algorithm::kNone ||
-           is_locking(session_.options().algorithm);
+    return part_count_ == 1 || session_.options().algorithm == Algorithm::kNone;
 }
 
 bool PutJob::skips(uint64_t mask, const Part& part) const {
@@ -59,6 +64,7 @@ void PutJob::begin(Request& request) noexcept {
     request_->outcome_unknown = request_->is_over = false;
     request_->timestamp = past_ = {};
     conflicts_ = 0;
+    is_locked_out_ = false;
     if (Status status = check_items(); !status) return end(std::move(status));
     if (request_->items.empty()) return end(Status::ok());
     if (Status status = prepare_items(); !status) return end(std::move(status));
@@ -110,9 +116,11 @@ Status PutJob::prepare_items() {
         }
         parts_[at]->items.push_back(i);
     }
-    if (session_.options().algorithm == Algorithm::kRampHybrid)
+    // Of writes under locks too: readers without locks must see them as a whole.
+    const Algorithm algorithm = session_.options().algorithm;
+    if (algorithm == Algorithm::kRampHybrid)
         encode_bloom(fingerprints_, metadata_);
-    else if (session_.options().algorithm == Algorithm::kRampFast)
+    else if (algorithm == Algorithm::kRampFast || is_locking(algorithm))
         encode_keys(fingerprints_, metadata_);
     else
         metadata_.clear();
@@ -166,7 +174,7 @@ void PutJob::start_transaction() noexcept {
 }
 
 // Later than every version that the locks protect. The partitions have granted them to an owner that is about
-// as late: where that does not suffice they are asked anew, as what one of them refuses another has written.
+// as late: where that does not suffice they are requested anew.
 void PutJob::write_under_locks() noexcept {
     // The first of them may have ended while the last was waited for.
     if (session_.now() - locking_since_ > kLockedFor) return restart();
@@ -305,6 +313,7 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
             part.done = true;
             return;
         case wire::KvStatus::kLockConflict:
+            is_locked_out_ = true;
             // The other partitions may have written already: the same again.
             if (session_.options().algorithm == Algorithm::kNone && part_count_ > 1) {
                 lost_ = true;
@@ -399,7 +408,7 @@ void PutJob::phase_over() noexcept {
 void PutJob::prepare_failed() noexcept {
     if (refused_parts() == part_count_) return abort_over();
     if (!one_message() || part_count_ == 1) return enter(Phase::kAborting);
-    // What is written under locks, or without control, cannot be taken back.
+    // What is written without control cannot be taken back.
     request_->outcome_unknown = true;
     end(failure_);
 }
@@ -430,19 +439,23 @@ void PutJob::lock_again() noexcept {
 }
 
 void PutJob::restart() noexcept {
-    bool locking = is_locking(session_.options().algorithm);
-    if (locking) locks_.release(owner_);
-    // Locks that others hold are worth more attempts than what a partition refuses.
-    const bool was_refused = !failure_;
-    uint32_t limit = locking ? session_.options().lock_retries : kRestartsMax;
-    if (was_refused) limit = std::min(limit, kRestartsMax);
-    if (++base_->retries > limit)
-        return end(was_refused         ? failure_
+    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
+    if (++base_->retries > restarts_max())
+        return end(!failure_           ? failure_
                    : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
                                        : Status(Code::kRefused, "the locks were not to be had"));
     waits_to_start_ = true;
-    uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, 7u);
+    const uint32_t doublings = is_locked_out_ ? kLockedOutDoublings : kRestartDoublings;
+    uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, doublings);
     wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));
+}
+
+// Locks that others hold are worth more attempts than what a partition refuses. A lock of a client that is
+// gone ends with its lease: the deadline comes first.
+uint32_t PutJob::restarts_max() const {
+    const uint32_t lock_retries = session_.options().lock_retries;
+    if (!is_locking(session_.options().algorithm)) return is_locked_out_ ? UINT32_MAX : kRestartsMax;
+    return failure_ ? lock_retries : std::min(lock_retries, kRestartsMax);
 }
 
 void PutJob::on_wake() noexcept {
@@ -475,7 +488,8 @@ void PutJob::give_up(const Status& why) noexcept {
                 .tell(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = request_->timestamp.value});
     const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
     request_->outcome_unknown = sent_ && !is_known;
-    end(why);
+    const bool was_locked_out = is_locked_out_ && waits_to_start_ && why.code() == Code::kTimedOut;
+    end(was_locked_out ? Status(Code::kTimedOut, std::string(kLockedOut)) : why);
 }
 
 void PutJob::end(Status status) noexcept {

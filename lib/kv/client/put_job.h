@@ -4,7 +4,7 @@
 //   RAMP, several partitions   prepare on all ─▶ commit on all ─▶ done
 //                                    └─ one refuses ─▶ abort on the others ─▶ failed, or anew, later
 //   RAMP, one partition        prepare and commit in one message
-//   2PL                        locks ─▶ write and release on each
+//   2PL                        locks ─▶ as above; what is prepared is locked by that, and the locks end
 //   none                       write on each
 //
 // prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
@@ -82,6 +82,7 @@ class PutJob final : public Job {
     void end_unknown() noexcept;
     size_t refused_parts() const;
     void lock_again() noexcept;
+    uint32_t restarts_max() const;
     void restart() noexcept;
     void end(Status status) noexcept;
     bool skips(uint64_t mask, const Part& part) const;
@@ -90,12 +91,11 @@ class PutJob final : public Job {
     Request* base_ = nullptr;
     PutAll* request_ = nullptr;
     LockPhase locks_;
-    // Below the lease of a lock, with time for the write to arrive.
-    static constexpr Nanoseconds kLockedFor = from_s(4);
     uint64_t owner_ = 0;  // of the locks
     Nanoseconds locking_since_{};
-    Timestamp past_;          // what was in the way, by its partition: the next timestamp is later
-    uint32_t conflicts_ = 0;  // how often something was
+    Timestamp past_;              // what was in the way, by its partition: the next timestamp is later
+    uint32_t conflicts_ = 0;      // how often something was
+    bool is_locked_out_ = false;  // another transaction holds a lock of a key, or has written it undecidedly
     Phase phase_ = Phase::kPreparing;
     std::vector<std::unique_ptr<Part>> parts_;
     size_t part_count_ = 0;

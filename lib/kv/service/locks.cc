@@ -11,7 +11,7 @@ Locks::~Locks() {
 
 // What a write of these keys by this owner must be later than: also than what an earlier client of its id has
 // used, where that write could meet it. Neither the clock nor versions of other keys: where they are
-// ahead, another partition that is written to would refuse what follows them, after this one took it.
+// ahead, another partition that is written to would refuse what follows them.
 Timestamp Locks::newest_of(const Peer& peer, uint64_t owner, std::span<const std::string_view> keys) {
     writes_.clear();
     for (std::string_view key : keys) writes_.push_back({.key = key});
@@ -36,7 +36,7 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
     locks.waits_.give(wait);
 }
 
-// A write under locks is made on each partition by itself. What this one would refuse must have no lock.
+// A lock is of no use to a write that this partition would refuse.
 bool Locks::is_spent(const Peer& peer) const {
     return LeaseTable::is_spent(*peer.lease, partition_.lease_clock());
 }

@@ -106,9 +106,10 @@ bool Writes::are_distinct_partitions() const {
     return true;
 }
 
-// A write under locks is made on each partition by itself, so what was granted holds: neither a floor that
-// rose since, nor a clock that was set back, refuses it.
-Writes::Locked Writes::look_at_locks() {
+// What was granted holds for a write that is committed at once: neither a floor that rose since, nor a clock
+// that was set back, refuses it. What is prepared is refused like any other: the other participants take for
+// refused by the floor what is not above it.
+Writes::Locked Writes::look_at_locks(bool committing) {
     const Timestamp timestamp{prepare_.timestamp}, owner{prepare_.owner};
     Locked all{.held = true, .above_floor = true};
     for (const wire::KvPrepare::Item& item : prepare_.items) {
@@ -116,7 +117,8 @@ Writes::Locked Writes::look_at_locks() {
         all.held = all.held && floor.has_value();
         all.above_floor = all.above_floor && floor.has_value() && *floor < timestamp;
     }
-    all.in_bound = all.held && timestamp.ticks() <= owner.ticks() + kLockedLead_ticks;
+    all.in_bound = committing && all.held && timestamp.ticks() <= owner.ticks() + kLockedLead_ticks;
+    all.above_floor = committing && all.above_floor;
     return all;
 }
 
@@ -126,13 +128,19 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     if (!are_distinct_partitions())
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
                                  "a participant that is no partition or repeats");
+    const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
+    const bool unlocking = (header.flags & wire::kKvPrepareUnlock) != 0;
+    // The locks of the other participants may have ended: their part would be missing.
+    if (committing && unlocking && prepare_.participants.size() > 1)
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
+                                 "a write under locks of several partitions that is not prepared first");
     const Timestamp timestamp{prepare_.timestamp};
     if (terminations_.waits_in_vain(prepare_.participants) && !partition_.store().knows(timestamp))
         return partition_.answer(peer, header, wire::KvStatus::kNotReady);
     ++partition_.counters().prepares;
-    // What was done once is only to be told again: its locks went with it.
-    const bool locked = (header.flags & wire::kKvPrepareUnlock) != 0 && !partition_.store().knows(timestamp);
-    const Locked under = locked ? look_at_locks() : Locked{};
+    // A repetition is answered with the outcome: its locks ended with the first.
+    const bool locked = unlocking && !partition_.store().knows(timestamp);
+    const Locked under = locked ? look_at_locks(committing) : Locked{};
     const wire::KvStatus status = check_prepare(peer, header, locked, under);
     if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, timestamp);
     put_prepared(peer, header, locked, under);
@@ -140,16 +148,16 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
 
 wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
                                      const Locked& under) {
-    wire::KvStatus status = check_timestamp(peer, header.kind, {prepare_.timestamp}, under.in_bound);
     // Nobody ends the locks of others.
-    if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) status = wire::KvStatus::kNotLeased;
-    const bool ends_locks = locked && status == wire::KvStatus::kOk;
-    // The lease of a lock may have ended.
-    if (ends_locks && !under.held) status = wire::KvStatus::kLockConflict;
+    if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) return wire::KvStatus::kNotLeased;
+    // The lease of a lock may have ended. Whatever the clocks show, others may have written since.
+    wire::KvStatus status = wire::KvStatus::kLockConflict;
+    if (!locked || under.held)
+        status = check_timestamp(peer, header.kind, {prepare_.timestamp}, under.in_bound);
     for (const wire::KvPrepare::Item& item : prepare_.items)
         if (partition_.check_key(item.key) != wire::KvStatus::kOk) status = wire::KvStatus::kWrongPartition;
-    // Its writer does not come again.
-    if (ends_locks && status != wire::KvStatus::kOk) partition_.store().locks().unlock_all(prepare_.owner);
+    // A refused write is not sent again under the same locks.
+    if (locked && status != wire::KvStatus::kOk) partition_.store().locks().unlock_all(prepare_.owner);
     return status;
 }
 
@@ -165,7 +173,8 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
                                    .metadata = prepare_.metadata,
                                    .participants = participants,
                                    .alone = committing && prepare_.participants.size() <= 1,
-                                   .locked = committing && under.above_floor,
+                                   .locked = under.above_floor,
+                                   .owner = locked ? prepare_.owner : 0,
                                    .in_order = !committing || locked || prepare_.participants.size() <= 1};
     Pending& pending = expect(peer, header, {prepare_.timestamp});
     pending.committing = committing;

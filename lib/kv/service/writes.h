@@ -33,7 +33,7 @@ class Writes {
         size_t keys = 0;
         Nanoseconds since{};
     };
-    // What the locks of a prepare say about it.
+    // The locks of a prepare.
     struct Locked {
         bool held = false;         // all of them, still
         bool above_floor = false;  // its timestamp was, when they were granted
@@ -46,7 +46,7 @@ class Writes {
     wire::KvStatus check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
                                  const Locked& under);
     bool are_distinct_partitions() const;
-    Locked look_at_locks();
+    Locked look_at_locks(bool committing);
     void put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under);
     bool is_prepared(Timestamp timestamp) const;
     static wire::KvStatus status_of(wire::KvKind kind, bool committing, store::Answer answer);

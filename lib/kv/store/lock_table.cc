@@ -21,11 +21,14 @@ LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
     const bool compatible =
         lock.holders.empty() || (lock.mode == LockMode::kShared && request.mode == LockMode::kShared);
     // Nobody overtakes who waits, or writers would wait for ever.
-    if (compatible && lock.waiters.empty()) {
+    if (compatible && lock.waiters.empty() && !is_undecided(at->first)) {
         grant(at, request.owner, request.mode, request.lease);
         return LockAnswer::kGranted;
     }
-    if (!request.wait || lock.waiters.size() >= kWaitersMax) return LockAnswer::kRefused;
+    if (!request.wait || lock.waiters.size() >= kWaitersMax) {
+        drop_if_free(at);
+        return LockAnswer::kRefused;
+    }
     lock.waiters.push_back({request.owner, request.mode, request.lease, now + request.lease, done});
     waits_of_.emplace(request.owner, at);
     waits_by_.emplace(done.context, at);
@@ -86,6 +89,7 @@ size_t LockTable::end_leases(Lock& lock, const std::string& key, Nanoseconds now
 
 void LockTable::grant_waiters(Locks::iterator at) {
     Lock& lock = at->second;
+    if (lock.waiters.empty() || is_undecided(at->first)) return;
     while (!lock.waiters.empty()) {
         const Waiter next = lock.waiters.front();
         const bool shared = lock.mode == LockMode::kShared && next.mode == LockMode::kShared;
@@ -97,16 +101,16 @@ void LockTable::grant_waiters(Locks::iterator at) {
     }
 }
 
-// A waiter that is told may lock and unlock: the table is consistent before anybody is.
-void LockTable::tell() {
-    if (telling_) return;
-    telling_ = true;
+// A waiter may lock and unlock: the table is consistent before any is called.
+void LockTable::notify() {
+    if (notifying_) return;
+    notifying_ = true;
     while (!ready_.empty()) {
         const Ready next = ready_.front();
         ready_.pop_front();
         if (next.done.run != nullptr) next.done.run(next.done.context, next.answer);
     }
-    telling_ = false;
+    notifying_ = false;
 }
 
 void LockTable::drop_if_free(Locks::iterator at) {
@@ -148,6 +152,21 @@ bool LockTable::is_exclusive(std::string_view key) const {
     return at != locks_.end() && !at->second.holders.empty() && at->second.mode == LockMode::kExclusive;
 }
 
+bool LockTable::excludes(std::string_view key, uint64_t owner) const {
+    if (held_ == 0) return false;
+    auto at = locks_.find(key);
+    if (at == locks_.end()) return false;
+    const Nanoseconds now = clock_.now();
+    const auto& holders = at->second.holders;
+    return std::any_of(holders.begin(), holders.end(),
+                       [&](const Holder& holder) { return holder.owner != owner && holder.until > now; });
+}
+
+void LockTable::decided(std::string_view key) {
+    if (waiting_ == 0) return;
+    if (auto at = locks_.find(key); at != locks_.end()) grant_waiters(at);
+}
+
 void LockTable::release(std::string_view key, uint64_t owner) {
     auto at = locks_.find(key);
     if (at == locks_.end()) return;
@@ -167,7 +186,7 @@ void LockTable::unlock(std::string_view key, uint64_t owner) {
         if (keys->second.empty()) keys_of_.erase(keys);
     }
     release(key, owner);
-    tell();
+    notify();
 }
 
 void LockTable::unlock_all(uint64_t owner) {
@@ -181,14 +200,14 @@ void LockTable::unlock_all(uint64_t owner) {
         keys_of_.erase(keys);
         for (const std::string& key : held) release(key, owner);
     }
-    tell();
+    notify();
 }
 
 void LockTable::forget(void* context) {
     std::erase_if(ready_, [context](const Ready& ready) { return ready.done.context == context; });
     drop_waiters(waits_by_, context,
                  [context](const Waiter& waiter) { return waiter.done.context == context; });
-    tell();
+    notify();
 }
 
 template <typename Waits, typename Which>
@@ -216,7 +235,7 @@ void LockTable::wait_over(Locks::iterator at, const Waiter& waiter) {
 }
 
 size_t LockTable::expire() {
-    tell();
+    notify();
     if (held_ + waiting_ == 0) return 0;
     const Nanoseconds now = clock_.now();
     if (now < next_look_) return 0;
@@ -242,7 +261,7 @@ size_t LockTable::expire() {
         drop_if_free(at);
         at = next;
     }
-    tell();
+    notify();
     return ended;
 }
 

@@ -3,11 +3,15 @@
 // sequential locking) or refused at once (no-wait, the fair one). A lock is a lease: a holder that vanished
 // loses it.
 //
-// A waiter is told from within unlock(), unlock_all(), forget() or expire(), never from within lock(); it may
-// call the table.
+// A waiter is called from within unlock(), unlock_all(), forget(), expire() or notify(), never from within
+// lock() or decided(); it may call the table.
 //
-// A write under locks is made on each partition by itself and cannot be undone. A partition must not refuse
-// it because its floor rose after it had granted the locks: each exclusive lock keeps the floor of its grant.
+// Undecided writes are locks too: a key that has one is granted to nobody until it is decided. So a write
+// that was prepared under locks needs them no longer, and one that was prepared without any is seen as a
+// whole by those who lock.
+//
+// The write of a transaction that has one participant is accepted below a floor that rose after the locks
+// were granted: each exclusive lock keeps the floor of its grant.
 //
 // Thread-safety: none; belongs to the store's thread. Nothing here is durable.
 #pragma once
@@ -49,9 +53,18 @@ struct LockRequest {
     Nanoseconds lease = from_s(5);  // of holding, and of waiting
 };
 
+// The seam of the store's undecided writes.
+class UndecidedWrites {
+  public:
+    virtual ~UndecidedWrites() = default;
+    virtual bool is_undecided(std::string_view key) const = 0;
+};
+
 class LockTable {
   public:
-    explicit LockTable(Clock& clock) : clock_(clock) {}
+    // `writes`: nullptr: nobody writes.
+    explicit LockTable(Clock& clock, const UndecidedWrites* writes = nullptr)
+        : clock_(clock), writes_(writes) {}
     LockTable(const LockTable&) = delete;
     LockTable& operator=(const LockTable&) = delete;
 
@@ -64,6 +77,12 @@ class LockTable {
     std::optional<Timestamp> granted_at(std::string_view key, uint64_t owner) const;
     // Does anybody hold it exclusively?
     bool is_exclusive(std::string_view key) const;
+    // Does anybody but `owner` hold it? Then a write of it must wait.
+    bool excludes(std::string_view key, uint64_t owner) const;
+    // A write of the key was decided: those that wait for that are granted the lock. They are called from
+    // within notify(), unlock(), unlock_all(), forget() or expire().
+    void decided(std::string_view key);
+    void notify();
     void raise_floor(Timestamp floor) { floor_ = floor; }
     // An exclusive lock was granted while the floor was below `at`: its owner may write at or below that.
     bool may_write_until(Timestamp at) const { return !exclusive_.empty() && exclusive_.begin()->first < at; }
@@ -122,11 +141,14 @@ class LockTable {
     template <typename Waits, typename Which>
     void drop_waiters(Waits& waits, typename Waits::key_type whose, Which&& which);
     void wait_over(Locks::iterator at, const Waiter& waiter);
-    void tell();
+    bool is_undecided(const std::string& key) const {
+        return writes_ != nullptr && writes_->is_undecided(key);
+    }
     void begin_exclusive(Holder& holder);
     void end_exclusive(const Holder& holder);
 
     Clock& clock_;
+    const UndecidedWrites* const writes_;
     Locks locks_;
     std::unordered_map<uint64_t, std::vector<std::string>> keys_of_;
     // Where each owner and each context waits, once for each wait: who ends is found without a walk.
@@ -139,8 +161,8 @@ class LockTable {
     uint64_t refused_ = 0;
     Nanoseconds next_look_{};
     std::string look_from_;    // where the next turn of expire() begins
-    std::deque<Ready> ready_;  // to be told
-    bool telling_ = false;
+    std::deque<Ready> ready_;  // to be called
+    bool notifying_ = false;
 };
 
 }  // namespace wss::kv::store

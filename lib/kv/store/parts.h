@@ -42,14 +42,14 @@ constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and abo
 // Full memory ends no decision that is younger: its transaction is being terminated elsewhere, or sent again.
 constexpr Nanoseconds kFinishedAge = from_s(15);
 
-struct Store::Parts {
+struct Store::Parts final : UndecidedWrites {
     Parts(const Options& o, std::span<std::byte> memory, Clock& c, Log* l)
         : options(o),
           clock(c),
           log(l),
           table({.epoch = o.epoch, .inline_cells = o.inline_cells, .inline_max = o.inline_max}, memory),
           window(o.window) {}
-    ~Parts();
+    ~Parts() override;
 
     // --- transactions.cc
     Answer prepare(const Transaction& transaction, bool put, Continuation done);
@@ -60,6 +60,8 @@ struct Store::Parts {
     Answer repeat(Decision& decision, bool put, Continuation done);
     Timestamp newest_of(std::span<const Write> writes) const;
     bool is_committed_already(const Transaction& transaction) const;
+    bool is_locked_out(const Transaction& transaction) const;
+    bool is_undecided(std::string_view key) const override;
     Answer check_conditions(const Transaction& transaction, bool in_order) const;
     Answer check_condition(const Write& write, Timestamp timestamp, const Item* item) const;
     Answer insert(const Transaction& transaction, Decision& decision);

@@ -38,7 +38,8 @@ Store::Parts::~Parts() {
     }
 }
 
-Store::Store(std::unique_ptr<Parts> parts, Clock& clock) : parts_(std::move(parts)), locks_(clock) {
+Store::Store(std::unique_ptr<Parts> parts, Clock& clock)
+    : parts_(std::move(parts)), locks_(clock, parts_.get()) {
     parts_->locks = &locks_;
 }
 Store::~Store() = default;

@@ -45,6 +45,9 @@
 //  `in_order` has a later timestamp than all committed versions of its keys, or is refused without a trace:
 //  acknowledged behind one of them it would never be read.
 //
+//  S12 A key with an undecided write that would become its latest version is locked for nobody; a write of a
+//      key that another owner has locked is answered kBusy.
+//
 // Life of a write:  prepare → (log) → continuation kOk → commit.   put = both in one, for a transaction that
 // lives on this partition alone. Whoever finds a transaction in overdue() asks its participants (inquire) and
 // decides: any committed → commit; any aborted → abort; all prepared → commit.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prepare, commit, abort, inquire: rule S1 of store.h is decided here.
+#include <algorithm>
 #include <utility>
 
 #include "lib/kv/mutation.h"
@@ -108,6 +109,7 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
         if (!has_room_to_finish(kind_of(put, transaction.participants.size()))) return Answer::kBusy;
     }
     // What is committed elsewhere already is not refused any more.
+    if (!early && is_locked_out(transaction)) return Answer::kBusy;
     const bool in_order = transaction.in_order && !early && !mutated(Mutation::kBlindOrder);
     if (Answer answer = check_conditions(transaction, in_order); answer != Answer::kOk) {
         if (answer == Answer::kConflict) counts.conflicts++;
@@ -194,6 +196,21 @@ Version* Store::Parts::add_version(Item& item, const RecordView& record) {
     return relieve() ? table.add(item, record) : nullptr;
 }
 
+bool Store::Parts::is_locked_out(const Transaction& transaction) const {
+    if (locks == nullptr || locks->held() == 0) return false;
+    return std::any_of(transaction.writes.begin(), transaction.writes.end(),
+                       [&](const Write& write) { return locks->excludes(write.key, transaction.owner); });
+}
+
+// One that is older than the latest version will never be read as the latest.
+bool Store::Parts::is_undecided(std::string_view key) const {
+    const Item* item = table.find(key);
+    if (item == nullptr) return false;
+    for (const Version* at = item->newest; at != nullptr && at != item->latest; at = at->older)
+        if (at->state != VersionState::kCommitted) return true;
+    return false;
+}
+
 Answer Store::Parts::insert(const Transaction& transaction, Decision& decision) {
     decision.participants.assign(reinterpret_cast<const char*>(transaction.participants.data()),
                                  transaction.participants.size());
@@ -227,6 +244,7 @@ void Store::Parts::remove_versions(Decision& decision) {
         decision.versions = version->sibling;
         Item& item = *version->item;
         table.erase(*version);
+        if (locks != nullptr) locks->decided(item.key);
         if (item.newest == nullptr)
             table.erase_if_empty(item);
         else
@@ -276,6 +294,7 @@ void Store::Parts::commit_now(Decision& decision) {
         Version* next = version->sibling;
         if (!table.commit(*version, now)) counts.commits_lost++;
         table.publish(*version->item);
+        if (locks != nullptr) locks->decided(version->item->key);
         version = next;
     }
     decision.versions = nullptr;
@@ -285,10 +304,13 @@ void Store::Parts::commit_now(Decision& decision) {
     finished.add(timestamp, now, kind_of(decision.put, decision.participants.size()));
     drop(decision);
     recycle();
-    if (options.durability == Durability::kMemory || is_logged) return;
-    LogBatch batch;
-    batch.put_transaction({.timestamp = timestamp, .state = LoggedState::kCommitted});
-    append(std::move(batch), kNoTimestamp);
+    if (options.durability != Durability::kMemory && !is_logged) {
+        LogBatch batch;
+        batch.put_transaction({.timestamp = timestamp, .state = LoggedState::kCommitted});
+        append(std::move(batch), kNoTimestamp);
+    }
+    // Last: those that wait for locks call the store.
+    if (locks != nullptr) locks->notify();
 }
 
 Answer Store::Parts::commit(Timestamp timestamp) {

@@ -44,6 +44,7 @@ struct Transaction {
     Bytes participants;     // opaque; handed back by Store::overdue()
     bool alone = false;     // no other partition has a part of it: no reader elsewhere is told of it (S4)
     bool locked = false;    // a put under exclusive locks, granted when the floor was below its timestamp
+    uint64_t owner = 0;     // of the locks that it was sent under; 0: none
     bool in_order = false;  // refused as kTooOld where a later version of one of its keys is committed (S11)
 };
 
@@ -56,7 +57,8 @@ enum class Answer : uint8_t {
     kUnknown,    // no such transaction. commit: remembered; should its prepare come, it commits
     kTooOld,     // at or below the floor: its decision, if there was one, is forgotten; or S11
     kConflict,   // the condition does not hold
-    kBusy,       // a conditional put of that key is undecided, or the prepare is not durable yet: try again
+    kBusy,       // somebody holds a lock of the key, a conditional put of it is undecided, or the prepare is
+                 // not durable yet: try again
     kNoMemory,   // writes are refused, reads go on
     kInvalid,    // limits above, no writes, no timestamp, one key twice
     kIo,         // the log failed: nothing is visible now, and a restart may find it done

@@ -62,20 +62,27 @@ KvOptions KvOptions::draw(uint64_t seed) {
         options.transport = kv::Transport::kRingAnnounced;
     options.fail_log_one_in = random.chance(3) ? 100 + static_cast<uint32_t>(random.below(200)) : 0;
     options.conditional_percent = random.chance(2) ? 10 + static_cast<uint32_t>(random.below(40)) : 0;
+    options.mixed = options.algorithm != kv::Algorithm::kNone && random.chance(3);
     return options;
+}
+
+kv::Algorithm KvOptions::algorithm_of(uint32_t client) const {
+    if (!mixed || client % 2 == 0) return algorithm;
+    return client % 4 == 1 ? kv::Algorithm::kLockParallel : kv::Algorithm::kLockSequential;
 }
 
 std::string KvOptions::to_string() const {
     return fmt::format(
-        "kv seed {}: {} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
+        "kv seed {}: {}{} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
         "each, {} % "
         "writes of {} bytes, {} % of them conditional, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, log "
         "fails "
         "1/{}, kill 1/{}, half 1/{}{}{}",
-        seed, kv::to_string(algorithm), kv::to_string(transport), kv::to_string(one_sided), partitions,
-        clients, depth, keys, keys_per_transaction, write_percent, value_bytes, conditional_percent,
-        arena_bytes / 1024, skew_ms, cut_one_in, crash_one_in, fail_log_one_in, kill_one_in, half_one_in,
-        network.direct ? "; memory in reach" : "", sleep ? "; who is idle sleeps" : "");
+        seed, kv::to_string(algorithm), mixed ? " and locking" : "", kv::to_string(transport),
+        kv::to_string(one_sided), partitions, clients, depth, keys, keys_per_transaction, write_percent,
+        value_bytes, conditional_percent, arena_bytes / 1024, skew_ms, cut_one_in, crash_one_in,
+        fail_log_one_in, kill_one_in, half_one_in, network.direct ? "; memory in reach" : "",
+        sleep ? "; who is idle sleeps" : "");
 }
 
 std::string KvResult::to_string() const {
@@ -163,7 +170,7 @@ class KvRun {
         result_.terminated += counters.terminated_abort + counters.terminated_commit;
     }
     void start_client(uint32_t i) {
-        clients_[i] = std::make_unique<KvClient>(*client_nodes_[i], map_, shared_);
+        clients_[i] = std::make_unique<KvClient>(*client_nodes_[i], map_, options_.algorithm_of(i), shared_);
         clients_[i]->start();
     }
     void kill_client(uint32_t i) {

@@ -26,6 +26,7 @@ struct KvOptions {
     uint32_t transactions = 600;
     uint32_t write_percent = 50;
     kv::Algorithm algorithm = kv::Algorithm::kRampFast;
+    bool mixed = false;  // every other client locks, sequentially and in parallel by turns
     kv::Transport transport = kv::Transport::kMessage;
     kv::OneSided one_sided = kv::OneSided::kOff;
     uint32_t skew_ms = 0;              // clocks are up to this far apart, both ways
@@ -42,6 +43,7 @@ struct KvOptions {
     fabric::SimNetwork network;
 
     static KvOptions draw(uint64_t seed);
+    kv::Algorithm algorithm_of(uint32_t client) const;
     std::string to_string() const;
 };
 

@@ -73,14 +73,11 @@ bool KvPartition::calm() {
 // --- client ---
 
 kv::check::CheckerOptions KvShared::checker_options(const KvOptions& options) {
-    bool ramp = options.algorithm == kv::Algorithm::kRampFast ||
-                options.algorithm == kv::Algorithm::kRampSmall ||
-                options.algorithm == kv::Algorithm::kRampHybrid;
-    // Two-phase locking alone does not survive faults half-way: the baselines are checked without them.
-    return {.atomic = ramp, .remember = 1 << 12, .keys = 1 << 10, .run = 7};
+    return {
+        .atomic = options.algorithm != kv::Algorithm::kNone, .remember = 1 << 12, .keys = 1 << 10, .run = 7};
 }
 
-KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
+KvClient::KvClient(Node& node, std::vector<std::string> map, kv::Algorithm algorithm, KvShared& shared)
     : node_(node),
       shared_(shared),
       wall_(node),
@@ -90,7 +87,7 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, KvShared& shared)
       random_(node.world().random().next()) {
     kv::Options options;
     options.partitions = std::move(map);
-    options.algorithm = shared.options.algorithm;
+    options.algorithm = algorithm;
     options.transport = shared.options.transport;
     options.one_sided = shared.options.one_sided;
     options.timeout = kRequestTimeout;

@@ -73,7 +73,7 @@ struct KvShared {
 
 class KvClient {
   public:
-    KvClient(Node& node, std::vector<std::string> map, KvShared& shared);
+    KvClient(Node& node, std::vector<std::string> map, kv::Algorithm algorithm, KvShared& shared);
     ~KvClient();
     void start();
     bool begin_one();

@@ -87,6 +87,49 @@ TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatev
     EXPECT_GT(failed_logs, 10u);
 }
 
+// Half of the clients lock. What they write is seen as a whole by those that do not, and the other way round.
+TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) {
+    ASSERT_TRUE(log::set_level("off"));
+    for (kv::Algorithm algorithm : {kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall,
+                                    kv::Algorithm::kRampHybrid, kv::Algorithm::kLockSequential})
+        for (uint64_t seed = 1; seed <= 6; ++seed) {
+            KvOptions options;
+            options.seed = seed;
+            options.algorithm = algorithm;
+            options.mixed = true;
+            options.clients = 4;
+            options.keys = 6;
+            options.transactions = 1000;
+            options.conditional_percent = 20;
+            options.skew_ms = seed % 2 == 0 ? 5 : 10'000;
+            KvResult result = run_kv(options);
+            EXPECT_EQ(result.failure, "") << options.to_string();
+        }
+}
+
+// … also where messages wait longer than a lock's lease, and where clients and partitions fail.
+TEST(KvScenario, locks_that_end_before_the_write_arrives_leave_no_half_of_it) {
+    ASSERT_TRUE(log::set_level("off"));
+    for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,
+                                    kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall})
+        for (uint64_t seed = 1; seed <= 6; ++seed) {
+            KvOptions options;
+            options.seed = seed;
+            options.algorithm = algorithm;
+            options.mixed = true;
+            options.clients = 4;
+            options.keys = 6;
+            options.transactions = 1000;
+            options.half_one_in = 10;
+            options.kill_one_in = 60;
+            options.cut_one_in = 60;
+            options.network.slow_one_in = 40;
+            options.network.slow_delay = from_ms(5500);
+            KvResult result = run_kv(options);
+            EXPECT_EQ(result.failure, "") << options.to_string();
+        }
+}
+
 // Reads and rings whose bytes the processor moves by itself, and who sleeps is told by a word in memory
 // (shm).
 TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {

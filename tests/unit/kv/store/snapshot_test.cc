@@ -90,7 +90,8 @@ struct LockedBelow {
     }
     Answer write(uint64_t timestamp) {
         const Write write{.key = "x", .value = bytes_of("value")};
-        return bench.store->put({.timestamp = {timestamp}, .writes = {&write, 1}, .locked = true}, {});
+        return bench.store->put({.timestamp = {timestamp}, .writes = {&write, 1}, .locked = true, .owner = 1},
+                                {});
     }
 };
 

@@ -301,7 +301,9 @@ TEST(KvExpiry, WaitsForAWriterThatHoldsTheLock) {
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
     bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {});
     bench.store->maintain({500});
-    EXPECT_EQ(bench.put(499, {{"x", "renewed"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(499, {{"x", "of another owner"}}), Answer::kBusy);
+    const std::vector<Write> renewed = {{.key = "x", .value = bytes_of("renewed")}};
+    EXPECT_EQ(bench.store->put({.timestamp = {499}, .writes = renewed, .owner = 1}, {}), Answer::kOk);
     bench.store->locks().unlock_all(1);
     bench.store->maintain({600});
     EXPECT_EQ(bench.get("x"), "renewed");
