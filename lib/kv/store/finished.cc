@@ -1,18 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kv/store/finished.h"
 
+#include <utility>
+
 namespace wss::kv::store {
 
+void FinishedSlots::set(size_t slot, uint64_t value) {
+    auto& block = blocks_[slot / kBlock];
+    if (block == nullptr) {
+        block = std::make_unique<Block>();
+        ++used_blocks_;
+    }
+    (*block)[slot % kBlock] = value;
+}
+
+// What stands behind the gap and may stand in it moves there, so that a search ends at the first empty slot.
+void FinishedSlots::erase(uint64_t value) noexcept {
+    size_t gap = find(value);
+    size_t slot = (gap + 1) & mask_;
+    for (uint64_t there = at(slot); there != 0; there = at(slot)) {
+        if (((slot - home(there)) & mask_) >= ((slot - gap) & mask_)) {
+            set(gap, there);
+            gap = slot;
+        }
+        slot = (slot + 1) & mask_;
+    }
+    if (at(gap) != 0) set(gap, 0);
+}
+
+void FinishedSlots::free_block(size_t slot) noexcept {
+    if (blocks_[slot / kBlock] == nullptr) return;
+    blocks_[slot / kBlock].reset();
+    --used_blocks_;
+}
+
 void Finished::add(Timestamp timestamp, Nanoseconds now, Kind kind) {
-    if ((size() + 1) * 4 > slots_.size() * 3) resize(slots_.size() * 2);
-    slots_[find(timestamp.value)] = timestamp.value;
+    if ((size() + 1) * 4 > slots_.slots() * 3) resize(slots_.slots() * 2);
+    move_some();
+    slots_.add(timestamp.value);
     queue(kind).push_back({timestamp, now});
 }
 
 void Finished::forget_oldest(Kind kind) {
-    erase(queue(kind).front().timestamp.value);
+    const uint64_t value = queue(kind).front().timestamp.value;
+    slots_.has(value) ? slots_.erase(value) : former_.erase(value);
     queue(kind).pop_front();
-    if (slots_.size() > kSlotsMin && size() * 8 < slots_.size()) resize(slots_.size() / 2);
+    if (!is_moving() && slots_.slots() > kSlotsMin && size() * 8 < slots_.slots()) resize(slots_.slots() / 2);
+    move_some();
 }
 
 void Finished::keep_oldest(Nanoseconds now, Kind kind) {
@@ -20,23 +54,21 @@ void Finished::keep_oldest(Nanoseconds now, Kind kind) {
     queue(kind).pop_front();
 }
 
-// What stands behind the gap and may stand in it moves there, so that a search ends at the first empty slot.
-void Finished::erase(uint64_t value) noexcept {
-    const size_t mask = slots_.size() - 1;
-    size_t gap = find(value);
-    for (size_t at = (gap + 1) & mask; slots_[at] != 0; at = (at + 1) & mask) {
-        if (((at - home(slots_[at])) & mask) < ((at - gap) & mask)) continue;
-        slots_[gap] = slots_[at];
-        gap = at;
-    }
-    slots_[gap] = 0;
+void Finished::resize(size_t slots) {
+    former_ = std::exchange(slots_, FinishedSlots(slots));
+    looked_ = 0;
 }
 
-void Finished::resize(size_t slots) {
-    slots_.assign(slots, 0);
-    if (slots_.capacity() > 2 * slots) slots_.shrink_to_fit();
-    for (const auto& queue : queues_)
-        for (const Entry& entry : queue) slots_[find(entry.timestamp.value)] = entry.timestamp.value;
+// A slot is passed when it is empty: what moves from it may be replaced by what stood behind.
+void Finished::move_some() {
+    for (size_t step = 0; step < kStep && is_moving(); ++step) {
+        if (const uint64_t value = former_.at(looked_); value != 0) {
+            slots_.add(value);
+            former_.erase(value);
+            continue;
+        }
+        if (++looked_ % FinishedSlots::kBlock == 0) former_.free_block(looked_ - 1);
+    }
 }
 
 }  // namespace wss::kv::store

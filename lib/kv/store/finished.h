@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finished: the transactions that were committed lately, by timestamp. Who sends one of their messages again,
-// or inquires about one, is answered from here. Of a transaction that is over nothing else is kept: a queue
-// in the order in which they ended, and a hash set; 24 to 32 bytes each. Shared ones, about which another
-// partition may still have to inquire here, have a queue of their own: they are forgotten later.
+// Finished: the transactions that were committed lately, by timestamp. Messages that are sent again, and
+// inquiries, are answered from here. Of a transaction that is over nothing else is kept: a queue in the order
+// in which they ended, and a hash set; 24 to 32 bytes each, 40 while the set grows. Shared ones, about which
+// another partition may still have to inquire here, have a queue of their own: they are forgotten later.
+//
+// The set grows and shrinks in steps: what it has moves from the former slots to the present ones a few at a
+// time, with each call that adds or forgets. No call looks at more than kStep former slots.
 //
 // Thread-safety: none.
 #pragma once
@@ -11,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -28,6 +32,43 @@ inline uint64_t hash_of(Timestamp timestamp) noexcept {
     return h ^ h >> 33;
 }
 
+// A hash set of values other than 0, with linear probing, in blocks that exist while they hold something: it
+// is made empty at no cost, and given back block by block. It does not grow.
+class FinishedSlots {
+  public:
+    static constexpr size_t kBlock = 1024;
+    // `slots`: a power of two, not less than a block.
+    explicit FinishedSlots(size_t slots) : mask_(slots - 1), blocks_(slots / kBlock) {}
+
+    size_t slots() const { return mask_ + 1; }
+    size_t bytes() const { return used_blocks_ * sizeof(Block) + blocks_.size() * sizeof(blocks_[0]); }
+    uint64_t at(size_t slot) const noexcept {
+        const auto& block = blocks_[slot / kBlock];
+        return block != nullptr ? (*block)[slot % kBlock] : 0;
+    }
+    bool has(uint64_t value) const noexcept { return at(find(value)) != 0; }
+    // It is not there yet, and there is room.
+    void add(uint64_t value) { set(find(value), value); }
+    void erase(uint64_t value) noexcept;
+    // The block of `slot` holds nothing any more.
+    void free_block(size_t slot) noexcept;
+
+  private:
+    using Block = std::array<uint64_t, kBlock>;
+    size_t home(uint64_t value) const noexcept { return hash_of({value}) & mask_; }
+    size_t find(uint64_t value) const noexcept {
+        size_t slot = home(value);
+        for (uint64_t there = at(slot); there != 0 && there != value; there = at(slot))
+            slot = (slot + 1) & mask_;
+        return slot;
+    }
+    void set(size_t slot, uint64_t value);
+
+    size_t mask_;
+    std::vector<std::unique_ptr<Block>> blocks_;
+    size_t used_blocks_ = 0;
+};
+
 class Finished {
   public:
     struct Entry {
@@ -35,9 +76,13 @@ class Finished {
         Nanoseconds since{};
     };
     enum class Kind : uint8_t { kAlone, kShared };
-    Finished() : slots_(kSlotsMin) {}
+    // Former slots that one call looks at. All of them are done long before the set must grow or shrink anew.
+    static constexpr size_t kStep = 32;
+    Finished() : slots_(kSlotsMin), former_(kSlotsMin), looked_(kSlotsMin) {}
 
-    bool has(Timestamp timestamp) const noexcept { return slots_[find(timestamp.value)] != 0; }
+    bool has(Timestamp timestamp) const noexcept {
+        return slots_.has(timestamp.value) || (is_moving() && former_.has(timestamp.value));
+    }
     // It is not there yet.
     void add(Timestamp timestamp, Nanoseconds now, Kind kind = Kind::kAlone);
     const Entry* oldest(Kind kind = Kind::kAlone) const {
@@ -48,24 +93,25 @@ class Finished {
 
     size_t size(Kind kind) const { return queue(kind).size(); }
     size_t size() const { return queues_[0].size() + queues_[1].size(); }
-    size_t bytes() const { return size() * sizeof(Entry) + slots_.size() * sizeof(uint64_t); }
+    size_t bytes() const {
+        return size() * sizeof(Entry) + slots_.bytes() + (is_moving() ? former_.bytes() : 0);
+    }
+    // Former slots that are still to be looked at.
+    size_t left_to_move() const { return former_.slots() - looked_; }
 
   private:
-    static constexpr size_t kSlotsMin = 1024;
+    static constexpr size_t kSlotsMin = FinishedSlots::kBlock;
 
     std::deque<Entry>& queue(Kind kind) { return queues_[static_cast<size_t>(kind)]; }
     const std::deque<Entry>& queue(Kind kind) const { return queues_[static_cast<size_t>(kind)]; }
-    size_t home(uint64_t value) const noexcept { return hash_of({value}) & (slots_.size() - 1); }
-    size_t find(uint64_t value) const noexcept {
-        size_t at = home(value);
-        while (slots_[at] != 0 && slots_[at] != value) at = (at + 1) & (slots_.size() - 1);
-        return at;
-    }
-    void erase(uint64_t value) noexcept;
+    bool is_moving() const { return looked_ < former_.slots(); }
     void resize(size_t slots);
+    void move_some();
 
     std::array<std::deque<Entry>, 2> queues_;  // by kind
-    std::vector<uint64_t> slots_;  // linear probing; 0: empty; a power of two, at most three quarters full
+    FinishedSlots slots_;                      // at most three quarters full
+    FinishedSlots former_;                     // what has not moved yet
+    size_t looked_;                            // former slots below it are empty
 };
 
 }  // namespace wss::kv::store
