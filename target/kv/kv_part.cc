@@ -169,7 +169,10 @@ Status KvPart::stop(uint32_t seconds) {
 }
 
 KvPart::~KvPart() {
-    WSS_ASSERT(!thread_.joinable(), "stop() comes first");
+    if (thread_.joinable()) {
+        reactor_.stop();
+        thread_.join();
+    }
     for (Part& part : parts_) {
         part.service.reset();
         part.log.reset();

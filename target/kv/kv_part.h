@@ -26,7 +26,7 @@ class KvPart {
     static Result<std::unique_ptr<KvPart>> start(const KvOptions& options);
     // Closes the connections and writes what is queued for the log.
     Status stop(uint32_t seconds);
-    // stop() was called, or start() failed.
+    // Without stop(): ends as it is. What was acknowledged is in the log as far as its durability promises.
     ~KvPart();
     KvPart(const KvPart&) = delete;
     KvPart& operator=(const KvPart&) = delete;

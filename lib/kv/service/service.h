@@ -12,9 +12,10 @@
 // to every partition. An id that is in use, or was lately, by another nonce is refused, and so is a prepare
 // whose timestamp carries an id that is not the connection's: no two clients can make the same timestamp.
 //
-// Life: create() → listen() or connect_requested(), → stop(done). The store's recovery happens in create();
-// prepared transactions that it found are terminated before `ready`: until then writes and reads of clients
-// are answered kNotReady.
+// Life: create() → listen() or connect_requested(), → destroyed, when the reactor is in none of its turns.
+// stop(done) before that ends the connections while the reactor runs; without it the destructor does. The
+// store's recovery happens in create(); prepared transactions that it found are terminated before `ready`:
+// until then writes and reads of clients are answered kNotReady.
 //
 // Thread-safety: none; belongs to one reactor. info_json() too.
 #pragma once

@@ -32,9 +32,10 @@ class Terminations final : public LinkHandler {
   public:
     Terminations(Partition& partition, std::span<const std::shared_ptr<Lane>> lanes)
         : partition_(partition), lanes_(lanes), links_(partition.count()) {}
+    ~Terminations() override { stop(); }
 
     void tick();
-    void stop();  // asks nobody any more
+    void stop();  // inquires no more
     // What would be prepared could not be decided before that partition is back.
     bool waits_in_vain(std::span<const uint16_t> participants) const;
 

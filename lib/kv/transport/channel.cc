@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "lib/fabric/open.h"
 #include "lib/kv/mutation.h"
@@ -473,9 +474,15 @@ Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fa
     return lane;
 }
 
+// A fabric ends connections within poll() only. The reactor may have ended already.
 Lane::~Lane() {
-    std::erase_if(retired_, [](const auto& channel) { return channel->over(); });
-    WSS_ASSERT(retired_.empty(), "channels end before their lane");
+    for (auto& channel : retired_) channel->close("no longer needed");
+    const auto is_over = [](const auto& channel) { return channel->over(); };
+    const Nanoseconds limit = SystemClock().now() + kEndLimit;
+    while (std::erase_if(retired_, is_over), !retired_.empty()) {
+        WSS_ASSERT(SystemClock().now() < limit, "the fabric ends connections that are closed");
+        if (poller_->poll() == 0) std::this_thread::yield();
+    }
     reactor_.cancel(leaving_);
     reactor_.remove(*this);
     if (poller_) reactor_.remove(*poller_);

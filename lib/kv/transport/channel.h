@@ -182,7 +182,7 @@ class ChannelOwner : public ChannelHandler {
 class Lane final : public reactor::Source {
   public:
     static Result<std::unique_ptr<Lane>> create(reactor::Reactor& reactor, fabric::Fabric& fabric);
-    // Every channel is over.
+    // No owner of a channel is left. Ends what they have left to it, which takes a moment.
     ~Lane() override;
 
     reactor::Reactor& reactor() { return reactor_; }
@@ -200,6 +200,7 @@ class Lane final : public reactor::Source {
     friend class Channel;
     friend class ChannelOwner;
     static constexpr Nanoseconds kLeaveLimit = from_s(1);
+    static constexpr Nanoseconds kEndLimit = from_s(30);  // a fabric has limits of its own below that
     // Keeps a channel until its connection is over.
     void retire(std::unique_ptr<Channel> channel);
     // One that leaves: it is closed when its last request is answered, or after kLeaveLimit.

@@ -144,6 +144,13 @@ void Cluster::stop(uint32_t partition, const std::function<void()>& before) {
     node.service.reset();
 }
 
+void Cluster::abandon(uint32_t partition) {
+    Node& node = *nodes_[partition];
+    node.reactor.stop();
+    node.thread.join();
+    node.service.reset();
+}
+
 Cluster::~Cluster() {
     for (uint32_t i = 0; i < nodes_.size(); ++i) stop(i);
 }

@@ -40,6 +40,8 @@ class Cluster {
     // Its connections end. `before`: runs while the partition does nothing at all, and ends with it.
     void stop(uint32_t partition, const std::function<void()>& before = {});
     void start(uint32_t partition);  // empty again: nothing is durable here
+    // Its thread ends, and the service is destroyed as it is.
+    void abandon(uint32_t partition);
     // Runs on the partition's thread.
     void on(uint32_t partition, const std::function<void(Service&)>& task);
     ServiceCounters counters(uint32_t partition);
