@@ -157,7 +157,7 @@ void Reads::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began
     }
     if (reply > kReplyBytesMax)
         return partition_.refuse(peer, header, wire::KvStatus::kUnsupported, kTooMuchAtOnce);
-    auto hold = disk_.admit(held);
+    auto hold = disk_.admit(peer.disk, held);
     if (!hold) {
         ++partition_.counters().refused_cold;
         return partition_.answer(peer, header, wire::KvStatus::kNotReady);
@@ -182,8 +182,8 @@ void Reads::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began
     for (size_t i = 0; i < fetches.size(); ++i) {
         if (fetches[i].first.empty()) continue;
         ++job.outstanding;
-        partition_.store().fetch(fetches[i].first, fetches[i].second,
-                                 {.run = &Reads::cold_arrived, .context = &job.items[i]});
+        job.hold.fetch(partition_.store(), std::move(fetches[i].first), fetches[i].second,
+                       {.run = &Reads::cold_arrived, .context = &job.items[i]});
     }
 }
 

@@ -79,7 +79,7 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
                                                            visit, bounded ? store::kScanLooksMax : SIZE_MAX);
     if (!scanned.is_over) reply_.cursor = scanned.last;
     if (!cold.empty()) {
-        auto hold = disk_.admit(bytes_of_scan(reply_, cold.size()));
+        auto hold = disk_.admit(peer.disk, bytes_of_scan(reply_, cold.size()));
         if (hold) return scan_cold(peer, header, cold, std::move(*hold));
         ++partition_.counters().refused_cold;
         return partition_.answer(peer, header, wire::KvStatus::kNotReady);
@@ -111,7 +111,8 @@ void Scans::scan_cold(Peer& peer, const wire::KvHeader& header, std::span<const 
 
 void Scans::fetch_row(ColdRow& row) {
     ++row.fetches;
-    partition_.store().fetch(row.key, row.timestamp, {.run = &Scans::row_arrived, .context = &row});
+    row.scan->hold.fetch(partition_.store(), row.key, row.timestamp,
+                         {.run = &Scans::row_arrived, .context = &row});
 }
 
 void Scans::row_arrived(void* context, const store::Found& found) noexcept {

@@ -56,17 +56,34 @@ class SlowDisk final : public store::Log {
   public:
     Status load(store::LogVisitor& visitor) override { return log_.load(visitor); }
     void append(store::LogBatch batch, uint64_t ticket) override { log_.append(std::move(batch), ticket); }
-    void fetch(std::string_view, Timestamp, uint64_t) override { ++fetches_; }
+    void fetch(std::string_view key, Timestamp timestamp, uint64_t ticket) override {
+        asked_.push_back({std::string(key), timestamp, ticket});
+        release(0);
+    }
+    // So many more come; of the partition's thread.
+    void release(size_t more) {
+        released_ += more;
+        for (; brought_ < std::min(released_, asked_.size()); ++brought_)
+            log_.fetch(asked_[brought_].key, asked_[brought_].timestamp, asked_[brought_].ticket);
+    }
     Result<bool> find_transaction(Timestamp timestamp, store::LoggedTransaction& found) override {
         return log_.find_transaction(timestamp, found);
     }
     size_t poll(std::vector<store::LogCompletion>& done) override { return log_.poll(done); }
     bool arm() noexcept override { return log_.arm(); }
-    size_t fetches() const { return fetches_; }
+    size_t fetches() const { return asked_.size(); }
+    // The keys in the order in which the disk was asked for them.
+    const std::string& key(size_t at) const { return asked_[at].key; }
 
   private:
+    struct Fetch {
+        std::string key;
+        Timestamp timestamp;
+        uint64_t ticket = 0;
+    };
     store::MemoryLog log_;
-    size_t fetches_ = 0;  // of the partition's thread
+    std::vector<Fetch> asked_;  // of the partition's thread
+    size_t released_ = 0, brought_ = 0;
 };
 
 class ColdReads : public testing::Test {
@@ -110,10 +127,52 @@ TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
         ASSERT_TRUE(reader.link().call(call, wire::KvKind::kGet, wire::kKvGetValues, get));
     }
     EXPECT_EQ(reader.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    // A peer alone may hold as much as it leaves free.
+    const size_t admitted = calls.size() - put_off;
     EXPECT_GT(put_off, 0u);
-    EXPECT_LE(fetches() * kValueMax, DiskShare::kBytesMax);
-    EXPECT_GT((fetches() + 2 * kCold) * kValueMax, DiskShare::kBytesMax);
+    EXPECT_LE(admitted * kCold * kValueMax, DiskShare::kBytesMax / 2);
+    EXPECT_GT((admitted + 2) * kCold * kValueMax, DiskShare::kBytesMax / 2);
+    RawClient other(cluster.addresses()[0]);
+    Call beside;
+    beside.done = calls[0].done;
+    const size_t before = put_off;
+    ASSERT_TRUE(other.link().call(beside, wire::KvKind::kGet, wire::kKvGetValues, get));
+    EXPECT_EQ(other.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    EXPECT_EQ(put_off, before) << "there is room for another peer";
     for (Call& call : calls) reader.link().forget(call);
+    other.link().forget(beside);
+}
+
+// The disk brings one value after the other, in the order in which it is asked.
+TEST_F(ColdReads, of_one_peer_leave_the_disk_to_another_in_turn) {
+    ASSERT_EQ(get.items.size(), kCold);
+    RawClient greedy(cluster.addresses()[0]), other(cluster.addresses()[0]);
+    wire::KvGet one;
+    one.items.push_back(get.items.back());
+    wire::KvGet many = get;
+    many.items.pop_back();
+    std::vector<Call> calls(8);  // 88 values
+    for (Call& call : calls) {
+        call.done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
+        ASSERT_TRUE(greedy.link().call(call, wire::KvKind::kGet, wire::kKvGetValues, many));
+    }
+    EXPECT_EQ(greedy.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    const size_t first = fetches();
+    EXPECT_EQ(first, DiskShare::kFetchesMax) << "the rest waits where it can be overtaken";
+    static bool here;
+    here = false;
+    Call beside;
+    beside.done = [](Call&, const wire::KvHeader* header, wire::Bytes) noexcept {
+        here = header != nullptr && header->status == wire::KvStatus::kOk;
+    };
+    ASSERT_TRUE(other.link().call(beside, wire::KvKind::kGet, wire::kKvGetValues, one));
+    EXPECT_EQ(other.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
+    ASSERT_FALSE(here);
+    // Those that the disk had, one of the greedy peer's, and its own.
+    cluster.on(0, [&](Service&) { disk.release(first + 2); });
+    other.turn_until([&] { return here; });
+    cluster.on(0, [&](Service&) { disk.release(1000); });
+    for (Call& call : calls) greedy.turn_until([&] { return call.id == 0; });
 }
 
 TEST_F(ColdReads, that_fit_no_message_fetch_nothing) {
