@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
+#include "lib/fabric/resolve.h"
 #include "target/daemon/ask_reactor.h"
 #include "target/daemon/session_methods.h"
 
@@ -19,7 +20,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     std::unique_ptr<CachePart> part(new CachePart(reactor));
     std::vector<se::Cache::Net> nets;
     for (const std::string& uri : config.cache_listen) {
-        auto address = fabric::Address::parse(uri, control::kCachePort);
+        auto address = fabric::parse_local(uri, control::kCachePort);
         if (!address) return address.status().within("--cache-listen");
         auto fabric = fabric::open(*address);
         if (!fabric) return fabric.status().within("listen for cache engines on " + address->to_string());

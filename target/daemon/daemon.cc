@@ -13,6 +13,7 @@
 #include "lib/base/cpus.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
+#include "lib/fabric/resolve.h"
 #include "lib/io/plugin.h"
 #include "target/block/volume_regions.h"
 #include "target/daemon/ask_reactor.h"
@@ -119,7 +120,7 @@ Status Daemon::open_fabrics() {
                        "nowhere to listen: give --listen URI, for instance --listen tcp://0.0.0.0:{}",
                        WSS_SRP_DEFAULT_PORT);
     for (const std::string& uri : config_.listen) {
-        auto address = fabric::Address::parse(uri, WSS_SRP_DEFAULT_PORT);
+        auto address = fabric::parse_local(uri, WSS_SRP_DEFAULT_PORT);
         if (!address) return address.status().within("--listen");
         auto fabric = fabric::open(*address);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());

@@ -7,6 +7,7 @@
 #include "kernel/uapi/wss_version.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
+#include "lib/fabric/resolve.h"
 #include "lib/io/plugin.h"
 #include "target/control/config.h"
 #include "target/control/params.h"
@@ -60,7 +61,7 @@ Status EngineDaemon::run_start() {
         join_.emplace_back(*address, *net);
     }
     for (const std::string& uri : config_.listen) {
-        auto address = fabric::Address::parse(uri, kEnginePort);
+        auto address = fabric::parse_local(uri, kEnginePort);
         if (!address) return address.status().within("--listen");
         auto net = net_for(*address);
         if (!net) return net.status();
@@ -106,6 +107,16 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
     return Status::ok();
 }
 
+// The driver, whose clients are told this, takes addresses in digits only.
+static Result<std::string> advertised(const std::string& uri) {
+    auto address = fabric::Address::parse(uri, kEnginePort);
+    if (!address) return address.status();
+    if (address->scheme != fabric::Scheme::kRdma) return uri;
+    auto numeric = fabric::to_numeric(*address);
+    if (!numeric) return numeric.status();
+    return numeric->to_string();
+}
+
 Status EngineDaemon::listen_all() {
     for (size_t i = 0; i < listen_.size(); ++i) {
         const auto& [address, net] = listen_[i];
@@ -116,6 +127,11 @@ Status EngineDaemon::listen_all() {
                 Code::kInvalid,
                 "--listen {}: clients cannot connect to that; say by --advertise URI where they can",
                 address.to_string());
+        if (!told.empty()) {
+            auto digits = advertised(told);
+            if (!digits) return digits.status().within("--advertise");
+            told = *digits;
+        }
         auto bound = engine_->listen(net, address, told);
         if (!bound) return bound.status().within("listen on " + address.to_string());
     }

@@ -9,6 +9,7 @@
 
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
+#include "lib/fabric/resolve.h"
 #include "lib/kv/placement.h"
 
 namespace wss::kvpart {
@@ -90,7 +91,7 @@ Status KvPart::open_log(Part& part, kv::store::Options& store) {
 // A lane for each address; where several partitions have one address each, one for all addresses of a fabric.
 Status KvPart::open_lanes() {
     for (const std::string& uri : options_.listen) {
-        auto address = fabric::Address::parse(uri, kv::kDefaultPort);
+        auto address = fabric::parse_local(uri, kv::kDefaultPort);
         if (!address) return address.status().within("--kv-listen");
         wanted_.push_back(*address);
         if (options_.partitions > 1 && address->scheme != wanted_[0].scheme)

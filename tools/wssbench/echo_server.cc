@@ -6,6 +6,7 @@
 #include <map>
 
 #include "lib/fabric/open.h"
+#include "lib/fabric/resolve.h"
 #include "tools/wssbench/context.h"
 #include "tools/wssbench/echo_wire.h"
 #include "tools/wssbench/measure.h"
@@ -165,7 +166,7 @@ void Peer::on_completions(fabric::Connection& connection,
 }
 
 Result<std::unique_ptr<Server>> Server::start(const std::string& uri) {
-    auto address = fabric::Address::parse(uri, kEchoPort);
+    auto address = fabric::parse_local(uri, kEchoPort);
     if (!address) return address.status();
     std::unique_ptr<Server> server(new Server);
     auto opened = fabric::open(*address);

@@ -57,7 +57,8 @@ TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTa
       hello_(hello(HelloKind::kConnect)) {
     peer_ = address.to_string();
     hello_.set_data(data);
-    poller_.set_deadline(*this, poller_.now() + timeout_);
+    connect_by_ = poller_.now() + timeout_;
+    poller_.set_deadline(*this, connect_by_);
     addresses_ = parse_numeric(address);
     if (addresses_.empty())
         look_up(address);
@@ -83,9 +84,13 @@ void TcpConnection::resolved() noexcept {
     dial();
 }
 
-// Tries the addresses one after the other; those that fail at once are passed over at once.
+// Tries the addresses one after the other; those that fail at once are passed over at once. One that does not
+// answer may use its share of the time that is left, so that the others have theirs.
 void TcpConnection::dial() noexcept {
     while (!addresses_.empty()) {
+        const Nanoseconds now = poller_.now();
+        const auto left = static_cast<int64_t>(addresses_.size());
+        poller_.set_deadline(*this, now + Nanoseconds{(connect_by_ - now).count / left});
         SocketAddress address = addresses_.back();
         addresses_.pop_back();
         socket_ =
@@ -122,6 +127,7 @@ void TcpConnection::dialled() noexcept {
 
 void TcpConnection::greet() noexcept {
     phase_ = Phase::kGreeting;
+    poller_.set_deadline(*this, connect_by_);
     if (!say(socket_.get(), hello_))
         return refuse_connect(failure(Code::kUnavailable, "{} hung up at once", peer_), {});
     hear_greeting();
@@ -164,8 +170,10 @@ void TcpConnection::greeted() noexcept {
 void TcpConnection::on_deadline() noexcept {
     if (phase_ == Phase::kStreaming) return Engine::on_deadline();
     if (phase_ == Phase::kDeciding) return;
+    if (phase_ == Phase::kDialling && !addresses_.empty()) return dial();
+    const char* who = phase_ == Phase::kResolving ? " from a name server" : "";
     int64_t ms = timeout_.count / 1'000'000;
-    refuse_connect(failure(Code::kTimedOut, "{}: no answer within {} ms", peer_, ms), {});
+    refuse_connect(failure(Code::kTimedOut, "{}: no answer{} within {} ms", peer_, who, ms), {});
 }
 
 // --- accepting ---

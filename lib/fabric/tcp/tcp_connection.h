@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "lib/fabric/resolve.h"
 #include "lib/fabric/stream/engine.h"
-#include "lib/fabric/tcp/resolve.h"
 
 namespace wss::fabric::tcp {
 
@@ -53,6 +53,7 @@ class TcpConnection final : public stream::Engine {
     Descriptor socket_;
     Phase phase_;
     const Nanoseconds timeout_;
+    Nanoseconds connect_by_ = kNever;
     uint8_t peer_read_depth_ = 1;
 
     // Connecting side, until the connection is established.

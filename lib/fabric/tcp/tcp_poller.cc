@@ -124,7 +124,7 @@ static uint16_t port_of(int socket) {
 Result<std::unique_ptr<Listener>> TcpPoller::listen(const Address& address, ListenHandler& handler) {
     if (address.scheme != Scheme::kTcp)
         return failure(Code::kInvalid, "the tcp fabric cannot listen on {}", address.to_string());
-    Result<std::vector<SocketAddress>> found = resolve(address, true);
+    Result<std::vector<SocketAddress>> found = resolve(address);
     if (!found) return found.status();
     Result<Descriptor> socket = bind_one(found->front());
     if (!socket) return socket.status();

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "lib/base/list.h"
+#include "lib/fabric/resolve.h"
 #include "lib/fabric/stream/engine.h"
 #include "lib/fabric/stream/listener.h"
 #include "lib/fabric/stream/poller.h"
-#include "lib/fabric/tcp/resolve.h"
 
 namespace wss::fabric::tcp {
 

@@ -119,6 +119,10 @@ static void set_ack_timeout(rdma_cm_id* id) {
 
 // --- the connecting side ---
 
+static int to_timeout_ms(Nanoseconds timeout) {
+    return static_cast<int>(std::clamp<int64_t>(timeout.count / from_ms(1).count, 1, 60'000));
+}
+
 Result<std::unique_ptr<Connection>> VerbsConnection::connect(VerbsPoller& poller, const Address& address,
                                                              std::span<const std::byte> data,
                                                              const ConnectionOptions& options,
@@ -135,39 +139,76 @@ Status VerbsConnection::start(const Address& address, std::span<const std::byte>
     if (data.size() > caps_.connect_data_max)
         return failure(Code::kInvalid, "{}: {} bytes of private data; a connect request takes {}", what_,
                        data.size(), caps_.connect_data_max);
-    Result<SocketAddress> remote = resolve(address);
-    if (!remote) return remote.status();
-    remote_ = *remote;
-    peer_ = to_string(remote_.get());
     if (!data.empty()) memcpy(data_.data(), data.data(), data.size());
     data_length_ = static_cast<uint8_t>(data.size());
-
-    rdma_cm_id* id = nullptr;
-    if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
-        return Status::from_errno(errno, fmt::format("{}: no connection manager id", what_));
-    id_.reset(id);
-    set_ack_timeout(id);
-    int timeout_ms =
-        static_cast<int>(std::clamp<int64_t>(options_.connect_timeout.count / 1'000'000, 1, 60'000));
-    if (rdma_resolve_addr(id, nullptr, remote_.get(), timeout_ms) != 0) {
-        int error = errno;
-        return Status::from_errno(error, fmt::format("{}: no RDMA device leads there", what_));
-    }
+    peer_ = what_;
+    connect_by_ = SystemClock().now() + options_.connect_timeout;
     WSS_TRY(take_place());
+    addresses_ = parse_numeric(address);
+    WSS_TRY(addresses_.empty() ? look_up(address) : dial());
     told_ = true;
-    set_deadline(SystemClock().now() + options_.connect_timeout);
     return Status::ok();
+}
+
+Status VerbsConnection::look_up(const Address& address) {
+    auto resolution = start_resolving(address);
+    if (!resolution) return resolution.status();
+    WSS_TRY(poller_.watch_look_up(tag_, (*resolution)->done.get()));
+    resolution_ = std::move(*resolution);
+    state_ = State::kLookingUp;
+    set_deadline(connect_by_);
+    return Status::ok();
+}
+
+void VerbsConnection::on_looked_up() noexcept {
+    if (state_ != State::kLookingUp || !resolution_->finished.load(std::memory_order_acquire)) return;
+    const std::shared_ptr<Resolution> resolution = std::move(resolution_);
+    if (!resolution->status) return fail(resolution->status);
+    addresses_ = resolution->addresses;
+    // The resolver's order is the order of preference; dial() takes from the back.
+    std::reverse(addresses_.begin(), addresses_.end());
+    if (Status dialled = dial(); !dialled) fail(std::move(dialled));
+}
+
+// Begins with the next address that an RDMA device leads to. It may use its share of the time that is left,
+// so that the others have theirs.
+Status VerbsConnection::dial() noexcept {
+    Status why;
+    while (!addresses_.empty()) {
+        const Nanoseconds now = SystemClock().now();
+        const Nanoseconds share{(connect_by_ - now).count / static_cast<int64_t>(addresses_.size())};
+        SocketAddress remote = addresses_.back();
+        addresses_.pop_back();
+        peer_ = remote.to_string();
+        qp_ = nullptr;  // of the address before, and of its id
+        rdma_cm_id* id = nullptr;
+        if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
+            return Status::from_errno(errno, fmt::format("{}: no connection manager id", what_));
+        id_.reset(id);
+        set_ack_timeout(id);
+        state_ = State::kResolvingAddress;
+        if (rdma_resolve_addr(id, nullptr, remote.get(), to_timeout_ms(share)) == 0) {
+            set_deadline(now + share);
+            return Status::ok();
+        }
+        why = Status::from_errno(errno, fmt::format("{}: no RDMA device leads there", what_));
+    }
+    return why;
+}
+
+void VerbsConnection::try_next(Status why) noexcept {
+    if (!connector_ || state_ >= State::kEstablished || addresses_.empty()) return fail(std::move(why));
+    if (!dial()) fail(std::move(why));
 }
 
 void VerbsConnection::on_address_resolved() noexcept {
     if (id_->verbs != poller_.device().context())
-        return fail(failure(Code::kInvalid, "{}: the way there is through device {}, this fabric is of {}",
-                            what_, ibv_get_device_name(id_->verbs->device), poller_.device().name()));
+        return try_next(failure(Code::kInvalid,
+                                "{}: the way there is through device {}, this fabric is of {}", what_,
+                                ibv_get_device_name(id_->verbs->device), poller_.device().name()));
     state_ = State::kResolvingRoute;
-    int timeout_ms =
-        static_cast<int>(std::clamp<int64_t>(options_.connect_timeout.count / 1'000'000, 1, 60'000));
-    if (rdma_resolve_route(id_.get(), timeout_ms) != 0)
-        fail(Status::from_errno(errno, fmt::format("{}: no route", what_)));
+    if (rdma_resolve_route(id_.get(), to_timeout_ms(options_.connect_timeout)) != 0)
+        try_next(Status::from_errno(errno, fmt::format("{}: no route", what_)));
 }
 
 void VerbsConnection::on_route_resolved() noexcept {
@@ -240,9 +281,14 @@ void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
 }
 
 // Reasons are of the InfiniBand connection manager; iWARP gives errno.
+static bool nobody_listens(int reason) {
+    constexpr int kInvalidService = 8;
+    return reason == kInvalidService || reason == -ECONNREFUSED;
+}
+
 static Status rejection(const std::string& what, int reason) {
-    constexpr int kInvalidService = 8, kConsumer = 28;
-    if (reason == kInvalidService || reason == -ECONNREFUSED)
+    constexpr int kConsumer = 28;
+    if (nobody_listens(reason))
         return failure(Code::kRefused, "{}: connection refused: nobody listens there", what);
     if (reason == kConsumer) return failure(Code::kRefused, "{}: the peer rejected the connection", what);
     return failure(Code::kRefused, "{}: connection rejected (reason {} of the connection manager)", what,
@@ -251,6 +297,7 @@ static Status rejection(const std::string& what, int reason) {
 
 void VerbsConnection::on_rejected(const CmEvent& event) noexcept {
     if (state_ >= State::kClosing) return;
+    if (nobody_listens(event.status)) return try_next(rejection(what_, event.status));
     fail(rejection(what_, event.status));
     // The message has a fixed size: without data it is full of zeros.
     std::span<const std::byte> data = event.data();
@@ -269,14 +316,15 @@ void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {
             if (state_ == State::kResolvingRoute) on_route_resolved();
             break;
         case RDMA_CM_EVENT_ADDR_ERROR:
-            return fail(Status::from_errno(status.sys_errno(), what_ + ": the address does not answer"));
+            return try_next(Status::from_errno(status.sys_errno(), what_ + ": the address does not answer"));
         case RDMA_CM_EVENT_ROUTE_ERROR:
-            return fail(Status::from_errno(status.sys_errno(), what_ + ": no route"));
+            return try_next(Status::from_errno(status.sys_errno(), what_ + ": no route"));
         case RDMA_CM_EVENT_UNREACHABLE:
-            return fail(
+            return try_next(
                 Status(Code::kUnavailable, what_ + ": the peer's connection manager does not answer"));
         case RDMA_CM_EVENT_CONNECT_ERROR:
-            return fail(Status::from_errno(status.sys_errno(), what_ + ": the connection was not completed"));
+            return try_next(
+                Status::from_errno(status.sys_errno(), what_ + ": the connection was not completed"));
         case RDMA_CM_EVENT_REJECTED:
             return on_rejected(event);
         case RDMA_CM_EVENT_ESTABLISHED:

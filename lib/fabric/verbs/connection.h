@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // VerbsConnection: one reliable-connected queue pair and its connection manager id.
 //
-// Life: connecting side   kResolvingAddress → kResolvingRoute → kConnecting → kEstablished → kClosing →
-// kClosed
+// Life: connecting side   kLookingUp → kResolvingAddress → kResolvingRoute → kConnecting → kEstablished →
+//                         kClosing → kClosed; with the next address of the host from kResolvingAddress again
 //       accepting side    kRequested (post receives) → kAccepting → kEstablished → kClosing → kClosed
 // Every state may go to kClosing; nothing leaves it but to kClosed, which is the last call to the handler.
 //
@@ -22,9 +22,9 @@
 
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/resolve.h"
 #include "lib/fabric/verbs/handles.h"
 #include "lib/fabric/verbs/poller.h"
-#include "lib/fabric/verbs/socket_address.h"
 
 namespace wss::fabric::verbs {
 
@@ -56,6 +56,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void on_done(std::span<const ibv_wc> done) noexcept;
     Nanoseconds deadline() const { return deadline_; }
     void on_deadline() noexcept;
+    void on_looked_up() noexcept;
     void finish() noexcept;
 
     // What the device says; most say nothing, which is no.
@@ -65,6 +66,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
 
   private:
     enum class State : uint8_t {
+        kLookingUp,  // of the host's name
         kResolvingAddress,
         kResolvingRoute,
         kConnecting,
@@ -87,6 +89,10 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Status create_queues(rdma_cm_id* id);
     Status take_place();
     Status start(const Address& address, std::span<const std::byte> data);
+    Status look_up(const Address& address);
+    Status dial() noexcept;
+    // An address could not be reached: the next one, or the end.
+    void try_next(Status why) noexcept;
     rdma_conn_param parameters(std::span<const std::byte> data, uint8_t initiator_depth,
                                uint8_t responder_resources) const;
     void shorten_receiver_wait() noexcept;
@@ -139,9 +145,11 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     CmId id_;
     Nanoseconds deadline_ = kNever;
     std::string peer_;
-    std::string what_;  // "rdma://10.0.0.1:4711", for error texts
-    SocketAddress remote_;
-    std::array<std::byte, 256> data_;  // of our request before, of the peer's reject after
+    std::string what_;                        // "rdma://10.0.0.1:4711", for error texts
+    std::shared_ptr<Resolution> resolution_;  // of the name, while it is looked up
+    std::vector<SocketAddress> addresses_;    // still to be tried, the next one last
+    Nanoseconds connect_by_ = kNever;         // for all of them
+    std::array<std::byte, 256> data_;         // of our request before, of the peer's reject after
     uint8_t data_length_ = 0;
     Offer offer_;
     bool connector_ = false;

@@ -32,6 +32,7 @@ void VerbsConnection::begin_close(Status why) noexcept {
     // A peer that does not answer our data will not answer a goodbye; one that said it first needs none.
     await_goodbye_ = connected && !goodbye_heard_ && why_.code() != Code::kUnavailable;
     state_ = State::kClosing;
+    resolution_.reset();
     set_deadline(SystemClock().now() + kDrainMax);
     if (qp_ != nullptr) stop_queues(connected);
     advance_close();
@@ -79,8 +80,9 @@ void VerbsConnection::on_deadline() noexcept {
         return advance_close();
     }
     if (state_ == State::kEstablished || state_ == State::kClosed) return;
-    fail(failure(Code::kTimedOut, "{}: not connected within {} ms", what_,
-                 options_.connect_timeout.count / from_ms(1).count));
+    const char* why = state_ == State::kLookingUp ? "no answer from a name server" : "not connected";
+    try_next(failure(Code::kTimedOut, "{}: {} within {} ms", what_, why,
+                     options_.connect_timeout.count / from_ms(1).count));
 }
 
 void VerbsConnection::take_cause(CompletionStatus status, const ibv_wc& done) noexcept {

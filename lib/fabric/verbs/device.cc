@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lib/fabric/verbs/socket_address.h"
-
 namespace wss::fabric::verbs {
 
 // Enough for every command and response of ours (the largest that is worth inlining is a login); more would
@@ -46,9 +44,16 @@ static Result<CmId> create_waiting_id(const Address& address) {
 }
 
 Status Device::find(const Address& address) {
-    Result<SocketAddress> where = resolve(address);
-    if (!where) return where.status();
-    if (where->is_any()) {
+    Result<std::vector<SocketAddress>> found = resolve(address);
+    if (!found) return found.status();
+    Status why;
+    for (SocketAddress& where : *found)
+        if (why = find_at(where, address); why) break;
+    return why;
+}
+
+Status Device::find_at(SocketAddress& where, const Address& address) {
+    if (where.is_any()) {
         int devices = 0;
         list_.reset(rdma_get_devices(&devices));
         if (list_ == nullptr || devices == 0) return no_device(errno, address);
@@ -57,14 +62,14 @@ Status Device::find(const Address& address) {
     }
     Result<CmId> local = create_waiting_id(address);
     if (!local) return local.status();
-    SocketAddress any_port = *where;
+    SocketAddress any_port = where;
     any_port.set_port(0);
     if (rdma_bind_addr(local->get(), any_port.get()) == 0 && (*local)->verbs != nullptr) {
         anchor_ = std::move(*local);
     } else {
         Result<CmId> remote = create_waiting_id(address);
         if (!remote) return remote.status();
-        if (rdma_resolve_addr(remote->get(), nullptr, where->get(), kResolveTimeoutMs) != 0)
+        if (rdma_resolve_addr(remote->get(), nullptr, where.get(), kResolveTimeoutMs) != 0)
             return no_device(errno, address);
         anchor_ = std::move(*remote);
     }

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/resolve.h"
 #include "lib/fabric/verbs/handles.h"
 
 namespace wss::fabric::verbs {
@@ -37,6 +38,7 @@ class Device {
   private:
     Device() = default;
     Status find(const Address& address);
+    Status find_at(SocketAddress& where, const Address& address);  // one of the addresses of the host
     Status describe();
     uint32_t probe_inline() const;
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "lib/base/log.h"
-#include "lib/fabric/verbs/socket_address.h"
+#include "lib/fabric/resolve.h"
 
 namespace wss::fabric::verbs {
 
@@ -33,13 +33,13 @@ static Status cannot_listen(const Address& address, int error) {
 }
 
 Status VerbsListener::start() {
-    Result<SocketAddress> where = resolve(address_);
+    Result<std::vector<SocketAddress>> where = resolve(address_);
     if (!where) return where.status();
     rdma_cm_id* id = nullptr;
     if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
         return Status::from_errno(errno, address_.to_string() + ": no connection manager id");
     id_.reset(id);
-    if (rdma_bind_addr(id, where->get()) != 0 || rdma_listen(id, kBacklog) != 0)
+    if (rdma_bind_addr(id, where->front().get()) != 0 || rdma_listen(id, kBacklog) != 0)
         return cannot_listen(address_, errno);
     address_.port = ntohs(rdma_get_src_port(id));
     return Status::ok();

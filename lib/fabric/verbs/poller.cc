@@ -16,7 +16,7 @@
 namespace wss::fabric::verbs {
 
 // What woke the epoll descriptor.
-enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice };
+enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice, kLookUp };
 
 // Connection events handled in one turn: connecting is slow anyway, and I/O must not wait for a storm of it.
 constexpr size_t kCmEventsPerTurn = 16;
@@ -37,8 +37,12 @@ static Status set_nonblocking(int fd) {
     return Status::ok();
 }
 
-Status VerbsPoller::watch(int fd, uint32_t kind) {
-    epoll_event event{.events = EPOLLIN, .data = {.u32 = kind}};
+// The lower half of an event's data is its kind, the upper half a connection's tag.
+constexpr int kTagShift = 32;
+
+Status VerbsPoller::watch(int fd, uint32_t kind, uint32_t tag) {
+    epoll_event event{.events = EPOLLIN | (kind == kLookUp ? EPOLLONESHOT : 0u),
+                      .data = {.u64 = kind | uint64_t{tag} << kTagShift}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
         return Status::from_errno(errno, "an RDMA event channel cannot be watched");
     return Status::ok();
@@ -145,12 +149,23 @@ size_t VerbsPoller::finish_closed() noexcept {
     return count;
 }
 
+Status VerbsPoller::watch_look_up(uint32_t tag, int fd) {
+    return watch(fd, kLookUp, tag);
+}
+
+size_t VerbsPoller::looked_up(uint32_t tag) noexcept {
+    VerbsConnection* connection = find(tag);
+    if (connection == nullptr) return 0;
+    connection->on_looked_up();
+    return 1;
+}
+
 size_t VerbsPoller::check_events() noexcept {
     epoll_event ready[4];
     int count = epoll_wait(epoll_.get(), ready, 4, 0);
     size_t events = 0;
     for (int i = 0; i < count; ++i) {
-        switch (ready[i].data.u32) {
+        switch (static_cast<uint32_t>(ready[i].data.u64)) {
             case kCompletionChannel:
                 completions_.take_events();
                 break;
@@ -162,6 +177,9 @@ size_t VerbsPoller::check_events() noexcept {
                 break;
             case kDevice:
                 events += take_device_events();
+                break;
+            case kLookUp:
+                events += looked_up(static_cast<uint32_t>(ready[i].data.u64 >> kTagShift));
                 break;
         }
     }

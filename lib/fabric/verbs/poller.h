@@ -96,6 +96,8 @@ class VerbsPoller final : public Poller {
     Result<Place> attach(VerbsConnection& connection, uint32_t completions);
     // Calls the connection's on_deadline() at or after `deadline` (its own, which may have moved meanwhile).
     void watch_deadline(Nanoseconds deadline);
+    // Calls on_looked_up() of the connection with this tag, if it still exists, when `fd` is readable.
+    Status watch_look_up(uint32_t tag, int fd);
     // The connection has nothing left but its last call, made from poll().
     void finish_soon(VerbsConnection& connection);
 
@@ -109,7 +111,8 @@ class VerbsPoller final : public Poller {
     explicit VerbsPoller(std::shared_ptr<Device> device);
     void detach(uint32_t tag) noexcept;
     Status set_up();
-    Status watch(int fd, uint32_t kind);
+    Status watch(int fd, uint32_t kind, uint32_t tag = 0);
+    size_t looked_up(uint32_t tag) noexcept;
     VerbsConnection* find(uint32_t tag) const noexcept;
     size_t poll_completions() noexcept;
     void dispatch(std::span<const ibv_wc> completions) noexcept;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host names to socket addresses, for every program and fabric. Numbers are converted at once. Names are
+// looked up by getaddrinfo() on a thread of their own, because it can neither be interrupted nor bounded.
+//
+// A connection looks its name up each time it is made, so that a reconnect finds a target that has moved.
+// A listener's name is looked up once, when its program starts.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/fabric/address.h"
+
+namespace wss::fabric {
+
+constexpr Nanoseconds kLookUpMax = from_s(5);
+
+struct SocketAddress {
+    sockaddr_storage storage{};
+    socklen_t length = 0;
+
+    sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+    const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+    void set_port(uint16_t port);
+    uint16_t port() const;
+    bool is_any() const;            // 0.0.0.0 or ::
+    std::string host() const;       // 10.0.0.1, ::1
+    std::string to_string() const;  // 10.0.0.1:4711, [::1]:4711
+};
+std::string to_string(const sockaddr* address);  // "nobody" for nullptr
+
+// A look-up under way. Shared with the thread that does it: whoever started it may leave earlier.
+struct Resolution {
+    Descriptor done;  // eventfd: readable when `finished`
+    std::atomic<bool> finished{false};
+    Status status;                         // valid when finished
+    std::vector<SocketAddress> addresses;  // valid when finished; the resolver's order of preference
+};
+
+// Empty when the host is not a number.
+std::vector<SocketAddress> parse_numeric(const Address& address);
+Result<std::shared_ptr<Resolution>> start_resolving(const Address& address);
+// Blocks, for `timeout` at most: not for a reactor's thread. At least one address when it succeeds.
+Result<std::vector<SocketAddress>> resolve(const Address& address, Nanoseconds timeout = kLookUpMax);
+// `address` with the first address of its host in place of the name; as it is where the scheme has no hosts.
+// Blocks like resolve().
+Result<Address> to_numeric(const Address& address);
+// Address::parse() of an address where a program will listen, with to_numeric().
+Result<Address> parse_local(std::string_view uri, uint16_t default_port);
+
+}  // namespace wss::fabric

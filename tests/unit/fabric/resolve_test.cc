@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host names: what they become, and what a user reads about one that is unknown.
+#include "lib/fabric/resolve.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::fabric {
+namespace {
+
+Address at(const std::string& uri) {
+    return *Address::parse(uri, 5555);
+}
+
+TEST(Resolve, digits_are_converted_without_a_look_up) {
+    for (const char* text : {"10.0.0.1:5555", "[::1]:4711", "[fe80::1]:5555"}) {
+        const auto found = parse_numeric(at("rdma://" + std::string(text)));
+        ASSERT_EQ(found.size(), 1u) << text;
+        EXPECT_EQ(found[0].to_string(), text);
+        EXPECT_EQ(to_string(found[0].get()), text);
+    }
+    EXPECT_TRUE(parse_numeric(at("rdma://localhost")).empty());
+}
+
+TEST(Resolve, a_name_becomes_an_address_with_the_port) {
+    const auto found = resolve(at("tcp://localhost:4711"));
+    ASSERT_TRUE(found) << found.status().to_string();
+    ASSERT_FALSE(found->empty());
+    EXPECT_EQ(found->front().port(), 4711);
+    EXPECT_TRUE(found->front().host() == "127.0.0.1" || found->front().host() == "::1");
+}
+
+TEST(Resolve, an_unknown_name_fails_with_the_name_and_what_to_check) {
+    const auto found = resolve(at("tcp://no-such-host.invalid"));
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.status().code(), Code::kUnavailable);
+    EXPECT_NE(found.status().text().find("cannot find host 'no-such-host.invalid'"), std::string::npos);
+    EXPECT_NE(found.status().text().find("getent ahosts no-such-host.invalid"), std::string::npos);
+}
+
+TEST(Resolve, waiting_for_a_name_server_is_bounded) {
+    const auto found = resolve(at("tcp://localhost"), Nanoseconds{});
+    ASSERT_FALSE(found);
+    EXPECT_NE(found.status().text().find("no name server answered within 0 ms"), std::string::npos)
+        << found.status().text();
+    EXPECT_TRUE(resolve(at("tcp://127.0.0.1"), Nanoseconds{})) << "digits need no name server";
+}
+
+TEST(Resolve, a_local_address_is_published_in_digits) {
+    const auto named = parse_local("rdma://localhost", 5557);
+    ASSERT_TRUE(named) << named.status().to_string();
+    EXPECT_FALSE(parse_numeric(*named).empty()) << named->to_string();
+    EXPECT_EQ(named->port, 5557);
+    EXPECT_EQ(parse_local("shm:///run/x", 1)->host, "/run/x");
+    EXPECT_EQ(parse_local("tcp://[::]:0", 1)->to_string(), "tcp://[::]:0");
+    EXPECT_FALSE(parse_local("tcp://no-such-host.invalid", 1));
+}
+
+TEST(Resolve, any_and_ports_of_both_families) {
+    for (const char* text : {"0.0.0.0", "[::]"}) {
+        SocketAddress address = parse_numeric(at("tcp://" + std::string(text))).front();
+        EXPECT_TRUE(address.is_any());
+        address.set_port(7);
+        EXPECT_EQ(address.port(), 7);
+    }
+    EXPECT_FALSE(parse_numeric(at("tcp://127.0.0.1")).front().is_any());
+}
+
+}  // namespace
+}  // namespace wss::fabric
