@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -117,7 +118,7 @@ BOTH = f"# what this machine uses\n\nrdma://10.0.0.1 disk0 queues=2   # the firs
 def test_up_maps_every_line_and_down_unmaps_the_last_first(driver, tmp_path):
     done = maps(driver, tmp_path, BOTH, "up")
     assert driver.volumes() == ["disk0", "disk1"]
-    assert driver.maps == ["target=rdma://10.0.0.1 volume=disk0 queues=2 retry=on", f"target={TARGET} volume=disk1 retry=on"]
+    assert driver.maps == [f"target={TARGET} volume=disk0 queues=2 retry=on", f"target={TARGET} volume=disk1 retry=on"]
     assert "rdma://10.0.0.1 disk0: /dev/wss" in done.stdout and "1.00 MiB" in done.stdout
     first, second = (next(p.parent.parent.name for p in driver.root.glob("block/*/wss/volume") if p.read_text().strip() == volume)
                      for volume in ("disk0", "disk1"))
@@ -195,6 +196,8 @@ def test_the_result_is_json_as_well(driver, tmp_path):
 
 @pytest.mark.parametrize("line, said", [
     ("10.0.0.1", "the volume is missing"),
+    ("tcp://10.0.0.1 disk0", "the driver connects by RDMA"),
+    ("10.0.0.1:99999 disk0", "the port is not a number"),
     ("10.0.0.1 disk0 fast", "'fast' is not of the form key=value"),
     ("10.0.0.1 disk0,max_imm=0", "blanks or commas"),
     ("10.0.0.1 disk0\n10.0.0.1 disk0", ":3: 10.0.0.1 disk0 is in the file already"),
@@ -220,6 +223,46 @@ def test_a_wrong_secret_file_fails_its_line_only(driver, tmp_path):
     open_file.chmod(0o644)
     done = maps(driver, tmp_path, f"{TARGET} disk0 secret-file={open_file}\n{TARGET} disk1\n", "up", status=FAILED)
     assert str(open_file) in done.stderr and driver.volumes() == ["disk1"]
+
+
+def test_a_host_name_is_looked_up_and_the_driver_gets_digits(driver, tmp_path):
+    family, _, _, _, (first, *_) = socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)[0]
+    digits = f"[{first}]:5555" if family == socket.AF_INET6 else f"{first}:5555"
+    for target, address, volume in (("localhost", digits, "disk0"), ("rdma://[0:0::1]:4711", "[::1]:4711", "disk1")):
+        (driver.root / "class/wss/session0/target").write_text(address + "\n")
+        text = f"{target} {volume}\n"
+        assert f"{volume}: /dev/wss" in maps(driver, tmp_path, text, "up").stdout
+        assert driver.maps[-1].startswith(f"target={address} volume={volume}")
+        assert "mapped already" in maps(driver, tmp_path, text, "up").stdout
+        assert f"{volume}: unmapped" in maps(driver, tmp_path, text, "down").stdout
+    assert len(driver.maps) == 2
+
+
+def test_an_unknown_host_fails_its_line_and_keeps_no_other_back(driver, tmp_path):
+    text = f"no-such-host.invalid disk0\n{TARGET} disk1\n"
+    for verb, volumes in (("up", ["disk1"]), ("down", [])):
+        done = maps(driver, tmp_path, text, verb, status=FAILED, wait=1)
+        assert ":1: no-such-host.invalid disk0: cannot find host 'no-such-host.invalid'" in done.stderr
+        assert "check its spelling, /etc/hosts and the name server" in done.stderr
+        assert driver.volumes() == volumes
+
+
+def test_map_tries_every_address_of_a_host(driver, tmp_path):
+    """The driver refuses each of them, and is asked for both; the request that waits goes to the first."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("10.0.0.8 storage\n10.0.0.9 storage\n")
+    asked = tmp_path / "asked"
+    # A file keeps the last line only: its opener sees each.
+    (driver.root / "class/wss/map").rename(driver.root / "class/wss/map.fifo")
+    (driver.root / "class/wss/map").symlink_to("/dev/full")
+    (driver.root / "class/wss/last_error").write_text("nobody listens there\n")
+    inside = f"mount --bind {hosts} /etc/hosts && exec strace -qq -e trace=write -s 200 -o {asked} {WSSCTL} --sysfs {driver.root} map storage disk0 retry=on"
+    done = run("unshare", "-rm", "sh", "-c", inside, check=False)
+    (driver.root / "class/wss/map").unlink()
+    (driver.root / "class/wss/map.fifo").rename(driver.root / "class/wss/map")
+    assert done.returncode == FAILED and "nobody listens there" in done.stderr, done.stderr
+    lines = re.findall('"target=(.*?)"', asked.read_text())
+    assert lines == ["10.0.0.8:5555 volume=disk0", "10.0.0.9:5555 volume=disk0", "10.0.0.8:5555 volume=disk0 retry=on"]
 
 
 def test_it_ends_when_it_is_interrupted(driver, tmp_path):

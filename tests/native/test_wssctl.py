@@ -104,7 +104,7 @@ def sysfs(tmp_path):
 
 def test_the_driver_is_told_in_its_own_words(sysfs):
     wssctl("--sysfs", sysfs, "map", "rdma://10.0.0.1:5555", "disk1", "queues=2")
-    assert (sysfs / "class/wss/map").read_text() == "target=rdma://10.0.0.1:5555 volume=disk1 queues=2"
+    assert (sysfs / "class/wss/map").read_text() == "target=10.0.0.1:5555 volume=disk1 queues=2"
     wssctl("--sysfs", sysfs, "unmap", "/dev/wss0", "--force")
     assert (sysfs / "class/wss/unmap").read_text() == "wss0 force"
 

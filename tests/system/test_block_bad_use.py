@@ -34,10 +34,6 @@ MAPS = [
     ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device leads there"),
     ("10.87.0.77:5555 v", "10.87.0.77:5555: cannot reach it over RDMA"),
     ("127.0.0.1:5555 v", "use an address of the RDMA network"),
-    ("somewhere:5555 v", "target=somewhere:5555: not ADDR:PORT"),
-    ("10.87.0.1:99999 v", "target=10.87.0.1:99999: not ADDR:PORT"),
-    ("tcp://10.87.0.1:5555 v", "target=tcp://10.87.0.1:5555: not ADDR:PORT"),
-    ("'[::1' v", "']' is missing"),
     ("10.87.0.1:5555 " + "x" * 200, "too long"),
     ("10.87.0.1:5555 v queues=0", "queues=0: a number from 1 to 32 is needed"),
     ("10.87.0.1:5555 v max_imm=1e9", "max_imm=1e9: a number from 0 to 16384 is needed"),
@@ -46,10 +42,21 @@ MAPS = [
 ]
 
 
+# Refused by wssctl, before the driver has it.
+NO_ADDRESSES = [
+    ("somewhere.invalid:5555 v", "cannot find host 'somewhere.invalid'", NOT_REACHABLE),
+    ("10.87.0.1:99999 v", "the port is not a number up to 65535", USAGE),
+    ("tcp://10.87.0.1:5555 v", "the driver connects by RDMA", USAGE),
+    ("'[::1' v", "the bracket of the IPv6 address is not closed", USAGE),
+]
+
+
 def test_a_wrong_address_or_option_is_named(vm: Vm) -> None:
     with loaded(vm):
         for words, said in MAPS:
             refused(vm, f"wssctl map {words}", said)
+        for words, said, status in NO_ADDRESSES:
+            refused(vm, f"wssctl map {words}", said, status)
         assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "pending", "unmap"], "no session is left"
 
 
@@ -58,6 +65,8 @@ def test_insmod_fails_with_the_reason_in_the_kernel_log(vm: Vm) -> None:
     for words, shown, said in (
         ("target=10.87.0.1:5599 volume=v", "Connection refused", "connection refused (invalid service ID)"),
         ("target=10.87.0.1:5599", "Invalid parameters", "target= and volume= are needed"),
+        ("target=somewhere:5555 volume=v", "Invalid parameters", "target=somewhere:5555: not ADDR:PORT"),
+        ("target=[::1 volume=v", "Invalid parameters", "']' is missing"),
         ("target=10.87.0.1:5599 volume=v queues=many", "Invalid parameters", "queues=many: a number from 1 to 32"),
     ):
         mark = vm.klog.mark()

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "lib/base/size.h"
+#include "lib/fabric/resolve.h"
 #include "tools/wssctl/mapping.h"
 
 namespace wss::wssctl {
@@ -25,13 +26,14 @@ const Disk* find_new(const std::vector<Disk>& before, const std::vector<Disk>& a
     return found;
 }
 
-void map(Context& context, const Mapping& arguments) {
-    auto line = line_of(arguments);
-    if (!line) {
-        context.fail(line.status());
+void map(Context& context, Mapping& arguments) {
+    if (Status right = check(arguments); !right) {
+        context.fail(right);
         context.exit = kUsage;
         return;
     }
+    if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
+    if (Status found = resolve(arguments, fabric::kLookUpMax); !found) return context.fail(found);
     std::vector<Disk> before = list_disks(context);
     if (Status mapped = request_map(context, arguments); !mapped)
         return context.fail(mapped);  // the driver says itself what it could not map
@@ -57,7 +59,10 @@ void map(Context& context, const Mapping& arguments) {
 void add_map(CLI::App& app, Context& context) {
     static Mapping arguments;
     CLI::App* command = app.add_subcommand("map", "Make a device /dev/wssN of a target's volume (driver)");
-    command->add_option("TARGET", arguments.target, "ADDR:PORT or rdma://ADDR:PORT")->required();
+    command
+        ->add_option("TARGET", arguments.target,
+                     "HOST, HOST:PORT or rdma://HOST:PORT; all addresses of the host are tried")
+        ->required();
     command->add_option("VOLUME", arguments.volume, "its name, lun:N or naa.HEX")->required();
     command
         ->add_option("--secret-file", arguments.secret_file,

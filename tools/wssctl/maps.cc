@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/journal.h"
 #include "lib/base/size.h"
+#include "lib/fabric/resolve.h"
 #include "tools/wssctl/maps_file.h"
 
 namespace wss::wssctl {
@@ -25,6 +26,8 @@ struct Arguments {
 };
 
 constexpr int kLookEveryMs = 100;
+constexpr Nanoseconds kLookUpEvery = from_s(1);
+constexpr Nanoseconds kLookUpMin = from_ms(500);
 
 void wait_a_moment() {
     poll(nullptr, 0, kLookEveryMs);
@@ -33,6 +36,8 @@ void wait_a_moment() {
 // One line on its way: what has become of it, and what the report says.
 struct Work {
     MapsLine line;
+    bool started = false;        // the driver has it
+    Nanoseconds next_look_up{};  // not before
     bool finished = false;
     Status status = Status::ok();
     std::string text;
@@ -110,7 +115,19 @@ std::vector<Work> begin(Context& context, const Arguments& arguments) {
     return works;
 }
 
-void start_map(const Context& context, Work& work) {
+// At boot name servers may come up later than this machine: --wait includes them.
+bool find_host(Work& work, Nanoseconds deadline) {
+    const Nanoseconds now = SystemClock().now();
+    if (now < work.next_look_up) return false;
+    const Nanoseconds left = std::max(deadline - now, kLookUpMin);
+    work.status = resolve(work.line.mapping, std::min(left, fabric::kLookUpMax));
+    work.next_look_up = now + kLookUpEvery;
+    return work.status.is_ok();
+}
+
+void start_map(const Context& context, Work& work, Nanoseconds deadline) {
+    if (!find_host(work, deadline)) return;
+    work.started = true;
     const Driver driver(context);
     const Mapping& wanted = work.line.mapping;
     if (const Disk* disk = driver.disk(wanted))
@@ -132,17 +149,22 @@ void up(Context& context, const Arguments& arguments) {
     std::vector<Work> works = begin(context, arguments);
     if (context.exit != kDone) return;
     const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
-    for (Work& work : works) start_map(context, work);
     for (;;) {
+        for (Work& work : works)
+            if (!work.started) start_map(context, work, deadline);
         const Driver driver(context);
         for (Work& work : works)
-            if (!work.finished) look_for(context, driver, work);
+            if (work.started && !work.finished) look_for(context, driver, work);
         if (all_finished(works) || SystemClock().now() >= deadline) break;
         wait_a_moment();
     }
     const Driver driver(context);
     for (Work& work : works) {
         if (work.finished) continue;
+        if (!work.started) {
+            fail(work, std::move(work.status));
+            continue;
+        }
         const Pending* pending = driver.pending(work.line.mapping);
         const std::string reason = pending == nullptr ? "" : " (" + pending->error + ")";
         fail(work, failure(Code::kTimedOut, "no disk after {} s{}; the driver continues to try",
@@ -171,6 +193,10 @@ void down(Context& context, const Arguments& arguments) {
     if (context.exit != kDone) return;
     std::reverse(works.begin(), works.end());
     const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
+    for (Work& work : works)
+        if (!find_host(work, deadline))
+            fail(work, failure(work.status.code(), "{}; wssctl list shows the disk, wssctl unmap removes it",
+                               work.status.text()));
     for (;;) {
         for (Work& work : works)
             if (!work.finished) try_unmap(context, Driver(context), arguments, work);

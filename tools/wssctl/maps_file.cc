@@ -24,7 +24,7 @@ static Status parse(const std::string& line, Mapping& mapping) {
         else
             mapping.options.push_back(word);
     }
-    return line_of(mapping).status();
+    return check(mapping);
 }
 
 Result<std::vector<MapsLine>> read_maps(const std::string& path) {
