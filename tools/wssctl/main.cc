@@ -42,6 +42,7 @@ static void describe(CLI::App& app, Context& context) {
     add_unmap(app, context);
     add_maps(app, context);
     add_list(app, context);
+    add_doctor(app, context);
     add_secret(app, context);
     add_auth(app, context);
     add_trace(app, context);

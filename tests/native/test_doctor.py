@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`wssctl doctor` on pictures of machines, on this one, and against real targets."""
+
+import ctypes
+import json
+import os
+import re
+import socket
+
+import pytest
+
+from .programs import BUILD, Target, run
+
+WSSCTL = BUILD / "wssctl"
+VERSION = re.search(r"[\d.]+", run(WSSCTL, "--version").stdout)[0]
+RESULTS = {"ok", "warning", "failed", "skipped"}
+RXE = "sys/class/infiniband/rxe0/ports/1"
+KERNEL = "6.1.0-53-amd64"
+
+
+class Machine:
+    """A tree of files in which nothing is wrong."""
+
+    def __init__(self, root):
+        self.root = root
+        self.write("proc/sys/kernel/osrelease", KERNEL)
+        self.write("proc/self/status", "Name:\tx\nCapEff:\t0000000000000000")
+        self.memlock("unlimited")
+        self.write("sys/module/wss/version", VERSION)
+        self.write("dev/infiniband/rdma_cm", "")
+        self.write(f"{RXE}/state", "4: ACTIVE")
+        self.write(f"{RXE}/gid_attrs/ndevs/0", "eth0")
+        self.write("sys/class/net/eth0/mtu", "4200")
+        self.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
+        (root / "var/lib/wss").mkdir(parents=True)
+        (root / "run/wss").mkdir(parents=True)
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+
+    def remove(self, path):
+        (self.root / path).unlink()
+
+    def memlock(self, limit):
+        self.write("proc/self/limits", f"Limit  Soft Limit  Hard Limit  Units\nMax locked memory         {limit}    {limit}    bytes")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path / "root")
+
+
+def doctor(*words, root=None, status=None):
+    done = run(WSSCTL, "--json", "doctor", *(["--root", root] if root else []), *words, check=False)
+    findings = json.loads(done.stdout)
+    for one in findings:
+        assert one["result"] in RESULTS and one["text"], one
+        # Each that is not ok says what to do, in a sentence.
+        assert (one["advice"] == "") == (one["result"] == "ok"), one
+        assert one["advice"] == "" or one["advice"].endswith("."), one
+    failed = any(one["result"] == "failed" for one in findings)
+    assert done.returncode == (1 if failed else 0), done.stderr
+    if status is not None:
+        assert done.returncode == status, findings
+    return findings
+
+
+def found(findings, check):
+    return [(one["result"], one["text"] + " | " + one["advice"]) for one in findings if one["check"] == check]
+
+
+def only(findings, check):
+    (result, text), = found(findings, check)
+    return result, text
+
+
+def test_a_machine_without_faults_fails_nothing(machine):
+    findings = doctor(root=machine.root, status=0)
+    checks = {one["check"]: one["result"] for one in findings}
+    clock = checks.pop("clock")
+    assert clock in ("ok", "warning", "skipped")
+    assert checks == {"kernel": "ok", "module": "ok", "memlock": "ok", "rdma": "ok", "mtu": "ok", "state": "ok", "huge pages": "ok",
+                      "control": "skipped", "targets": "skipped"}
+
+
+@pytest.mark.parametrize("release, result", [("6.1.0-53-amd64", "ok"), ("6.12.9+deb13", "ok"), ("6.10.3-1", "warning"), ("5.10.0-9", "warning"), ("6.1", "warning")])
+def test_a_kernel_that_was_not_tried_is_a_warning(machine, release, result):
+    machine.write("proc/sys/kernel/osrelease", release)
+    told = only(doctor(root=machine.root), "kernel")
+    assert told[0] == result and release in told[1]
+
+
+def test_a_module_of_another_version_fails(machine):
+    machine.write("sys/module/wss/version", "0.0.1")
+    result, text = only(doctor(root=machine.root, status=1), "module")
+    assert result == "failed" and "0.0.1" in text and VERSION in text and "rmmod wss" in text
+
+
+def test_a_module_that_is_not_loaded_is_loaded_or_installed_first(machine):
+    machine.remove("sys/module/wss/version")
+    (machine.root / "sys/module/wss").rmdir()
+    result, text = only(doctor(root=machine.root, status=0), "module")
+    assert result == "warning" and f"apt install wss-dkms linux-headers-{KERNEL}" in text
+    machine.write(f"lib/modules/{KERNEL}/modules.dep", "kernel/a/notwss.ko: \nupdates/dkms/wss.ko.xz: kernel/drivers/infiniband/core/ib_core.ko.xz")
+    result, text = only(doctor(root=machine.root, status=0), "module")
+    assert result == "warning" and "modprobe wss" in text
+
+
+def test_little_locked_memory_fails_where_rdma_is_used(machine):
+    machine.memlock(8 << 20)
+    result, text = only(doctor(root=machine.root, status=1), "memlock")
+    assert result == "failed" and "8.00 MiB" in text and "LimitMEMLOCK=infinity" in text
+    machine.memlock(64 << 20)
+    assert only(doctor(root=machine.root, status=0), "memlock")[0] == "ok"
+    machine.memlock(8 << 20)
+    machine.write("proc/self/status", "CapEff:\t0000000000004000")
+    assert only(doctor(root=machine.root, status=0), "memlock")[0] == "ok", "CAP_IPC_LOCK: no limit applies"
+
+
+def test_a_link_that_is_down_fails_unless_another_is_up(machine):
+    machine.write(f"{RXE}/state", "1: DOWN")
+    result, text = only(doctor(root=machine.root, status=1), "rdma")
+    assert result == "failed" and "rxe0 port 1 on eth0: DOWN" in text and "ip link set eth0 up" in text
+    machine.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE")
+    assert {result for result, _ in found(doctor(root=machine.root, status=0), "rdma")} == {"ok", "warning"}
+
+
+def test_a_missing_connection_manager_fails(machine):
+    machine.remove("dev/infiniband/rdma_cm")
+    assert ("failed" in dict(found(doctor(root=machine.root, status=1), "rdma"))
+            and any("modprobe rdma_ucm" in text for _, text in found(doctor(root=machine.root), "rdma")))
+
+
+def test_a_small_mtu_is_a_warning_with_the_command(machine):
+    machine.write("sys/class/net/eth0/mtu", "1500")
+    result, text = only(doctor(root=machine.root, status=0), "mtu")
+    assert result == "warning" and "rxe0 on eth0: 1500" in text and "ip link set eth0 mtu 4200" in text
+
+
+def test_a_machine_without_rdma_says_what_works_and_reaches_no_rdma_target(machine):
+    for name in ("state", "gid_attrs/ndevs/0"):
+        machine.remove(f"{RXE}/{name}")
+    os.removedirs(machine.root / f"{RXE}/gid_attrs/ndevs")
+    findings = doctor("127.0.0.1", root=machine.root, status=0)
+    result, text = only(findings, "rdma")
+    assert result == "skipped" and "rdma link add" in text
+    assert only(findings, "connect")[0] == "skipped"
+    machine.memlock(8 << 20)
+    assert only(doctor(root=machine.root, status=0), "memlock")[0] == "warning"
+
+
+def test_a_control_socket_that_nobody_serves_fails(machine):
+    path = machine.root / "run/wss/storage.sock"
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen(1)
+    assert only(doctor(root=machine.root, status=0), "control") == ("ok", f"{path} | ")
+    server.close()
+    result, text = only(doctor(root=machine.root, status=1), "control")
+    assert result == "failed" and "Connection refused" in text and "systemctl status" in text
+
+
+def test_a_read_only_or_full_state_directory_fails(machine):
+    folder = machine.root / "var/lib/wss"
+    for options, said in (("ro", "read-only"), ("size=64k", "0 B free")):
+        fill = f"dd if=/dev/zero of={folder}/x bs=4k status=none 2>/dev/null;" if "size" in options else ""
+        done = run("unshare", "-rm", "sh", "-c", f"mount -t tmpfs -o {options} none {folder} && {{ {fill} exec {WSSCTL} --json doctor --root {machine.root}; }}", check=False)
+        result, text = only(json.loads(done.stdout), "state")
+        assert done.returncode == 1 and result == "failed" and said in text, text
+
+
+def test_transparent_huge_pages_that_are_off_are_a_warning(machine):
+    machine.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]")
+    assert only(doctor(root=machine.root, status=0), "huge pages")[0] == "warning"
+
+
+def test_this_machine_is_examined_and_its_clock_is_the_kernels():
+    findings = doctor()
+    assert {"kernel", "module", "memlock", "rdma", "mtu", "clock", "control", "state", "huge pages", "targets"} == {one["check"] for one in findings}
+    buffer = ctypes.create_string_buffer(256)  # struct timex; zero: modes, so that it only reads
+    if ctypes.CDLL(None).adjtimex(buffer) >= 0:
+        status = ctypes.c_int.from_buffer(buffer, 40).value
+        assert only(findings, "clock")[0] == ("warning" if status & 0x40 else "ok")
+
+
+def test_an_unprivileged_user_gets_a_report(machine):
+    os.chmod(machine.root.parent, 0o755)
+    done = run("setpriv", "--reuid=65534", "--clear-groups", WSSCTL, "doctor", check=False)
+    assert done.returncode in (0, 1) and re.search(r"^\w+ +kernel ", done.stdout, re.M), done.stdout + done.stderr
+
+
+def test_a_target_that_answers_is_ok(tmp_path):
+    with Target("tcp://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path) as target:
+        findings = doctor(target.address.replace("127.0.0.1", "localhost"))
+        assert [found(findings, check)[0][0] for check in ("name", "route", "connect", "login")] == ["ok"] * 4
+        assert "accepted, 1 volume" in only(findings, "login")[1]
+        assert "127.0.0.1" in only(findings, "name")[1] and re.search(r"MTU \d+", found(findings, "route")[0][1])
+    result, text = only(doctor(target.address, status=1), "connect")
+    assert result == "failed" and "wss-target runs and listens on port" in text
+
+
+def test_a_login_that_is_refused_is_not_a_target_that_is_away(tmp_path):
+    secrets, mine = tmp_path / "secrets", tmp_path / "mine"
+    for file, secret in ((secrets, "0" * 32), (mine, "1" * 32)):
+        file.write_text(f"host1:{secret}\n")
+        file.chmod(0o600)
+    with Target("tcp://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path, "--secrets", str(secrets)) as target:
+        for words in ([], ["--secret-file", mine]):
+            findings = doctor(target.address, *words, status=1)
+            result, text = only(findings, "login")
+            assert result == "failed" and "refused the login" in text and "--secret-file" in text, text
+            assert not found(findings, "connect")
+        mine.write_text(secrets.read_text())
+        assert only(doctor(target.address, "--secret-file", mine), "login")[0] == "ok"
+        mine.chmod(0o644)
+        assert "wssctl secret" in only(doctor(target.address, "--secret-file", mine, status=1), "login")[1]
+
+
+def test_an_unknown_host_and_a_wrong_address_fail_by_name(machine):
+    findings = doctor("no-such-host.invalid", "tcp://[::1", root=machine.root, status=1)
+    (first, unknown), (second, wrong) = found(findings, "name")
+    assert first == second == "failed"
+    assert "cannot find host 'no-such-host.invalid'" in unknown and "the bracket of the IPv6 address" in wrong
+
+
+def test_the_report_for_people_has_a_line_for_each_finding(machine):
+    machine.write("sys/class/net/eth0/mtu", "1500")
+    text = run(WSSCTL, "doctor", "--root", machine.root).stdout
+    assert re.search(r"^ok +module +loaded, version", text, re.M)
+    assert re.search(r"^warning +mtu +rxe0 on eth0: 1500.*\n +-> For throughput", text, re.M), text

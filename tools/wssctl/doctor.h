@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks of `wssctl doctor`. Each looks at one thing and returns what it found, without changing
+// anything and in bounded time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+
+namespace wss::wssctl {
+
+enum class Level : uint8_t { kOk, kSkipped, kWarning, kFailed };
+const char* to_string(Level level);
+
+struct Finding {
+    std::string name;
+    Level level = Level::kOk;
+    std::string text;    // what was found
+    std::string advice;  // one sentence, what to do; empty when ok
+};
+using Findings = std::vector<Finding>;
+
+// The machine as the checks see it: files below `root`, which is another folder for a picture of a machine.
+class Host {
+  public:
+    explicit Host(std::string root = {}) : root_(std::move(root)) {}
+    // `path` is absolute.
+    std::string at(const std::string& path) const { return root_ + path; }
+    bool has(const std::string& path) const;
+    // The first line, without the blanks at its end; nothing if the file cannot be read.
+    std::optional<std::string> line(const std::string& path) const;
+    // The rest of the first line that begins with `key`.
+    std::optional<std::string> value(const std::string& path, const std::string& key) const;
+    std::vector<std::string> entries(const std::string& folder) const;  // names, in order
+
+    std::vector<std::string> rdma_devices() const { return entries("/sys/class/infiniband"); }
+    // Names of the network interfaces of an RDMA device.
+    std::vector<std::string> interfaces_of(const std::string& device) const;
+
+  private:
+    const std::string root_;
+};
+
+// What the operator asks about.
+struct Question {
+    std::vector<std::string> hosts;  // targets
+    std::string secret_file;
+    Nanoseconds timeout = from_s(5);  // of each step of reaching a host
+};
+
+// Of this machine (doctor_machine.cc, doctor_rdma.cc).
+Findings check_kernel(const Host& host, const Question& question);
+Findings check_module(const Host& host, const Question& question);
+Findings check_memlock(const Host& host, const Question& question);
+Findings check_rdma(const Host& host, const Question& question);
+Findings check_mtu(const Host& host, const Question& question);
+Findings check_clock(const Host& host, const Question& question);
+Findings check_sockets(const Host& host, const Question& question);
+Findings check_state(const Host& host, const Question& question);
+Findings check_huge_pages(const Host& host, const Question& question);
+// Of the targets (doctor_target.cc).
+Findings check_targets(const Host& host, const Question& question);
+
+}  // namespace wss::wssctl

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of the way to each target: its name, the MTU on the way, connection and login.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "kernel/uapi/wss_srp.h"
+#include "lib/base/file.h"
+#include "lib/base/secrets.h"
+#include "lib/fabric/resolve.h"
+#include "lib/initiator/client.h"
+#include "tools/wssctl/doctor.h"
+
+namespace wss::wssctl {
+
+namespace {
+
+using fabric::Address;
+using fabric::Scheme;
+using fabric::SocketAddress;
+
+Result<Address> parse_host(const std::string& text) {
+    const bool has_scheme = text.find("://") != std::string::npos;
+    return Address::parse(has_scheme ? text : "rdma://" + text, WSS_SRP_DEFAULT_PORT);
+}
+
+// What the kernel knows of the way there; 0 if it knows none. Nothing is sent.
+int path_mtu(const SocketAddress& address) {
+    const bool v6 = address.storage.ss_family == AF_INET6;
+    const Descriptor socket(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    int mtu = 0;
+    socklen_t length = sizeof mtu;
+    if (!socket || connect(socket.get(), address.get(), address.length) != 0 ||
+        getsockopt(socket.get(), v6 ? int{IPPROTO_IPV6} : int{IPPROTO_IP}, v6 ? IPV6_MTU : IP_MTU, &mtu,
+                   &length) != 0)
+        return 0;
+    return mtu;
+}
+
+Finding check_path(const std::string& target, const SocketAddress& address) {
+    const int mtu = path_mtu(address);
+    const std::string where = fmt::format("{}: {}", target, address.host());
+    if (mtu == 0)
+        return {
+            "route", Level::kFailed, where + ": no route leads there",
+            "See ip route get " + address.host() + ", and bring the interface up or correct the address."};
+    return {"route", Level::kOk, fmt::format("{}: MTU {} on the way", where, mtu), ""};
+}
+
+bool is_login_failure(const Status& status) {
+    return status.code() == Code::kPermission || status.code() == Code::kUnsupported ||
+           status.text().find("refused the login") != std::string::npos;
+}
+
+Finding explain_failure(const Address& address, const Status& status) {
+    if (is_login_failure(status))
+        return {"login", Level::kFailed, status.to_string(),
+                "Compare --secret-file with the target's --secrets and --access (wssctl auth show there)."};
+    return {"connect", Level::kFailed, fmt::format("{}: {}", address.to_string(), status.to_string()),
+            fmt::format("On the target see that wss-target runs and listens on port {} of that address, and "
+                        "that no firewall is in the way.",
+                        address.port)};
+}
+
+void check_login(const Address& address, const Question& question, Findings& findings) {
+    initiator::Options options;
+    options.connect_timeout = options.request_timeout = question.timeout;
+    if (!question.secret_file.empty()) {
+        auto secret = read_own_secret(question.secret_file);
+        if (!secret) {
+            findings.push_back({"login", Level::kFailed, secret.status().to_string(),
+                                "Make it with wssctl secret, mode 600, and put its line into the target's "
+                                "--secrets."});
+            return;
+        }
+        options.identity = std::move(*secret);
+    }
+    auto client = initiator::Client::connect(address.to_string(), std::move(options));
+    if (!client) return findings.push_back(explain_failure(address, client.status()));
+    const size_t volumes = (*client)->volumes().size();
+    findings.push_back({"connect", Level::kOk, address.to_string() + " answers", ""});
+    findings.push_back(
+        {"login", Level::kOk,
+         fmt::format("{}: accepted, {} volume{}", address.to_string(), volumes, volumes == 1 ? "" : "s"),
+         ""});
+}
+
+// Whether there is something to connect to.
+bool check_name(const Address& address, const std::string& target, const Question& question,
+                Findings& findings) {
+    auto found = fabric::resolve(address, question.timeout);
+    if (!found) {
+        findings.push_back({"name", Level::kFailed, found.status().text(),
+                            "Correct the name, or add it to /etc/hosts or the name server."});
+        return false;
+    }
+    std::string all;
+    for (const SocketAddress& one : *found) all += (all.empty() ? "" : ", ") + one.host();
+    findings.push_back({"name", Level::kOk, fmt::format("{}: {}", target, all), ""});
+    for (const SocketAddress& one : *found) findings.push_back(check_path(target, one));
+    return true;
+}
+
+void check_target(const Host& host, const std::string& target, const Question& question, Findings& findings) {
+    auto address = parse_host(target);
+    if (!address) {
+        findings.push_back({"name", Level::kFailed, address.status().text(),
+                            "Write HOST:PORT, rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH."});
+        return;
+    }
+    const bool has_host = address->scheme == Scheme::kRdma || address->scheme == Scheme::kTcp;
+    if (has_host && !check_name(*address, target, question, findings)) return;
+    if (address->scheme == Scheme::kRdma && host.rdma_devices().empty()) {
+        findings.push_back({"connect", Level::kSkipped, address->to_string() + ": no RDMA device here",
+                            "See the check rdma, or try tcp://HOST:PORT if the target listens there."});
+        return;
+    }
+    check_login(*address, question, findings);
+}
+
+}  // namespace
+
+Findings check_targets(const Host& host, const Question& question) {
+    Findings findings;
+    for (const std::string& target : question.hosts) check_target(host, target, question, findings);
+    if (!question.hosts.empty()) return findings;
+    return {
+        {"targets", Level::kSkipped, "no HOST was named", "Check the way to a target: wssctl doctor HOST."}};
+}
+
+}  // namespace wss::wssctl
