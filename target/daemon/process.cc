@@ -10,6 +10,7 @@
 
 #include "kernel/uapi/wss_version.h"
 #include "lib/base/clock.h"
+#include "lib/base/completion.h"
 #include "lib/base/descriptors.h"
 #include "lib/base/journal.h"
 #include "lib/base/log.h"
@@ -107,6 +108,7 @@ int run_process(const Program& program, int argc, char** argv) {
         app.name(program.name);
         program.describe(app);
         app.set_version_flag("--version", fmt::format("{} " WSS_VERSION, program.name));
+        if (print_completions(app, argc, argv)) return 0;
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"
+#include "lib/base/completion.h"
 #include "lib/base/suggest.h"
 #include "tools/kvctl/context.h"
 
@@ -142,6 +143,13 @@ void execute(Context& context, std::vector<std::string> words) {
     }
 }
 
+static bool complete(int argc, char** argv) {
+    CLI::App app;
+    Context context;
+    describe(app, context);
+    return print_completions(app, argc, argv);
+}
+
 std::vector<std::string> command_names() {
     CLI::App app;
     Context context;
@@ -154,6 +162,7 @@ std::vector<std::string> command_names() {
 int main(int argc, char** argv) {
     wss::kvctl::Context context;
     try {
+        if (wss::kvctl::complete(argc, argv)) return wss::kvctl::kDone;
         wss::kvctl::execute(context, {argv + 1, argv + argc});
         if (std::fflush(stdout) != 0) context.fail(wss::Status::from_errno(errno, "standard output"));
         return context.exit;

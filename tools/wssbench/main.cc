@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"
+#include "lib/base/completion.h"
 #include "lib/base/log.h"
 #include "tools/wssbench/context.h"
 #include "tools/wssbench/measure.h"
@@ -66,6 +67,7 @@ int run(int argc, char** argv) {
         "  wssbench remote --method static,dynamic --size 512 --quick\n"
         "  wssbench cache-sim                        hit ratios on three traces, ours and others\n"
         "Exit status: 0 done, 1 failed or interrupted, 2 wrong usage");
+    if (print_completions(app, argc, argv)) return 0;
     processors();  // before anybody is pinned
     catch_interrupts();
     if (Status status = log::set_level("error"); !status) return kFailed;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"
+#include "lib/base/completion.h"
 #include "lib/base/suggest.h"
 #include "tools/wssctl/context.h"
 
@@ -90,6 +91,7 @@ static int run(int argc, char** argv) {
     CLI::App app("Controls WSS targets and the WSS driver of this machine", "wssctl");
     Context context;
     describe(app, context);
+    if (print_completions(app, argc, argv)) return kDone;
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
