@@ -173,7 +173,7 @@ bool Channel::take_credit() noexcept {
 
 void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
     if (life_ == Life::kConnecting) set_life(Life::kLive);
-    if (se::Cache* cache = worker_.service().cache()) losses_at_login_ = cache->storage_losses();
+    if (se::Cache* cache = worker_.service().cache()) losses_at_login_ = cache->storage_nodes().losses();
     join_cache();
     record_->established.store(true, std::memory_order_relaxed);
 }

@@ -290,7 +290,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
 // To initiators it is the same whether the target's machine was started anew or that of its storage.
 uint32_t SessionTable::boot_id() const noexcept {
     if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
-    return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_losses());
+    return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
 }
 
 void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,

@@ -100,7 +100,6 @@ class Cache final : public reactor::Source {
     bool awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
         return losses_.awaits(volume, offset, length, is_write);
     }
-    uint64_t storage_losses() const noexcept { return nodes_.losses(); }
     StorageNodes& storage_nodes() noexcept { return nodes_; }
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) {
         return nets_.register_buffers(memory);

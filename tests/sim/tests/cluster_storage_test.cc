@@ -212,7 +212,7 @@ TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_
     crash_storage();
     storage_node_.restart();
     start_storage();
-    ASSERT_TRUE(until([&] { return target_->cache().storage_losses() > 0; }));
+    ASSERT_TRUE(until([&] { return target_->cache().storage_nodes().losses() > 0; }));
     ASSERT_GE(target_->cache().info().index.operations, slots) << "fills are under way";
     world_.heal(node_, node);
     ASSERT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
