@@ -126,7 +126,7 @@ void Client::stop() {
         keeper_wake_.notify_one();
     }
     if (keeper_.joinable()) keeper_.join();
-    end_look();
+    look_.wait();
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
@@ -343,9 +343,8 @@ void Client::lose(Loss loss) noexcept {
     log::error(
         "rbd:{}: {}. All requests fail from now on; wssctl volume reopen makes a new client when the "
         "image is to be used here again",
-        options_.name(),
-        loss == Loss::kDeleted ? "the image, its snapshot or its pool is deleted"
-                               : "Ceph has blocklisted this client: another one took the image");
+        options_.name(), trouble());
+    sizes_.lose();
     std::lock_guard lock(keeper_lock_);
     lost_now_ = true;
     keeper_wake_.notify_one();

@@ -31,6 +31,7 @@
 #include "lib/io/backend.h"
 #include "lib/io/rbd/options.h"
 #include "lib/io/rbd/plugin/bounded.h"
+#include "lib/io/rbd/plugin/look.h"
 #include "lib/io/rbd/plugin/parents.h"
 #include "lib/io/size_notices.h"
 
@@ -50,6 +51,7 @@ enum class Loss : uint8_t {
     kNone,
     kBlocklisted,  // another client broke the lock, or the operator shut this one out
     kDeleted,      // the image, its snapshot or its pool
+    kTaken,        // the lock, by somebody who did not blocklist this client
 };
 
 class Client {
@@ -86,7 +88,7 @@ class Client {
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // The first one counts. Does not block.
     void lose(Loss loss) noexcept;
-    // Nobody has seen for away_timeout that the image is ours: another client may have taken it.
+    // It is lost, or nobody has seen for away_timeout that it is ours: another client may have taken it.
     bool suspended() const noexcept;
     // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
@@ -131,12 +133,12 @@ class Client {
     void keep();
     struct SizeRead;
     void read_size() noexcept;
-    void size_is(int result, const char* answer, uint64_t own_changes) noexcept;
+    void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
     void follow_parents();
+    void check_lock();
     void report_waiting();
     void begin_look();
     void take_look();
-    void end_look();
     void end_size_reads();
     std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
@@ -162,7 +164,8 @@ class Client {
     std::atomic<Loss> loss_{Loss::kNone};
     // When a look began that found the image there, and us not shut out; when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};
-    std::mutex size_lock_;  // one at a time resizes the image, or closes it
+    std::atomic<int> look_error_{0};  // what the last look was answered with
+    std::mutex size_lock_;            // one at a time resizes the image, or closes it
     SizeNotices sizes_;
     Parents parents_;
     mutable std::mutex queues_lock_;
@@ -175,10 +178,10 @@ class Client {
     uint32_t size_reads_ = 0;  // under way
     // The keeper's own.
     bool waiting_reported_ = false;
-    rados_completion_t look_ = nullptr;
+    uint32_t looks_without_holder_ = 0;  // one after the other
+    Look look_;
     Nanoseconds look_began_{};
     uint64_t look_own_changes_ = 0;
-    std::array<char, 16> look_answer_{};  // written by librados while look_ is under way
     std::thread keeper_;
 };
 

@@ -2,9 +2,11 @@
 // What a client's own thread does: it looks whether the image is there and still ours, also when no request
 // does, follows its size, and reports requests that wait.
 //
-// A look is one small operation on the image's header, which answers its size; one at a time. It is the only
-// sign for a client without requests, and for a snapshot, of which nobody is notified.
+// A look is one small operation on the image's header, which answers its size and who has its lock; one at a
+// time. It is the only sign for a client without requests, for a snapshot, of which nobody is notified, and
+// of a lock that was taken away from a client that was not blocklisted.
 #include <cerrno>
+#include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
@@ -18,8 +20,17 @@ constexpr uint32_t kBlock = 512;
 constexpr auto kKeeperPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kLookPeriod =
     from_ms(900);  // less than the keeper's, which is woken at other times too
+// One without a holder may be librbd itself, which renews the lock with the watch of the image.
+constexpr uint32_t kLooksWithoutHolder = 2;
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
-constexpr size_t kLookAnswerBytes = 9;  // the order of the object size, the size
+constexpr size_t kSizeBytes = 9;  // the order of the object size, the size
+
+// What get_size answered, in whole blocks.
+uint64_t size_of(std::span<const char> answer) {
+    uint64_t bytes = 0;
+    for (size_t i = kSizeBytes; i > 1; --i) bytes = bytes << 8 | static_cast<unsigned char>(answer[i - 1]);
+    return bytes / kBlock * kBlock;
+}
 
 }  // namespace
 
@@ -36,7 +47,6 @@ void Client::keep() {
         if (looked) take_look();
         if (changed) follow_parents();
         begin_look();
-        if (lost()) sizes_.lose();
         report_waiting();
         lock.lock();
     }
@@ -64,7 +74,8 @@ void Client::read_size() noexcept {
         Client& self = *read->client;
         const int result = rados_aio_get_return_value(completion);
         if (result == -ESHUTDOWN) self.lose(Loss::kBlocklisted);
-        self.size_is(result, read->answer.data(), read->own_changes);
+        if (result > 0)
+            self.size_is(std::span(read->answer).first(static_cast<size_t>(result)), read->own_changes);
         std::lock_guard lock(self.keeper_lock_);
         --self.size_reads_;
         self.keeper_wake_.notify_one();
@@ -96,12 +107,9 @@ void Client::end_size_reads() {
 
 // What get_size of the image's header has answered. On the thread of librados that reports the ends of
 // operations, so that answers come here in their order.
-void Client::size_is(int result, const char* answer, uint64_t own_changes) noexcept {
-    if (!options_.is_head() || result < 0 || static_cast<size_t>(result) < kLookAnswerBytes) return;
-    uint64_t bytes = 0;
-    for (size_t i = kLookAnswerBytes; i > 1; --i)
-        bytes = bytes << 8 | static_cast<unsigned char>(answer[i - 1]);
-    bytes = bytes / kBlock * kBlock;
+void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcept {
+    if (!options_.is_head() || answer.size() < kSizeBytes) return;
+    const uint64_t bytes = size_of(answer);
     const uint64_t before = sizes_.latest();
     if (bytes == before || !sizes_.changed(bytes, own_changes)) return;
     log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
@@ -142,6 +150,8 @@ std::string Client::trouble() const {
             return "blocklisted by Ceph: another client took the image";
         case Loss::kDeleted:
             return "the image, its snapshot or its pool is deleted";
+        case Loss::kTaken:
+            return "its exclusive lock was taken away: another client can write the image";
         case Loss::kNone:
             break;
     }
@@ -152,6 +162,9 @@ std::string Client::trouble() const {
     std::string text;
     if (time >= kWaitWorthAWord)
         text = fmt::format("waits for Ceph since {} s ({} requests)", time.count / second, requests);
+    else if (const int error = look_error_.load(); error != 0)
+        text = fmt::format("Ceph refuses to show the image since {} s ({})", silent.count / second,
+                           std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
         text = fmt::format("Ceph does not answer since {} s", silent.count / second);
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
@@ -164,55 +177,59 @@ Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
 
 // Nobody changes a snapshot.
 bool Client::suspended() const noexcept {
-    return options_.is_head() && !lost() && since(seen_) >= from_s(options_.away_timeout);
+    return lost() || (options_.is_head() && since(seen_) >= from_s(options_.away_timeout));
 }
 
 void Client::begin_look() {
     const Nanoseconds now = SystemClock().now();
-    if (look_ != nullptr || now - look_began_ < kLookPeriod) return;
-    auto over = [](rados_completion_t completion, void* context) {
+    if (look_.under_way() || now - look_began_ < kLookPeriod) return;
+    auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
         // A notice may have been missed, while the watch of the image was renewed.
-        self->size_is(rados_aio_get_return_value(completion), self->look_answer_.data(),
-                      self->look_own_changes_);
+        self->size_is(self->look_.size(), self->look_own_changes_);
         std::lock_guard lock(self->keeper_lock_);
         self->look_over_ = true;
         self->keeper_wake_.notify_one();
     };
-    if (rados_aio_create_completion2(this, over, &look_) < 0) {
-        look_ = nullptr;
-        return;
-    }
     look_began_ = now;
     look_own_changes_ = sizes_.own_changes();
-    const int result = rados_aio_exec(pool_, header_.c_str(), look_, "rbd", "get_size", look_input_.data(),
-                                      look_input_.size(), look_answer_.data(), look_answer_.size());
-    if (result >= 0) return;
-    rados_aio_release(look_);
-    look_ = nullptr;
+    (void)look_.begin(
+        {.pool = pool_, .header = header_.c_str(), .snapshot = look_input_, .lock = options_.is_head()}, over,
+        this);
 }
 
 void Client::take_look() {
-    const int result = rados_aio_get_return_value(look_);
-    rados_aio_release(look_);
-    look_ = nullptr;
+    const int result = look_.take();
     if (result == -ESHUTDOWN) return lose(Loss::kBlocklisted);
     if (result == -ENOENT || !pools_exist()) return lose(Loss::kDeleted);
+    // The limit of an operation is our own, and no answer.
+    look_error_.store(result < 0 && result != -ETIMEDOUT ? -result : 0);
     if (result < 0) return;
     if (!parents_exist()) {
         // Perhaps it has been flattened, and they are no parents any more.
         follow_parents();
         if (!parents_exist()) return lose(Loss::kDeleted);
     }
+    if (options_.is_head()) check_lock();
+    if (lost() || look_error_.load() != 0) return;
     seen_.store(look_began_.count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
 }
 
-void Client::end_look() {
-    if (look_ == nullptr) return;
-    rados_aio_wait_for_complete_and_cb(look_);
-    rados_aio_release(look_);
-    look_ = nullptr;
+void Client::check_lock() {
+    if (!look_.has_lock()) return lose(Loss::kTaken);
+    switch (look_.holder(rados_get_instance_id(cluster_))) {
+        case LockHolder::kOurs:
+            looks_without_holder_ = 0;
+            return;
+        case LockHolder::kOther:
+            return lose(Loss::kTaken);
+        case LockHolder::kNobody:
+            if (++looks_without_holder_ == kLooksWithoutHolder) lose(Loss::kTaken);
+            return;
+        case LockHolder::kUnreadable:
+            look_error_.store(EBADMSG);
+    }
 }
 
 }  // namespace wss::io::rbd

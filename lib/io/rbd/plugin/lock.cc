@@ -31,7 +31,6 @@ constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
 constexpr size_t kWatchersMax = 4096;
-constexpr const char* kLockName = "rbd_lock";  // librbd's, on the image's header
 
 }  // namespace
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/rbd/plugin/look.h"
+
+#include <rbd/features.h>
+
+#include <cerrno>
+
+namespace wss::io::rbd {
+
+bool Look::begin(const At& at, rados_callback_t over, void* context) {
+    rados_read_op_t operation = rados_create_read_op();
+    if (operation == nullptr) return false;
+    if (rados_aio_create_completion2(context, over, &completion_) < 0) {
+        rados_release_read_op(operation);
+        completion_ = nullptr;
+        return false;
+    }
+    size_bytes_ = features_bytes_ = lock_bytes_ = 0;
+    size_result_ = features_result_ = lock_result_ = 0;
+    rados_read_op_exec_user_buf(operation, "rbd", "get_size", at.snapshot.data(), at.snapshot.size(),
+                                size_.data(), size_.size(), &size_bytes_, &size_result_);
+    if (at.lock) {
+        static const std::string request = lock_info_request(kLockName);
+        rados_read_op_exec_user_buf(operation, "rbd", "get_features", at.snapshot.data(), at.snapshot.size(),
+                                    features_.data(), features_.size(), &features_bytes_, &features_result_);
+        rados_read_op_exec_user_buf(operation, "lock", "get_info", request.data(), request.size(),
+                                    lock_.data(), lock_.size(), &lock_bytes_, &lock_result_);
+    }
+    const int begun = rados_aio_read_op_operate(operation, at.pool, completion_, at.header, 0);
+    rados_release_read_op(operation);
+    if (begun >= 0) return true;
+    rados_aio_release(completion_);
+    completion_ = nullptr;
+    return false;
+}
+
+int Look::take() {
+    const int result = rados_aio_get_return_value(completion_);
+    rados_aio_release(completion_);
+    completion_ = nullptr;
+    return result;
+}
+
+void Look::wait() {
+    if (completion_ == nullptr) return;
+    rados_aio_wait_for_complete_and_cb(completion_);
+    rados_aio_release(completion_);
+    completion_ = nullptr;
+}
+
+LockHolder Look::holder(uint64_t client) const {
+    if (lock_result_ == -ERANGE) return LockHolder::kOther;
+    return lock_holder({lock_.data(), lock_bytes_}, client);
+}
+
+bool Look::has_lock() const {
+    return features_bytes_ > 0 &&
+           (static_cast<unsigned char>(features_[0]) & RBD_FEATURE_EXCLUSIVE_LOCK) != 0;
+}
+
+}  // namespace wss::io::rbd

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Look: one small operation on the header of an image, which answers how long the image is, and of one that
+// is locked who has the lock. One operation, so that all of it was true at one moment.
+//
+// Thread-safety: none; what is written while it is under way is librados'.
+#pragma once
+
+#include <rados/librados.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lib/io/rbd/lock_info.h"
+
+namespace wss::io::rbd {
+
+constexpr const char* kLockName = "rbd_lock";  // librbd's, on the image's header
+
+class Look {
+  public:
+    ~Look() { wait(); }
+    struct At {
+        rados_ioctx_t pool = nullptr;
+        const char* header = nullptr;
+        std::span<const char> snapshot;  // its id, encoded
+        bool lock = false;               // look at the lock, too
+    };
+    // False: there is no memory. `over` is called on a thread of librados.
+    bool begin(const At& at, rados_callback_t over, void* context);
+    bool under_way() const { return completion_ != nullptr; }
+    // It is over. 0 or the negative errno of the operation.
+    int take();
+    // Blocks until it is over, if it is under way, and forgets it.
+    void wait();
+
+    // What get_size answered; empty: nothing. Also during `over`.
+    std::span<const char> size() const { return {size_.data(), size_bytes_}; }
+    // Of a lock that was looked at. `client` as for lock_holder().
+    LockHolder holder(uint64_t client) const;
+    // The image has an exclusive lock still.
+    bool has_lock() const;
+
+  private:
+    rados_completion_t completion_ = nullptr;
+    std::array<char, 16> size_{};
+    std::array<char, 16> features_{};
+    std::array<char, 1024> lock_{};  // longer: several have it, or one with a name of its own
+    size_t size_bytes_ = 0, features_bytes_ = 0, lock_bytes_ = 0;
+    int size_result_ = 0, features_result_ = 0, lock_result_ = 0;
+};
+
+}  // namespace wss::io::rbd
