@@ -38,7 +38,9 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
     // What a larger file holds beyond the volume was never ours to cut.
     if (change.shrink_to != 0 && backend_size == size) change.cut_from = backend_size;
-    if (shrinking && known->second.cut_from == backend_size) change.cut_from = backend_size;
+    // While a shrink is not over the backend may be as long as it was, whatever it reports now.
+    const uint64_t pending = shrinking ? known->second.cut_from : 0;
+    if (pending != 0 && (backend_size == size || backend_size == pending)) change.cut_from = pending;
     return change;
 }
 

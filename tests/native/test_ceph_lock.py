@@ -65,3 +65,60 @@ def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ce
         ask(first.control, "volume.reopen", name="disk")
         with RawNbd(nbd(first, "disk").socket) as again:
             assert again.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+
+
+def resize(target, size: str, timeout: float = 60) -> str:
+    """Why it failed; empty: it has not."""
+    try:
+        ask(target.control, "volume.resize", timeout=timeout, name="disk", size=size)
+    except ControlError as error:
+        return str(error)
+    return ""
+
+
+def image_size(ceph, image) -> int:
+    return json.loads(ceph.rbd("info", "--format", "json", image))["size"]
+
+
+def test_a_shrink_that_ceph_did_not_answer_is_not_done_when_it_is_repeated(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    state = ("--state", str(tmp_path / "state.json"))
+    target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
+    try:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, 12 * MIB, BLOCK, b"1" * BLOCK)[0] == 0
+        ceph.hang_all()
+        try:
+            assert "resize_timeout" in resize(target, "8M")
+            assert "is not over" in resize(target, "8M")
+            stored = json.loads((tmp_path / "state.json").read_text())["volumes"]
+            assert any(one.get("shrinking") for one in stored), stored
+            target.kill()
+        finally:
+            ceph.go_on()
+        ceph.wait_for_osds(3)
+        target = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"), *state).start()
+        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 8 * MIB
+        assert resize(target, "16M") == ""
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"
+    finally:
+        target.kill()
+
+
+def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=3)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, 12 * MIB, BLOCK, b"1" * BLOCK)[0] == 0
+        ceph.hang_all()
+        try:
+            assert resize(target, "8M") != ""
+        finally:
+            ceph.go_on()
+        ceph.wait_for_osds(3)
+        until(lambda: resize(target, "8M") == "", 60, "the shrink ends")
+        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 8 * MIB
+        assert resize(target, "16M") == ""
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"

@@ -514,5 +514,49 @@ TEST_F(VolumeState, a_start_that_cannot_cut_the_file_serves_the_volume_and_a_res
     EXPECT_EQ(text().find("cut_from"), std::string::npos) << text();
 }
 
+// Storage elsewhere that has not answered a resize: until it does, nothing is served beyond the size wanted.
+class Unanswered final : public io::Backend {
+  public:
+    explicit Unanswered(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
+    io::Limits limits() const noexcept override {
+        io::Limits limits = file_->limits();
+        limits.size = std::min(limits.size, limit_);
+        return limits;
+    }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return file_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override {
+        if (bytes == limits().size) return Status::ok();
+        limit_ = bytes;
+        return Status(Code::kTimedOut, "no answer");
+    }
+    std::string describe() const override { return file_->describe(); }
+
+  private:
+    const std::unique_ptr<io::Backend> file_;
+    uint64_t limit_ = UINT64_MAX;
+};
+
+TEST_F(VolumeState, a_repeated_shrink_that_fails_again_is_finished_by_the_next_start) {
+    stop();
+    open_ = [](const std::string& specification,
+               const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+        auto file = io::open_backend(specification, options);
+        if (!file) return file.status();
+        return std::unique_ptr<io::Backend>(std::make_unique<Unanswered>(std::move(*file)));
+    };
+    start();
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    holder_.lets_go = false;
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
+    stop();
+    holder_.lets_go = true;
+    open_ = io::open_backend;
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
+}
+
 }  // namespace
 }  // namespace wss::volume

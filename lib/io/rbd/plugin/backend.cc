@@ -98,7 +98,8 @@ Status RbdBackend::resize(uint64_t bytes) {
         return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    if (bytes == client_->size()) return Status::ok();
+    // While a resize is not over that is only what it will be at the most.
+    if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
     const uint32_t limit = client_->options().resize_timeout;
     BoundedCall<Status> call;
     WSS_TRY(call.start([client = client_, bytes] { return client->resize(bytes); }).within(describe()));

@@ -325,13 +325,20 @@ Status Client::open_data_pool() {
 }
 
 Status Client::resize(uint64_t bytes) {
+    Resizing before = Resizing::kNo;
+    if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay))
+        return failure(Code::kBusy, "rbd:{}: a resize that Ceph has not answered is not over: see ceph -s",
+                       options_.name());
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     // Smaller for requests before it is smaller in Ceph, larger after.
     sizes_.limit_own(bytes);
     const int result = rbd_resize(image_, bytes);
-    uint64_t now = 0;
-    if (rbd_get_size(image_, &now) == 0) sizes_.changed_own(now / kBlock * kBlock);
+    // Not rbd_get_size(), which answers what was wanted also when that failed.
+    const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
+    if (now) sizes_.changed_own(*now);
+    // Else the next look shows it, and the limit stays until then.
+    resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
     return Status::from_errno(
         -result, fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));

@@ -81,8 +81,9 @@ class Client {
     // A range of so many bytes at a multiple of it lies in one object.
     uint64_t piece_bytes() const { return piece_bytes_; }
 
-    // Blocks; see bounded.h.
+    // Blocks; see bounded.h. Busy while the outcome of the one before is not known.
     Status resize(uint64_t bytes);
+    bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
@@ -134,6 +135,7 @@ class Client {
     struct SizeRead;
     void read_size() noexcept;
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
+    std::optional<uint64_t> size_in_ceph() const;
     void follow_parents();
     void check_lock();
     void report_waiting();
@@ -166,6 +168,9 @@ class Client {
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};  // what the last look was answered with
     std::mutex size_lock_;            // one at a time resizes the image, or closes it
+    // kUnknown: it failed, and what came of it could not be read.
+    enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
+    std::atomic<Resizing> resizing_{Resizing::kNo};
     SizeNotices sizes_;
     Parents parents_;
     mutable std::mutex queues_lock_;

@@ -110,10 +110,24 @@ void Client::end_size_reads() {
 void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcept {
     if (!options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
+    if (resizing_.load() == Resizing::kUnknown) {
+        sizes_.changed_own(bytes);
+        resizing_.store(Resizing::kNo);
+        return;
+    }
     const uint64_t before = sizes_.latest();
     if (bytes == before || !sizes_.changed(bytes, own_changes)) return;
     log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
               readable_size(bytes));
+}
+
+// Blocks. Nothing: it cannot be read.
+std::optional<uint64_t> Client::size_in_ceph() const {
+    std::array<char, 16> answer{};
+    const int result = rados_exec(pool_, header_.c_str(), "rbd", "get_size", look_input_.data(),
+                                  look_input_.size(), answer.data(), answer.size());
+    if (result < static_cast<int>(kSizeBytes)) return std::nullopt;
+    return size_of(answer);
 }
 
 std::pair<Nanoseconds, uint32_t> Client::waiting() const {
