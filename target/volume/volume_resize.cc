@@ -178,7 +178,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
         found->second->volume->lost_.store(true, std::memory_order_release);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
-    log::error("volume {}: its storage is lost to another owner; it refuses everybody from now on", name);
+    log::error("volume {}: its storage is lost, or another owner's; it refuses everybody from now on", name);
     if (live != nullptr)
         tell_reactors(live, {.change = Change::kAccess, .access = nobody()}, [](const Status&) {});
     return true;

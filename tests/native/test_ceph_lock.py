@@ -67,6 +67,31 @@ def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ce
             assert again.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
 
 
+def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_size(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
+        cluster.policy("write-back")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "0", image)
+            until(lambda: "resized to nothing" in volume(cluster)["trouble"], 10, "the reason is shown")
+            until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail")
+        # Not "uses it": the target's own former client is no other owner.
+        until(lambda: "the image is empty" in refusal_of_reopening(cluster), 15, "the refusal has the reason")
+        ceph.rbd("resize", "--no-progress", "--size", "8M", image)
+        ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, BLOCK) == (0, bytes(BLOCK))
+            assert client.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
+        assert volume(cluster)["trouble"] == ""
+
+
+def refusal_of_reopening(cluster) -> str:
+    with pytest.raises(ControlError) as refused:
+        ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
+    return str(refused.value)
+
+
 def resize(target, size: str, timeout: float = 60) -> str:
     """Why it failed; empty: it has not."""
     try:

@@ -336,7 +336,10 @@ Status Client::resize(uint64_t bytes) {
     const int result = rbd_resize(image_, bytes);
     // Not rbd_get_size(), which answers what was wanted also when that failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
-    if (now) sizes_.changed_own(*now);
+    if (now == 0)
+        lose(Loss::kEmptied);
+    else if (now)
+        sizes_.changed_own(*now);
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();

@@ -52,6 +52,7 @@ enum class Loss : uint8_t {
     kBlocklisted,  // another client broke the lock, or the operator shut this one out
     kDeleted,      // the image, its snapshot or its pool
     kTaken,        // the lock, by somebody who did not blocklist this client
+    kEmptied,      // others resized it to nothing; the lock is given up
 };
 
 class Client {
@@ -138,6 +139,7 @@ class Client {
     std::optional<uint64_t> size_in_ceph() const;
     void follow_parents();
     void check_lock();
+    void give_up_lock();
     void report_waiting();
     void begin_look();
     void take_look();
@@ -182,7 +184,7 @@ class Client {
     bool header_changed_ = false, look_over_ = false, lost_now_ = false, stopping_ = false;
     uint32_t size_reads_ = 0;  // under way
     // The keeper's own.
-    bool waiting_reported_ = false;
+    bool waiting_reported_ = false, gave_up_lock_ = false;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;
     Nanoseconds look_began_{};

@@ -47,6 +47,7 @@ void Client::keep() {
         if (looked) take_look();
         if (changed) follow_parents();
         begin_look();
+        give_up_lock();
         report_waiting();
         lock.lock();
     }
@@ -110,6 +111,7 @@ void Client::end_size_reads() {
 void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcept {
     if (!options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
+    if (bytes == 0) return lose(Loss::kEmptied);
     if (resizing_.load() == Resizing::kUnknown) {
         sizes_.changed_own(bytes);
         resizing_.store(Resizing::kNo);
@@ -166,6 +168,8 @@ std::string Client::trouble() const {
             return "the image, its snapshot or its pool is deleted";
         case Loss::kTaken:
             return "its exclusive lock was taken away: another client can write the image";
+        case Loss::kEmptied:
+            return "the image was resized to nothing";
         case Loss::kNone:
             break;
     }
@@ -244,6 +248,14 @@ void Client::check_lock() {
         case LockHolder::kUnreadable:
             look_error_.store(EBADMSG);
     }
+}
+
+// Of an image that is lost although nobody else has taken it.
+void Client::give_up_lock() {
+    if (loss_.load() != Loss::kEmptied || std::exchange(gave_up_lock_, true)) return;
+    if (int result = rbd_lock_release(image_); result < 0)
+        log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
+                     std::generic_category().message(-result));
 }
 
 }  // namespace wss::io::rbd
