@@ -3,6 +3,8 @@
 
 import json
 import os
+import subprocess
+import time
 
 import pytest
 
@@ -147,3 +149,74 @@ def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_pat
         assert resize(target, "16M") == ""
         with RawNbd(nbd(target, "disk").socket) as client:
             assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"
+
+
+# Stops the process STOP when the client has seen who has the lock. With SILENT a blocklist command is not sent, and lasts SILENT seconds.
+# While the file REFUSED exists each answer of an OSD is an error.
+SHIM = r"""
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+int rbd_lock_get_owners(void* image, void* mode, char** owners, size_t* count) {
+    int result = ((int (*)(void*, void*, char**, size_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_lock_get_owners"))(image, mode, owners, count);
+    static int looks;
+    if (getenv("STOP") && result == 0 && ++looks == 2) kill(atoi(getenv("STOP")), SIGSTOP);
+    return result;
+}
+int rados_blocklist_add(void* cluster, char* address, uint32_t seconds) {
+    if (getenv("SILENT")) return sleep(atoi(getenv("SILENT")));
+    return ((int (*)(void*, char*, uint32_t))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_blocklist_add"))(cluster, address, seconds);
+}
+int rados_aio_get_return_value(void* completion) {
+    if (getenv("REFUSED") && access(getenv("REFUSED"), F_OK) == 0) return -EPERM;
+    return ((int (*)(void*))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_aio_get_return_value"))(completion);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shim")
+    (folder / "shim.c").write_text(SHIM)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl"], check=True, timeout=60)
+    return folder / "shim.so"
+
+
+def with_shim(target, shim, **environment):
+    target.command = ["env", f"LD_PRELOAD={shim}", *(f"{name}={value}" for name, value in environment.items()), *target.command]
+    return target
+
+
+def fail_to_steal(ceph, target, image) -> None:
+    with pytest.raises(ControlError, match="open_timeout"):
+        ask(target.control, "volume.create", name="thief", backend=ceph.backend(image, steal="true", open_timeout=4))
+
+
+def test_a_client_is_not_shut_out_by_a_monitor_that_was_silent_until_the_opening_was_given_up(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, STOP=ceph.daemons["mon.a"].pid) as second:
+            try:
+                fail_to_steal(ceph, second, image)
+            finally:
+                ceph.go_on()
+            address = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]["address"]
+            deadline = time.monotonic() + 8  # what was sent is carried out within a second
+            while time.monotonic() < deadline:
+                assert address not in ceph.ceph("osd", "blocklist", "ls")
+                time.sleep(0.5)
+            assert volume(first)["trouble"] == ""
+
+
+def test_a_lock_is_not_broken_when_the_opening_was_given_up_while_its_owner_was_shut_out(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, SILENT=7) as second:
+            lock = ceph.rbd("lock", "ls", "--format", "json", image)
+            fail_to_steal(ceph, second, image)
+            until(lambda: "although the opening was given up" in second.log.read_text(), 15, "it is noticed")
+            assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
+            assert volume(first)["trouble"] == ""

@@ -16,6 +16,7 @@
 // was only stopped and is woken, is refused by every OSD. Ceph forgets a blocklisted client after an hour
 // (mon_osd_blocklist_default_expire), which a stopped process may outlast: so the time is longer. The lock is
 // broken by librados: rbd_lock_break() blocklists once more, for a time that is not ours to set.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -30,6 +31,7 @@ constexpr int kAttempts = 5;  // the owner changed meanwhile
 constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
+constexpr Nanoseconds kCommandReserve = from_s(1);
 constexpr size_t kWatchersMax = 4096;
 
 }  // namespace
@@ -149,9 +151,25 @@ bool Client::answers(uint64_t id) const {
     return found;
 }
 
+// A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
+// also when the opening was given up long ago. So it has to answer something else first, and then has no
+// longer than the opening.
 Status Client::blocklist(const std::string& owner) {
+    if (int result = rados_wait_for_latest_osdmap(cluster_); result < 0)
+        return Status::from_errno(-result, "cannot read the latest map of the cluster");
+    WSS_TRY(check_wanted());
+    const Nanoseconds left = opened_at_ + from_s(options_.open_timeout) - SystemClock().now();
+    if (left < kCommandReserve)
+        return failure(Code::kTimedOut,
+                       "too little of open_timeout ({} s) is left to shut out the client at {}",
+                       options_.open_timeout, owner);
+    const auto seconds = static_cast<uint32_t>(left.count / from_s(1).count);
+    const std::string limit = std::to_string(std::min(options_.mon_timeout, seconds));
+    if (int result = rados_conf_set(cluster_, "rados_mon_op_timeout", limit.c_str()); result < 0)
+        return Status::from_errno(-result, "cannot set rados_mon_op_timeout = " + limit);
     std::string address = owner;
     const int result = -rados_blocklist_add(cluster_, address.data(), kBlocklistSeconds);
+    (void)rados_conf_set(cluster_, "rados_mon_op_timeout", std::to_string(options_.mon_timeout).c_str());
     if (result == 0) return Status::ok();
     return Status::from_errno(
         result, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner));
@@ -159,8 +177,12 @@ Status Client::blocklist(const std::string& owner) {
 
 // The next look at the lock shows what came of it.
 Status Client::shut_out(const std::string& owner) {
-    WSS_TRY(check_wanted());
     WSS_TRY(blocklist(owner));
+    if (Status wanted = check_wanted(); !wanted) {
+        log::warning("rbd:{}: the client at {} is blocklisted, although the opening was given up meanwhile",
+                     options_.name(), owner);
+        return wanted;
+    }
     const int result = -break_lock(owner);
     if (result == ENOENT)
         log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
