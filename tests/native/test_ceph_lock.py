@@ -220,3 +220,22 @@ def test_a_lock_is_not_broken_when_the_opening_was_given_up_while_its_owner_was_
             until(lambda: "although the opening was given up" in second.log.read_text(), 15, "it is noticed")
             assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
             assert volume(first)["trouble"] == ""
+
+
+def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image, steal="true")) as target, RawNbd(nbd(target, "disk").socket) as client:
+        with pytest.raises(ControlError, match=f"open already, as rbd:{image} of client.admin"):
+            ask(target.control, "volume.create", name="again", backend=ceph.backend(image, steal="true", id="admin"))
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        assert volume(target)["trouble"] == ""
+        ask(target.control, "volume.delete", name="disk")
+        until(lambda: creates(target, ceph.backend(image, steal="true")), 20, "it is given up with its volume")
+
+
+def creates(target, backend: str) -> bool:
+    try:
+        ask(target.control, "volume.create", name="again", backend=backend)
+    except ControlError:
+        return False
+    return True

@@ -45,6 +45,7 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
     auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
     if (!started) {
         client->given_up_.store(true);
+        client->claim_.release();
         return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
                                      options.open_timeout))
             .within(name);
@@ -56,6 +57,7 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
 Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     Closing closing{.name = client->options_.name(), .limit = client->options_.close_timeout};
     closing.deadline = in_seconds(closing.limit);
+    client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
         client->stop();
@@ -84,6 +86,7 @@ Status Client::start() {
     WSS_TRY(open_data_pool());
     WSS_TRY(parents_.find(cluster_, image_));
     if (options_.is_head()) {
+        WSS_TRY(claim());
         WSS_TRY(take_lock());
         auto had = note_owner(image_, header_, owner_, read_only_);
         if (!had) return had.status();
@@ -324,6 +327,15 @@ Status Client::open_data_pool() {
     return Status::ok();
 }
 
+// One image of one cluster, whatever its user and its ceph.conf are called.
+Status Client::claim() {
+    char cluster[64] = {};
+    if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
+        return Status::from_errno(-result, "cannot read the id of the cluster");
+    return claim_.take(fmt::format("{} {} {}", cluster, rados_ioctx_get_id(pool_), header_),
+                       fmt::format("rbd:{} of client.{}", options_.name(), options_.user));
+}
+
 Status Client::resize(uint64_t bytes) {
     Resizing before = Resizing::kNo;
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay))
@@ -355,6 +367,8 @@ void Client::lose(Loss loss) noexcept {
         "image is to be used here again",
         options_.name(), trouble());
     sizes_.lose();
+    // What still has the lock gives it up first.
+    if (loss != Loss::kEmptied) claim_.release();
     std::lock_guard lock(keeper_lock_);
     lost_now_ = true;
     keeper_wake_.notify_one();

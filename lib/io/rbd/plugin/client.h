@@ -31,6 +31,7 @@
 #include "lib/io/backend.h"
 #include "lib/io/rbd/options.h"
 #include "lib/io/rbd/plugin/bounded.h"
+#include "lib/io/rbd/plugin/claim.h"
 #include "lib/io/rbd/plugin/look.h"
 #include "lib/io/rbd/plugin/parents.h"
 #include "lib/io/size_notices.h"
@@ -113,6 +114,7 @@ class Client {
     Status check_settings();
     Status identify();
     Status open_data_pool();
+    Status claim();
     Status start_keeper();
     void stop();
 
@@ -166,6 +168,7 @@ class Client {
 
     std::atomic<bool> given_up_{false};  // by the caller of open()
     std::atomic<Loss> loss_{Loss::kNone};
+    Claim claim_;
     // When a look began that found the image there, and us not shut out; when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};  // what the last look was answered with

@@ -256,6 +256,7 @@ void Client::give_up_lock() {
     if (int result = rbd_lock_release(image_); result < 0)
         log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
                      std::generic_category().message(-result));
+    claim_.release();
 }
 
 }  // namespace wss::io::rbd
