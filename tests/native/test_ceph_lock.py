@@ -239,3 +239,31 @@ def creates(target, backend: str) -> bool:
     except ControlError:
         return False
     return True
+
+
+def test_what_keeps_an_image_from_being_opened_is_named(ceph, tmp_path):
+    locked = ceph.create_image("8M")
+    ceph.rbd("lock", "add", locked, "mine")
+    assert f"rbd lock ls {locked}" in refusal(ceph, tmp_path / "a", ceph.backend(locked))
+    mirror = ceph.create_image("8M")
+    ceph.rbd("mirror", "pool", "enable", "rbd", "image")
+    ceph.rbd("mirror", "image", "enable", mirror, "snapshot")
+    ceph.rbd("mirror", "image", "demote", mirror)
+    assert "not the primary one" in refusal(ceph, tmp_path / "b", ceph.backend(mirror))
+
+
+def test_an_away_timeout_that_is_longer_than_ceph_waits_is_a_warning(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    for seconds, warns in ((24, False), (25, True)):
+        with start_target(ceph, tmp_path / str(seconds), ceph.backend(image, away_timeout=seconds)) as target:
+            assert ("at most 24 s are safe" in target.log.read_text()) == warns
+
+
+def test_an_error_that_ceph_answers_is_shown_and_is_no_silence(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    refused = tmp_path / "refused"
+    with with_shim(start_target(ceph, tmp_path / "a", ceph.backend(image)), shim, REFUSED=refused) as target:
+        refused.touch()
+        until(lambda: "(Operation not permitted)" in volume(target)["trouble"], 10, "the error is shown")
+        refused.unlink()
+        until(lambda: volume(target)["trouble"] == "", 10, "all is well again")

@@ -16,6 +16,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
+constexpr uint32_t kAwaySecondsMax = 24;  // see RbdOptions::away_timeout
 
 }  // namespace
 
@@ -287,6 +288,11 @@ Status Client::check_settings() {
                              option.name, option.value, danger);
     }
     rbd_config_image_list_cleanup(settings.data(), count);
+    if (status && options_.is_head() && options_.away_timeout > kAwaySecondsMax)
+        log::warning(
+            "rbd:{}: away_timeout={}: with osd_client_watch_timeout = 30 s, which OSDs have by default, "
+            "another client can take the image before this one knows: at most {} s are safe",
+            options_.name(), options_.away_timeout, kAwaySecondsMax);
     if (status && options_.cache)
         log::warning("rbd:{}: cache=true: writes that were not flushed are lost when this process ends",
                      options_.name());

@@ -124,6 +124,7 @@ class Client {
     };
     Status take_lock();
     Status check_wanted() const;
+    Status check_primary() const;
     Status end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);

@@ -56,6 +56,7 @@ Status Client::take_lock() {
         // One that takes the lock between these two calls is asked for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) return Status::ok();
+        if (result == EROFS || result == EINVAL) WSS_TRY(check_primary());
         if (result == ESHUTDOWN)
             return failure(Code::kPermission, "Ceph has blocklisted this client (ceph osd blocklist ls)");
         if (result != EROFS && result != EBUSY && result != EAGAIN)
@@ -103,6 +104,17 @@ Status Client::wait_until_dead(const std::string& owner) {
     }
 }
 
+Status Client::check_primary() const {
+    rbd_mirror_image_info_t mirror{};
+    if (rbd_mirror_image_get_info(image_, &mirror, sizeof mirror) < 0) return Status::ok();
+    const bool follows = mirror.state == RBD_MIRROR_IMAGE_ENABLED && !mirror.primary;
+    rbd_mirror_image_get_info_cleanup(&mirror);
+    if (!follows) return Status::ok();
+    return failure(Code::kPermission,
+                   "it is a mirror of an image in another cluster, not the primary one: serve that one, or "
+                   "see rbd mirror image promote");
+}
+
 // "ADDRESS:0/NONCE" of a client; empty: nobody.
 Result<std::string> Client::lock_owner() const {
     rbd_lock_mode_t mode{};
@@ -110,6 +122,11 @@ Result<std::string> Client::lock_owner() const {
     size_t count = std::size(owners);
     const int result = -rbd_lock_get_owners(image_, &mode, owners, &count);
     if (result == ENOENT) return std::string();
+    if (result == EBUSY)
+        return failure(Code::kBusy,
+                       "it is locked by rbd lock add, or by another program in that way: see rbd lock ls {}",
+                       options_.name());
+    if (result == EINVAL) WSS_TRY(check_primary());
     if (result != 0) return Status::from_errno(result, "cannot read who has the exclusive lock");
     std::string owner(count == 0 ? "" : owners[0]);
     rbd_lock_get_owners_cleanup(owners, count);
