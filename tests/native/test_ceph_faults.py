@@ -201,7 +201,7 @@ def check_in_storage(cluster, client, writer) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_silent_osds_lose_nothing_under_each_policy(ceph, tmp_path, nbd, policy):
-    with cached(ceph, tmp_path, ceph.create_image("8M"), policy, osd_timeout=8) as cluster:
+    with cached(ceph, tmp_path, ceph.create_image("8M"), policy, osd_timeout=8, away_timeout=300) as cluster:
         server = nbd(cluster.target, "disk")
         with Writer(server.socket) as writer, RawNbd(server.socket, timeout=120) as client:
             until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 60, "the load runs")
