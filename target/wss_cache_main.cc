@@ -70,12 +70,11 @@ Status configure(const CLI::App& app, const Options& options, daemon::EngineConf
         if (!bytes) return bytes.status().within("--memory");
         config.memory = *bytes;
     }
+    WSS_TRY(daemon::check_engine_config(config));
     return log::set_level(config.log_level);
 }
 
-Result<std::unique_ptr<daemon::Service>> start(const CLI::App& app, const Options& options) {
-    daemon::EngineConfig config;
-    WSS_TRY(configure(app, options, config));
+Result<std::unique_ptr<daemon::Service>> start(const daemon::EngineConfig& config) {
     auto started = daemon::EngineDaemon::start(config);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
@@ -86,8 +85,11 @@ Result<std::unique_ptr<daemon::Service>> start(const CLI::App& app, const Option
 
 int main(int argc, char** argv) {
     wss::Options options;
-    return wss::daemon::run_process({.name = "wss-cache",
-                                     .describe = [&](CLI::App& app) { wss::describe(app, options); },
-                                     .start = [&](const CLI::App& app) { return wss::start(app, options); }},
-                                    argc, argv);
+    wss::daemon::EngineConfig config;
+    return wss::daemon::run_process(
+        {.name = "wss-cache",
+         .describe = [&](CLI::App& app) { wss::describe(app, options); },
+         .configure = [&](const CLI::App& app) { return wss::configure(app, options, config); },
+         .start = [&] { return wss::start(config); }},
+        argc, argv);
 }

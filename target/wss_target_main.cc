@@ -234,32 +234,42 @@ Status configure(const Options& options, control::TargetConfig& config) {
     return log::set_level(config.log_level);
 }
 
-using Started = Result<std::unique_ptr<daemon::Service>>;
+daemon::EngineConfig storage_config(const control::TargetConfig& config) {
+    constexpr uint64_t kMemory = 64 << 20;  // between disk and network
+    return {.join = {config.join},
+            .listen = config.listen,
+            .advertise = config.advertise,
+            .memory = kMemory,
+            .volumes = config.volumes,
+            .control = config.control,
+            .metrics = config.metrics,
+            .secret_file = config.secret_file,
+            .leave_seconds = config.drain_seconds};
+}
 
-Started start_storage(const control::TargetConfig& config) {
+Status check_storage(const control::TargetConfig& config) {
     if (config.join.empty())
         return failure(Code::kInvalid,
                        "--role rs: give --join URI, where the target of the volumes has its --cache-listen");
     if (config.volumes.empty()) return failure(Code::kInvalid, "--role rs: give --volume NAME=BACKEND");
-    constexpr uint64_t kMemory = 64 << 20;  // between disk and network
-    auto started = daemon::EngineDaemon::start({.join = {config.join},
-                                                .listen = config.listen,
-                                                .advertise = config.advertise,
-                                                .memory = kMemory,
-                                                .volumes = config.volumes,
-                                                .control = config.control,
-                                                .metrics = config.metrics,
-                                                .secret_file = config.secret_file,
-                                                .leave_seconds = config.drain_seconds});
-    if (!started) return started.status();
-    return std::unique_ptr<daemon::Service>(std::move(*started));
+    return daemon::check_engine_config(storage_config(config));
 }
 
-Started start(const Options& options) {
-    control::TargetConfig config;
-    WSS_TRY(configure(options, config));
+using Started = Result<std::unique_ptr<daemon::Service>>;
+
+Status check(const control::TargetConfig& config) {
     WSS_TRY(control::check_role(config));
-    if (config.role == "rs") return start_storage(config);
+    if (config.role == "rs") return check_storage(config);
+    WSS_TRY(control::check_target_config(config));
+    return kvpart::check_options(config.kv);
+}
+
+Started start(const control::TargetConfig& config) {
+    if (config.role == "rs") {
+        auto storage = daemon::EngineDaemon::start(storage_config(config));
+        if (!storage) return storage.status();
+        return std::unique_ptr<daemon::Service>(std::move(*storage));
+    }
     auto started = daemon::Daemon::start(config);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
@@ -270,12 +280,14 @@ Started start(const Options& options) {
 
 int main(int argc, char** argv) {
     wss::Options options;
-    return wss::daemon::run_process(
-        {.name = "wss-target",
-         .describe = [&](CLI::App& app) { wss::describe(app, options); },
-         .start = [&](const CLI::App& app) -> wss::Result<std::unique_ptr<wss::daemon::Service>> {
-             options.control_set = app.count("--control") > 0;
-             return wss::start(options);
-         }},
-        argc, argv);
+    wss::control::TargetConfig config;
+    return wss::daemon::run_process({.name = "wss-target",
+                                     .describe = [&](CLI::App& app) { wss::describe(app, options); },
+                                     .configure = [&](const CLI::App& app) -> wss::Status {
+                                         options.control_set = app.count("--control") > 0;
+                                         WSS_TRY(wss::configure(options, config));
+                                         return wss::check(config);
+                                     },
+                                     .start = [&] { return wss::start(config); }},
+                                    argc, argv);
 }

@@ -2,6 +2,7 @@
 #include "lib/base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,9 +42,23 @@ Status write_all(const Descriptor& file, const std::string& path, std::string_vi
     return Status::ok();
 }
 
-Status write_beside(const std::string& beside, std::string_view text) {
-    Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+// What was there stays accessible to whom it was: root may write a file for a service of another user.
+// Without the right to give it away it is ours.
+Status keep_owner(const Descriptor& file, const std::string& beside, const std::string& path) {
+    struct stat old {};
+    if (lstat(path.c_str(), &old) != 0 || !S_ISREG(old.st_mode)) return Status::ok();
+    if (fchown(file.get(), old.st_uid, old.st_gid) != 0) return Status::ok();
+    if (fchmod(file.get(), old.st_mode & 07777) != 0)
+        return file_error(beside, "give it the mode of the former");
+    return Status::ok();
+}
+
+// A new file: one that stands there is what a crash left, or a link that somebody else placed.
+Status write_beside(const std::string& beside, const std::string& path, std::string_view text) {
+    if (::unlink(beside.c_str()) != 0 && errno != ENOENT) return file_error(beside, "remove it");
+    Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) return file_error(beside, "create it");
+    WSS_TRY(keep_owner(file, beside, path));
     return write_all(file, beside, text);
 }
 
@@ -75,7 +90,7 @@ Result<std::string> read_file(const std::string& path, size_t max) {
 
 Status replace_file(const std::string& path, std::string_view text) {
     const std::string beside = path + ".new";
-    if (Status written = write_beside(beside, text); !written) {
+    if (Status written = write_beside(beside, path, text); !written) {
         ::unlink(beside.c_str());
         return written;
     }

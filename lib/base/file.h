@@ -37,7 +37,8 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
 Result<std::string> read_file(const std::string& path, size_t max);
 
 // Ok only when `text` is on the medium under that name (written beside it, synced, renamed, its folder
-// synced). Otherwise the file is as it was, or holds `text` but may lose it to a power cut.
+// synced), with the owner and mode of the file that it replaces, else mode 600. Otherwise the file is as it
+// was, or holds `text` but may lose it to a power cut.
 Status replace_file(const std::string& path, std::string_view text);
 
 }  // namespace wss

@@ -16,7 +16,11 @@ namespace wss::io {
 
 namespace {
 
-constexpr const char* kProgram = "/proc/self/exe";
+// Found at the start: a running program whose file was replaced since loads the plug-in beside the new one.
+const std::string kProgram = [] {
+    std::error_code unknown;
+    return std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+}();
 
 Status check_owner(const std::string& path, uid_t owner) {
     struct stat info {};

@@ -47,8 +47,8 @@ class Cache final : public reactor::Source {
     void end_waits() { control_.end_waits(); }
     // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with
     // what kept dirty lines in the engines. Only then the cache may be destroyed.
-    void stop(Nanoseconds home_max, std::function<void(Status)> done) {
-        shutdown_.begin(home_max, std::move(done));
+    void stop(Nanoseconds home_max, LastSave last, std::function<void(Status)> done) {
+        shutdown_.begin(home_max, last, std::move(done));
     }
     Status may_open(const volume::Volume& volume) const { return absent_.may_open(volume); }
     CachedVolume* add_volume(volume::OpenVolume& open) { return control_.add(open); }

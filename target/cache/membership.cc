@@ -152,8 +152,11 @@ constexpr size_t kFileMax = 16 << 20;
 
 class FileStore final : public MembershipStore {
   public:
-    FileStore(std::string path, reactor::Reactor& reactor)
-        : path_(std::move(path)), reactor_(reactor), thread_([this] { run(); }) {}
+    FileStore(volume::StateLock::Shared state, reactor::Reactor& reactor)
+        : state_(std::move(state)),
+          path_(state_->path() + ".cache"),
+          reactor_(reactor),
+          thread_([this] { run(); }) {}
     ~FileStore() override {
         {
             std::lock_guard lock(m_);
@@ -196,6 +199,7 @@ class FileStore final : public MembershipStore {
         }
     }
 
+    const volume::StateLock::Shared state_;
     const std::string path_;
     reactor::Reactor& reactor_;
     std::mutex m_;
@@ -220,8 +224,9 @@ class MemoryStore final : public MembershipStore {
 
 }  // namespace
 
-std::unique_ptr<MembershipStore> open_membership_file(std::string path, reactor::Reactor& reactor) {
-    return std::make_unique<FileStore>(std::move(path), reactor);
+std::unique_ptr<MembershipStore> open_membership_file(volume::StateLock::Shared state,
+                                                      reactor::Reactor& reactor) {
+    return std::make_unique<FileStore>(std::move(state), reactor);
 }
 
 std::unique_ptr<MembershipStore> open_membership_memory(reactor::Reactor& reactor) {

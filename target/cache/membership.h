@@ -20,6 +20,7 @@
 #include "lib/cache/lost.h"
 #include "lib/cache/policy.h"
 #include "lib/reactor/reactor.h"
+#include "target/volume/state_lock.h"
 
 namespace wss::se {
 
@@ -70,8 +71,9 @@ class MembershipStore {
     virtual bool is_stable() const noexcept = 0;
 };
 
-// A file, replaced atomically; saved by a thread of its own.
-std::unique_ptr<MembershipStore> open_membership_file(std::string path, reactor::Reactor& reactor);
+// A file beside the state file, replaced atomically; saved by a thread of its own.
+std::unique_ptr<MembershipStore> open_membership_file(volume::StateLock::Shared state,
+                                                      reactor::Reactor& reactor);
 // Remembers nothing; for a storage engine without a state file.
 std::unique_ptr<MembershipStore> open_membership_memory(reactor::Reactor& reactor);
 

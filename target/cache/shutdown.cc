@@ -7,9 +7,10 @@ constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the en
 
 // Storage that hangs or a state that cannot be saved may keep dirty lines from home for ever: what is left at
 // the end of the time stays in the engines, and the membership says so.
-void Shutdown::begin(Nanoseconds home_max, std::function<void(Status)> done) {
+void Shutdown::begin(Nanoseconds home_max, LastSave last, std::function<void(Status)> done) {
     uses_.life.advance(Life::State::kStopping);
     done_ = std::move(done);
+    last_ = last;
     until_ = reactor_.clock().now() + home_max;
     uses_.admission.close_ports();
     uses_.admission.tick();
@@ -23,7 +24,8 @@ void Shutdown::leave_engines(Status home) {
     home_ = std::move(home);
     // An orderly end with nothing dirty: nobody has to be waited for at the next start. During a recovery it
     // is not known what engines hold of volumes that are not open.
-    const bool clean = home_ && !uses_.recovery.holding() && !uses_.absent.any_lines();
+    const bool clean =
+        last_ == LastSave::kYes && home_ && !uses_.recovery.holding() && !uses_.absent.any_lines();
     if (clean) {
         uses_.members.edit().degraded = false;
         std::erase_if(uses_.members.edit().dirty,
@@ -34,7 +36,7 @@ void Shutdown::leave_engines(Status home) {
         engine.close(Status(Code::kClosed, "the target is shutting down"));
     }
     until_ = reactor_.clock().now() + kLastSaveMax;
-    uses_.members.save();
+    if (last_ == LastSave::kYes) uses_.members.save();
     uses_.turn.want();
 }
 

@@ -15,6 +15,9 @@
 
 namespace wss::se {
 
+// Whether the membership is saved at the end. A target that did not start leaves what its predecessor saved.
+enum class LastSave : uint8_t { kYes, kNo };
+
 class Shutdown {
   public:
     struct Uses {
@@ -29,7 +32,7 @@ class Shutdown {
     };
     Shutdown(const Uses& uses, reactor::Reactor& reactor) : uses_(uses), reactor_(reactor) {}
 
-    void begin(Nanoseconds home_max, std::function<void(Status)> done);
+    void begin(Nanoseconds home_max, LastSave last, std::function<void(Status)> done);
     void turn() {
         if (uses_.life.stopping()) check();
     }
@@ -41,7 +44,8 @@ class Shutdown {
     const Uses uses_;
     reactor::Reactor& reactor_;
     Nanoseconds until_{};  // the end of what begin() is at
-    Status home_;          // from Life::State::kLeaving on: how everything was brought home
+    LastSave last_ = LastSave::kYes;
+    Status home_;  // from Life::State::kLeaving on: how everything was brought home
     std::function<void(Status)> done_;
 };
 

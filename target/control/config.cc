@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "kernel/uapi/wss_srp.h"
 #include "lib/base/config.h"
+#include "lib/base/cpus.h"
 #include "lib/base/size.h"
 #include "lib/base/suggest.h"
+#include "lib/cache/policy.h"
+#include "lib/fabric/address.h"
 #include "target/volume/access.h"
 #include "target/volume/rate_limit.h"
 
@@ -121,25 +125,30 @@ Status check_log_level(const std::string& level) {
 }
 
 Status check_role(const TargetConfig& config) {
-    const bool storage = config.role == "rs";
+    enum : unsigned { kBlock = 1, kKv = 2, kStorage = 4 };
+    const unsigned role = config.role == "rs" ? kStorage : config.role == "kv" ? kKv : kBlock;
     const auto has_access = [](const VolumeOptions& volume) { return !volume.access.empty(); };
     struct Setting {
         const char* name;
-        bool given, for_storage;
+        bool given;
+        unsigned roles;  // where it counts
     };
     const Setting settings[] = {
-        {"--join", !config.join.empty(), true},
-        {"--advertise", !config.advertise.empty(), true},
-        {"--secret-file", !config.secret_file.empty(), true},
-        {"--secrets", !config.secrets.empty(), false},
-        {"--access", std::any_of(config.volumes.begin(), config.volumes.end(), has_access), false},
-        {"--state", !config.state.empty(), false},
-        {"--cache-listen", !config.cache_listen.empty(), false},
-        {"--cache-secrets", !config.cache_secrets.empty(), false},
-        {"--kv-listen", !config.kv.listen.empty(), false}};
-    for (const Setting& setting : settings)
-        if (setting.given && setting.for_storage != storage)
-            return failure(Code::kInvalid, "{} is {}for --role rs", setting.name, storage ? "not " : "");
+        {"--join", !config.join.empty(), kStorage},
+        {"--advertise", !config.advertise.empty(), kStorage},
+        {"--secret-file", !config.secret_file.empty(), kStorage},
+        {"--secrets", !config.secrets.empty(), kBlock},
+        {"--access", std::any_of(config.volumes.begin(), config.volumes.end(), has_access), kBlock},
+        {"--volume", !config.volumes.empty(), kBlock | kStorage},
+        {"--state", !config.state.empty(), kBlock},
+        {"--cache-listen", !config.cache_listen.empty(), kBlock},
+        {"--cache-secrets", !config.cache_secrets.empty(), kBlock},
+        {"--kv-listen", !config.kv.listen.empty(), kBlock | kKv}};
+    for (const Setting& setting : settings) {
+        if (!setting.given || (setting.roles & role) != 0) continue;
+        if (setting.roles == kStorage) return failure(Code::kInvalid, "{} is for --role rs", setting.name);
+        return failure(Code::kInvalid, "{} is not for --role {}", setting.name, config.role);
+    }
     return Status::ok();
 }
 
@@ -168,12 +177,18 @@ static Status check_cache_secrets(const TargetConfig& config) {
     return Status::ok();
 }
 
-Status check_target_config(const TargetConfig& config) {
-    // A target that only holds keys has no volumes and needs no address for them.
-    if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
-    if (config.listen.empty())
-        return failure(Code::kInvalid,
-                       "no address to listen on: give --listen, for example rdma://0.0.0.0:5555");
+static Status check_addresses(const TargetConfig& config) {
+    std::set<std::string_view> addresses;
+    for (const std::string& uri : config.listen) {
+        WSS_TRY(fabric::Address::parse(uri, WSS_SRP_DEFAULT_PORT).status().within("--listen"));
+        if (!addresses.insert(uri).second) return failure(Code::kInvalid, "listen: {} is given twice", uri);
+    }
+    for (const std::string& uri : config.cache_listen)
+        WSS_TRY(fabric::Address::parse(uri, kCachePort).status().within("--cache-listen"));
+    return Status::ok();
+}
+
+static Status check_cache(const TargetConfig& config) {
     if (!config.cache_listen.empty() && config.reactors > 1)
         return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", config.reactors);
     const uint64_t line = config.cache_line;
@@ -181,16 +196,31 @@ Status check_target_config(const TargetConfig& config) {
         return failure(Code::kInvalid, "cache_line: {} is no power of two from 4K to 256K", line);
     if (config.cache_read_ahead > kReadAheadMax)
         return failure(Code::kInvalid, "cache_read_ahead: {} is more than 64M", config.cache_read_ahead);
-    std::set<std::string_view> addresses, names;
-    for (const std::string& address : config.listen)
-        if (!addresses.insert(address).second)
-            return failure(Code::kInvalid, "listen: {} is given twice", address);
+    auto policy = cache::parse_policy(config.cache_policy);
+    if (!policy) return policy.status().within("--cache-policy");
+    if (!config.cache_listen.empty() && *policy == cache::Policy::kBack && config.state.empty())
+        return failure(
+            Code::kInvalid,
+            "write-back by default needs a state file (--state), so that dirty lines are found after "
+            "a restart");
+    return check_cache_secrets(config);
+}
+
+Status check_target_config(const TargetConfig& config) {
+    // A target that only holds keys has no volumes and needs no address for them.
+    if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
+    if (config.listen.empty())
+        return failure(Code::kInvalid,
+                       "no address to listen on: give --listen, for example rdma://0.0.0.0:5555");
+    WSS_TRY(check_addresses(config));
+    if (!config.cpus.empty()) WSS_TRY(parse_cpus(config.cpus).status().within("cpus"));
+    std::set<std::string_view> names;
     for (const VolumeOptions& volume : config.volumes)
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
     if (config.auth_off && !config.secrets.empty())
         return failure(Code::kInvalid, "secrets and auth_off exclude each other: give one of the two");
-    WSS_TRY(check_cache_secrets(config));
+    WSS_TRY(check_cache(config));
     if (config.volumes.size() > volume::kVolumesMax)
         return failure(Code::kInvalid, "{} volumes are more than the {} possible", config.volumes.size(),
                        volume::kVolumesMax);

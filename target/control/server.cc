@@ -100,10 +100,33 @@ Server::Server(UnixListener listener, Descriptor stop, const Methods& methods)
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Server::~Server() {
+void Server::end_accepting() {
+    if (!acceptor_.joinable()) return;
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(stop_.get(), &one, sizeof one);
     acceptor_.join();
+}
+
+bool Server::wait_for_clients(Nanoseconds limit) {
+    std::unique_lock lock(m_);
+    return finished_.wait_for(lock, std::chrono::nanoseconds(limit.count), [this] {
+        return std::all_of(clients_.begin(), clients_.end(),
+                           [](const Client& client) { return client.finished; });
+    });
+}
+
+Status Server::stop(std::unique_ptr<Server> server, Nanoseconds limit) {
+    if (server == nullptr) return Status::ok();
+    server->end_accepting();
+    if (server->wait_for_clients(limit)) return Status::ok();
+    (void)server.release();
+    return failure(Code::kTimedOut,
+                   "a command of the control socket is not over after {} s; ending without it",
+                   limit.count / 1'000'000'000);
+}
+
+Server::~Server() {
+    end_accepting();
     for (Client& client : clients_) {
         client.thread.join();
         close(client.fd);
@@ -164,6 +187,7 @@ void Server::admit(int fd) {
         shutdown(client.fd, SHUT_RDWR);
         std::lock_guard lock(m_);
         client.finished = true;
+        finished_.notify_all();
     });
 }
 

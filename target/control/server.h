@@ -14,12 +14,14 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/status.h"
 #include "lib/base/unix_socket.h"
@@ -34,7 +36,10 @@ class Server {
   public:
     // Takes over the socket of a target that is dead, refuses when it lives.
     static Result<std::unique_ptr<Server>> start(const std::string& path, const Methods& methods);
-    // Ends all conversations (a handler that runs is waited for) and removes the socket.
+    // Ends all conversations and removes the socket. A handler that still runs after `limit` is a failure:
+    // the server is leaked, and what its methods refer to must live as long as the process.
+    static Status stop(std::unique_ptr<Server> server, Nanoseconds limit);
+    // As stop(), and waits for handlers without limit.
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -49,6 +54,8 @@ class Server {
     };
 
     Server(UnixListener listener, Descriptor stop, const Methods& methods);
+    void end_accepting();
+    bool wait_for_clients(Nanoseconds limit);
     void accept_loop();
     void admit(int fd);
     void reap_finished();
@@ -61,7 +68,8 @@ class Server {
     const Descriptor stop_;  // readable once the server stops
     const Methods& methods_;
     std::mutex m_;
-    std::list<Client> clients_;  // changed by the accepting thread alone; `finished` guarded by m_
+    std::condition_variable finished_;  // a client, with m_
+    std::list<Client> clients_;         // changed by the accepting thread alone; `finished` guarded by m_
     std::thread acceptor_;
 };
 

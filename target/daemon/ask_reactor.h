@@ -20,7 +20,9 @@ Result<T> ask_reactor(Ask&& ask, std::chrono::seconds limit = kReactorAnswers) {
     auto future = promise->get_future();
     ask([promise](T value) { promise->set_value(std::move(value)); });
     if (future.wait_for(limit) != std::future_status::ready)
-        return failure(Code::kTimedOut, "reactor 0 does not answer; the target is overloaded or stuck");
+        return failure(Code::kTimedOut,
+                       "the reactor does not answer in {} s; the target is overloaded or stuck",
+                       limit.count());
     return future.get();
 }
 

@@ -12,10 +12,8 @@
 
 namespace wss::daemon {
 
-// Links close and the membership is saved, or not, in less.
-constexpr std::chrono::seconds kFarewellMax{10};
-
 Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig& config,
+                                                     const volume::StateLock::Shared& state,
                                                      reactor::Reactor& reactor) {
     std::unique_ptr<CachePart> part(new CachePart(reactor));
     std::vector<se::Cache::Net> nets;
@@ -47,8 +45,8 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     if (!policy) return policy.status().within("--cache-policy");
     options.default_policy.policy = *policy;
     options.lost_grace = from_s(config.cache_grace);
-    auto store = config.state.empty() ? se::open_membership_memory(reactor)
-                                      : se::open_membership_file(config.state + ".cache", reactor);
+    auto store =
+        state == nullptr ? se::open_membership_memory(reactor) : se::open_membership_file(state, reactor);
     auto cache = se::Cache::create(reactor, part->random_, nets, std::move(store), options);
     if (!cache) return cache.status();
     part->cache_ = std::move(*cache);
@@ -97,13 +95,14 @@ void CachePart::warn_if_open(const control::TargetConfig& config) const {
         "write; give --cache-secrets FILE, or --cache-auth-off to say that it is meant");
 }
 
-Status CachePart::stop(uint32_t seconds) {
+Status CachePart::stop(uint32_t seconds, se::LastSave last) {
     auto promise = std::make_shared<std::promise<Status>>();
     auto future = promise->get_future();
-    reactor_.post([this, promise, home_max = from_s(seconds)] {
-        cache_->stop(home_max, [promise](Status home) { promise->set_value(std::move(home)); });
+    reactor_.post([this, promise, last, home_max = from_s(seconds)] {
+        cache_->stop(home_max, last, [promise](Status home) { promise->set_value(std::move(home)); });
     });
-    if (future.wait_for(std::chrono::seconds(seconds) + kFarewellMax) != std::future_status::ready)
+    if (future.wait_for(std::chrono::nanoseconds((from_s(seconds) + kFarewellMax).count)) !=
+        std::future_status::ready)
         return failure(Code::kTimedOut, "cache engines could not be left; ending without them");
     if (Status home = future.get(); !home) log::error("{}", home.to_string());
     return Status::ok();

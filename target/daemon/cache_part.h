@@ -20,7 +20,11 @@ namespace wss::daemon {
 
 class CachePart {
   public:
+    // Links close and the membership is saved, or not, in less.
+    static constexpr Nanoseconds kFarewellMax = from_s(10);
+
     static Result<std::unique_ptr<CachePart>> create(const control::TargetConfig& config,
+                                                     const volume::StateLock::Shared& state,
                                                      reactor::Reactor& reactor);
     ~CachePart();
 
@@ -31,7 +35,7 @@ class CachePart {
     void warn_if_open(const control::TargetConfig& config) const;
     // Brings dirty lines home. What could not be brought stays in the engines, to be found at the next
     // start; the log says so. A failure: it goes on, and must not be destroyed.
-    Status stop(uint32_t seconds);
+    Status stop(uint32_t seconds, se::LastSave last);
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;
     Result<se::CacheInfo> info();

@@ -27,6 +27,8 @@ namespace wss::daemon {
 // More reactors than this want a reason, which the operator has and we do not.
 static constexpr int kReactorsByDefault = 4;
 
+constexpr Nanoseconds kMetricsMax = from_s(60);  // a request for metrics waits for reactors, each for seconds
+
 // One CPU is left to whoever else lives here; one reactor at least.
 static size_t default_reactors() {
     return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
@@ -48,17 +50,11 @@ static uint64_t epoch_base() {
 Result<std::unique_ptr<Daemon>> Daemon::start(const control::TargetConfig& config) {
     WSS_TRY(control::check_target_config(config));
     std::unique_ptr<Daemon> daemon(new Daemon(config));
-    Status started = daemon->run_start();
-    if (started) return daemon;
-    if (Status stopped = daemon->stop(); !stopped) {
-        log::error("{}", stopped.to_string());
-        daemon.release();  // see stop()
-    }
-    return started;
+    const Status started = daemon->run_start();
+    return started_or_stopped(std::move(daemon), started);
 }
 
 Status Daemon::run_start() {
-    WSS_TRY(kvpart::check_options(config_.kv));
     if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
     if (!config_.kv.listen.empty()) {
         auto kv = kvpart::KvPart::start(config_.kv);
@@ -66,10 +62,22 @@ Status Daemon::run_start() {
         kv_ = std::move(*kv);
     }
     WSS_TRY(start_control());
-    return start_metrics();
+    WSS_TRY(start_metrics());
+    started_ = true;
+    return Status::ok();
+}
+
+// Before anything reads or writes a file beside it: another target may be using them.
+Status Daemon::lock_state() {
+    if (config_.state.empty()) return Status::ok();
+    auto state = volume::StateLock::take(config_.state);
+    if (!state) return state.status();
+    state_ = std::move(*state);
+    return Status::ok();
 }
 
 Status Daemon::start_block() {
+    WSS_TRY(lock_state());
     WSS_TRY(load_secrets());
     WSS_TRY(open_fabrics());
     WSS_TRY(create_service());
@@ -103,6 +111,11 @@ Status Daemon::load_secrets() {
 
 // Loudly, unless it cannot be reached from elsewhere.
 void Daemon::warn_if_open() const {
+    if (secrets_ != nullptr && !config_.kv.listen.empty())
+        log::warning(
+            "THE KEY-VALUE STORE DOES NOT AUTHENTICATE: --secrets does not cover --kv-listen; whoever "
+            "reaches "
+            "it may read and write its keys");
     if (cache_ != nullptr) cache_->warn_if_open(config_);
     if (secrets_ != nullptr)
         return log::info("authentication is on: {} initiator{} known", secrets_->size(),
@@ -149,14 +162,14 @@ Status Daemon::create_service() {
         reactors.push_back(reactors_.back().get());
     }
     if (cached) {
-        auto cache = CachePart::create(config_, *reactors_[0]);
+        auto cache = CachePart::create(config_, state_, *reactors_[0]);
         if (!cache) return cache.status();
         cache_ = std::move(*cache);
     }
     std::vector<fabric::Fabric*> fabrics;
     for (auto& fabric : fabrics_) fabrics.push_back(fabric.get());
     volume::VolumeSet::Options options;
-    options.state_path = config_.state;
+    options.state = state_;
     options.identity_salt = machine_id();
     options.extend = block::VolumeRegions::factory(fabrics);
     options.wait = from_s(config_.drain_seconds);
@@ -258,24 +271,42 @@ Status Daemon::start_metrics() {
     return exporter_->start(config_.metrics);
 }
 
-Status Daemon::stop() {
+// Whatever becomes of one part, those after it are stopped: dirty lines go home although, for instance,
+// connections of the key-value store do not end.
+Status Daemon::stop(const StopStep& next) {
+    Status first;
+    auto note = [&first](const Status& ended) {
+        if (!ended && !first) log::error("{}", ended.to_string());
+        if (!ended && first) first = ended;
+    };
+    const Nanoseconds drain = from_s(config_.drain_seconds);
     // What clients of the control socket have asked for may wait for storage that does not answer, or for
     // engines.
     io::end_plugin_waits();
     if (cache_ != nullptr) reactors_[0]->post([cache = &cache_->cache()] { cache->end_waits(); });
-    control_.reset();
+    next("control socket and metrics", drain + kMetricsMax);
+    note(control::Server::stop(std::move(control_), drain));
     exporter_.reset();
-    if (kv_ != nullptr) WSS_TRY(kv_->stop(config_.drain_seconds));
-    if (threads_.empty()) return Status::ok();
-    if (service_ != nullptr) WSS_TRY(stop_service());
-    // Before the volumes close: what is dirty goes there.
-    if (cache_ != nullptr) WSS_TRY(cache_->stop(config_.drain_seconds));
-    if (volumes_ != nullptr) {
-        Status closed = volumes_->close_all();
-        if (!closed) return closed.within("closing the volumes");
+    if (kv_ != nullptr) {
+        next("key-value store", drain);
+        note(kv_->stop(config_.drain_seconds));
     }
-    stop_threads();
-    return Status::ok();
+    if (threads_.empty()) return first;
+    if (service_ != nullptr) {
+        next("commands in flight", drain);
+        note(stop_service());
+    }
+    // Before the volumes close: what is dirty goes there.
+    if (cache_ != nullptr) {
+        next("dirty lines of the cache", drain + CachePart::kFarewellMax);
+        note(cache_->stop(config_.drain_seconds, started_ ? se::LastSave::kYes : se::LastSave::kNo));
+    }
+    if (volumes_ != nullptr) {
+        next("volumes", drain);
+        note(volumes_->close_all().within("closing the volumes"));
+    }
+    if (first) stop_threads();
+    return first;
 }
 
 Status Daemon::stop_service() {
@@ -312,11 +343,22 @@ Status Daemon::reload() {
     return reload_secrets(*service_, config_).status();
 }
 
+// All at once: a check takes as long as one reactor may take, however many there are.
 Status Daemon::check_alive() {
+    std::vector<std::future<void>> answers;
     for (auto& reactor : reactors_) {
-        auto turned = ask_reactor<bool>([&](auto take) { reactor->post([take] { take(true); }); });
-        if (!turned) return turned.status();
+        auto turned = std::make_shared<std::promise<void>>();
+        answers.push_back(turned->get_future());
+        reactor->post([turned] { turned->set_value(); });
     }
+    const auto end = std::chrono::steady_clock::now() + kReactorAnswers;
+    std::string stuck;
+    for (size_t i = 0; i < answers.size(); ++i)
+        if (answers[i].wait_until(end) != std::future_status::ready)
+            stuck += fmt::format("{}reactor-{}", stuck.empty() ? "" : ", ", i);
+    if (!stuck.empty())
+        return failure(Code::kTimedOut, "no answer in {} s of {}; the target is overloaded or stuck",
+                       kReactorAnswers.count(), stuck);
     if (kv_ != nullptr && kv_->infos_json().empty())
         return failure(Code::kTimedOut, "the thread of the key-value store does not answer");
     return Status::ok();

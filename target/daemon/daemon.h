@@ -2,7 +2,8 @@
 // Daemon: a target in one process. Owns the reactors and their threads, the fabrics, the volumes, the block
 // service and the control socket; starts them in order and stops them in the opposite one.
 //
-//   start   fabrics → reactors → cache → volume set → block service → threads → volumes → listeners → control
+//   start   lock of the state → fabrics → reactors → cache → volume set → block service → threads → volumes →
+//   listeners → control
 //           socket
 //   stop    control socket → block service (listeners, sessions) → cache → volumes → threads → the rest by
 //           destructors
@@ -34,9 +35,10 @@ namespace wss::daemon {
 class Daemon final : public Service {
   public:
     static Result<std::unique_ptr<Daemon>> start(const control::TargetConfig& config);
-    // Lets commands in flight end, closes everything. When storage does not finish within the configured
+    // Lets commands in flight end, closes everything. When a part does not finish within the configured
     // time, what it holds is leaked and the status says so.
-    Status stop() override;
+    Status stop(const StopStep& next) override;
+    using Service::stop;
     // After stop() returned ok.
     ~Daemon() override;
     Daemon(const Daemon&) = delete;
@@ -51,6 +53,7 @@ class Daemon final : public Service {
 
   private:
     explicit Daemon(const control::TargetConfig& config) : config_(config) {}
+    Status lock_state();
     Status open_fabrics();
     Status load_secrets();
     void warn_if_open() const;
@@ -67,6 +70,7 @@ class Daemon final : public Service {
 
     const control::TargetConfig config_;
     SystemClock clock_;
+    volume::StateLock::Shared state_;  // nullptr: nothing is remembered
     std::vector<fabric::Address> wanted_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;  // one per listen address
     std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
@@ -75,6 +79,7 @@ class Daemon final : public Service {
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
     std::vector<std::thread> threads_;
+    bool started_ = false;   // all of it
     std::vector<int> cpus_;  // where they are pinned, in turn; empty: nowhere
     std::vector<fabric::Address> bound_;
     std::unique_ptr<kvpart::KvPart> kv_;  // nullptr: no key-value service

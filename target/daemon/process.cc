@@ -50,51 +50,90 @@ int next_signal(const sigset_t& signals, Nanoseconds end) {
     return std::max(0, sigtimedwait(&signals, nullptr, &limit));
 }
 
-void reload(Service& service, const ServiceManager& manager) {
-    manager.reloading();
+// Between a stop's report of what it does and the end of that, for threads that get no processor.
+constexpr Nanoseconds kStopMargin = from_s(10);
+constexpr Nanoseconds kCheckAgain = from_s(1);  // after a check that failed
+
+// A service that runs, under the eyes of the service manager.
+class Attendant {
+  public:
+    Attendant(Service& service, const sigset_t& signals) : service_(service), signals_(signals) {}
+    void ready() { manager_.ready(status()); }
+    // Returns the signal that ends the process.
+    int wait_for_end();
+    Status stop();
+
+  private:
+    std::string status() const;
+    void reload();
+    Nanoseconds report_alive();
+    Nanoseconds next_check() const {
+        return manager_.alive_every() == Nanoseconds{} ? kNever
+                                                       : SystemClock().now() + manager_.alive_every();
+    }
+
+    Service& service_;
+    const sigset_t& signals_;
+    const ServiceManager manager_;
+    std::string reload_failure_;  // empty: the last one did not fail
+};
+
+std::string Attendant::status() const {
+    const std::string text = service_.describe();
+    return reload_failure_.empty() ? text : text + "; the last reload failed: " + reload_failure_;
+}
+
+void Attendant::reload() {
+    manager_.reloading();
     log::info("SIGHUP: reloading");
-    if (Status status = service.reload(); !status)
-        log::error("reload: {}; continuing with what was loaded before", status.to_string());
-    manager.ready(service.describe());
+    const Status status = service_.reload();
+    reload_failure_ = status ? "" : status.to_string();
+    if (!status)
+        log::error("reload: {}; {}", reload_failure_,
+                   status.code() == Code::kTimedOut ? "it may take effect yet"
+                                                    : "continuing with what was loaded before");
+    ready();
 }
 
-// A process that is not alive reports nothing, and the service manager restarts it.
-void report_alive(Service& service, const ServiceManager& manager) {
-    if (Status status = service.check_alive(); !status)
-        log::error("not alive: {}", status.to_string());
-    else
-        manager.alive(service.describe());
+// A process that is not alive reports nothing, and the service manager restarts it. One check that fails must
+// not use up the time: a stall that is over is seen at once. Returns when the next check is due.
+Nanoseconds Attendant::report_alive() {
+    if (Status alive = service_.check_alive(); !alive) {
+        log::error("not alive: {}", alive.to_string());
+        return std::min(next_check(), SystemClock().now() + kCheckAgain);
+    }
+    manager_.alive(status());
+    return next_check();
 }
 
-// Returns the signal that ends the process.
-int wait_for_end(Service& service, const ServiceManager& manager, const sigset_t& signals) {
-    const auto next_report = [&manager] {
-        return manager.alive_every() == Nanoseconds{} ? kNever : SystemClock().now() + manager.alive_every();
-    };
-    Nanoseconds due = next_report();
+int Attendant::wait_for_end() {
+    Nanoseconds due = next_check();
     for (;;) {
-        const int signal = next_signal(signals, due);
+        const int signal = next_signal(signals_, due);
         if (signal == SIGTERM || signal == SIGINT) return signal;
-        if (signal == SIGHUP) reload(service, manager);
-        if (SystemClock().now() < due) continue;
-        report_alive(service, manager);
-        due = next_report();
+        if (signal == SIGHUP) reload();
+        if (SystemClock().now() >= due) due = report_alive();
     }
 }
 
-int serve(const Program& program, const CLI::App& app) {
-    const sigset_t signals = block_signals();
+Status Attendant::stop() {
+    manager_.stopping();
+    return service_.stop([this](const char* what, Nanoseconds at_most) {
+        manager_.stopping_for(what, at_most + kStopMargin);
+    });
+}
+
+int serve(const Program& program, const sigset_t& signals) {
     raise_descriptor_limit();
-    auto service = program.start(app);
+    auto service = program.start();
     if (!service) return fail(program, service.status());
     std::printf("%s: ready on %s\n", program.name, (*service)->describe().c_str());
     std::fflush(stdout);
-    const ServiceManager manager;
-    manager.ready((*service)->describe());
-    const int signal = wait_for_end(**service, manager, signals);
-    manager.stopping();
+    Attendant attendant(**service, signals);
+    attendant.ready();
+    const int signal = attendant.wait_for_end();
     log::info("{}: stopping", strsignal(signal));
-    Status stopped = (*service)->stop();
+    Status stopped = attendant.stop();
     if (stopped) return 0;
     fail(program, stopped);
     std::_Exit(kExitFailure);
@@ -103,10 +142,14 @@ int serve(const Program& program, const CLI::App& app) {
 }  // namespace
 
 int run_process(const Program& program, int argc, char** argv) {
+    const sigset_t signals = block_signals();  // before anything else: until then SIGHUP ends the process
     try {
         CLI::App app;
         app.name(program.name);
         program.describe(app);
+        app.footer(
+            "Exit status: 0 stopped as asked; 1 a start or a stop failed; 2 the options or the configuration "
+            "file are wrong.");
         app.set_version_flag("--version", fmt::format("{} " WSS_VERSION, program.name));
         if (print_completions(app, argc, argv)) return 0;
         try {
@@ -114,7 +157,11 @@ int run_process(const Program& program, int argc, char** argv) {
         } catch (const CLI::ParseError& error) {
             return app.exit(error) == 0 ? 0 : kExitUsage;
         }
-        return serve(program, app);
+        if (Status configured = program.configure(app); !configured) {
+            fail(program, configured);
+            return kExitUsage;
+        }
+        return serve(program, signals);
     } catch (const std::exception& error) {
         return fail(program, Status(Code::kInternal, error.what()));
     }

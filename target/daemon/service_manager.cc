@@ -11,7 +11,7 @@ namespace wss::daemon {
 ServiceManager::ServiceManager() {
     uint64_t microseconds = 0;
     if (sd_watchdog_enabled(0, &microseconds) > 0)
-        alive_every_.count = static_cast<int64_t>(microseconds / 2 * 1000);
+        alive_every_.count = static_cast<int64_t>(microseconds * 1000 / 4);
 }
 
 void ServiceManager::ready(const std::string& status) const {
@@ -26,6 +26,11 @@ void ServiceManager::reloading() const {
 
 void ServiceManager::stopping() const {
     sd_notify(0, "STOPPING=1");
+}
+
+void ServiceManager::stopping_for(const char* what, Nanoseconds at_most) const {
+    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%lld\nSTATUS=stopping: %s",
+               static_cast<long long>(at_most.count / 1000), what);
 }
 
 void ServiceManager::alive(const std::string& status) const {

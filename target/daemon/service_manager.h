@@ -19,10 +19,12 @@ class ServiceManager {
     void ready(const std::string& status) const;
     void reloading() const;
     void stopping() const;
+    // It takes so long at most until the next report: the process is not killed before.
+    void stopping_for(const char* what, Nanoseconds at_most) const;
     // Without it for the time of the unit's WatchdogSec= the process is killed and started again.
     void alive(const std::string& status) const;
 
-    // Half of the time after which the service manager gives up; zero: it does not watch.
+    // A quarter of the time after which the service manager gives up; zero: it does not watch.
     Nanoseconds alive_every() const { return alive_every_; }
 
   private:

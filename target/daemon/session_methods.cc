@@ -95,10 +95,14 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
     auto book = read_secret_book(config, config.secrets);
     if (!book) return book.status().within("nothing is changed");
     const size_t count = (*book)->size();
-    auto ended =
-        ask_reactor<size_t>([&](auto take) { service.set_secrets(std::move(*book), std::move(take)); });
-    if (!ended) return ended.status();
-    log::info("secrets read again: {} initiators are known; {} sessions ended", count, *ended);
+    // Once posted it takes effect, however late: the log says when.
+    auto ended = ask_reactor<size_t>([&](auto take) {
+        service.set_secrets(std::move(*book), [count, take](size_t sessions) {
+            log::info("secrets read again: {} initiators are known; {} sessions ended", count, sessions);
+            take(sessions);
+        });
+    });
+    if (!ended) return ended.status().within("the secrets are read, and not confirmed to be in use");
     return ReloadedSecrets{count, *ended};
 }
 

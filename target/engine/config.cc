@@ -2,6 +2,7 @@
 #include "target/engine/config.h"
 
 #include "lib/base/config.h"
+#include "lib/fabric/address.h"
 #include "target/control/config.h"
 
 namespace wss::daemon {
@@ -23,6 +24,28 @@ static ConfigSchema schema_of(EngineConfig& config) {
 
 Status read_engine_config(const std::string& path, EngineConfig& config) {
     return schema_of(config).read_file(path);
+}
+
+Status check_engine_config(const EngineConfig& config) {
+    if (config.join.empty())
+        return failure(Code::kInvalid,
+                       "no storage engine: give --join URI, for instance --join tcp://storage1:{}",
+                       control::kCachePort);
+    if (config.advertise.size() > config.listen.size())
+        return failure(Code::kInvalid, "there are more --advertise than --listen");
+    for (const std::string& uri : config.join)
+        WSS_TRY(fabric::Address::parse(uri, control::kCachePort).status().within("--join"));
+    for (size_t i = 0; i < config.listen.size(); ++i) {
+        auto address = fabric::Address::parse(config.listen[i], kEnginePort);
+        if (!address) return address.status().within("--listen");
+        const bool anywhere = address->host == "0.0.0.0" || address->host == "::";
+        if (anywhere && (i >= config.advertise.size() || config.advertise[i].empty()))
+            return failure(
+                Code::kInvalid,
+                "--listen {}: clients cannot connect to that; say by --advertise URI where they can",
+                address->to_string());
+    }
+    return Status::ok();
 }
 
 Status parse_engine_config(std::string_view text, const std::string& path, EngineConfig& config) {

@@ -26,9 +26,13 @@ struct EngineConfig {
 };
 
 constexpr uint32_t kLeaveSecondsMax = 3600;
+constexpr uint16_t kEnginePort = 5557;  // where clients connect
 
 // Fill `config`, whose values are the defaults. On an error it is partly filled: throw it away.
 Status read_engine_config(const std::string& path, EngineConfig& config);
 Status parse_engine_config(std::string_view text, const std::string& path, EngineConfig& config);
+
+// The rules of the values among themselves, after options were applied.
+Status check_engine_config(const EngineConfig& config);
 
 }  // namespace wss::daemon

@@ -18,16 +18,17 @@ namespace wss::daemon {
 
 using nlohmann::json;
 
+// Of a stop, at most.
+constexpr Nanoseconds kControlMax = from_s(30);
+constexpr Nanoseconds kMetricsMax = from_s(60);
+constexpr Nanoseconds kLeaveMargin = from_s(5);
+constexpr Nanoseconds kCloseMax = from_s(10);
+
 Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config) {
-    if (config.join.empty())
-        return failure(Code::kInvalid,
-                       "no storage engine: give --join URI, for instance --join tcp://storage1:{}",
-                       control::kCachePort);
-    if (config.advertise.size() > config.listen.size())
-        return failure(Code::kInvalid, "there are more --advertise than --listen");
+    WSS_TRY(check_engine_config(config));
     std::unique_ptr<EngineDaemon> daemon(new EngineDaemon(config));
-    if (Status status = daemon->run_start(); !status) return status;
-    return daemon;
+    const Status started = daemon->run_start();
+    return started_or_stopped(std::move(daemon), started);
 }
 
 static Result<EngineDaemon::Net> open_net(reactor::Reactor& reactor, std::string key,
@@ -121,12 +122,6 @@ Status EngineDaemon::listen_all() {
     for (size_t i = 0; i < listen_.size(); ++i) {
         const auto& [address, net] = listen_[i];
         std::string told = i < config_.advertise.size() ? config_.advertise[i] : "";
-        const bool anywhere = address.host == "0.0.0.0" || address.host == "::";
-        if (anywhere && told.empty())
-            return failure(
-                Code::kInvalid,
-                "--listen {}: clients cannot connect to that; say by --advertise URI where they can",
-                address.to_string());
         if (!told.empty()) {
             auto digits = advertised(told);
             if (!digits) return digits.status().within("--advertise");
@@ -231,24 +226,28 @@ Status EngineDaemon::start_metrics() {
     return exporter_->start(config_.metrics);
 }
 
-Status EngineDaemon::stop() {
+Status EngineDaemon::stop(const StopStep& next) {
     io::end_plugin_waits();
-    control_.reset();
+    next("control socket and metrics", kControlMax + kMetricsMax);
+    Status first = control::Server::stop(std::move(control_), kControlMax);
     exporter_.reset();
-    if (!thread_.joinable()) return Status::ok();
+    if (!thread_.joinable()) return first;
     auto left = std::make_shared<std::promise<void>>();
     auto stopped = std::make_shared<std::promise<void>>();
     auto left_future = left->get_future();
     auto stopped_future = stopped->get_future();
+    const Nanoseconds leave = from_s(config_.leave_seconds) + kLeaveMargin;
+    next("leaving the storage engines", leave);
     reactor_.post(
         [this, left] { engine_->leave(from_s(config_.leave_seconds), [left] { left->set_value(); }); });
-    left_future.wait_for(std::chrono::seconds(config_.leave_seconds + 5));
+    left_future.wait_for(std::chrono::nanoseconds(leave.count));
+    next("connections", kCloseMax);
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
-    if (stopped_future.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
+    if (stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) != std::future_status::ready)
         return failure(Code::kTimedOut, "connections did not close; ending without them");
     reactor_.stop();
     thread_.join();
-    return Status::ok();
+    return first;
 }
 
 EngineDaemon::~EngineDaemon() {

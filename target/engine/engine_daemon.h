@@ -19,13 +19,12 @@
 
 namespace wss::daemon {
 
-constexpr uint16_t kEnginePort = 5557;  // where clients connect
-
 class EngineDaemon final : public Service {
   public:
     static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config);
     // Leaves: storage engines bring dirty lines home first, within leave_seconds.
-    Status stop() override;
+    Status stop(const StopStep& next) override;
+    using Service::stop;
     ~EngineDaemon() override;
 
     std::string describe() const override;

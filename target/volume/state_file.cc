@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/volume/state_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -23,10 +19,6 @@ constexpr const char* kFormat = "wss-target-state";
 constexpr int kVersion = 1;
 // 1024 volumes of the longest paths: a larger file is not one of ours.
 constexpr size_t kFileMax = 16 << 20;
-
-Status file_error(const std::string& path, const char* doing) {
-    return Status::from_errno(errno, fmt::format("state file {}: cannot {}", path, doing));
-}
 
 template <typename... Args>
 Status damaged(const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
@@ -77,6 +69,7 @@ Json to_json(const StoredVolume& volume) {
     if (volume.resized != 0) json["resized"] = volume.resized;
     if (volume.shrinking) json["shrinking"] = true;
     if (volume.cut_from != 0) json["cut_from"] = volume.cut_from;
+    if (volume.unmade) json["unmade"] = true;
     if (volume.deleted) json["deleted"] = true;
     if (volume.write_protected) json["write_protected"] = true;
     if (volume.access_changed || !volume.options.declared) json["access"] = volume.options.access;
@@ -104,6 +97,7 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
     if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
     if (fine && json.contains("shrinking")) fine = take(json, "shrinking", volume.shrinking);
     if (fine && json.contains("cut_from")) fine = take(json, "cut_from", volume.cut_from);
+    if (fine && json.contains("unmade")) fine = take(json, "unmade", volume.unmade);
     if (fine && json.contains("deleted")) fine = take(json, "deleted", volume.deleted);
     // Files of before access lists have none.
     if (fine && json.contains("access")) {
@@ -172,7 +166,8 @@ Result<std::vector<StoredVolume>> parse_state(const std::string& text, const std
     return volumes;
 }
 
-Result<std::vector<StoredVolume>> read_state_file(const std::string& path) {
+Result<std::vector<StoredVolume>> read_state_file(const StateLock& state) {
+    const std::string& path = state.path();
     auto text = read_file(path, kFileMax);
     if (!text && text.status().sys_errno() == ENOENT) return std::vector<StoredVolume>();
     if (!text) return text.status().within("state file");
@@ -180,34 +175,8 @@ Result<std::vector<StoredVolume>> read_state_file(const std::string& path) {
     return parse_state(*text, path);
 }
 
-Result<std::unique_ptr<StateLock>> StateLock::take(const std::string& path) {
-    const std::string beside = path + ".lock";
-    int fd = ::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return file_error(beside, "create it");
-    std::unique_ptr<StateLock> lock(new StateLock(fd));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) return file_error(beside, "lock it");
-        char owner[32] = {};
-        ssize_t got = pread(fd, owner, sizeof owner - 1, 0);
-        return failure(
-            Code::kBusy,
-            "state file {} is used by another wss-target{}{}: give each its own --state, or stop that "
-            "one",
-            path, got > 0 ? ", process " : "", owner);
-    }
-    const std::string self = std::to_string(getpid());
-    // For the message above only.
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) < 0)
-        return file_error(beside, "write it");
-    return lock;
-}
-
-StateLock::~StateLock() {
-    ::close(fd_);
-}
-
-Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes) {
-    Status written = replace_file(path, format_state(volumes));
+Status write_state_file(const StateLock& state, const std::vector<StoredVolume>& volumes) {
+    Status written = replace_file(state.path(), format_state(volumes));
     return written ? written : written.within("state file");
 }
 

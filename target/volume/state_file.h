@@ -3,15 +3,16 @@
 //
 // JSON, one object: {"format": "wss-target-state", "version": 1, "volumes": [...]}. It is replaced atomically
 // (written beside, synced, renamed, folder synced): after a power cut there is the old or the new one. A file
-// that cannot be understood is an error that says where; nothing overwrites it.
+// that cannot be understood is an error that says where; nothing overwrites it. Who reads or writes it, or a
+// file beside it, has its lock (state_lock.h).
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "lib/base/status.h"
 #include "target/volume/options.h"
+#include "target/volume/state_lock.h"
 
 namespace wss::volume {
 
@@ -25,27 +26,14 @@ struct StoredVolume {
     bool limits_changed = false;  // … and the same with options.limits
     bool shrinking = false;       // to `resized`, and not known to be over
     uint64_t cut_from = 0;        // … with a backend of this size, which is to be cut
+    bool unmade = false;          // never opened, or deleted: its storage may be created
     bool deleted = false;         // it was being deleted, and nothing but its identity is known
     bool operator==(const StoredVolume&) const = default;
 };
 
 // A file that does not exist holds no volumes.
-Result<std::vector<StoredVolume>> read_state_file(const std::string& path);
-Status write_state_file(const std::string& path, const std::vector<StoredVolume>& volumes);
-
-// One process at a time uses a state file: two would each forget what the other made. Lasts as long as the
-// object, or the process; a file beside the state file carries it, because that one is replaced.
-class StateLock {
-  public:
-    static Result<std::unique_ptr<StateLock>> take(const std::string& path);
-    ~StateLock();
-    StateLock(const StateLock&) = delete;
-    StateLock& operator=(const StateLock&) = delete;
-
-  private:
-    explicit StateLock(int fd) : fd_(fd) {}
-    const int fd_;
-};
+Result<std::vector<StoredVolume>> read_state_file(const StateLock& state);
+Status write_state_file(const StateLock& state, const std::vector<StoredVolume>& volumes);
 
 // The file's text and back, for the two above and for tests.
 std::string format_state(const std::vector<StoredVolume>& volumes);

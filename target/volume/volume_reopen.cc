@@ -164,28 +164,12 @@ void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done)
             if (!served) {
                 log::error("{}; the volume is not served until it is deleted and created, or the next start",
                            served.to_string());
-                keep_unopened(*made);
+                if (!made->options.declared) keep_unopened(*made);
             }
             done(std::move(served));
         });
     };
     close_on_reactors(lost, closed, true);
-}
-
-// As one that could not be opened at start.
-void VolumeSet::keep_unopened(const Record& record) {
-    if (record.options.declared) return;
-    std::lock_guard lock(m_);
-    auto known = known_.find(record.options.name);
-    if (known == known_.end()) return;
-    StoredVolume stored{.options = record.options,
-                        .identity = known->second.identity,
-                        .resized = known->second.resized,
-                        .write_protected = known->second.write_protected,
-                        .shrinking = known->second.shrinking,
-                        .cut_from = known->second.cut_from};
-    if (stored.options.size == 0) stored.options.size = known->second.resized;
-    unopened_.push_back(std::move(stored));
 }
 
 }  // namespace wss::volume

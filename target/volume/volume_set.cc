@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
@@ -65,8 +66,8 @@ Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
     }
     Identity identity;
     identity.lun = static_cast<uint32_t>(free - avoided.begin());
-    identity.wwid = options_.state_path.empty() ? wwid_from(options, options_.identity_salt)
-                                                : (Random::entropy() & kWwidMask) | 1;
+    identity.wwid = options_.state == nullptr ? wwid_from(options, options_.identity_salt)
+                                              : (Random::entropy() & kWwidMask) | 1;
     return identity;
 }
 
@@ -95,6 +96,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
             record->options.size = known->second.resized;
             record->grow = false;  // it was that long
         }
+        if (!known->second.unmade) record->options.create = false;
         record->shrinking = known->second.shrinking;
         record->cut_from = known->second.cut_from;
         record->write_protected = known->second.write_protected;
@@ -127,6 +129,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
 void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
     std::lock_guard lock(m_);
     const std::string& name = record->options.name;
+    if (auto known = known_.find(name); identity_too && known != known_.end()) known->second.unmade = true;
     if (identity_too && !record->options.declared) {
         former_luns_.push_back(record->identity.lun);
         known_.erase(name);
@@ -281,12 +284,19 @@ void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
     RecordPtr record = *reserved;
     if (!grow) record->grow = false;
     auto backend = options_.open(options.backend, {.size = record->options.size,
-                                                   .create = options.create,
+                                                   .create = record->options.create,
                                                    .read_only = options.read_only,
                                                    .grow = record->grow});
     Status made = backend ? make_volume(*record, std::move(*backend))
                           : backend.status().within(fmt::format("volume {}", options.name));
     if (made) return serve(record, std::move(done));
+    if (options.create && !record->options.create && made.sys_errno() == ENOENT) {
+        made = failure(Code::kRefused,
+                       "volume {}: it was there before, and {} is gone: mount its file system and start "
+                       "again, or delete the volume (wssctl volume delete {})",
+                       options.name, options.backend, options.name);
+        keep_unopened(*record);
+    }
     forget(record, false);
     done(made);
 }
@@ -303,6 +313,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
             Known& known = known_[record->options.name];
             known.identity = record->identity;
             known.cut_from = record->cut_from;
+            known.unmade = false;
         }
         if (record->volume->lost())
             return tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
@@ -318,17 +329,6 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
 }
 
 // --- remove ---
-
-// One that could not be opened is only a line in the state file.
-bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
-    std::lock_guard lock(m_);
-    auto same = [&](const StoredVolume& stored) { return stored.options.name == name; };
-    if (std::erase_if(unopened_, same) == 0) return false;
-    auto known = known_.find(name);
-    if (known != known_.end()) gone = known->second.identity.wwid;
-    known_.erase(name);
-    return true;
-}
 
 void VolumeSet::remove_async(const std::string& name, Done done) {
     uint64_t gone = 0;

@@ -54,11 +54,11 @@ class VolumeSet {
     using WritesLeft = std::shared_ptr<std::atomic<uint64_t>>;
     using Open = std::function<Result<std::unique_ptr<io::Backend>>(const std::string& specification,
                                                                     const io::OpenOptions& options)>;
-    using Write = std::function<Status(const std::string& path, const std::vector<StoredVolume>& volumes)>;
+    using Write = std::function<Status(const StateLock& state, const std::vector<StoredVolume>& volumes)>;
     using Extend = std::function<Result<std::unique_ptr<Extension>>(const Volume& volume)>;
 
     struct Options {
-        std::string state_path;  // empty: nothing is remembered
+        StateLock::Shared state;  // nullptr: nothing is remembered
         // Mixed into the WWIDs of volumes that no state file remembers, so that they are the same after a
         // restart and differ between hosts (for instance the machine id).
         std::string identity_salt;
@@ -143,6 +143,9 @@ class VolumeSet {
         // A shrink to `resized` has begun and is not known to be over. What lay beyond must not come back.
         bool shrinking = false;
         uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
+        // It was never opened, or the operator deleted it. Storage of another one is never created: where
+        // that is gone, an empty one in its place would be taken for it by who knows its identity.
+        bool unmade = false;
     };
     struct Begun;
     struct Resize;
@@ -170,7 +173,6 @@ class VolumeSet {
     Result<RecordPtr> make_again(const Record& lost, const Volume& volume,
                                  std::unique_ptr<io::Backend> backend);
     void replace(const RecordPtr& lost, const RecordPtr& made, Done done);
-    void keep_unopened(const Record& record);
     // volume_resize.cc
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
     Status begin_shrink(const Resize& change);
@@ -185,6 +187,7 @@ class VolumeSet {
                        const std::function<void(Done)>& start, const WritesLeft& left = nullptr);
     void remember(const std::string& name, const std::function<void(Known&)>& change);
     bool is_in_file(const std::string& name);  // change_m_ held
+    void keep_unopened(const Record& record);
     bool forget_unopened(const std::string& name, uint64_t& gone);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;      // m_ held
@@ -204,7 +207,6 @@ class VolumeSet {
     // One change of what is remembered at a time, until it is saved or taken back: else another one's save
     // would bring a refused change to the file. Nobody waits for reactors with it. Taken before m_.
     std::mutex change_m_;
-    std::unique_ptr<StateLock> state_lock_;  // from restore() on
     // Guarded by change_m_.
     bool restored_ = false;            // a file that was not read is not replaced
     std::vector<StoredVolume> saved_;  // what the file holds
@@ -216,7 +218,8 @@ class VolumeSet {
     std::set<std::string> setting_;  // volumes of which a setting is being changed
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
-    std::vector<StoredVolume> unopened_;  // run-time volumes that could not be opened: kept in the file
+    // Run-time volumes that could not be opened, and declared ones whose storage is gone: kept in the file.
+    std::vector<StoredVolume> unopened_;
     std::vector<StoredVolume> deleting_;  // the file says so until they are gone
     // Of volumes that this process has deleted, in that order: given again only when there are no others.
     // Commands that an initiator sent before it heard of the deletion may come at any time, and must not find

@@ -8,11 +8,8 @@
 namespace wss::volume {
 
 Status VolumeSet::restore() {
-    if (options_.state_path.empty()) return Status::ok();
-    auto locked = StateLock::take(options_.state_path);
-    if (!locked) return locked.status();
-    state_lock_ = std::move(*locked);
-    auto stored = read_state_file(options_.state_path);
+    if (options_.state == nullptr) return Status::ok();
+    auto stored = read_state_file(*options_.state);
     if (!stored) return stored.status();
     {
         std::lock_guard changing(change_m_);
@@ -28,7 +25,8 @@ Status VolumeSet::restore() {
                 volume.access_changed ? std::optional(volume.options.access) : std::nullopt,
                 volume.limits_changed ? std::optional(volume.options.limits) : std::nullopt,
                 volume.shrinking,
-                volume.cut_from};
+                volume.cut_from,
+                volume.unmade};
         }
     }
     // Those that were being deleted when the target ended. Without a cache their records stay in the file for
@@ -48,7 +46,7 @@ Status VolumeSet::restore() {
         Status opened = wait_for("opening volume " + volume.options.name,
                                  [&](Done done) { open_async(volume.options, false, std::move(done)); });
         if (opened) continue;
-        log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state_path);
+        log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state->path());
         std::lock_guard lock(m_);
         unopened_.push_back(volume);
     }
@@ -67,7 +65,7 @@ Status VolumeSet::declare(const std::vector<VolumeOptions>& volumes) {
         for (const VolumeOptions& volume : volumes) {
             auto identity = choose_identity(volume);
             if (!identity) return identity.status();
-            known_.try_emplace(volume.name, Known{.identity = *identity});
+            known_.try_emplace(volume.name, Known{.identity = *identity, .unmade = true});
         }
     }
     // What cannot be saved create() refuses, unless it is in the file.
@@ -93,7 +91,8 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
                             .resized = known.resized,
                             .write_protected = known.write_protected,
                             .shrinking = known.shrinking,
-                            .cut_from = known.cut_from};
+                            .cut_from = known.cut_from,
+                            .unmade = known.unmade};
         auto found = records_.find(name);
         if (found != records_.end() &&
             (found->second->state == Record::State::kLive || found->second->reopening)) {
@@ -115,11 +114,10 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
 }
 
 Status VolumeSet::save() {
-    if (options_.state_path.empty()) return Status::ok();
-    if (!restored_) return Status::ok();
+    if (options_.state == nullptr || !restored_) return Status::ok();
     std::vector<StoredVolume> now = to_store();
     if (saved_is_known_ && now == saved_) return Status::ok();
-    Status written = options_.write(options_.state_path, now);
+    Status written = options_.write(*options_.state, now);
     saved_is_known_ = written.is_ok();
     if (written) saved_ = std::move(now);
     return written;
@@ -128,6 +126,34 @@ Status VolumeSet::save() {
 // A change was taken back after its save had failed, which may have come to the file for all that.
 void VolumeSet::save_again() {
     if (Status saved = save(); !saved) log::error("{}", saved.to_string());
+}
+
+// As one that could not be opened at start.
+void VolumeSet::keep_unopened(const Record& record) {
+    std::lock_guard lock(m_);
+    auto known = known_.find(record.options.name);
+    if (known == known_.end()) return;
+    StoredVolume stored{.options = record.options,
+                        .identity = known->second.identity,
+                        .resized = known->second.resized,
+                        .write_protected = known->second.write_protected,
+                        .access_changed = record.options.declared && known->second.access.has_value(),
+                        .limits_changed = record.options.declared && known->second.limits.has_value(),
+                        .shrinking = known->second.shrinking,
+                        .cut_from = known->second.cut_from};
+    if (stored.options.size == 0) stored.options.size = known->second.resized;
+    unopened_.push_back(std::move(stored));
+}
+
+// One that could not be opened is only a line in the state file.
+bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
+    std::lock_guard lock(m_);
+    auto same = [&](const StoredVolume& stored) { return stored.options.name == name; };
+    if (std::erase_if(unopened_, same) == 0) return false;
+    auto known = known_.find(name);
+    if (known != known_.end()) gone = known->second.identity.wwid;
+    known_.erase(name);
+    return true;
 }
 
 // With the identity that it has.

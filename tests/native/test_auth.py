@@ -181,4 +181,4 @@ def test_access_rules_of_the_command_line_are_checked(tmp_path):
                        ("disk", "write VOLUME:INITIATOR=rw")):
         done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "disk=ram:1M",
                    "--access", rule, check=False)
-        assert done.returncode == 1 and said in done.stderr, done.stderr
+        assert done.returncode == 2 and said in done.stderr, done.stderr

@@ -58,7 +58,7 @@ def test_write_back_by_default_needs_a_state_file():
     ended = subprocess.run([BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--cache-listen",
                             "tcp://127.0.0.1:0", "--cache-policy", "write-back", "--volume", "disk=delay:us=1:ram:8M"],
                            capture_output=True, text=True, timeout=30)
-    assert ended.returncode == 1 and "--state" in ended.stderr, ended.stderr
+    assert ended.returncode == 2 and "--state" in ended.stderr, ended.stderr
 
 
 def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirty_lines(tmp_path, nbd):

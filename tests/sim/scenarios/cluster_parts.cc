@@ -134,7 +134,7 @@ void ClusterTarget::remove_volume(const std::string& name, std::function<void(St
 // As the daemon does: sessions, then the cache, then the volumes.
 void ClusterTarget::stop(Nanoseconds home_max) {
     service_->stop([this, home_max] {
-        cache_->stop(home_max, [this](Status status) {
+        cache_->stop(home_max, se::LastSave::kYes, [this](Status status) {
             cache_stopped_ = std::move(status);
             volumes_->close_all_async([this](Status) { stopped_ = true; });
         });

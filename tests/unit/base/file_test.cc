@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -68,6 +69,32 @@ TEST_F(File, a_disk_that_fills_up_half_way_is_an_error_and_the_old_text_stays) {
     EXPECT_EQ(status.sys_errno(), EFBIG) << status.to_string();
     EXPECT_EQ(*read_file(path_, kMax), "what was there");
     EXPECT_FALSE(std::filesystem::exists(path_ + ".new")) << "it takes room on a disk that has none";
+}
+
+TEST_F(File, a_link_in_place_of_the_new_text_is_not_followed) {
+    const std::string victim = folder_ + "/victim";
+    ASSERT_TRUE(replace_file(victim, "of somebody else"));
+    ASSERT_EQ(symlink(victim.c_str(), (path_ + ".new").c_str()), 0);
+    ASSERT_TRUE(replace_file(path_, "ours"));
+    EXPECT_EQ(*read_file(victim, kMax), "of somebody else");
+    EXPECT_FALSE(std::filesystem::is_symlink(path_));
+    EXPECT_EQ(*read_file(path_, kMax), "ours");
+}
+
+TEST_F(File, keeps_the_mode_and_the_owner_of_the_file_that_it_replaces) {
+    ASSERT_TRUE(replace_file(path_, "first"));
+    ASSERT_EQ(chmod(path_.c_str(), 0640), 0);
+    const bool is_root = geteuid() == 0;
+    if (is_root) {
+        ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+    }
+    ASSERT_TRUE(replace_file(path_, "second"));
+    struct stat info {};
+    ASSERT_EQ(stat(path_.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0640u);
+    if (is_root) {
+        EXPECT_EQ(info.st_uid, 65534u);
+    }
 }
 
 TEST_F(File, a_folder_that_is_not_there_is_an_error_that_names_it) {

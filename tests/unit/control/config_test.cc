@@ -78,6 +78,25 @@ TEST(TargetConfig, what_belongs_to_another_role_is_refused) {
         << "a list in the file counts as little as an option";
 }
 
+TEST(TargetConfig, what_a_key_value_store_does_not_honour_is_refused) {
+    TargetConfig kv;
+    kv.role = "kv";
+    kv.kv.listen = {"tcp://127.0.0.1:0"};
+    EXPECT_TRUE(check_role(kv));
+    for (std::string TargetConfig::*path :
+         {&TargetConfig::secrets, &TargetConfig::state, &TargetConfig::cache_secrets}) {
+        TargetConfig wrong = kv;
+        wrong.*path = "/s";
+        EXPECT_FALSE(check_role(wrong));
+    }
+    TargetConfig wrong = kv;
+    wrong.cache_listen = {"tcp://127.0.0.1:0"};
+    EXPECT_EQ(check_role(wrong).to_string(), "--cache-listen is not for --role kv");
+    wrong = kv;
+    wrong.volumes = {{.name = "a"}};
+    EXPECT_EQ(check_role(wrong).to_string(), "--volume is not for --role kv");
+}
+
 TEST(VolumeOption, is_name_backend_and_words) {
     auto plain = parse_volume_option("disk0=aio:/dev/nvme0n1");
     ASSERT_TRUE(plain);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -240,6 +241,24 @@ TEST_F(ControlServer, one_client_too_many_is_told_so_and_a_place_becomes_free_ag
     bool served = false;
     while (!served && clock_.now() < deadline) served = Client(path()).ask("ping").contains("result");
     EXPECT_TRUE(served);
+}
+
+TEST_F(ControlServer, a_stop_waits_for_a_command_only_so_long) {
+    std::promise<void> entered, leave;
+    methods_.add("wait", "for the test", [&](const json&) -> Result<json> {
+        entered.set_value();
+        leave.get_future().wait();
+        return json::object();
+    });
+    Client client(path());
+    client.send_text("{\"id\": 1, \"method\": \"wait\"}\n");
+    entered.get_future().wait();
+    Server* leaked = server_.get();
+    EXPECT_EQ(Server::stop(std::move(server_), from_ms(20)).code(), Code::kTimedOut);
+    leave.set_value();
+    EXPECT_TRUE(Server::stop(std::unique_ptr<Server>(leaked), from_s(20)));
+    EXPECT_FALSE(std::filesystem::exists(path()));
+    EXPECT_TRUE(Server::stop(nullptr, from_s(1)));
 }
 
 TEST_F(ControlServer, the_socket_of_a_living_target_is_not_taken_over_but_that_of_a_dead_one_is) {

@@ -2,9 +2,12 @@
 // What volumes keep over a restart. Without reactors every change is over when its call returns.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "lib/io/backend.h"
 #include "target/volume/volume_set.h"
 #include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
 
 namespace wss::volume {
 namespace {
@@ -43,7 +46,8 @@ TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
                                               {.name = "served", .backend = "ram:1M", .declared = true}};
     for (const std::string& state : {std::string(), folder_.file("state.json")}) {
         bool refuses = true;
-        start({.state_path = state, .open = [&](const std::string& what, const io::OpenOptions& options) {
+        start({.state = state.empty() ? nullptr : locked(state),
+               .open = [&](const std::string& what, const io::OpenOptions& options) {
                    if (what != "refused") return io::open_backend(what, options);
                    if (!refuses) return io::open_backend("ram:1M", options);
                    return Result<std::unique_ptr<io::Backend>>(Status(Code::kRefused, "its owner lives"));
@@ -66,7 +70,7 @@ TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
 }
 
 TEST_F(Restarts, limits_survive_a_restart) {
-    start({.state_path = folder_.file("state.json")});
+    start({.state = locked(folder_.file("state.json"))});
     const RateLimits configured{.iops = 100, .bandwidth = 1 << 20};
     auto create_declared = [&](const char* name) {
         return create(name, "ram:1M", {.limits = configured, .declared = true});
@@ -89,6 +93,57 @@ TEST_F(Restarts, limits_survive_a_restart) {
     ASSERT_TRUE(set_->set_limits("kept", {.iops = 0, .bandwidth = 0}));
     restart();
     EXPECT_EQ(set_->find("kept")->limits, RateLimits{});
+}
+
+TEST_F(Restarts, storage_that_is_gone_is_not_created_anew) {
+    start({.state = locked(folder_.file("state.json"))});
+    const std::string file = folder_.file("disk");
+    const VolumeOptions disk{
+        .name = "disk", .backend = "aio:" + file, .size = 1 << 20, .create = true, .declared = true};
+    auto start_disk = [&] {
+        EXPECT_TRUE(set_->declare({disk}));
+        return set_->create(disk);
+    };
+    ASSERT_TRUE(start_disk());
+    const Identity identity = set_->find("disk")->identity;
+    std::filesystem::rename(file, file + ".unmounted");
+    for (int starts = 0; starts < 2; ++starts) {
+        restart();
+        const Status absent = start_disk();
+        EXPECT_EQ(absent.code(), Code::kRefused) << absent.to_string();
+        EXPECT_NE(absent.text().find(file + " is gone"), std::string::npos) << absent.text();
+        EXPECT_FALSE(std::filesystem::exists(file));
+    }
+    std::filesystem::rename(file + ".unmounted", file);
+    restart();
+    ASSERT_TRUE(start_disk());
+    EXPECT_EQ(set_->find("disk")->identity, identity);
+    std::filesystem::remove(file);
+    restart();
+    ASSERT_FALSE(start_disk());
+    ASSERT_TRUE(set_->remove("disk"));
+    restart();
+    ASSERT_TRUE(start_disk()) << "the operator deleted it";
+    EXPECT_NE(set_->find("disk")->identity.wwid, identity.wwid);
+}
+
+TEST_F(Restarts, storage_that_could_not_be_created_is_created_at_a_later_start) {
+    start({.state = locked(folder_.file("state.json"))});
+    std::filesystem::create_directory(folder_.file("later"));
+    const VolumeOptions disk{.name = "disk",
+                             .backend = "aio:" + folder_.file("missing") + "/disk",
+                             .size = 1 << 20,
+                             .create = true,
+                             .declared = true};
+    ASSERT_TRUE(set_->declare({disk}));
+    ASSERT_FALSE(set_->create(disk));
+    std::filesystem::rename(folder_.file("later"), folder_.file("missing"));
+    restart();
+    ASSERT_TRUE(set_->declare({disk}));
+    ASSERT_TRUE(set_->create(disk));
+    ASSERT_TRUE(set_->remove("disk"));
+    std::filesystem::remove(folder_.file("missing") + "/disk");
+    EXPECT_TRUE(set_->create(disk)) << "the operator deleted it";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
 
 namespace wss::volume {
 namespace {
@@ -349,7 +350,7 @@ class Threaded : public testing::Test {
 
 TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
     TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
+    start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
     ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
     ASSERT_TRUE(create("doomed", "ram:1M"));
@@ -374,7 +375,7 @@ TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
 
 TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
     TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
+    start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
     ASSERT_TRUE(create("d", "ram:1M", {.declared = true}));
     ASSERT_TRUE(set_->resize("d", 3 << 20));
@@ -386,7 +387,7 @@ TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
 
 TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_taken_back) {
     TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
+    start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
     ASSERT_TRUE(create("p", "aio:" + folder.file("disk"), {.size = 1 << 20, .create = true}));
     ASSERT_TRUE(set_->set_read_only("p", true));
@@ -399,7 +400,7 @@ TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_taken_back) {
 
 TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_one) {
     TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
+    start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
     ASSERT_TRUE(create("away", "aio:" + folder.file("disk"), {.size = 1 << 20, .create = true}));
     VolumeInfo before = *set_->find("away");
@@ -417,7 +418,7 @@ TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_on
 
 TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
     TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
+    start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
     ASSERT_TRUE(create("cut", "aio:" + folder.file("disk"), {.size = 1 << 20, .create = true}));
     const VolumeOptions declared{.size = 1 << 20, .create = true, .declared = true};
@@ -437,21 +438,9 @@ TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
     EXPECT_EQ(set_->list().size(), 1u);
 }
 
-TEST_F(Threaded, a_second_user_of_a_state_file_is_refused) {
-    TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
-    ASSERT_TRUE(set_->restore());
-    VolumeSet second({}, {.state_path = folder.file("state.json")});
-    Status refused = second.restore();
-    EXPECT_EQ(refused.code(), Code::kBusy);
-    EXPECT_NE(refused.text().find(std::to_string(getpid())), std::string::npos) << refused.text();
-    restart();
-    EXPECT_TRUE(set_->restore()) << "free again";
-}
-
 TEST_F(Threaded, access_lists_survive_a_restart) {
     TemporaryFolder folder;
-    start({.state_path = folder.file("state.json")});
+    start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
     ASSERT_TRUE(create("kept", "ram:1M", {.access = {"a=rw"}}));
     ASSERT_TRUE(create("declared", "ram:1M", {.access = {"a=rw"}, .declared = true}));
@@ -469,7 +458,7 @@ TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {
     std::string path = folder.file("state.json");
     std::string text = R"({"format": "wss-target-state", "version": 1, "volumes": [{"name": "x)";
     std::ofstream(path) << text;
-    start({.state_path = path});
+    start({.state = locked(path)});
     Status status = set_->restore();
     EXPECT_EQ(status.code(), Code::kInvalid);
     EXPECT_NE(status.text().find(path), std::string::npos) << status.text();

@@ -12,6 +12,7 @@
 
 #include "target/volume/volume_set.h"
 #include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
 
 namespace wss::volume {
 namespace {
@@ -48,7 +49,7 @@ class VolumeState : public testing::Test {
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{&reactor_},
             VolumeSet::Options{
-                .state_path = remembers_ ? path() : "",
+                .state = remembers_ ? locked(path()) : nullptr,
                 .open = open_,
                 .write = [this](const auto& to, const auto& volumes) { return write_(to, volumes); },
                 .deleted = deleted,
@@ -393,7 +394,7 @@ TEST_F(VolumeState, a_fence_that_waits_holds_up_no_change_of_another_volume) {
 TEST_F(VolumeState, what_could_not_be_undone_in_the_file_is_undone_at_the_stop) {
     std::atomic<bool> fails{true};
     write_ = [&fails](const auto& to, const auto& volumes) {
-        if (fails && !volumes[0].write_protected) return Status::from_errno(ENOSPC, to);
+        if (fails && !volumes[0].write_protected) return Status::from_errno(ENOSPC, to.path());
         Status written = write_state_file(to, volumes);
         return fails ? Status::from_errno(EIO, "sync its folder") : written;
     };

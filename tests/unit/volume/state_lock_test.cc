@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/volume/state_lock.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
+namespace wss::volume {
+namespace {
+
+TEST(StateLock, a_second_user_of_a_state_file_is_refused) {
+    io::test::TemporaryFolder folder;
+    const std::string path = folder.file("state.json");
+    StateLock::Shared first = locked(path);
+    const Status refused = StateLock::take(path).status();
+    EXPECT_EQ(refused.code(), Code::kBusy);
+    EXPECT_NE(refused.text().find(std::to_string(getpid())), std::string::npos) << refused.text();
+    first.reset();
+    EXPECT_TRUE(StateLock::take(path)) << "free again";
+}
+
+TEST(StateLock, a_link_in_its_place_is_not_followed) {
+    io::test::TemporaryFolder folder;
+    const std::string path = folder.file("state.json"), victim = folder.file("victim");
+    ASSERT_EQ(symlink(victim.c_str(), (path + ".lock").c_str()), 0);
+    EXPECT_FALSE(StateLock::take(path));
+    EXPECT_FALSE(std::filesystem::exists(victim));
+}
+
+TEST(StateLock, a_state_of_another_user_is_refused) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another owner";
+    io::test::TemporaryFolder folder;
+    const std::string path = folder.file("state.json");
+    locked(path).reset();
+    ASSERT_EQ(chown((path + ".lock").c_str(), 65534, 65534), 0);
+    const Status refused = StateLock::take(path).status();
+    EXPECT_EQ(refused.code(), Code::kPermission);
+    EXPECT_NE(refused.text().find("run as that user"), std::string::npos) << refused.text();
+}
+
+}  // namespace
+}  // namespace wss::volume
