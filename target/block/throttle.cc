@@ -127,6 +127,8 @@ void Throttle::refuse_excess(Nanoseconds now) noexcept {
 bool Throttle::take(Request& request, Nanoseconds now) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter != nullptr) {
+        // For a command without bytes: what is owed of bytes was not looked at.
+        if (reserved_.bytes == 0 && request.throttled_bytes > 0) drop_reservation();
         if (reserved_.of == nullptr)
             reserved_ = {limiter, limiter->reserve(request.throttled_bytes, now), request.throttled_bytes};
         if (reserved_.start > now) return false;

@@ -12,8 +12,7 @@ namespace wss::se {
 bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.ownership.empty()) return false;
-    const std::string ownership = volume.backend().ownership();
-    return !ownership.empty() && ownership != known->second.ownership;
+    return volume.backend().ownership() != known->second.ownership;  // empty: nobody has written one anew
 }
 
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {

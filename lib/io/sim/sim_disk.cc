@@ -50,7 +50,7 @@ class SimBackend final : public Backend {
     Status resize(uint64_t) override { return Status(Code::kUnsupported, "a simulated disk keeps its size"); }
     bool lost() const noexcept override { return disk_.taken_; }
     bool suspended() const noexcept override { return disk_.suspended_; }
-    std::string ownership() const override { return std::to_string(disk_.owners_); }
+    std::string ownership() const override { return disk_.owners_ == 0 ? "" : std::to_string(disk_.owners_); }
     std::string describe() const override { return "sim"; }
 
   private:

@@ -47,6 +47,8 @@ class SimDisk {
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
     // Another owner has had it, while nobody here had it open.
     void change_hands() noexcept { ++owners_; }
+    // It is another one, made anew, that names no owner.
+    void forget_owners() noexcept { owners_ = 0; }
 
     static constexpr uint32_t kSector = 512;
 

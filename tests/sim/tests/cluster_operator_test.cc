@@ -453,6 +453,18 @@ TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its
     create("a", a_);
 }
 
+TEST_F(ClusterAbsent, a_volume_whose_storage_names_no_owner_any_more_is_refused_and_its_owner_remembered) {
+    ASSERT_GT(dirty(), 0u);
+    const std::string owner = membership().dirty.begin()->second.ownership;
+    ASSERT_FALSE(owner.empty());
+    a_.disk.forget_owners();
+    restart_target();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
+    ASSERT_EQ(membership().dirty.size(), 1u);
+    EXPECT_EQ(membership().dirty.begin()->second.ownership, owner);
+}
+
 // Real storage has not answered for so long that another owner may have it.
 TEST_F(ClusterAbsent,
        a_suspended_volume_answers_nothing_from_engines_and_acknowledges_nothing_by_them_alone) {

@@ -161,6 +161,24 @@ TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
     expect_answered(*other, next, 1);
 }
 
+// Its place among the operations is no place among the bytes.
+TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_any) {
+    limit({.iops = 10, .bandwidth = 1 << 20});
+    auto client = world_->client(1), other = world_->client(2);
+    expect_answered(*other, reads(*other, 0, 1, 1 << 20), 1);
+    auto empty = reads(*client, 0, 2, 0);
+    arrived(3);
+    expect_answered(*client, empty, 1);
+    client->close();
+    ASSERT_TRUE(world_->until([&] { return client->closed() && world_->service().sessions().count() == 1; }));
+    auto next = reads(*other, 0, 1, 1 << 20);
+    arrived(4);
+    advance(from_ms(500));
+    expect_answered(*other, next, 0);
+    advance(from_ms(500));
+    expect_answered(*other, next, 1);
+}
+
 TEST_F(Limits, hold_up_no_deletion_of_the_volume) {
     limit({.iops = 1});
     auto client = world_->client();
