@@ -18,8 +18,8 @@ std::string default_control_path();
 // The control socket that a tool means by `given`:
 //   a path        that path
 //   a name        the socket of the service of that name, FOLDER/NAME.sock
-//   nothing       FOLDER/target.sock if it exists, else the only socket of the folder, else the user's own.
-//                 With several sockets the error lists their names.
+//   nothing       FOLDER/target.sock, else the only socket of the folder, else the user's own. Sockets that
+//                 refuse connections do not count. With several sockets the error lists their names.
 Result<std::string> find_control_socket(const std::string& given,
                                         const std::string& folder = kServiceSockets);
 

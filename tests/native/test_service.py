@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -468,3 +469,32 @@ def test_a_program_whose_file_was_replaced_finds_the_plugins_beside_the_new_one(
     done = run(BUILD / "wssctl", "--control", socket_path, "volume", "create", "b", "rbd:pool/image", "--size", "1M", check=False)
     assert f"neither {tmp_path}/wss-rbd.so nor" in done.stderr, done.stderr
     stop(process)
+
+
+LISTENER = """
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print(flush=True)
+while True:
+    with listener.accept()[0] as client:
+        if client.recv(4096):
+            client.sendall(b'{"id": 1, "result": {"volumes": []}}\\n')
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
+@pytest.mark.parametrize("owner, trusted", [(0, False), (65534, True)])
+def test_wssctl_trusts_a_listener_of_another_user_only_in_a_folder_of_its_own(owner, trusted):
+    """As the user wss owns /run/wss; but in /tmp anyone can listen."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o1777)
+        os.chown(folder, owner, owner)
+        path = f"{folder}/control"
+        with subprocess.Popen(["/usr/bin/python3", "-c", LISTENER, path], stdout=subprocess.PIPE, user=65534) as listener:
+            listener.stdout.readline()
+            done = run(BUILD / "wssctl", "--control", path, "volume", "list", "--json", check=False)
+            listener.kill()
+    assert ("belongs to a process of user 65534" not in done.stderr) == trusted, done.stderr
+    assert (done.returncode == 0) == trusted, done.stderr

@@ -3,11 +3,13 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "lib/base/clock.h"
 #include "lib/base/paths.h"
@@ -53,6 +55,24 @@ Status connect_to(const Socket& socket, const std::string& path) {
     return connect_error(errno, path);
 }
 
+// Who listens may be anyone where anyone may make files, and a command may carry secrets. Trusted are root,
+// this user, and the owner of the socket's folder, who decides what is in it: the user wss for /run/wss.
+Status check_peer(const Socket& socket, const std::string& path) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return Status::from_errno(errno, path + ": SO_PEERCRED");
+    if (peer.uid == 0 || peer.uid == geteuid()) return Status::ok();
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    struct stat info {};
+    if (stat(folder.empty() ? "." : folder.c_str(), &info) == 0 && info.st_uid == peer.uid)
+        return Status::ok();
+    return failure(Code::kPermission,
+                   "{} belongs to a process of user {}, neither yours nor root's nor that of the folder's "
+                   "owner: run wssctl as that user if you trust it",
+                   path, peer.uid);
+}
+
 Status send_all(const Socket& socket, const std::string& line) {
     size_t sent = 0;
     while (sent < line.size()) {
@@ -95,6 +115,7 @@ Result<Json> ask(const Context& context, const std::string& method, const Json& 
     Socket socket;
     if (socket.fd() < 0) return Status::from_errno(errno, "socket");
     WSS_TRY(connect_to(socket, *path));
+    WSS_TRY(check_peer(socket, *path));
     Json request = {{"id", 1}, {"method", method}, {"params", params}};
     WSS_TRY(send_all(socket, request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
     auto line = receive_line(socket, context.timeout_seconds);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <filesystem>
 #include <fstream>
@@ -60,6 +61,22 @@ TEST_F(ControlSocket, is_the_users_own_without_a_service) {
     EXPECT_EQ(found(), default_control_path());
     std::filesystem::remove_all(folder_);
     EXPECT_EQ(found(), default_control_path()) << "no service was ever installed";
+}
+
+// A socket that is left when its owner is killed: nobody listens.
+static void leave_socket(const std::string& path) {
+    auto address = unix_address(path);
+    ASSERT_TRUE(address);
+    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+    ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&*address), sizeof *address), 0);
+}
+
+TEST_F(ControlSocket, of_a_killed_service_does_not_count) {
+    leave_socket(folder_ + "/old.sock");
+    leave_socket(folder_ + "/target.sock");
+    EXPECT_EQ(found(), default_control_path());
+    run_service("storage1");
+    EXPECT_EQ(found(), folder_ + "/storage1.sock");
 }
 
 TEST_F(ControlSocket, is_the_path_that_was_given) {
