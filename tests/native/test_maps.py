@@ -27,6 +27,7 @@ class Driver:
     def __init__(self, root, delay=0.05):
         self.root, self.delay = root, delay
         self.absent, self.busy, self.maps, self.unmaps = set(), set(), [], []
+        self.waiting = []  # lines of pending, if a test has more of them than a page
         for name in ("class/wss/session0", "block"):
             (root / name).mkdir(parents=True)
         (root / "class/wss/session0/target").write_text(TARGET + "\n")
@@ -60,13 +61,16 @@ class Driver:
         time.sleep(self.delay)
         self.add(words["volume"])
 
-    def add(self, volume):
+    def add(self, volume, **attributes):
+        """A disk appears; `attributes` are files of its folder wss."""
         number = next(self.numbers)
         fresh = self.root / f"fresh{number}"
         (fresh / "wss").mkdir(parents=True)
-        for name, text in (("size", "2048"), ("ro", "0"), ("wss/volume", volume), ("wss/session", "session0")):
+        for name, text in (("size", "2048"), ("ro", "0"), ("wss/volume", volume), ("wss/session", "session0"), ("wss/state", "live"),
+                           *((f"wss/{name}", text) for name, text in attributes.items())):
             (fresh / name).write_text(text + "\n")
         fresh.rename(self.root / f"block/wss{number}")
+        return f"wss{number}"
 
     def unmap(self, text):
         self.unmaps.append(text)
@@ -74,9 +78,22 @@ class Driver:
         if name in self.busy and "force" not in text:
             return
         if name.startswith("pending"):
-            (self.root / "class/wss/pending").write_text("")
+            if self.waiting:
+                self.waiting = [line for line in self.waiting if line.split()[0] != name]
+                self.show_page()
+            else:
+                (self.root / "class/wss/pending").write_text("")
         else:
             shutil.rmtree(self.root / "block" / name)
+
+    def show_page(self):
+        """Of what waits, as sysfs does."""
+        fresh = self.root / "fresh"
+        fresh.write_text("".join(self.waiting)[:4095])
+        fresh.rename(self.root / "class/wss/pending")
+
+    def say_target(self, target):
+        (self.root / "class/wss/session0/target").write_text(target + "\n")
 
     def wait_for_pending(self, count):
         deadline = time.monotonic() + 10
@@ -124,6 +141,129 @@ def test_up_maps_every_line_and_down_unmaps_the_last_first(driver, tmp_path):
                      for volume in ("disk0", "disk1"))
     assert "disk1: unmapped" in maps(driver, tmp_path, BOTH, "down").stdout
     assert driver.unmaps == [second, first] and driver.volumes() == []
+
+
+@pytest.mark.parametrize("shown, written, volume", [
+    (TARGET, "10.0.0.1", "lun:1"),
+    (TARGET, "10.0.0.1", "lun:0x01"),
+    (TARGET, "rdma://10.0.0.1", "naa.3ABCDEF000000001"),
+    ("[2001:db8::1]:5555", "[2001:DB8:0::1]", "disk1"),
+    ("[2001:DB8:0:0::1]", "rdma://[2001:db8::1]:5555", "disk1"),
+])
+def test_a_disk_is_found_however_its_line_is_spelled(driver, tmp_path, shown, written, volume):
+    driver.say_target(shown)
+    driver.add("disk0", lun="0000000000000000", wwid="naa.3abcdef000000000")
+    driver.add("disk1", lun="4001000000000000", wwid="naa.3abcdef000000001")
+    driver.waiting = [f"pending3 {shown} {volume} tries=1 no route to host\n"]
+    text = f"{written} {volume}\n"
+    assert "/dev/wss1, mapped already" in maps(driver, tmp_path, text, "up", wait=0).stdout
+    driver.show_page()
+    maps(driver, tmp_path, text, "down")
+    assert driver.unmaps == ["wss1", "pending3"] and driver.volumes() == ["disk0"]
+    assert not driver.maps
+
+
+@pytest.mark.parametrize("state", ["failed", "dead"])
+def test_up_replaces_a_disk_that_has_failed(driver, tmp_path, state):
+    lost = driver.add("disk0", state=state)
+    assert "disk0: /dev/wss1" in maps(driver, tmp_path, f"{TARGET} disk0\n", "up").stdout
+    assert driver.unmaps == [lost]
+
+
+def test_up_reports_a_failed_disk_in_use(driver, tmp_path):
+    driver.add("disk0", state="failed")
+    (driver.root / "class/wss/last_error").write_text("wss0 is open\n")
+    (driver.root / "class/wss/unmap").rename(driver.root / "class/wss/unmap.fifo")
+    (driver.root / "class/wss/unmap").symlink_to("/dev/full")
+    done = maps(driver, tmp_path, f"{TARGET} disk0\n", "up", status=FAILED)
+    assert "wss0 has failed and cannot be replaced (wss0 is open): unmount it, then run wssctl maps up again" in done.stderr
+    assert not driver.maps
+
+
+@pytest.mark.parametrize("state", ["recovering", "absent", "connecting", "removing"])
+def test_up_waits_for_a_disk_whose_target_is_away(driver, tmp_path, state):
+    name = driver.add("disk0", state=state)
+    done = maps(driver, tmp_path, f"{TARGET} disk0\n", "up", status=FAILED, wait=0)
+    assert f"/dev/wss0 is still {state} after 0 s" in done.stderr
+    later = threading.Timer(0.5, (driver.root / "block" / name / "wss/state").write_text, ["live\n"])
+    later.start()
+    assert "disk0: /dev/wss0" in maps(driver, tmp_path, f"{TARGET} disk0\n", "up", wait=20).stdout
+    later.join()
+    assert not driver.maps and not driver.unmaps
+
+
+def test_a_target_that_does_not_answer_delays_no_other(tmp_path):
+    """The driver takes the requests of 10.0.0.9 only when the others are done: a request of another target waits for none of these."""
+    (tmp_path / "class/wss/session0").mkdir(parents=True)
+    (tmp_path / "class/wss/session0/target").write_text(TARGET + "\n")
+    (tmp_path / "class/wss/pending").write_text("")
+    (tmp_path / "block").mkdir()
+    # A pipe that is full, and that nobody reads: whoever writes waits, as for a target that does not answer.
+    os.mkfifo(tmp_path / "class/wss/map")
+    pipe = os.open(tmp_path / "class/wss/map", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(pipe, b"-" * 4096)
+    except BlockingIOError:
+        pass
+    lines = "".join(f"10.0.0.{target} disk{volume}\n" for target in (7, 8, 9) for volume in (0, 1))
+    (tmp_path / "maps").write_text(lines)
+    command = [WSSCTL, "--sysfs", tmp_path, "maps", "--file", tmp_path / "maps", "--wait", "0", "up"]
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        wchan_deadline = time.monotonic() + 20
+        while len(os.listdir(f"/proc/{process.pid}/task")) != 4:  # one for each target, and the one that waits
+            assert process.poll() is None and time.monotonic() < wchan_deadline, "the requests are made one after the other"
+            time.sleep(0.01)
+        started = time.monotonic()
+        text = process.communicate(timeout=60)[0]
+        assert time.monotonic() - started < 25, "--wait and one first try"
+    os.close(pipe)
+    assert process.returncode == FAILED and text.count("not requested within 0 s") == 6, text
+
+
+def test_up_reports_what_the_driver_has_given_up(driver, tmp_path):
+    driver.absent = {"disk0"}
+
+    def give_up():
+        driver.wait_for_pending(1)
+        (driver.root / "class/wss/pending").write_text("")
+
+    later = threading.Thread(target=give_up)
+    later.start()
+    done = maps(driver, tmp_path, f"{TARGET} disk0\n", "up", status=FAILED, wait=2)
+    later.join()
+    # With the driver's last reason, if it was seen.
+    assert re.search(r"the driver has given it up( \(no route to host\))?; the kernel log has the reason", done.stderr), done.stderr
+    assert "continues to try" not in done.stderr
+
+
+def test_down_looks_once_more_before_it_reports_a_disk(driver, tmp_path):
+    name = driver.add("disk0")
+    # What is written to unmap takes effect before the write ends, as in the driver: it overwrites what the disk is known by.
+    (driver.root / "class/wss/unmap").rename(driver.root / "class/wss/unmap.fifo")
+    (driver.root / "class/wss/unmap").symlink_to(driver.root / "block" / name / "wss/volume")
+    assert "disk0: unmapped" in maps(driver, tmp_path, f"{TARGET} disk0\n", "down", wait=0).stdout
+
+
+def test_down_ends_more_waiting_maps_than_a_page_shows(driver, tmp_path):
+    driver.waiting = [f"pending{n} {TARGET} disk{n} tries=7 {'no answer within 10 s; ' * 14}\n" for n in range(30)]
+    driver.show_page()
+    maps(driver, tmp_path, "".join(f"{TARGET} disk{n}\n" for n in range(30)), "down", wait=20)
+    assert not driver.waiting and sorted(set(driver.unmaps)) == sorted(f"pending{n}" for n in range(30))
+
+
+def test_down_does_not_guess_about_maps_that_are_not_shown(driver, tmp_path):
+    driver.waiting = [f"pending{n} 10.0.0.9:5555 disk{n} tries=7 {'no answer within 10 s; ' * 14}\n" for n in range(30)]
+    driver.show_page()
+    done = maps(driver, tmp_path, f"{TARGET} disk0\n", "down", status=FAILED, wait=0)
+    assert "the driver cannot show all maps that wait" in done.stderr
+
+
+def test_a_file_without_an_end_is_refused(driver, tmp_path):
+    done = run("bash", "-c", f"ulimit -v 4000000; exec {WSSCTL} maps --file /dev/zero check", check=False)
+    assert done.returncode == USAGE and "/dev/zero: more than 1048576 bytes" in done.stderr
+    done = run(WSSCTL, "maps", "--file", tmp_path, "check", check=False)
+    assert done.returncode == USAGE and f"cannot read {tmp_path}" in done.stderr
 
 
 def test_a_second_up_changes_nothing(driver, tmp_path):
@@ -200,7 +340,11 @@ def test_the_result_is_json_as_well(driver, tmp_path):
     ("10.0.0.1:99999 disk0", "the port is not a number"),
     ("10.0.0.1 disk0 fast", "'fast' is not of the form key=value"),
     ("10.0.0.1 disk0,max_imm=0", "blanks or commas"),
-    ("10.0.0.1 disk0\n10.0.0.1 disk0", ":3: 10.0.0.1 disk0 is in the file already"),
+    ("10.0.0.1 disk0\n10.0.0.1 disk0", ":3: 10.0.0.1 disk0 is in the file already, in line 2"),
+    ("10.0.0.1 disk0\nrdma://10.0.0.1:5555 disk0", ":3: rdma://10.0.0.1:5555 disk0 is in the file already"),
+    ("[2001:DB8:0::1] lun:1\n[2001:db8::1]:5555 lun:0x1", ":3: [2001:db8::1]:5555 lun:0x1 is in the file already"),
+    ("10.0.0.1 naa.3ABC\n10.0.0.1 naa.3abc", ":3: 10.0.0.1 naa.3abc is in the file already"),
+    ("10.0.0.1 disk0\0 queues=2", "control characters"),
     ("x" * 5000, "more than 4096"),
 ])
 @pytest.mark.parametrize("verb", ["up", "check"])

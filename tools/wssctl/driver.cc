@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -14,6 +15,9 @@
 namespace wss::wssctl {
 
 namespace {
+
+// What fits a page of sysfs, without its last byte.
+constexpr size_t kPageFull = 4095;
 
 constexpr uint64_t kSysfsSector = 512;  // the unit of /sys/block/*/size, whatever the device's block
 
@@ -80,10 +84,15 @@ std::vector<Disk> list_disks(const Context& context) {
     return disks;
 }
 
-std::vector<Pending> list_pending(const Context& context) {
+std::vector<Pending> list_pending(const Context& context, bool* cut) {
     std::ifstream file(class_folder(context) / "pending");
+    std::stringstream text;
+    text << file.rdbuf();
+    // sysfs ends a full page where it is full, in the middle of a line or after one.
+    const std::string page = text.str();
+    if (cut != nullptr) *cut = page.size() >= kPageFull || (!page.empty() && !page.ends_with('\n'));
     std::vector<Pending> all;
-    for (std::string line; std::getline(file, line);) {
+    for (std::string line; std::getline(text, line);) {
         std::istringstream words(line);
         Pending pending;
         if (!(words >> pending.name >> pending.target >> pending.volume >> pending.tries)) continue;
@@ -116,9 +125,13 @@ Json session_statistics(const Context& context) {
 }
 
 Status check_word(const std::string& word) {
-    bool fine = !word.empty() && word.find_first_of(" \t\r\n,") == std::string::npos;
-    return fine ? Status::ok()
-                : failure(Code::kInvalid, "'{}' may not be empty or contain blanks or commas", word);
+    const auto splits = [](unsigned char c) { return c <= ' ' || c == ',' || c == 0x7f; };
+    if (!word.empty() && std::none_of(word.begin(), word.end(), splits)) return Status::ok();
+    std::string shown = word;
+    std::replace_if(
+        shown.begin(), shown.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+    return failure(Code::kInvalid, "'{}' may not be empty or contain blanks or commas, or control characters",
+                   shown);
 }
 
 Status write_control(const Context& context, const std::string& file, const std::string& line) {

@@ -22,11 +22,12 @@ struct Pending {
     std::string name;  // "pending0"
     std::string target, volume, tries, error;
 };
-std::vector<Pending> list_pending(const Context& context);
+// The driver shows one page of them. `*cut` is set to whether there may be more.
+std::vector<Pending> list_pending(const Context& context, bool* cut = nullptr);
 // Counters of each session, {"session0": {"target": "...", "state": "...", "counters": {...}}}.
 Json session_statistics(const Context& context);
-// kInvalid unless `word` may stand in such a line: the driver splits it at blanks and commas, and a word may
-// not hide others.
+// kInvalid unless `word` may stand in such a line: the driver splits it at blanks and commas and ends it at
+// a zero byte, and a word may not hide others.
 Status check_word(const std::string& word);
 // Writes `line` to class/wss/`file`; the driver's own words when it refuses.
 Status write_control(const Context& context, const std::string& file, const std::string& line);

@@ -2,11 +2,16 @@
 #include "tools/wssctl/mapping.h"
 
 #include <linux/keyctl.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
 
 #include "kernel/uapi/wss_srp.h"
 #include "lib/base/secrets.h"
@@ -47,14 +52,17 @@ Status resolve(Mapping& mapping, Nanoseconds timeout) {
     return Status::ok();
 }
 
-// The driver finds it in a keyring that ends with this process: nobody can read it there, and no command line
-// or file of the kernel shows it.
+// The driver finds it in a keyring that ends with this thread: nobody can read it there, and no command line
+// or file of the kernel shows it. A key of the same name in the keyring would be changed, also for a map that
+// has it already: the keyring is emptied first, which leaves that map its own.
 static Status lend_secret(const std::string& path, std::string& line) {
     auto secret = read_own_secret(path);
     if (!secret) return secret.status();
     const std::string name = "wss:" + secret->name;
     std::string_view bytes = secret->secret.bytes();
-    if (syscall(SYS_add_key, "logon", name.c_str(), bytes.data(), bytes.size(), KEY_SPEC_PROCESS_KEYRING) < 0)
+    // Fails if there is no keyring yet.
+    syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_THREAD_KEYRING);
+    if (syscall(SYS_add_key, "logon", name.c_str(), bytes.data(), bytes.size(), KEY_SPEC_THREAD_KEYRING) < 0)
         return Status::from_errno(errno, "cannot hand the secret to the kernel (add_key)");
     line += " initiator=" + secret->name;
     return Status::ok();
@@ -98,14 +106,58 @@ static bool is_at(const std::string& target, const Mapping& mapping) {
                                        shown.front().to_string()) != mapping.addresses.end();
 }
 
+// N of `lun:N`, which the driver reads as C does: 0x10, 020 and 16 are one.
+static std::optional<uint64_t> lun_of(const std::string& volume) {
+    constexpr std::string_view kLun = "lun:";
+    if (!volume.starts_with(kLun)) return std::nullopt;
+    char* end = nullptr;
+    const uint64_t number = std::strtoull(volume.c_str() + kLun.size(), &end, 0);
+    if (*end != '\0' || end == volume.c_str() + kLun.size()) return std::nullopt;
+    return number;
+}
+
+// The number in the 16 hex digits of a SAM LUN, of peripheral or flat addressing.
+static std::optional<uint64_t> lun_of(const Disk& disk) {
+    constexpr size_t kDigits = 16;
+    uint64_t lun = 0;
+    const char* end = disk.lun.data() + disk.lun.size();
+    if (disk.lun.size() != kDigits || std::from_chars(disk.lun.data(), end, lun, 16).ptr != end)
+        return std::nullopt;
+    return (lun >> 48) & 0x3fff;
+}
+
+// Names of volumes differ by case, identifiers do not.
+static std::string canonical_volume(const std::string& volume) {
+    if (const auto lun = lun_of(volume)) return fmt::format("lun:{}", *lun);
+    std::string lower = volume;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return lower.starts_with("naa.") || lower.starts_with("eui.") ? lower : volume;
+}
+
+std::string canonical_target(const std::string& target) {
+    const auto address = parse_target(target);
+    if (!address) return target;
+    const auto numeric = fabric::parse_numeric(*address);
+    return numeric.empty() ? address->to_string() : numeric.front().to_string();
+}
+
+bool is_same(const Mapping& one, const Mapping& other) {
+    return canonical_target(one.target) == canonical_target(other.target) &&
+           canonical_volume(one.volume) == canonical_volume(other.volume);
+}
+
 bool is_of(const Disk& disk, const Mapping& mapping) {
     if (!is_at(disk.target, mapping)) return false;
-    return disk.volume == mapping.volume || disk.wwid == mapping.volume ||
-           (!disk.lun.empty() && "lun:" + disk.lun == mapping.volume);
+    if (disk.volume == mapping.volume || strcasecmp(disk.wwid.c_str(), mapping.volume.c_str()) == 0)
+        return true;
+    const auto lun = lun_of(mapping.volume);
+    return lun && lun == lun_of(disk);
 }
 
 bool is_of(const Pending& pending, const Mapping& mapping) {
-    return is_at(pending.target, mapping) && pending.volume == mapping.volume;
+    return is_at(pending.target, mapping) &&
+           canonical_volume(pending.volume) == canonical_volume(mapping.volume);
 }
 
 }  // namespace wss::wssctl

@@ -2,17 +2,20 @@
 // wssctl maps: maps and unmaps the volumes of /etc/wss/maps. wss-maps.service runs it at boot and at
 // shutdown.
 //
-// Every wait is bounded by --wait. The driver continues to try volumes that were not there in time, so that a
-// target that starts later than this machine still brings its disks.
+// Disks are waited for as long as --wait says, and the driver's first tries as long as one takes. The driver
+// continues to try volumes that were not there in time, so that a target that starts later than this machine
+// still brings its disks.
 #include <poll.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include "lib/base/clock.h"
 #include "lib/base/journal.h"
 #include "lib/base/size.h"
 #include "lib/fabric/resolve.h"
+#include "tools/wssctl/map_requests.h"
 #include "tools/wssctl/maps_file.h"
 
 namespace wss::wssctl {
@@ -28,6 +31,8 @@ struct Arguments {
 constexpr int kLookEveryMs = 100;
 constexpr Nanoseconds kLookUpEvery = from_s(1);
 constexpr Nanoseconds kLookUpMin = from_ms(500);
+// How much longer than --wait the driver may be at its first tries. Each takes 10 s at most.
+constexpr Nanoseconds kFirstTryMax = from_s(15);
 
 void wait_a_moment() {
     poll(nullptr, 0, kLookEveryMs);
@@ -36,11 +41,14 @@ void wait_a_moment() {
 // One line on its way: what has become of it, and what the report says.
 struct Work {
     MapsLine line;
-    bool started = false;        // the driver has it
+    bool started = false;        // its host is known
     Nanoseconds next_look_up{};  // not before
     bool finished = false;
     Status status = Status::ok();
-    std::string text;
+    std::string text{};
+    std::shared_ptr<const MapRequests> requests{};  // to the driver, if any
+    size_t request = 0;                             // its index there
+    std::string why_pending{};                      // what the driver last reported
 };
 
 void finish(Work& work, std::string text) {
@@ -59,7 +67,8 @@ bool all_finished(const std::vector<Work>& works) {
 
 // Disks and waiting maps of the driver, as of now.
 struct Driver {
-    explicit Driver(const Context& context) : disks(list_disks(context)), pendings(list_pending(context)) {}
+    explicit Driver(const Context& context)
+        : pendings(list_pending(context, &is_cut)), disks(list_disks(context)) {}
 
     template <typename T>
     static const T* find(const std::vector<T>& all, const Mapping& mapping) {
@@ -70,8 +79,14 @@ struct Driver {
     const Disk* disk(const Mapping& mapping) const { return find(disks, mapping); }
     const Pending* pending(const Mapping& mapping) const { return find(pendings, mapping); }
 
+    // Neither, for sure.
+    bool is_without(const Mapping& mapping) const {
+        return disk(mapping) == nullptr && pending(mapping) == nullptr && !is_cut;
+    }
+
+    bool is_cut = false;            // there may be more in `pendings`
+    std::vector<Pending> pendings;  // read first: what waits no longer then is a disk
     std::vector<Disk> disks;
-    std::vector<Pending> pendings;
 };
 
 void report(Context& context, const Arguments& arguments, const std::vector<Work>& works) {
@@ -125,24 +140,82 @@ bool find_host(Work& work, Nanoseconds deadline) {
     return work.status.is_ok();
 }
 
-void start_map(const Context& context, Work& work, Nanoseconds deadline) {
-    if (!find_host(work, deadline)) return;
-    work.started = true;
-    const Driver driver(context);
-    const Mapping& wanted = work.line.mapping;
-    if (const Disk* disk = driver.disk(wanted))
-        return finish(work, context.dev + "/" + disk->device + ", mapped already");
-    if (driver.pending(wanted) != nullptr) return;
-    Mapping mapping = wanted;
+// What the state of a mapped disk means for its users.
+bool is_usable(const Disk& disk) {
+    return disk.state.empty() || disk.state == "live";
+}
+bool is_lost(const Disk& disk) {  // it never comes back
+    return disk.state == "failed" || disk.state == "dead";
+}
+
+Mapping with_retry(Mapping mapping) {
     const auto is_retry = [](const std::string& option) { return option.starts_with("retry="); };
     if (std::none_of(mapping.options.begin(), mapping.options.end(), is_retry))
         mapping.options.emplace_back("retry=on");
-    if (Status status = request_map(context, mapping); !status) fail(work, std::move(status));
+    return mapping;
+}
+
+// Requests what is neither mapped nor waits, of the lines whose host is known by now.
+void start_maps(const Context& context, Nanoseconds deadline, std::vector<Work>& works) {
+    std::vector<Work*> found;
+    for (Work& work : works)
+        if (!work.started && find_host(work, deadline)) found.push_back(&work);
+    if (found.empty()) return;
+    const Driver driver(context);
+    std::vector<MapRequest> requests;
+    std::vector<Work*> requested;
+    for (Work* work : found) {
+        work->started = true;
+        const Mapping& mapping = work->line.mapping;
+        const Disk* disk = driver.disk(mapping);
+        if (disk != nullptr && is_usable(*disk)) {
+            finish(*work, context.dev + "/" + disk->device + ", mapped already");
+        } else if (disk != nullptr ? is_lost(*disk) : driver.pending(mapping) == nullptr) {
+            work->request = requests.size();
+            requests.push_back({with_retry(mapping), disk != nullptr ? disk->device : ""});
+            requested.push_back(work);
+        }
+    }
+    const auto all = std::make_shared<const MapRequests>(context, std::move(requests));
+    for (Work* work : requested) work->requests = all;
+}
+
+bool is_unanswered(const Work& work) {
+    return work.requests != nullptr && !work.requests->answer(work.request);
 }
 
 void look_for(const Context& context, const Driver& driver, Work& work) {
+    if (work.requests != nullptr) {
+        auto answer = work.requests->answer(work.request);
+        if (!answer) return;
+        if (!*answer) return fail(work, std::move(*answer));
+    }
+    const Disk* disk = driver.disk(work.line.mapping);
+    if (disk != nullptr && is_usable(*disk))
+        return finish(work, fmt::format("{}/{}, {}", context.dev, disk->device, readable_size(disk->size)));
+    const Pending* pending = driver.pending(work.line.mapping);
+    if (pending != nullptr) work.why_pending = pending->error;
+}
+
+// Why a line has no disk when the time is over.
+Status late(const Driver& driver, const Context& context, const Arguments& arguments, const Work& work) {
+    const uint32_t seconds = arguments.wait_seconds;
+    if (!work.started) return work.status;  // of the look-up
+    if (is_unanswered(work))
+        return failure(
+            Code::kTimedOut,
+            "not requested within {} s, because its target does not answer; run wssctl maps up again",
+            seconds);
     if (const Disk* disk = driver.disk(work.line.mapping))
-        finish(work, fmt::format("{}/{}, {}", context.dev, disk->device, readable_size(disk->size)));
+        return failure(Code::kTimedOut, "{}/{} is still {} after {} s", context.dev, disk->device,
+                       disk->state, seconds);
+    const std::string why = work.why_pending.empty() ? "" : " (" + work.why_pending + ")";
+    if (driver.is_without(work.line.mapping))
+        return failure(Code::kRefused,
+                       "the driver has given it up{}; the kernel log has the reason (dmesg). Run wssctl maps "
+                       "up again when it is mended",
+                       why);
+    return failure(Code::kTimedOut, "no disk after {} s{}; the driver continues to try", seconds, why);
 }
 
 void up(Context& context, const Arguments& arguments) {
@@ -150,26 +223,19 @@ void up(Context& context, const Arguments& arguments) {
     if (context.exit != kDone) return;
     const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
     for (;;) {
-        for (Work& work : works)
-            if (!work.started) start_map(context, work, deadline);
+        start_maps(context, deadline, works);
+        const bool is_any_unanswered = std::any_of(works.begin(), works.end(), is_unanswered);
         const Driver driver(context);
         for (Work& work : works)
             if (work.started && !work.finished) look_for(context, driver, work);
-        if (all_finished(works) || SystemClock().now() >= deadline) break;
+        const Nanoseconds now = SystemClock().now();
+        if (all_finished(works) || now >= deadline + kFirstTryMax || (now >= deadline && !is_any_unanswered))
+            break;
         wait_a_moment();
     }
     const Driver driver(context);
-    for (Work& work : works) {
-        if (work.finished) continue;
-        if (!work.started) {
-            fail(work, std::move(work.status));
-            continue;
-        }
-        const Pending* pending = driver.pending(work.line.mapping);
-        const std::string reason = pending == nullptr ? "" : " (" + pending->error + ")";
-        fail(work, failure(Code::kTimedOut, "no disk after {} s{}; the driver continues to try",
-                           arguments.wait_seconds, reason));
-    }
+    for (Work& work : works)
+        if (!work.finished) fail(work, late(driver, context, arguments, work));
     report(context, arguments, works);
 }
 
@@ -178,14 +244,17 @@ void up(Context& context, const Arguments& arguments) {
 void try_unmap(const Context& context, const Driver& driver, const Arguments& arguments, Work& work) {
     const Disk* disk = driver.disk(work.line.mapping);
     const Pending* pending = driver.pending(work.line.mapping);
-    if (disk == nullptr && pending == nullptr) {
-        work.status = Status::ok();
-        return finish(work, work.text.empty() ? "not mapped" : "unmapped");
-    }
+    if (disk == nullptr && pending == nullptr) return;
     const std::string name = disk != nullptr ? disk->device : pending->name;
     work.text = name;
     work.status =
         write_control(context, "unmap", name + (disk != nullptr && arguments.force ? " force" : ""));
+}
+
+void look_whether_gone(const Driver& driver, Work& work) {
+    if (!driver.is_without(work.line.mapping)) return;
+    work.status = Status::ok();
+    finish(work, work.text.empty() ? "not mapped" : "unmapped");
 }
 
 void down(Context& context, const Arguments& arguments) {
@@ -198,15 +267,23 @@ void down(Context& context, const Arguments& arguments) {
             fail(work, failure(work.status.code(), "{}; wssctl list shows the disk, wssctl unmap removes it",
                                work.status.text()));
     for (;;) {
+        const bool is_last = SystemClock().now() >= deadline;
         for (Work& work : works)
             if (!work.finished) try_unmap(context, Driver(context), arguments, work);
-        if (all_finished(works) || SystemClock().now() >= deadline) break;
+        const Driver driver(context);
+        for (Work& work : works)
+            if (!work.finished) look_whether_gone(driver, work);
+        if (all_finished(works) || is_last) break;
         wait_a_moment();
     }
-    for (Work& work : works)
-        if (!work.finished && work.status)
-            fail(work,
-                 failure(Code::kTimedOut, "{} is still there after {} s", work.text, arguments.wait_seconds));
+    for (Work& work : works) {
+        if (work.finished || !work.status) continue;
+        fail(work, work.text.empty()
+                       ? failure(Code::kTimedOut,
+                                 "the driver cannot show all maps that wait: unmap others (wssctl list)")
+                       : failure(Code::kTimedOut, "{} is still there after {} s", work.text,
+                                 arguments.wait_seconds));
+    }
     report(context, arguments, works);
 }
 

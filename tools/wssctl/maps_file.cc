@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/wssctl/maps_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <set>
 #include <sstream>
 
 namespace wss::wssctl {
 
-// A file of more lines is not one of ours, and a device file would never end.
+// A file of more is not one of ours, and a device file would never end.
+constexpr size_t kBytesMax = 1 << 20;
 constexpr size_t kLinesMax = 4096;
 constexpr size_t kLineBytesMax = 4096;
 
@@ -27,11 +28,25 @@ static Status parse(const std::string& line, Mapping& mapping) {
     return check(mapping);
 }
 
-Result<std::vector<MapsLine>> read_maps(const std::string& path) {
+static Result<std::string> read_text(const std::string& path) {
     std::ifstream file(path);
     if (!file) return Status::from_errno(errno, "cannot read " + path);
+    std::string text(kBytesMax + 1, '\0');
+    errno = 0;
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad()) return Status::from_errno(errno != 0 ? errno : EIO, "cannot read " + path);
+    text.resize(static_cast<size_t>(file.gcount()));
+    if (text.size() > kBytesMax)
+        return failure(Code::kInvalid, "{}: more than {} bytes, which is no list of volumes", path,
+                       kBytesMax);
+    return text;
+}
+
+Result<std::vector<MapsLine>> read_maps(const std::string& path) {
+    auto all = read_text(path);
+    if (!all) return all.status();
+    std::istringstream file(*all);
     std::vector<MapsLine> lines;
-    std::set<std::pair<std::string, std::string>> seen;
     std::string text;
     for (size_t number = 1; std::getline(file, text); ++number) {
         if (number > kLinesMax || text.size() > kLineBytesMax)
@@ -41,12 +56,14 @@ Result<std::vector<MapsLine>> read_maps(const std::string& path) {
         if (Status status = parse(text, line.mapping); !status)
             return status.within(fmt::format("{}:{}", path, number));
         if (line.mapping.target.empty()) continue;
-        if (!seen.insert({line.mapping.target, line.mapping.volume}).second)
-            return failure(Code::kInvalid, "{}:{}: {} {} is in the file already", path, number,
-                           line.mapping.target, line.mapping.volume);
+        const auto same = std::find_if(lines.begin(), lines.end(), [&](const MapsLine& other) {
+            return is_same(other.mapping, line.mapping);
+        });
+        if (same != lines.end())
+            return failure(Code::kInvalid, "{}:{}: {} {} is in the file already, in line {}", path, number,
+                           line.mapping.target, line.mapping.volume, same->number);
         lines.push_back(std::move(line));
     }
-    if (file.bad()) return Status::from_errno(EIO, "cannot read " + path);
     return lines;
 }
 
