@@ -166,9 +166,12 @@ TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_any) {
     limit({.iops = 10, .bandwidth = 1 << 20});
     auto client = world_->client(1), other = world_->client(2);
     expect_answered(*other, reads(*other, 0, 1, 1 << 20), 1);
-    auto empty = reads(*client, 0, 2, 0);
+    auto verify = cdb({0x8f});
+    wire::put32(verify.data() + 10, 1);
+    std::vector<uint64_t> tags;
+    for (int i = 0; i < 2; ++i) tags.push_back(client->start(0, verify, Direction::kNone, {}));
     arrived(3);
-    expect_answered(*client, empty, 1);
+    expect_answered(*client, tags, 1);
     client->close();
     ASSERT_TRUE(world_->until([&] { return client->closed() && world_->service().sessions().count() == 1; }));
     auto next = reads(*other, 0, 1, 1 << 20);
