@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -20,14 +21,17 @@ RUN = "/run/wss-test"  # of the machine's own, for control sockets, state and ba
 
 
 class Target:
-    """A running wss-target. It can be killed and started again with the same arguments."""
+    """A running wss-target. It can be killed and started again with the same arguments, and then has the same state. Another
+    Target has a state file of its own, so that a test inherits no volumes from one whose target was killed."""
+
+    _numbers = itertools.count()
 
     def __init__(self, guest: Guest, volumes: dict[str, str], more: str = "", port: int = PORT,
                  state: str = "") -> None:
         self.guest = guest
         self.port = port
         self.control = f"{RUN}/control-{port}.sock"
-        self.state = state or f"{RUN}/state-{port}.json"
+        self.state = state or f"{RUN}/state-{next(self._numbers)}.json"
         words = " ".join(f"--volume {name}={backend}" for name, backend in volumes.items())
         self._command = (f"mkdir -p {RUN} && exec wss-target --listen rdma://$LAB_ADDRESS:{port} --control {self.control} "
                          f"--state {self.state} {words} {more}")
