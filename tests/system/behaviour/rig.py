@@ -27,7 +27,7 @@ class Rig:
         self.driver = Driver(vm)
         self.target = Target(vm, VOLUMES)
         self.broken = True  # until it stands
-        self._parameters: set[str] = set()
+        self._parameters: dict[str, str] = {}  # that a behaviour changed, and their former values
 
     def stand_up(self) -> None:
         """Driver loaded, target running, nothing mapped."""
@@ -47,7 +47,7 @@ class Rig:
         self.vm.run(f"rdma link show {rdma.DEVICE} || {rdma.ADD}", check=False)
         self.vm.run(f"test ! -d /sys/class/wss || wssctl unmap --all --force; umount {RUN}/mnt", 90, check=False)
         self.driver.unload(90)
-        self.vm.run(f"rm -rf {RUN}/behaviour.img {RUN}/state-5555.json", check=False)
+        self.vm.run(f"rm -rf {RUN}/behaviour.img {self.target.state}", check=False)
 
     @property
     def _started(self) -> bool:
@@ -55,8 +55,8 @@ class Rig:
 
     def tidy(self) -> None:
         """After a behaviour: nothing is left of what it did."""
-        for name in self._parameters:
-            self.vm.run(f"echo 0 > {PARAMETERS}/{name}")
+        for name, value in self._parameters.items():
+            self.vm.run(f"echo {value} > {PARAMETERS}/{name}")
         self._parameters.clear()
         self.vm.run("wssctl unmap --all --force", 90)
         left = self.vm.run("ls /sys/class/wss").stdout.split()
@@ -71,8 +71,9 @@ class Rig:
         return self.driver.map(self.target, volume, options)
 
     def set(self, parameter: str, value: int) -> None:
-        """A module parameter; back to 0 after the behaviour."""
-        self._parameters.add(parameter)
+        """A module parameter; tidy() restores its value."""
+        if parameter not in self._parameters:
+            self._parameters[parameter] = self.vm.run(f"cat {PARAMETERS}/{parameter}").stdout.strip()
         self.vm.run(f"echo {value} > {PARAMETERS}/{parameter}")
 
     def io_timeout(self, device: str, milliseconds: int) -> None:
