@@ -2,25 +2,24 @@
 // LineHeader: what an engine keeps beside each slot, so that a storage engine that lost its memory can find
 // its dirty lines again (recovery.h).
 //
-// 64 bytes, big-endian, in the engine's memory; written by the engine only, at the SE's word:
+// 64 bytes, big-endian, in the engine's memory; only the engine writes it, as commanded by the SE:
 //
 //   0  magic "WSSL"        4  version 1      5  line shift (12 … 18)   6  flags, 0   7  reserved, 0
 //   8  volume (WWID)      16  line number
 //  24  generation         32  incarnation of the engine's membership
-//  40  valid pieces       48  dirty pieces
+//  40  valid sub-blocks   48  dirty sub-blocks
 //  56  check: XXH3-64 of bytes 0 … 55
 //
 // Rules
-//  H1  An engine writes the header after the bytes that it vouches for are in the slot. Before it puts a line
+//  H1  An engine writes the header after the bytes that it describes are in the slot. Before it puts a line
 //      into a slot that held another, it erases the header (64 zero bytes).
-//  H2  A copy that missed a write is erased, and the erasure confirmed, or its engine's membership is ended
-//  on
-//      stable storage, before that write is acknowledged. So every copy with a valid header and a current
-//      incarnation holds every acknowledged write of its line.
-//  H3  Dirty bits are cleared, at every holder and confirmed, before the line counts as clean. A header whose
-//      line was evicted therefore never claims dirty data.
+//  H2  Before a write is acknowledged, every copy that missed it is erased, and the erasure confirmed, or the
+//      membership of that copy's engine is ended on stable storage. So every copy with a valid header and a
+//      current incarnation holds every acknowledged write of its line.
+//  H3  Dirty bits are cleared, at every holder and confirmed, before the line counts as clean. The header of
+//      an evicted line therefore never has dirty bits.
 //
-// What is read here comes from another machine's memory: parse_header() refuses whatever is not whole.
+// The bytes come from another machine's memory: parse_header() refuses whatever is not a whole header.
 #pragma once
 
 #include <cstddef>

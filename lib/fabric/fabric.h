@@ -4,38 +4,34 @@
 // Words. A *fabric* is one network device (or its emulation) as this process sees it. A *poller* is the
 // completion queue and event channel of one thread. A *connection* is a reliable, ordered pair of queues
 // between two processes. A *region* is registered memory; the pair {remote_address, rkey} lets a connected
-// peer read or write it without our CPU.
+// peer read or write it without the local CPU.
 //
-// Four implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (one-sided operations executed by the
-// peer's progress thread), `shm` (same host), `sim` (one thread, seeded time and chance). Code above sees
-// this file only; what differs is data (Caps). The conformance suite (tests/conformance) is the executable
-// form of the rules below.
+// Four implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread executes
+// one-sided operations), `shm` (same host), `sim` (one thread, time and chance from a seed). Code above this
+// file includes no other one of lib/fabric; differences between implementations are data (Caps). The
+// conformance suite (tests/conformance) is the executable form of the rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
-//  a READ.
-//      A SEND or WRITE_IMMEDIATE is delivered to the peer after all data of earlier WRITEs of that connection
-//      is placed.
+//      a READ. A SEND or WRITE_IMMEDIATE is delivered to the peer after all data of earlier WRITEs of that
+//      connection is placed.
 //  F2  A posted buffer belongs to the fabric until its completion is delivered. An unsignalled operation
-//  completes when
-//      a later signalled one of the same connection does; if it fails it is reported although unsignalled.
-//      An operation with `inlined` set has its payload copied before post() returns.
-//  F3  A send that finds no receive posted waits for one (the peer's slowness is not an error).
-//  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory;
-//  the
-//      operation completes with kRemoteAccess and the connection closes, on both sides.
+//      completes when a later signalled one of the same connection does; if it fails it is reported although
+//      unsignalled. An operation with `inlined` set has its payload copied before post() returns.
+//  F3  A send that finds no receive posted waits for one. A slow peer is not an error.
+//  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory.
+//      The operation completes with kRemoteAccess and the connection closes, on both sides.
 //  F5  When a connection closes, for whatever reason, everything still posted completes with kFlushed (the
-//  first one to
-//      fail carries the cause), then on_closed() is called, once, as the last call for that connection. Only
-//      after on_closed (or on_refused) may the Connection be destroyed: its destructor asserts it.
-//  F6  A peer that vanishes without a word is noticed by a pending operation, or within Caps::dead_peer_ms
-//  where the
-//      fabric can tell without one; users that must know send keep-alives.
-//  F7  post() is all or nothing, never blocks and never allocates; kExhausted means the send queue has not
-//  enough room.
+//      first one to fail carries the cause). Then on_closed() is called, once, as the last call for that
+//      connection. The Connection may be destroyed only after on_closed() or on_refused(): its destructor
+//      asserts it.
+//  F6  A vanished peer is noticed by a pending operation, or within Caps::dead_peer_ms where the fabric can
+//      detect it without one. Users that must know send keep-alives.
+//  F7  post() is all or nothing, never blocks and never allocates; kExhausted means that the send queue does
+//      not have enough room.
 //
-// Thread-safety: a Poller, its connections and listeners belong to one thread. Fabric and Region creation and
-// destruction may be done from any thread. Handlers are called from within Poller::poll() only.
+// Thread-safety: a Poller, its connections and listeners belong to one thread. Fabrics and Regions may be
+// created and destroyed on any thread. Handlers are called from within Poller::poll() only.
 #pragma once
 
 #include <cstddef>

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: one connection to a target: login, commands on the wire, credits, answers.
+// Channel: one connection to a target: login, commands on the wire, credits, responses.
 //
-// A channel lives once: connect(), up, over; a session that reconnects makes a new one.
+// A channel lives once: connect(), up, over. A session that reconnects makes a new one.
 //
 //   idle ──connect()──▶ connecting ──login granted──▶ up ──close() or loss──▶ closing ──▶ over
 //                            │           └▶ proving ─▶ ┘
-//                            └──────── refused, wrong answer ───────────────▶ closing ──▶ over
+//                            └──────── refused, wrong response ─────────────▶ closing ──▶ over
 //
 // With a secret both ends prove that they know it, in `proving` (channel_auth.cc), before the channel is up.
 //
 // Invariants
 //  C1  At most `credits` commands are outstanding, never more than the target granted.
-//  C2  A tag is used once: slot number in the low ten bits, a count above. An answer must carry the tag of a
+//  C2  A tag is used once: slot number in the low ten bits, a count above. A response must carry the tag of a
 //      command on the wire; anything else closes the connection.
-//  C3  A command's slot is reused only when its answer is here and its SEND, if that needs the slot's memory,
-//      has completed.
+//  C3  A command's slot is reused only when its response has arrived and its SEND, if that needs the slot's
+//      memory, has completed.
 //  C4  The send queue never overflows: every work request is counted until a signalled one behind it
-//  completes,
-//      and one in kSignalEvery is signalled.
+//      completes, and one in kSignalEvery is signalled.
 //
 // Thread-safety: belongs to the poller's thread.
 #pragma once

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Request: one read, write, flush, … of a volume, from submission to completion.
 //
-// Words. A *request* is what the user submits; it belongs to him again once `done` was called. A *command* is
-// what goes over the wire: a request longer than the target's transfer limit is cut into several *pieces*,
-// each carried by one command.
+// Words. A *request* is what the user submits; it belongs to the user again once `done` was called. A
+// *command* is what goes over the wire: a request that is longer than the target's transfer limit is split
+// into several *pieces*, each carried by one command.
 //
 // Life of a request
-//   idle ──submit()──▶ queued ──each piece issued──▶ issued ──last answer──▶ idle (done called)
+//   idle ──submit()──▶ queued ──each piece issued──▶ issued ──last response──▶ idle (done called)
 //                        ▲                             │
 //                        └── connection lost, or ──────┘
 //                            "try again": from the start
 //
 // Rules
-//  Q1  `done` is called exactly once for each submit() that returned true, on the session's thread, in
-//  bounded
-//      time: `timeout` after submission at the latest, plus what the fabric needs to close a connection.
-//  Q2  From submit() until `done` the session and the peer own the buffers: a request that timed out is over
-//      only when its connection is, because until then the peer may still write to them.
-//  Q3  After a lost connection a request is done again from its start. Every operation can be done twice
-//      without harm but compare-and-write: that one fails with kConnectionLost, its effect unknown.
-//  Q4  A write that failed may or may not have happened.
+//  IQ1  `done` is called exactly once for each submit() that returned true, on the session's thread, in
+//       bounded time: `timeout` after submission at the latest, plus the time that the fabric needs to close
+//       a connection.
+//  IQ2  From submit() until `done` the session and the peer own the buffers. A request that timed out ends
+//       only when its connection has ended, because until then the peer may still write to them.
+//  IQ3  After a lost connection a request is repeated from its start. Every operation can be repeated without
+//       harm except compare-and-write: that one fails with kConnectionLost, its effect unknown.
+//  IQ4  A write that failed may or may not have happened.
 //
 // Thread-safety: a request belongs to its session's thread from submit() to `done`.
-// Ownership: intrusive; requests are pooled by whoever submits them. Nothing is allocated per request.
+// Ownership: intrusive; the submitter pools requests. Nothing is allocated per request.
 #pragma once
 
 #include <sys/uio.h>

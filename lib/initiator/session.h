@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: a target as one initiator uses it: connect, log in, find volumes, do I/O, come back after a loss.
+// Session: a target as one initiator uses it: connect, log in, find volumes, do I/O, reconnect after a loss.
 //
 //              start()               login granted              volumes known
 //   idle ───────────────▶ connecting ─────────────▶ discovering ─────────────▶ live
@@ -9,13 +9,13 @@
 //   any ──close()──▶ closing ──every channel over──▶ closed     first connect fails: draining ──▶ closed
 //
 // Invariants
-//  S1  State changes in set_state() only, along the table there.
-//  S2  In `waiting`, `idle` and `closed` there is no channel, so no peer can reach a user's buffer.
-//  S3  A request is in exactly one list: admin_, queue_, delayed_ or issued_, from submit() to its end.
-//  S4  Requests go out in `live` only, after every open volume was found again under its name *and* identity:
-//      LUNs may be given anew while we are away.
-//  S5  Nothing waits without bound: each request has a deadline, and once the target is away for longer than
-//      reconnect_timeout requests fail at once until it is back. Attempts to reconnect go on.
+//  IS1  The state changes in set_state() only, along the table there.
+//  IS2  In `waiting`, `idle` and `closed` there is no channel, so no peer can reach a user's buffer.
+//  IS3  A request is in exactly one list: admin_, queue_, delayed_ or issued_, from submit() to its end.
+//  IS4  Requests are sent in `live` only, after every open volume was found again under its name *and*
+//       identity: the target may have reassigned LUNs while it was away.
+//  IS5  Nothing waits without bound. Each request has a deadline, and once the target is away for longer than
+//       reconnect_timeout, requests fail at once until it is back. Attempts to reconnect continue.
 //
 // Time, chance and network come from the reactor, `random` and the poller only: a simulation can drive it.
 //

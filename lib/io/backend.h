@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real storage (RS): where a volume's bytes live when they are not in the cache.
 //
-// A Backend is one opened file, device or memory; a Queue is one reactor's way into it. Requests are
-// intrusive: the caller owns the Request and its buffer until done() is called; submitting allocates nothing
-// and never fails (what is wrong is reported through done()).
+// A Backend is one opened file, device or memory. A Queue is one reactor's way into it. Requests are
+// intrusive: the caller owns the Request and its buffer until done() is called. Submitting allocates nothing
+// and never fails; errors are reported through done().
 //
 // Rules
-//  R1  A write is on stable storage only after a later flush of the same backend completed, or when it has
-//  `fua`. R2  done() is called exactly once, from Queue::poll(), never from submit(). R3  `error` is 0 or a
-//  positive errno; `done_bytes` says how many bytes from the start are certainly good, so that the
-//      failing LBA can be named. A short transfer is completed by the queue or becomes an error; callers
-//      never see one.
-//  R4  Requests of one queue may complete in any order; overlapping ones are the caller's to order.
+//  R1  A write is on stable storage only after a later flush of the same backend completed, or if it has
+//      `fua`.
+//  R2  done() is called exactly once, from Queue::poll(), never from submit().
+//  R3  `error` is 0 or a positive errno. `done_bytes` counts the bytes from the start that are certainly
+//      good, so that the failing LBA can be named. The queue completes a short transfer or turns it into an
+//      error; callers never see one.
+//  R4  Requests of one queue may complete in any order. The caller orders those that overlap.
 //
 // Thread-safety: Backend's methods may be called from any thread; a Queue belongs to its reactor's thread.
 #pragma once

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// SRP messages: bytes from the wire ↔ values that were checked.
+// SRP messages: bytes from the wire ↔ checked values.
 //
 // The layouts are those of kernel/uapi/wss_srp.h; Documentation/protocol.md explains them. Code above this
 // file never looks at raw message bytes.
 //
 // Rules
 //  W1  parse_* reads untrusted bytes. On ParseError::kNone every length, count and sum in `out` has been
-//  checked
-//      against the bytes and against each other; on any other value `out` is not to be used (but see
+//      checked against the bytes and against each other. On any other value `out` must not be used (but see
 //      Command::tag).
-//  W2  Values that refer to bytes (spans, DataBuffer) point into the message; they live as long as it does
-//  and the
-//      bytes must not change meanwhile.
-//  W3  encode_* writes into the caller's span, reserved bytes zero, and returns the length of the message; 0:
-//  it
-//      does not fit or cannot be expressed, and then nothing is to be sent.
-//  W4  No allocation, no exception, no text: these run per I/O. to_string() is for the log line afterwards.
-//  W5  `tag` is opaque: eight bytes of the initiator that the target echoes, in whatever byte order.
+//  W2  Values that refer to bytes (spans, DataBuffer) point into the message. They are valid as long as the
+//      message is and its bytes do not change.
+//  W3  encode_* writes into the caller's span, reserved bytes zero, and returns the length of the message.
+//      0: it does not fit or cannot be expressed, and nothing may be sent.
+//  W4  No allocation, no exception, no text: these functions run per I/O. to_string() is for log lines.
+//  W5  `tag` is opaque: eight bytes of the initiator that the target returns unchanged, in any byte order.
 //
 // Thread-safety: pure functions over their arguments.
 #pragma once

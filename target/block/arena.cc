@@ -43,13 +43,13 @@ bool Arena::may_hold(Part part, size_t bytes, const Share& share) const noexcept
     return held == 0 || held + 2 * bytes + reserved(pool(part)) <= pool(part).free_bytes();
 }
 
-// A1: the first block of an initiator on a volume that may have no more.
+// A2: the first block of an initiator on a volume that may have no more.
 bool Arena::is_first(Part part, size_t bytes, const Account& account) const noexcept {
     return account.nexus.held(part) == 0 &&
            bytes + pool(part).size() / kVolumeReserve <= pool(part).free_bytes();
 }
 
-// A1, of an initiator on a volume.
+// A2, of an initiator on a volume.
 bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const noexcept {
     if (account.nexus.held(part) == 0) return true;
     // What the volume takes makes its share larger and the free part smaller.

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arena: the I/O buffers of one lane, and how volumes and initiators share them.
 //
-// A part is a BufferPool of its own, so that short transfers neither wait behind long ones nor cut up the
+// A part is a BufferPool of its own, so that short transfers neither wait behind long ones nor fragment the
 // memory that those need:
 //   kSmall   I/O buffers of up to kSmallBuffer bytes
 //   kLarge   longer ones
 //   kAdmin   descriptor tables and long answers of administrative commands
 //
 // Rules
-//  A1  A volume may hold as much of a part as it leaves free, three sixteenths of the part not counted, and
-//  so
-//      may an initiator; one that holds nothing may take whatever fits. So one alone gets almost half,
-//      several get equal shares and as much is left for the next one: storage that is slow or dead, and an
-//      initiator that does not take its data, cannot take the buffers of others. Of what a volume may hold,
-//      an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to others: seven eighths if it
-//      is alone, and the next one finds an eighth however slow the first is. One that holds nothing of the
-//      volume may take a block beyond that, of all but an eighth of the part: however many are slow, the next
-//      one goes on. An initiator is a name that was proven, with all its sessions; where nobody
-//      authenticates, a session.
-//  Who must wait waits by A2 and A3 (flow.h).
+//  A1  A volume, and an initiator, may hold as much of a part as it leaves free, three sixteenths of the part
+//      not counted. One that holds nothing may take any block that fits. So a single holder gets almost half,
+//      and several get equal shares and leave as much for the next one: storage that is slow or dead, and an
+//      initiator that does not take its data, cannot take the buffers of others.
+//  A2  Of what a volume may hold, an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to
+//      others: seven eighths if it is alone, and the next one finds an eighth, however slow the first is. An
+//      initiator that holds nothing of the volume may take one block beyond that, of all but an eighth of the
+//      part: however many initiators are slow, the next one proceeds.
+//  An initiator is a name that was proven, with all its sessions. Where nobody authenticates it is a session.
+//  Commands that must wait do so by FL1 and FL2 (flow.h).
 //
 // Thread-safety: belongs to its reactor.
 #pragma once
@@ -93,7 +92,7 @@ class Arena {
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
-    // nullptr: not now (A1), or others wait (A3).
+    // nullptr: not now (A1), or others wait (FL2).
     std::byte* take(Part part, size_t bytes, const Account& account) noexcept;
     // `bytes` as given to take().
     void give(Part part, std::byte* block, size_t bytes) noexcept;

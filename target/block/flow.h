@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flows: commands that wait for something of which there is not enough: a buffer (arena.h), a command of the
-// cache (se::Cache::take_work()), or the limits of their volume (throttle.h).
+// Flows: commands that wait for a scarce resource: a buffer (arena.h), a command of the cache
+// (se::Cache::take_work()), or the limits of their volume (throttle.h).
 //
-//  A2  A command that must wait stands in its *flow*: the commands of one channel for one volume. Within a
-//      flow the first comes first; a flow that may take nothing is passed by the others.
-//  A3  What comes back is offered to the flows in turn, first to the one that waits longest; a command that
-//      arrives while flows wait stands behind them.
+//  FL1  A command that must wait joins its *flow*: the commands of one channel for one volume. A flow is
+//       served in order. A flow that may take nothing is skipped.
+//  FL2  What is returned is offered to the flows in turn, first to the one that has waited longest. A command
+//       that arrives while flows wait joins behind them.
 //
 // Thread-safety: belongs to its reactor. Nothing here allocates.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // InitiatorShare: what the channels of an initiator on one lane hold together, in all and of each volume
-// (A1). An initiator is a name that was proven, so that a host gets no more by more sessions; where nobody
+// (A2). An initiator is a name that was proven, so that a host gets no more by more sessions; where nobody
 // authenticates, a session.
 //
 // Thread-safety: belongs to the lane's reactor.

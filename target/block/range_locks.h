@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Range locks: what makes COMPARE AND WRITE one atomic step against all other writes, on every reactor, while
+// Range locks make COMPARE AND WRITE one atomic step against all other writes, on every reactor, while
 // ordinary writes take no lock.
 //
-// COMPARE AND WRITE is rare; writes are not. So the rare one pays: it asks reactor 0 for its range; that asks
-// every reactor to hold back writes that overlap it and have not begun, and to report when those that have
-// begun are done; then the lock is granted. An ordinary write looks at one list of its own reactor, which is
-// empty.
+// COMPARE AND WRITE is rare and writes are not, so COMPARE AND WRITE pays. It requests its range from reactor
+// 0. Reactor 0 makes every reactor hold back overlapping writes that have not begun, and report when those
+// that have begun are done. Then it grants the lock. An ordinary write looks at one list of its own reactor,
+// which is empty.
 //
 //   worker w                 reactor 0                     every worker
 //   acquire(range) --------> queue; no overlap with an
@@ -15,10 +15,10 @@
 //   lock_granted <---------- all quiet
 //   read, compare, write
 //   release(id) -----------> lift(id) -------------------> held writes begin
-//                            grant who overlapped and waits
+//                            grant the next that overlaps
 //
-// Tasks posted from one reactor to another keep their order, so a lift is seen before the next hold.
-// Locks are granted first come, first served, also against earlier ones that still wait: none starves.
+// Tasks posted from one reactor to another keep their order, so a lift arrives before the next hold. Locks
+// are granted first come, first served, also against earlier ones that still wait: none starves.
 //
 // Thread-safety: belongs to reactor 0.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: one command on its way through the target. The life of a request is told here.
+// Request: one command on its way through the target, and its life cycle.
 //
-// A channel has a fixed number of slots (credits + spare). A slot is a Request and a piece of the channel's
+// A channel has a fixed number of slots (credits + spare). A slot is a Request and a part of the channel's
 // registered receive arena:
 //
 //        0        256                         4028   4096
@@ -13,22 +13,21 @@
 // The IU is received at 4028, so that immediate data, which begins 68 bytes into it, is page-aligned and goes
 // to storage without a copy.
 //
-// States, and who may touch the request, its buffer and the initiator's memory meanwhile
+// States, and the owner of the request, its buffer and access to the initiator's memory in each
 //   kReceiving      the fabric: its receive is posted or about to be
-//   kWaiting        the channel, while it looks at the command; a flow, for a buffer or for the cache
+//   kWaiting        the channel, while it parses the command; a flow, for a buffer or for the cache
 //   kThrottled      the unit's throttle: the volume has reached its limits
 //   kFetchingTable  the fabric: RDMA READ of the descriptor table
 //   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
-//   kHeld           the unit: a COMPARE AND WRITE owns blocks that this one would write
-//   kAwaiting       the unit: cache engines that are away have what it asks for
+//   kHeld           the unit: a COMPARE AND WRITE owns blocks that this command would write
+//   kAwaiting       the unit: the data is in cache engines that are away
 //   kLocking        the range locks: a COMPARE AND WRITE that waits for its turn
 //   kStorage        the volume's queue
 //   kSending        the channel: its answer waits for room in the send queue; then the fabric: posted
 //   kAborting       nobody: task management, waiting for the tasks it aborts to end; authentication, waiting
-//   to
-//                   be admitted
+//                   to be admitted
 //
-//   [kThrottled] comes before all else that a command waits for.
+//   [kThrottled] comes before all other waits of a command.
 //   read   kReceiving → [kWaiting] → kStorage → kSending → kReceiving
 //          RAM volume: kReceiving → kSending → kReceiving
 //   write  kReceiving → [kWaiting] → kFetchingData → [kHeld] → kStorage → kSending → kReceiving
@@ -37,9 +36,9 @@
 // Invariants
 //  Q1  A slot's receive is posted again when nothing refers to its bytes any more: at once when the answer is
 //      inlined and unsignalled, else when the last signalled work request of the request completed (F2).
-//  Q2  A buffer goes back to its pool in exactly one place, Channel::release(), after the fabric and the
+//  Q2  A buffer returns to its pool in exactly one place, Channel::release(), after the fabric and the
 //      storage are done with it.
-//  Q3  An aborted request runs to the end of what it has begun, is not answered, and tells who aborted it.
+//  Q3  An aborted request completes the steps that it has begun, is not answered, and notifies its abort job.
 //  Q4  When the connection has closed, requests with the storage or the range locks stay until those are
 //      done; all others are released at once.
 #pragma once

@@ -2,22 +2,22 @@
 // Throttle: commands of one volume on one reactor that wait for the volume's limits (volume/rate_limit.h).
 //
 // A command waits before it has taken anything but its slot, which is its initiator's: no buffer, no command
-// of the cache, no range. Later steps of a command of several do not wait: they are charged when they begin
-// (charge_step()), and the next commands wait for that. A command waits in its flow (flow.h), so the
+// of the cache, no range. The later steps of a command that has several do not wait: each is charged when it
+// begins (charge_step()), and the next commands wait for that. A command waits in its flow (flow.h), so the
 // channels of a volume take turns. The reactor has reserved the time of one command at a time with the
 // limiter; a timer begins that command.
 //
 // Rules
 //  T1  Within a flow the command that was sent first is served first, also when it was refused meanwhile: its
 //      place is kept (throttle_places.h).
-//  T2  When those that wait cannot all begin within kThrottleMax, the last one of the longest flow is
-//  refused,
-//      which may be the one that came just now. So is one that has waited so long nevertheless. It ends with
-//      TASK SET FULL, or BUSY where its flow has no other: initiators send it again.
+//  T2  When those that wait cannot all begin within kThrottleMax, the last command of the longest flow is
+//      refused, which may be the one that has just arrived. A command that has waited that long nevertheless
+//      is refused too. It ends with TASK SET FULL, or with BUSY where its flow has no other: initiators send
+//      it again.
 //  T3  A command that was sent first kThrottleTotal ago begins, whatever the limits are. Initiators that send
 //      refused commands again turn none into an error, however many they have outstanding.
 //
-// An aborted command leaves its flow at once. What was reserved for it is used by the next one, or cancelled.
+// An aborted command leaves its flow at once. Its reservation is used by the next one, or cancelled.
 //
 // Thread-safety: belongs to its reactor. Allocates nothing.
 #pragma once

@@ -59,7 +59,7 @@ struct Unit final : se::LostWaiters {
     bool look(size_t& left) noexcept override;
     uint64_t count() noexcept override;
     uint64_t lun() const { return open->volume().lun(); }
-    // What may change at any time (V2), read once per command.
+    // What may change at any time (TV2), read once per command.
     // `may_write`: he who asks.
     void refresh(bool may_write) noexcept {
         device.blocks = open->volume().blocks();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachedVolumes: which volume has which number in the index.
+// CachedVolumes: the number of each volume in the index.
 //
 //   open     the cache serves it. Its number is free when its gate is empty (gone(), free_gone())
-//   absent   it is not open; engines hold dirty lines of it, which stay there under its number until the
+//   absent   it is not open. Engines hold dirty lines of it, which stay there under its number until the
 //            volume is opened
-//   dropped  nothing of it counts any more. Its number is free when its lines were found, to be wiped, and
-//            are gone
+//   dropped  none of its data counts any more. Its number is free when its lines were found and wiped
 //
 // It owns the CachedVolumes. It calls the index only.
 //

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members: the membership as it is now (membership.h), and how much of it is on stable storage.
+// Members: the current membership (membership.h), and how much of it is on stable storage.
 //
-//   kStable ─save()─▶ kSaving ─save()─▶ kSavingOld      what is being saved is not the latest any more
+//   kStable ─save()─▶ kSaving ─save()─▶ kSavingOld      the state that is being saved is not the latest any
+//   more
 //                       │ ▲                │
 //                 saved │ └────────────────┘ saved, or ─failed─▶ kUnsaved ─retry() at the next tick─▶ kSaving
 //                       ▼
-//                    kStable: tasks that waited run
+//                    kStable: waiting tasks run
 //
-// It owns the store, the saving and the tasks that wait for it. It calls the store; of a saved membership it
-// notifies its observer first, then runs the tasks.
+// It owns the store, the saving and the tasks that wait for it. After a save it notifies its observer first,
+// then runs the tasks.
 //
-// Thread-safety: belongs to the cache's reactor. Control plane: allocates, but for what is inline.
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates, except for what is inline.
 #pragma once
 
 #include <map>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeGate: who is at work on a volume of the cache, who keeps it still, and when it may be freed.
+// VolumeGate: which commands use a volume of the cache, which operations freeze it, and when it may be freed.
 //
 //   command   enter() … begin() … end()      active between begin() and end(); while the volume is frozen it
 //                                            waits (hold_back()) for the last thaw()
 //   freeze    freeze() … when_quiet() … thaw()
-//   removal   close(); freed when it reports that nobody refers to the volume any more
+//   removal   close(); freed when the gate reports that nothing refers to the volume any more
 //
 // Every command, freeze, flush, postponed task, destage, erased line and read-ahead has a place in the gate
 // (lib/base/gate.h) as long as it refers to the volume. So has the block service's unit.

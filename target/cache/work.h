@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work: one command on its way through the cache, or one job of the cache's own.
 //
-//   read   enter lines → every piece is in an engine?  yes: engines write to the client (delegated), or, for
-//   a
-//                                                      client without engines, to our buffer
-//                                                      no:  storage reads into our buffer, dirty pieces come
-//                                                      from their engine, the client is answered; then the
-//                                                      buffer fills the lines
+//   read   enter lines → is every sub-block in an engine?
+//            yes: engines write to the client (delegated), or, for a client without engines, to a buffer of
+//            the
+//                 target
+//            no:  storage reads into a buffer of the target, dirty sub-blocks come from their engine, the
+//                 client is answered; then the buffer fills the lines
 //   write  enter lines → plan each line (lib/cache/policy.h) → storage, engines, or both; answered when all
 //          are done
 //
-// States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by us or by engines; a
-// fill may go on) → kIdle. `owner` has the work until it calls Datapath::release(); the cache until its own
-// part is over.
+// States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by the target or by
+// engines; a fill may continue) → kIdle. `owner` has the work until it calls Datapath::release(), the cache
+// until its own part is over.
 //
 // Thread-safety: belongs to the cache's reactor. Works and their lines are made once and reused.
 #pragma once

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Daemon: a target in one process. Owns the reactors and their threads, the fabrics, the volumes, the block
-// service and the control socket; starts them in order and stops them in the opposite one.
+// service and the control socket. Starts them in this order, and stops them in the opposite one:
 //
 //   start   lock of the state → fabrics → reactors → cache → volume set → block service → threads → volumes →
-//   listeners → control
-//           socket
+//           listeners → control socket
 //   stop    control socket → block service (listeners, sessions) → cache → volumes → threads → the rest by
 //           destructors
 //
-// Volumes come before listeners: who can connect finds them. A start that fails undoes what it did.
+// Volumes come before listeners, so that an initiator finds them as soon as it can connect. A start that
+// fails undoes what it did.
 //
 // Thread-safety: start() and stop() from one thread, which is none of the reactors'.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the data a command answers with, cut where the allocation length and the buffer say (invariant S2).
+// Writes the data a command answers with, cut where the allocation length and the buffer say (invariant SC2).
 //
 // Handlers write the whole answer; what does not fit is counted and dropped, so that length fields still tell
 // how long the whole is.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that name a run of blocks: READ, WRITE, VERIFY, SYNCHRONIZE CACHE, WRITE SAME, COMPARE AND WRITE,
-// and UNMAP with its list. Keeps invariant S1.
+// and UNMAP with its list. Keeps invariant SC1.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of commands: one row each (invariant S3), and what a handler sees.
+// The table of commands: one row each (invariant SC3), and what a handler sees.
 //
 // To add a command: write a handler `Action name(const Call&)` beside its kin, declare it below, add a row in
 // commands.cc. The row's usage map is what REPORT SUPPORTED OPERATION CODES shows, and a CDB with any bit

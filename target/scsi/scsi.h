@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CDB means for a volume. Pure: no I/O, no allocation, no state but the unit attentions handed in.
+// The meaning of a CDB for a volume. Pure: no I/O, no allocation, no state but the unit attentions passed in.
 //
 // interpret() turns the bytes of a command into an Action that the caller carries out. Everything that can be
-// known without touching the volume's data is decided here: field checks, ranges, limits, write protection,
-// and the whole answer of INQUIRY and its kin.
+// decided without the volume's data is decided here: field checks, ranges, limits, write protection, and the
+// whole answer of INQUIRY and similar commands.
 //
 // Invariants
-//  S1  An Action that touches data lies inside the device: lba + blocks ≤ device.blocks, and blocks ×
-//  block_size
-//      fits in 32 bits for every kind that moves data (kRead, kWrite, kVerify with data, kCompareAndWrite).
-//  S2  At most `data_in.size()` bytes of data_in are written, never more than the CDB's allocation length;
-//      Action::data_in_length says how many.
-//  S3  One row of a table per command (commands.h): REPORT SUPPORTED OPERATION CODES and the check for
-//  reserved
-//      bits read the same rows as the dispatch does.
+//  SC1  An Action that touches data lies inside the device: lba + blocks ≤ device.blocks, and blocks ×
+//       block_size fits in 32 bits for every kind that moves data (kRead, kWrite, kVerify with data,
+//       kCompareAndWrite).
+//  SC2  At most `data_in.size()` bytes of data_in are written, never more than the CDB's allocation length;
+//       Action::data_in_length is their number.
+//  SC3  One row of a table per command (commands.h): REPORT SUPPORTED OPERATION CODES and the check for
+//       reserved bits read the same rows as the dispatch does.
 //
 // Life of a command: parse IU → interpret() → kRespond: send data_in and status; kFail: send status and
 // sense; others: fetch data_out_length bytes from the initiator when > 0 (a data-out buffer of any other
-// length fails the command with sense::wrong_data_buffer()), do it, answer data_in_length bytes, or a sense
-// from target/scsi/sense.h.
+// length fails the command with sense::wrong_data_buffer()), carry it out, answer data_in_length bytes, or a
+// sense from target/scsi/sense.h.
 //
 // Thread-safety: pure functions; a UnitAttentions belongs to one thread.
 #pragma once
@@ -64,7 +63,7 @@ inline constexpr uint32_t kMaxUnmapRanges = 256;
 // allocation length would cut them.
 inline constexpr uint32_t kAnswerMax = 16384;
 
-// What max_transfer_blocks comes to: never so much that a transfer's bytes pass 32 bits (S1). 0 means no
+// What max_transfer_blocks comes to: never so much that a transfer's bytes pass 32 bits (SC1). 0 means no
 // wish.
 inline uint32_t transfer_limit(const Device& device) {
     uint32_t fits = UINT32_MAX / device.block_size;

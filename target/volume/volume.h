@@ -2,28 +2,25 @@
 // Volumes: what the target serves, and how each reactor reaches them.
 //
 // A Volume is a name, an identity and a backend. It exists once. Each reactor has an OpenVolume of it: a
-// queue of its own, counters of its own and a count of the requests that use it, so that nothing on the
-// datapath is shared between cores and nothing is locked. A reactor finds its OpenVolumes by LUN in its
-// VolumeTable.
+// queue,  counters and a count of the requests that use it, all of its own, so that nothing on the datapath
+//         is shared
+// between cores and nothing is locked. A reactor finds its OpenVolumes by LUN in its VolumeTable.
 //
-// Words:  control thread  whoever calls VolumeSet (see volume_set.h); may block
-//         reactor thread  the one that steps the table's reactor; all of OpenVolume and VolumeTable is its
-//         own
+// Words:  control thread  calls VolumeSet (see volume_set.h); may block
+//         reactor thread  steps the table's reactor; owns all of OpenVolume and VolumeTable
 //
 // Life of an OpenVolume on its reactor:
-//   published   find() returns it; observers hear kAdded
-//   closing     find() returns it no more; observers hear kRemoved and should let go of it soon
-//   gone        users() reached 0 and its queue is idle: queue destroyed. When all reactors are that far,
-//               the backend is closed.
+//   published   find() returns it; observers are notified of kAdded
+//   closing     find() does not return it any more; observers are notified of kRemoved and release it soon
+//   gone        users() reached 0 and its queue is idle: queue destroyed. When all reactors are that far, the
+//               backend is closed.
 //
 // Rules
-//  V1  A request calls hold() before it first touches an OpenVolume and release() when it is done with it
-//  (its
-//      memory(), its queue, its extension). Between turns no pointer to it is kept without a hold, except by
-//      observers until they hear kRemoved.
-//  V2  size() and read_only() may change at any time; check them once per request. A request that was
-//  admitted
-//      before a shrink may fail with EIO/ENOSPC, never touch another volume.
+//  TV1  A request calls hold() before it first touches an OpenVolume and release() when it is done with it
+//       (its memory(), its queue, its extension). Between turns no pointer to it is kept without a hold,
+//       except by observers until they are notified of kRemoved.
+//  TV2  size() and read_only() may change at any time; check them once per request. A request that was
+//       admitted before a shrink may fail with EIO/ENOSPC, never touch another volume.
 #pragma once
 
 #include <atomic>

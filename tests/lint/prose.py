@@ -47,15 +47,6 @@ def check_subjects():
 # ---- Rule names
 
 RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})\d{1,2}  \S")
-# Prefixes that two headers define until one of them is renamed (Documentation/glossary.md); others may not follow.
-SHARED_PREFIXES = {
-    "I": {"kernel/wss.h", "lib/kv/store/table.h"},
-    "L": {"lib/cache/line.h", "lib/kv/store/log.h"},
-    "Q": {"lib/initiator/request.h", "target/block/request.h"},
-    "S": {"lib/initiator/session.h", "lib/kv/store/store.h", "target/scsi/scsi.h"},
-    "V": {"lib/kv/store/slot_format.h", "target/volume/volume.h"},
-    "A": {"target/block/arena.h", "target/block/flow.h"},  # A1, and A2 to A3
-}
 
 
 def check_rule_prefixes(paths: list[Path]):
@@ -67,9 +58,29 @@ def check_rule_prefixes(paths: list[Path]):
                 if match := RULE.match(line):
                     defined[match.group(1)].add(str(path))
     for prefix, headers in sorted(defined.items()):
-        allowed = SHARED_PREFIXES.get(prefix, set())
-        if len(headers) > 1 and not headers <= allowed:
+        if len(headers) > 1:
             yield f"rule prefix {prefix} is defined in {', '.join(sorted(headers))}: take another one (Documentation/glossary.md)"
+
+
+# ---- Comments
+
+COMMENT = re.compile(r"^\s*//( *)(\S.*)$")
+FUSED_RULE = re.compile(r"[.:;)] {1,2}[A-Z]{1,3}\d{1,2}  \S")
+COMMENT_COLUMNS = 110  # clang-format does not wrap comments (.clang-format), so that rules and diagrams stay as they were drawn
+
+
+def check_comments(paths: list[Path]):
+    """Comments of C++ files fit the column limit, and no rule of a header begins behind another one."""
+    for path in paths:
+        if path.suffix not in (".h", ".cc") or str(path).startswith("kernel/"):
+            continue
+        for number, line in enumerate((ROOT / path).read_text(errors="replace").splitlines(), 1):
+            if COMMENT.match(line) is None:
+                continue
+            if len(line) > COMMENT_COLUMNS:
+                yield f"{path}:{number}: a comment of {len(line)} columns, more than {COMMENT_COLUMNS}"
+            if FUSED_RULE.search(line):
+                yield f"{path}:{number}: a rule begins behind another one: give it a line of its own"
 
 
 # ---- Documents
@@ -154,5 +165,5 @@ def check_metrics(paths: list[Path]):
 
 def check_prose(paths: list[Path]):
     yield from check_subjects()
-    for rule in (check_rule_prefixes, check_retired_words, check_links, check_decisions, check_metrics):
+    for rule in (check_rule_prefixes, check_comments, check_retired_words, check_links, check_decisions, check_metrics):
         yield from rule(paths)

@@ -3,12 +3,12 @@
 //
 // A first word "cache" or "kv" runs the scenario of that name instead of "block".
 //
-//   wss-sim SEED          one run: prints the seed and what was drawn from it, then how it went; run twice,
-//   and the traces
-//                         must be equal
+//   wss-sim SEED          one run: prints the seed and the options drawn from it, then the result; runs it
+//   twice,
+//                         and the traces must be equal
 //   wss-sim [--jobs N] [--limit SECONDS] FIRST COUNT
-//                         that many seeds, N at a time (as many as there are CPUs), each for so long at most;
-//                         prints failures only, and the line that repeats each
+//                         COUNT seeds, N at a time (default: the number of CPUs), each for SECONDS at most;
+//                         prints failures only, and the command that repeats each
 //
 // Exit status: 0 everything held, 1 something did not, 2 usage.
 #include <fmt/core.h>

@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves bytes between it and
-// clients, as an SE says. It knows no volumes, makes no decisions and keeps no map: a slot is a number, a
-// header is 64 bytes that the SE wrote.
+// Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves bytes between that memory
+// and clients, as commanded by the SE. It knows no volumes, makes no decisions and keeps no map: a slot is a
+// number, a header is 64 bytes that the SE wrote.
 //
-//   arena       one mapping, registered once with every fabric, for local use only: nobody reaches it but by
-//               asking us. Each SE has an equal part of it, cut into slots of its line size.
-//   SeLink      one SE: connects, joins, comes back after a loss with growing pauses; its part of the arena
+//   arena       one mapping, registered once with every fabric, for local access only: peers reach it only by
+//               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
+//   SeLink      one SE: connects, joins, reconnects after a loss with growing pauses. Its part of the arena
 //               and the headers outlive the connection.
 //   Client      one channel of an initiator. Accepted only with a handle and the token that an SE granted for
 //               it, once. Ends with its grant.
 //   Operation   one kMove; see engine_datapath.cc.
 //
 // Rules
-//  CE1  Contents and headers belong to the SE that wrote them; another SE gets other slots. On a welcome that
-//       does not say `keep`, headers are erased before anything else happens.
-//  CE2  An atomic move changes its slot (and header) after all bytes have come, in one step.
+//  CE1  Contents and headers belong to the SE that wrote them; another SE gets other slots. If a welcome does
+//       not have `keep` set, headers are erased before anything else happens.
+//  CE2  An atomic move changes its slot (and header) after all bytes have arrived, in one step.
 //  CE3  kDone is sent when the bytes are placed: at the client for to_peer, in the slot for from_peer.
-//  kDetached
-//       follows the kDone of every operation of that client.
-//  CE4  Everything that an SE or a client says is checked against slots, ids and lengths; an SE that breaks
-//  the
-//       protocol loses its link, a client that does loses its connection.
+//       kDetached follows the kDone of every operation of that client.
+//  CE4  Everything that an SE or a client sends is checked against slots, ids and lengths. An SE that breaks
+//       the protocol loses its link, a client its connection.
 //
-// Time, chance and network come by seams: the simulation drives the same code.
-// Thread-safety: belongs to its reactor. Lifetime: reactor, fabrics, pollers outlive it; stop() first.
+// Time, chance and network come through seams: the simulation drives the same code.
+// Thread-safety: belongs to its reactor. Lifetime: reactor, fabrics and pollers outlive it; stop() first.
 #pragma once
 
 #include <functional>

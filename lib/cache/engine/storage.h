@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage (RS) as an engine: volumes that are read and written at an SE's word, straight between disk
-// and the memory of a client, or the SE's. For lib/cache/engine only.
+// Real storage (RS) as an engine: volumes that are read and written as commanded by an SE, directly between
+// the disk and the memory of a client or of the SE. For lib/cache/engine only.
 //
-//   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; beside it to the copy →
-//   kDone write   [wait for a buffer] → RDMA READ from the peer → disk → kDone others  disk → kDone
-//   in a bay (reach.h): the bay is the buffer, and there is no peer but perhaps the client of a read
+//   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; also to the copy → kDone
+//   write   [wait for a buffer] → RDMA READ from the peer → disk → kDone
+//   others  disk → kDone
+//   in a staging buffer (reach.h): the staging buffer is the buffer; the only peer is the client of a read
 //
 // Rules
-//  RS1  A write reaches the disk only if the link is up when its data has come: an SE that has given us up
-//  may
-//       have told its client that the write failed, whose memory holds something else then.
-//  RS2  We join again only when nothing is under way: what an SE asks for after it lost us comes after all
-//       that it asked for before.
+//  RS1  A write reaches the disk only if the link is up when its data has arrived. An SE that has given up
+//       this engine may have reported the write to its client as failed, and the client has reused the
+//       memory.
+//  RS2  The engine joins again only when no operation is in flight: commands that an SE sends after a loss
+//       are executed after all commands from before it.
 //  RS3  A read that fails has not reached the client.
-//  RS4  The SE knows the size of each volume and whether it is lost to another owner: from the join on, each
-//       second, and before the operation that failed for it is answered.
+//  RS4  The SE is notified of the size of each volume and of its loss to another owner: with the join, every
+//       second, and before a failed operation is answered.
 //
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
 #pragma once

@@ -2,9 +2,8 @@
 // One reactor's kernel context of an aio backend.
 //
 // Life of a request, by the list it is in:
-//   waiting_    submitted, or to be continued after a short transfer; poll() hands all it can to the kernel
-//   in
-//               one io_submit()
+//   waiting_    submitted, or to be continued after a short transfer; poll() hands as many as possible to the
+//               kernel in one io_submit()
 //   (kernel)    in no list; comes back through the completion ring, read without a system call
 //   (worker)    a blocking operation; comes back through inbox_
 // and then done().

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // A white-box checker of Read Atomic isolation that runs beside the load, at the load's speed.
 //
-// White-box: versions carry timestamps and, by their stamps, the set of keys written together, so that
-// Bailis' definition is decided directly in time linear in what is read, with no search. What is checked of
-// every read (names as in Violation):
+// White-box: versions carry timestamps and, by their stamps, the set of keys written together. So Bailis'
+// definition is decided directly, in time linear in what is read, without a search. Each read is checked for
+// (names as in Violation):
 //   fractured   a version of transaction T was returned, and for another key of T in the same read an older
-//   version torn        the value's checksum does not fit wrong key   the value belongs to another key thin
-//   air    the value was written by nobody: no stamp, or one of a write that was never begun dirty       the
-//   write was reported as failed for good identity    one write under two timestamps, or metadata that names
-//   other keys than the stamp stale       older than what was acknowledged, to anybody, before the read began
-//   (commits are acknowledged by all partitions) own write   older than what this session itself has written
-// and of every write:
+//               version
+//   torn        the value's checksum does not match
+//   wrong key   the value belongs to another key
+//   thin air    the value was never written: no stamp, or one of a write that was never begun
+//   dirty       the write was reported as failed for good
+//   identity    one write has two timestamps, or metadata that names other keys than the stamp
+//   stale       older than a version that was acknowledged, to any session, before the read began (all
+//               partitions acknowledge commits)
+//   own write   older than what this session itself has written
+// and each write for:
 //   collision   two writes of one timestamp
-//   clock       a timestamp that is not above all that the session has seen before (without this an update
-//   can vanish although its
-//               writer had read the version it replaces; checkers with session order call that a violation of
-//               Read Atomic)
+//   clock       a timestamp that is not above all that the session has seen before. Without this rule an
+//               update can vanish although its writer had read the version it replaces. Checkers with session
+//               order call that a violation of Read Atomic.
 //   condition   two conditional writes won against the same version
 //   lost        an acknowledged write has a timestamp below one of the same key that was acknowledged before
-//   it
-//               began: it is never read, although nobody has written the key since
+//               it began: it is never read, although the key was not written since
 //
-// What is remembered is bounded: the last Options::remember writes of a session, and a table of Options::keys
-// keys. What is forgotten is not judged, and counted (Report::unjudged).
+// Memory is bounded: the last Options::remember writes of a session, and a table of Options::keys keys. What
+// was forgotten is not checked, and counted (Report::unjudged).
 //
 // Thread-safety: Checker all methods; a Session belongs to one thread and dies before its Checker.
 #pragma once

@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log and disk of a store, as the store sees them: a seam. `RocksLog` (rocks_log.h) is the real one;
-// `MemoryLog` (memory_log.h) has the same meaning in one thread, and can crash, for the simulation and for
-// tests.
+// The log and disk of a store, as the store uses them: a seam. `RocksLog` (rocks_log.h) is the real one.
+// `MemoryLog` (memory_log.h) behaves the same in one thread, and can crash, for the simulation and for tests.
 //
 // Rows
 //   transaction  timestamp → {state, participants, keys}
 //   version      key, timestamp → record (slot_format.h; its checksum is not used here)
 //   floor        the store's floor
 // A version whose timestamp has no transaction row is committed: rows of old decisions are dropped. An
-// aborted transaction's versions are removed in the batch that says so.
+// aborted transaction's versions are removed in the batch that records the abort.
 //
 // Rules
-//  L1  A batch is applied wholly or not at all, batches in the order of append(). A batch that is done is as
-//  durable as
-//      the log was opened for; a later batch is never durable without the earlier ones.
-//  L2  append() does not block. Completion comes from poll(), in order, with the ticket given (0: none is
-//  wanted). L3  After one failure of a write every later batch fails too (what is on the medium is unknown):
-//  the store refuses
-//      writes until it is restarted.
-//
-//  L4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, and need
-//  not keep
-//      theirs among the batches.
-//  L5  Rows of decisions are dropped by the log when they are old (a day); load() shows the young ones only,
-//  those of
-//      the last minutes, and puts the others into the floor.
+//  KL1  A batch is applied as a whole or not at all, batches in the order of append(). A completed batch is
+//       as durable as the log was opened for. A later batch is never durable without the earlier ones.
+//  KL2  append() does not block. Completion comes from poll(), in order, with the ticket given (0: none is
+//       wanted).
+//  KL3  After one failed write every later batch fails too, because the contents of the medium are unknown.
+//       The store refuses writes until it is restarted.
+//  KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, and not
+//       in order with batches.
+//  KL5  The log drops rows of decisions when they are old (a day). load() returns the recent ones only, those
+//       of the last minutes, and covers the others by the floor.
 //
 // Thread-safety: append(), fetch(), poll(), arm() from the store's thread.
 #pragma once

@@ -51,7 +51,7 @@ void MemoryLog::fetch(std::string_view key, Timestamp timestamp, uint64_t ticket
         completion.code = Code::kOk;
         completion.record = at->second;
     }
-    for (const Queued& queued : queue_)  // L4
+    for (const Queued& queued : queue_)  // KL4
         for (const LogBatch::Change& change : queued.batch.changes()) {
             if (change.key != key || change.timestamp != timestamp) continue;
             const bool put = change.kind == LogBatch::Kind::kPutVersion;

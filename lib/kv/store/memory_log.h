@@ -3,7 +3,7 @@
 // and tests.
 //
 // What is appended waits in a queue; `persist` moves batches to what survives. crash() keeps that, and of the
-// queue as many batches as asked for (L1: never a later one without the earlier ones).
+// queue as many batches as asked for (KL1: never a later one without the earlier ones).
 //
 // Thread-safety: none; everything happens in the thread that calls.
 #pragma once

@@ -35,7 +35,7 @@ struct Decision : ListNode<> {
     std::vector<Continuation> waiting;
 };
 
-// Half of what L5 of log.h promises: clocks differ, and a row is as old as its writing. Ticks are
+// Half of what KL5 of log.h promises: clocks differ, and a row is as old as its writing. Ticks are
 // microseconds.
 constexpr uint64_t kRowsSurely_ticks = uint64_t{12} * 3600 * 1'000'000;
 constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and aborts of unknown transactions

@@ -22,7 +22,7 @@ constexpr char kFloorRow[] = "F";
 constexpr char kTransactionRow = 'T';
 constexpr char kVersionRow = 'V';
 constexpr std::string_view kSchema = "wss kv store 1\n";
-constexpr uint64_t kDecisionAge_s = 24 * 3600;       // L5
+constexpr uint64_t kDecisionAge_s = 24 * 3600;       // KL5
 constexpr uint64_t kGroupBytes = uint64_t{8} << 20;  // of one write
 constexpr uint64_t kCongestedBytes = uint64_t{64} << 20;
 constexpr size_t kBlobBytes = 16 << 10;  // larger values are kept out of compaction
@@ -237,7 +237,7 @@ void RocksLog::write_loop() {
         complete(std::move(done));
         queued_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
         lock.lock();
-        failed_ = failed_ || code != Code::kOk;  // L3
+        failed_ = failed_ || code != Code::kOk;  // KL3
         written_ += group.size();
         reader_wakes_.notify_one();
         flushed_.notify_all();

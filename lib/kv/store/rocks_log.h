@@ -10,7 +10,7 @@
 //   "F"                    → floor
 //   "T" timestamp          → seconds of Unix time, encoded transaction
 //   "V" key timestamp      → record
-// Rows of decisions that are older than a day are dropped by compaction (L5).
+// Rows of decisions that are older than a day are dropped by compaction (KL5).
 //
 // Thread-safety: as Log; open() and the destructor from any thread, alone.
 #pragma once
@@ -70,7 +70,7 @@ class RocksLog final : public Log {
     struct Fetch {
         std::string row;
         uint64_t ticket = 0;
-        uint64_t after = 0;  // L4: batches that must be written first
+        uint64_t after = 0;  // KL4: batches that must be written first
     };
 
     RocksLog(const RocksOptions& options, int wake_fd);

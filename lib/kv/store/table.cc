@@ -245,7 +245,7 @@ void Table::erase(Version& version) {
     if (version.older != nullptr) version.older->newer = version.newer;
     if (version.state == VersionState::kPrepared) item.prepared--;
     if (version.conditional) item.conditional--;
-    if (item.latest == &version) item.latest = nullptr;  // only with the item's end: I2
+    if (item.latest == &version) item.latest = nullptr;  // only with the item's end: KT2
     versions--;
     cold_versions--;
     version_pool_.give(&version);

@@ -2,11 +2,13 @@
 // Keys and their versions, in RAM, in the arena and on disk: what the store's transactions work on.
 //
 // Invariants
-//  I1  The versions of an item are linked from newest to oldest timestamp; `latest` is the newest committed
-//  one. I2  A committed version other than the latest is in its retirement() (or `pinned`), in the order of
-//  retirement. I3  What a slot shows exists: whoever changes an item's versions publishes it before the store
-//  is left. I4  A version's record is in a cell of its item's extent, or in the arena elsewhere, or nowhere
-//  (cold; on disk).
+//  KT1  The versions of an item are linked from newest to oldest timestamp; `latest` is the newest committed
+//       one.
+//  KT2  A committed version other than the latest is in its retirement() (or `pinned`), in the order of
+//       retirement.
+//  KT3  What a slot shows exists: code that changes an item's versions publishes it before the store is left.
+//  KT4  A version's record is in a cell of its item's extent, or elsewhere in the arena, or nowhere (cold; on
+//       disk).
 //
 // Thread-safety: none. Ownership: the table owns items and versions; pointers are good until erase().
 #pragma once
@@ -110,7 +112,7 @@ class Table {
     void set_prepared(Version& version);
     // Returns false when it lost to a newer one.
     bool commit(Version& version, Nanoseconds now);
-    // Shows the item's versions to remote readers (I3).
+    // Shows the item's versions to remote readers (KT3).
     void publish(Item& item);
     // Gives the item a slot, if it has none and there is something to show and room. Until somebody has asked
     // where a key is nobody looks there, and its writes need no slot, no cell and no checksum.

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: frames RDMA-written into the peer's memory, which the peer polls (GET+/PUT+; the format is HydraDB's,
-// made safe for devices that promise no order of bytes).
+// Ring: frames RDMA-written into the peer's memory, which the peer polls (GET+/PUT+). The format is
+// HydraDB's, made safe for devices that promise no order of bytes.
 //
-//   memory of each side:  consumed (8, written by the peer: how far it has read what we wrote)
-//                         | asleep (8, written by the peer: it waits for a bell) | 48 zero
+//   memory of each side:  consumed (8, written by the peer: how far it has read from its ring)
+//                         | asleep (8, written by the peer: it waits for a wake-up) | 48 zero
 //                         | data (a power of two bytes)
 //   frame in the data:    length (4) | sequence (4) | checksum of sequence and body (8) | body, padded to 8
 //                         | sequence (8)
 //
-// RDMA does not promise that the bytes of a WRITE become visible in order, and a CPU that copies (soft RoCE,
-// a peer of the shm fabric) does not either. So a frame proves itself: both sequence words say what is
-// expected next, and the checksum fits. A frame that does not prove itself has not arrived; nothing of it is
-// believed but its length, and that only within the ring. A frame never wraps: a header of length kRingSkip
-// says that the next one begins at the front.
+// RDMA does not promise that the bytes of a WRITE become visible in order, nor does a CPU that copies (soft
+// RoCE, a peer of the shm fabric). So a frame validates itself: both sequence words have the expected value,
+// and the checksum matches. A frame that does not validate has not arrived. Of such a frame only the length
+// is used, and only if it is within the ring. A frame never wraps: a header of length kRingSkip means that
+// the next frame begins at the front.
 //
-// Sleep. A reader that wants to sleep says so with a SEND (kAsleep, with how far it has read); a writer that
-// has written more, or writes later, answers with one SEND (kBell). So a SEND is paid per sleep, none per
-// message. Where this CPU itself writes the peer's memory (Connection::move_now) a word there says it
-// instead, and the SEND is the bell alone.
+// Sleep. A reader that is about to sleep sends kAsleep, with how far it has read. A writer that has written
+// more, or writes later, answers with one SEND (kBell). So each sleep costs a SEND, and no message does.
+// Where this CPU itself writes the peer's memory (Connection::move_now) a word there replaces kAsleep, and
+// the wake-up is the only SEND.
 //
-// Announced. Whoever's device promises no order of bytes (ibv_query_qp_data_in_order) does not poll: each
-// WRITE of a frame carries an immediate value, whose completion says that the frame is there as a whole, and
-// wakes who sleeps. The frame proves itself all the same. Each direction is as its reader wants it.
+// Announced. A side whose device promises no order of bytes (ibv_query_qp_data_in_order) does not poll: each
+// WRITE of a frame carries an immediate value, whose completion means that the frame has arrived as a whole,
+// and wakes a sleeping reader. The frame validates itself all the same. The reader of each direction chooses.
 //
 // Thread-safety: none; belongs to its channel.
 #pragma once

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scenario "cluster": the distributed cache. A target (SE and RS) on a treacherous disk, two to five cache
-// engines (CE), initiators that take their data from them, and everything between them failing.
+// engines (CE), initiators that get their data from them, and faults everywhere between them.
 //
 // Product code: lib/cache, lib/cache/engine, target/cache, target/block, lib/initiator. Simulated: time,
-// chance, network, disk. First the faults: messages late, connections broken, links cut, target and engines
+// chance, network, disk. First the faults: late messages, broken connections, cut links, target and engines
 // crashing, engines leaving and joining, policies changing, the disk slow and failing. Then everything is
-// healed: what was begun must end, new work must succeed, every sector is read back, everything dirty comes
-// home, and all lines and operations are given back.
+// healed: what was begun must end, new commands must succeed, every sector is read back, every dirty line is
+// destaged, and all lines and operations are released.
 //
 // What may be lost. SectorModel knows what a crash of the target may undo: what was not flushed. A crash or a
-// loss of an engine may undo nothing. Under write-back that holds for one engine at a time, so the injector,
-// in runs that use write-back, takes the next one only after the target has all engines again and has brought
-// everything dirty home that was in one copy (exposed_). It may cut the target off from all of them at any
-// time, though (isolation): what they hold is then not there to be read, but it comes back with them.
+// loss of an engine may undo nothing. Under write-back that holds for one engine at a time, so in runs that
+// use write-back the injector takes the next engine only after the target has all engines again and has
+// destaged every line that had one copy only (exposed_). It may cut the target off from all engines at any
+// time (isolation): what they hold cannot be read then, but it comes back with them.
 //
-// In a third of the other runs volumes come and go beside that one (cluster_removals.h). In half of these
-// such a volume is missing for a while after a crash of the target. In a third of the runs that use
-// write-back that is the policy of volumes that nobody set one for.
+// In a third of the other runs volumes are created and deleted beside that one (cluster_removals.h). In half
+// of these such a volume is missing for a while after a crash of the target. In a third of the runs that use
+// write-back, write-back is the default policy, for volumes without a policy of their own.
 //
 // In a quarter of the runs real storage is on a node of its own, which crashes and is cut off as well, from
-// the target, clients and engines. The
-// disk loses what was not flushed when that node crashes, and only then.
+// the target, clients and engines. The disk loses what was not flushed when that node crashes, and only then.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants S1 and S2 of target/scsi/scsi.h under CDBs and devices drawn by chance.
+// Invariants SC1 and SC2 of target/scsi/scsi.h under CDBs and devices drawn by chance.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
