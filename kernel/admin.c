@@ -125,7 +125,7 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
 	if (!wss_take_control_credit(slot, READ_ONCE(sess->patience_ms))) {
 		sess->admin.busy = false;
 		return READ_ONCE(sess->broken) ? wss_admin_broken(sess, -ENOTCONN, err) :
-						 wss_fail(err, -EBUSY, "the target gives no credit for a command");
+						 wss_fail(err, -EBUSY, "the target grants no credit for a command");
 	}
 	ret = wss_admin_map(slot, bytes);
 	if (ret) {

@@ -144,7 +144,7 @@ static struct wss_session *wss_session_join(const struct wss_options *opts, stru
 	if (wss_closing) {
 		ret = wss_fail(err, -ESHUTDOWN, "the module is being unloaded");
 	} else if (pending && pending->gone) {
-		ret = wss_fail(err, -EINTR, "it was taken away");
+		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	} else if (state != WSS_LIVE && state != WSS_CONNECTING) {
 		ret = wss_fail(err, -EAGAIN, "the connection to it is %s: try again later", wss_state_name(state));
 	} else if (!sess) {
@@ -219,13 +219,13 @@ static int wss_map_try(const struct wss_options *opts, struct wss_pending *pendi
 	*again = sess->tried && !sess->connected;
 	if (pending && READ_ONCE(pending->gone)) {
 		*again = false;
-		ret = wss_fail(err, -EINTR, "it was taken away");
+		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	}
 	if (!ret && !*again)
 		ret = wss_session_first_connect(sess, err);
 	/* Connecting takes long. */
 	if (!ret && pending && READ_ONCE(pending->gone))
-		ret = wss_fail(err, -EINTR, "it was taken away");
+		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	if (!ret && !*again)
 		ret = wss_map_volume(sess, opts->volume, err);
 	mutex_unlock(&sess->map_mutex);
@@ -298,7 +298,7 @@ static void wss_pending_work(struct work_struct *work)
 	int ret = wss_map_once(&pending->opts, pending, &err);
 
 	if (ret && !wss_worth_retrying(ret) && !READ_ONCE(pending->gone))
-		pr_err("wss: pending%d is given up: %s\n", pending->id, err.text);
+		pr_err("wss: pending%d failed: %s\n", pending->id, err.text);
 	mutex_lock(&wss_map_mutex);
 	pending->tries++;
 	pending->err = err;
@@ -340,7 +340,7 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 	}
 	queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending, 0));
 	mutex_unlock(&wss_map_mutex);
-	pr_info("wss: volume '%s' of target %s cannot be mapped yet (%s): pending%d goes on trying\n",
+	pr_info("wss: volume '%s' of target %s cannot be mapped yet (%s): pending%d keeps trying\n",
 		opts->volume, opts->target_text, why->text, id); /* it may be gone by now */
 	return 0;
 }

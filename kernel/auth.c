@@ -166,7 +166,7 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 	u8 opcode = *(const u8 *)data;
 
 	if (opcode != READ_ONCE(auth->awaited)) {
-		wss_chan_protocol_error(chan, "authentication that was not asked for");
+		wss_chan_protocol_error(chan, "unexpected authentication message");
 		return;
 	}
 	if (opcode == WSS_SRP_AUTH_CHALLENGE && bytes >= sizeof(auth->challenge)) {
@@ -245,7 +245,7 @@ static int wss_auth_judge(struct wss_chan *chan, struct crypto_shash *hash, stru
 	int ret;
 
 	if (result->status != WSS_AUTH_GRANTED)
-		return wss_fail(err, -EACCES, "login rejected; it says: %*pE",
+		return wss_fail(err, -EACCES, "login rejected by the target: %*pE",
 				(int)strnlen(result->text, sizeof(result->text)), result->text);
 	ret = wss_auth_proof(hash, &chan->auth, WSS_AUTH_LABEL_TARGET, proof);
 	if (ret)

@@ -36,7 +36,7 @@ static const struct {
 	X(keepalive_tmo, "seconds in which a dead target is noticed, or off (5)")                \
 	X(retry, "on: go on in the background when the target is not there (off)")             \
 	X(initiator, "name to authenticate as; its secret is the logon key wss:NAME (none)")    \
-	X(caps, "protocol extensions to ask for, a bit mask (all)")                            \
+	X(caps, "protocol extensions to request, a bit mask (all)")                            \
 	X(mlockv, "off: a region for each piece of 4 KiB, to measure what one for all is worth (on)") \
 	X(invalidate, "strict or lazy: when memory regions are invalidated (strict)")
 

@@ -147,7 +147,7 @@ static const struct wss_option wss_option_table[] = {
 	{ "max_imm", wss_parse_u32, WSS_AT(max_imm), 0, WSS_SRP_IMM_DATA_MAX,
 	  "largest write sent along with its command, in bytes (16384)" },
 	{ "caps", wss_parse_u32, WSS_AT(caps), 0, WSS_CAP_ALL | WSS_CAP_CACHE,
-	  "protocol extensions to ask for, a bit mask (all)" },
+	  "protocol extensions to request, a bit mask (all)" },
 	{ "initiator", wss_parse_initiator, 0, 0, 0,
 	  "name to authenticate as; its secret is the logon key wss:NAME (none)" },
 	{ "mlockv", wss_parse_switch, WSS_AT(mlockv), 0, 0,

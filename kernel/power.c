@@ -25,7 +25,7 @@ static void wss_session_shutdown(struct wss_session *sess)
 		wss_session_cancel(sess);
 		return;
 	}
-	wss_info(sess, "closed: the machine goes down");
+	wss_info(sess, "closed: the machine shuts down");
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node)
 		wss_volume_kill(vol);

@@ -107,7 +107,7 @@ void wss_session_error(struct wss_session *sess, const char *why)
 	wss_warn_rl(sess, "connection lost (%s), recovering", why);
 }
 
-const char wss_target_closed[] = "the target closed the connection; its log says why";
+const char wss_target_closed[] = "the target closed the connection; its log has the reason";
 
 /**
  * wss_session_logged_out - the target has ended the connection and says why
@@ -254,7 +254,7 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 			break;
 	}
 	/* Whoever waits for an answer on these channels, a map for instance, is not waited for. */
-	wss_session_error(sess, "the login was given up");
+	wss_session_error(sess, "the login was cancelled");
 	/* Nobody has submitted since the tear-down: the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;

@@ -249,7 +249,7 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 	if (bytes >= sizeof(*msg))
 		slot = wss_take_slot(chan, chan->nr_slots + WSS_SLOT_PING, msg->tag);
 	if (!slot) {
-		wss_chan_protocol_error(chan, "keep-alive answer that was not asked for");
+		wss_chan_protocol_error(chan, "unexpected keep-alive answer");
 		return;
 	}
 	slot->sense = (struct wss_sense){};

@@ -16,7 +16,7 @@ struct wss_slot;
 
 /* X(name, help): from the moment before to the moment named. */
 #define WSS_STAGES(X)                                                            \
-	X(block, "in the block layer, until the driver was given the request")   \
+	X(block, "in the block layer, until the driver received the request")   \
 	X(map, "command built, pages mapped for DMA and made one region")        \
 	X(post, "work requests handed to the device")                            \
 	X(remote, "on the wire and with the target, until the answer was taken") \

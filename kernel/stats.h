@@ -22,7 +22,7 @@ struct wss_session;
 	X(regions_released, "memory regions invalidated or destroyed")              \
 	X(dma_maps, "scatterlists mapped for DMA")                                  \
 	X(dma_unmaps, "scatterlists unmapped")                                      \
-	X(immediate_writes, "requests whose data went with the command")            \
+	X(immediate_writes, "requests whose data was sent with the command")            \
 	X(fused_completions, "requests completed by an RDMA WRITE WITH IMMEDIATE")  \
 	X(batched_completions, "requests completed by a message for several")       \
 	X(engines_connected, "connections made to cache engines")                   \
@@ -33,7 +33,7 @@ struct wss_session;
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \
 	X(polled_completions, "completions that pollers found")                     \
-	X(polls_yielded, "times that a poller in vain gave way to others")          \
+	X(polls_yielded, "times that a poller that found nothing yielded the processor")          \
 	X(timeouts, "requests that were not answered in time")                      \
 	X(aborts, "commands ended by ABORT TASK")                                   \
 	X(resets, "LOGICAL UNIT RESETs")                                            \

@@ -32,7 +32,7 @@ void describe(CLI::App& app, Options& options) {
            "Where clients connect; of each kind by which clients reach the storage engines; repeatable")
         ->type_name("URI");
     app.add_option("--advertise", config.advertise,
-                   "What clients are told instead of --listen, in the same order")
+                   "Addresses that clients receive instead of --listen, in the same order")
         ->type_name("URI");
     app.add_option("--memory", options.memory, "How much to lend (default: 1G)")->type_name("SIZE");
     app.add_option("--secret-file", config.secret_file,
@@ -40,7 +40,7 @@ void describe(CLI::App& app, Options& options) {
                    "--cache-secrets, and joins no others")
         ->type_name("FILE");
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");
-    app.add_option("--metrics", config.metrics, "Where Prometheus asks for counters (default: nowhere)")
+    app.add_option("--metrics", config.metrics, "Address of the Prometheus exporter (default: none)")
         ->type_name("HOST:PORT");
     app.add_option("--leave-seconds", config.leave_seconds,
                    "How long to wait at the end until dirty lines are in real storage (default: 30)")

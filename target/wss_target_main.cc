@@ -98,7 +98,7 @@ void describe_rs(CLI::App& app, Options& options) {
            "clients connect to --listen")
         ->type_name("URI");
     app.add_option("--advertise", options.advertise,
-                   "With --role rs: what clients are told instead of --listen, in the same order")
+                   "With --role rs: addresses that clients receive instead of --listen, in the same order")
         ->type_name("URI");
     app.add_option(
            "--secret-file", options.secret_file,
@@ -163,16 +163,17 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("FILE");
     app.add_option("--secrets", options.secrets,
                    "File of NAME:SECRET lines, one for each initiator (mode 600; wssctl secret makes them); "
-                   "who cannot prove his is refused")
+                   "an initiator that cannot prove its secret is refused")
         ->type_name("FILE");
     app.add_flag(
         "--auth-off", options.auth_off,
         "Serve whoever reaches a listening address; without --secrets it is so anyway, and warned of");
     describe_kv(app, options.kv);
     describe_rs(app, options);
-    app.add_option("--name", options.name, "What initiators that authenticate are told (default: the host's)")
+    app.add_option("--name", options.name,
+                   "Name that authenticating initiators receive (default: the host's)")
         ->type_name("NAME");
-    app.add_option("--metrics", options.metrics, "Where Prometheus asks for counters (default: nowhere)")
+    app.add_option("--metrics", options.metrics, "Address of the Prometheus exporter (default: none)")
         ->type_name("HOST:PORT");
     describe_cache(app, options);
     app.add_option("--drain-seconds", options.drain_seconds,

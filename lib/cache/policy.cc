@@ -87,7 +87,7 @@ Status check_policy(const PolicySettings& settings, uint32_t engines) {
     return failure(
         Code::kRefused,
         "write-back keeps each write in the memory of {} cache engines and {} {} joined: add engines, or "
-        "ask for 'unsafe' to accept that one failure loses acknowledged writes",
+        "use 'unsafe' to accept that one failure loses acknowledged writes",
         kHoldersMax, engines, engines == 1 ? "is" : "are");
 }
 

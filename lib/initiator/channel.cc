@@ -107,7 +107,7 @@ Status Channel::take_login(std::span<const std::byte> data) {
     wire::ParseError error = wire::parse_login_response(data, login_);
     if (error != wire::ParseError::kNone)
         return failure(Code::kInvalid,
-                       "{}: whoever listens there does not speak SRP: login answer of {} bytes: {}",
+                       "{}: the process that listens there does not speak SRP: login answer of {} bytes: {}",
                        options_.address.to_string(), data.size(), wire::to_string(error));
     if (login_.credits == 0)
         return failure(Code::kRefused, "{}: the target grants no credits", options_.address.to_string());

@@ -66,7 +66,7 @@ enum class Outcome : uint8_t {
     kMediumError,  // the target could not read or write its medium; see sense
     kNoSpace,      // the target's medium is full
     kRefused,      // the target refused the command; see sense
-    kShort,        // the target moved less data than asked for, and called it good
+    kShort,        // the target moved less data than requested, and called it good
     kTimedOut,
     kConnectionLost,  // and not back in time
     kWritesLost,      // kFlush: the target's machine was started anew, and earlier writes may be lost

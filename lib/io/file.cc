@@ -49,8 +49,8 @@ Status open_error(int error, const std::string& path, const OpenPlan& plan) {
     if (error == EBUSY && plan.block_device)
         return failure(Code::kBusy, "{} is in use: mounted, a swap area, or opened by another program", path);
     if (error == ENOENT)
-        return Status::from_errno(
-            error, fmt::format("cannot open {} (to make it, give a size and ask to create it)", path));
+        return Status::from_errno(error,
+                                  fmt::format("cannot open {} (to create it, add size=… and create)", path));
     return Status::from_errno(error, fmt::format("cannot open {}", path));
 }
 

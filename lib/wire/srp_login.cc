@@ -137,7 +137,7 @@ std::string_view reject_reason_text(uint32_t reason) {
         case WSS_SRP_REJ_INSUFFICIENT_RESOURCES:
             return "the target has not enough resources";
         case WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE:
-            return "the messages asked for are too large";
+            return "the requested messages are too large";
         case WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL:
             return "no such target port, or not for this initiator";
         case WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT:

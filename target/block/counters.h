@@ -27,7 +27,7 @@ class Counter {
     X(writes, "commands that wrote data")                           \
     X(read_bytes, "bytes sent to the initiator")                    \
     X(written_bytes, "bytes taken from the initiator")              \
-    X(data_requests, "commands whose data went by RDMA")            \
+    X(data_requests, "commands whose data was moved by RDMA")       \
     X(rdma_reads, "RDMA READs issued for data")                     \
     X(rdma_writes, "RDMA WRITEs issued for data")                   \
     X(table_reads, "RDMA READs issued for descriptor tables")       \
@@ -35,7 +35,7 @@ class Counter {
     X(fused, "completions carried by an RDMA WRITE WITH IMMEDIATE") \
     X(batched, "completions carried by a message for several")      \
     X(invalidates, "responses that revoked the initiator's region") \
-    X(immediate, "writes whose data came inside the command")       \
+    X(immediate, "writes whose data arrived inside the command")    \
     X(waited_for_buffer, "commands that had to wait for a buffer")  \
     X(waited_for_cache, "commands that had to wait for the cache")  \
     X(delegated, "reads answered by cache engines")                 \

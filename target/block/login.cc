@@ -32,7 +32,7 @@ std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginReque
         return Refusal{WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT, "direct data buffers are required"};
     if (limits.authenticate && (!request.extended || (request.caps & WSS_CAP_AUTHENTICATE) == 0))
         return Refusal{WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
-                       "this target serves those only who give a secret (wssctl map --secret-file)"};
+                       "this target requires authentication (wssctl map --secret-file)"};
     if (limits.authenticate && request.max_it_iu < sizeof(wss_srp_auth_start))
         return Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
                        fmt::format("IU length {} is too small; authentication needs {}", request.max_it_iu,

@@ -170,7 +170,7 @@ void Admission::ask_for_proof(fabric::ConnectRequest& request,
                               const EngineLink::Applicant& applicant) noexcept {
     const Net& net = nets_[applicant.net];
     std::unique_ptr<EngineLink> engine(new EngineLink(owner_, applicant));
-    Status asked(Code::kExhausted, "too many engines have not proven yet who they are");
+    Status asked(Code::kExhausted, "too many cache engines are being authenticated");
     if (pending_.size() < kPendingMax)
         asked = engine->ask_for_proof(request, *net.fabric, *net.poller, limits_.secrets);
     if (asked) {
@@ -210,7 +210,7 @@ void Admission::tick() noexcept {
     const Nanoseconds now = reactor_.clock().now();
     for (Pending& one : pending_)
         if (life_.stopping() || now >= one.until)
-            one.engine->close(Status(Code::kTimedOut, "the engine did not prove who it is"));
+            one.engine->close(Status(Code::kTimedOut, "the cache engine did not authenticate in time"));
 }
 
 }  // namespace wss::se

@@ -387,7 +387,7 @@ void Destager::salvage() noexcept {
             return job->busy && job->salvage && job->item.slot.engine == index;
         });
         if (busy) continue;
-        log::info("cache engine {:016x} has given back what was lost", engine.identity().identity);
+        log::info("cache engine {:016x} has returned the lost lines", engine.identity().identity);
         uses_.members.edit().away.erase(engine.identity().identity);
         uses_.members.save();
         engine.close(Status(Code::kUnavailable, "all it had was brought home; it joins anew"));

@@ -291,7 +291,7 @@ const wire::CacheVolumeState* EngineLink::state_of(uint32_t number) const noexce
 bool EngineLink::done(const wire::Record& record, CacheStatus status, int error) noexcept {
     if (record.id >= by_id_.size() || by_id_[record.id] == nullptr) return false;
     if (status != CacheStatus::kOk && cannot_fail(*by_id_[record.id]))
-        return violates("the cache engine did not do what it can always do: it is given up");
+        return violates("the cache engine failed an operation that cannot fail: disconnected");
     Transfer& transfer = *std::exchange(by_id_[record.id], nullptr);
     free_ids_.push_back(record.id);
     --outstanding_;
@@ -334,7 +334,7 @@ void EngineLink::tick(Nanoseconds now, Nanoseconds limit) noexcept {
     for (Transfer* transfer : by_id_)
         if (transfer != nullptr && transfer->seen == kNever) transfer->seen = now;
     if (std::any_of(by_id_.begin(), by_id_.end(), [now](auto* transfer) { return is_late(transfer, now); }))
-        return close(Status(Code::kTimedOut, "the cache engine answers and does not do what it is asked to"));
+        return close(Status(Code::kTimedOut, "the cache engine responds but does not carry out commands"));
     if (heard_ != link_->messages_received()) asked_since_ = kNever;
     heard_ = link_->messages_received();
     if (asked_since_ != kNever) {

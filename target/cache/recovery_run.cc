@@ -106,13 +106,13 @@ void RecoveryRun::check() {
     const bool without = back.size() < uses_.members.awaited().size();
     forgotten_ = false;  // an engine that is lost from now on was not meant
     if (without) {
-        log::warning("recovery goes on without {} of {} cache engines",
+        log::warning("recovery continues without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
         if (!finds_all(back.size())) note_forgotten();
         // One that is just coming back comes too late.
         for (EngineLink& engine : uses_.engines.all())
             if (engine.identity().kept && !back.contains(engine.identity().identity))
-                engine.close(Status(Code::kUnavailable, "recovery went on without it"));
+                engine.close(Status(Code::kUnavailable, "recovery continued without it"));
         uses_.members.await_only(std::move(back));
         if (state_ == State::kWaitingForMost) advance(State::kWaitingForAll);
     }

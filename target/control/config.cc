@@ -167,13 +167,13 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
 static Status check_cache_secrets(const TargetConfig& config) {
     if (config.cache_auth_off && !config.cache_secrets.empty())
         return failure(Code::kInvalid,
-                       "cache_secrets and cache_auth_off exclude each other: give one of the two");
+                       "cache_secrets and cache_auth_off exclude each other: use one of the two");
     const bool open = config.cache_secrets.empty() && !config.cache_auth_off;
     if (!config.cache_listen.empty() && !config.secrets.empty() && open)
         return failure(
             Code::kInvalid,
             "initiators must authenticate and cache engines need not, who could read and change what "
-            "they write: give --cache-secrets FILE, or --cache-auth-off to say that it is meant");
+            "they write: use --cache-secrets FILE, or --cache-auth-off if that is intended");
     return Status::ok();
 }
 
@@ -219,7 +219,7 @@ Status check_target_config(const TargetConfig& config) {
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
     if (config.auth_off && !config.secrets.empty())
-        return failure(Code::kInvalid, "secrets and auth_off exclude each other: give one of the two");
+        return failure(Code::kInvalid, "secrets and auth_off exclude each other: use one of the two");
     WSS_TRY(check_cache(config));
     if (config.volumes.size() > volume::kVolumesMax)
         return failure(Code::kInvalid, "{} volumes are more than the {} possible", config.volumes.size(),

@@ -88,11 +88,12 @@ void CachePart::warn_if_open(const control::TargetConfig& config) const {
     if (!config.cache_secrets.empty()) return log::info("cache engines authenticate");
     if (config.cache_auth_off)
         return log::warning(
-            "CACHE ENGINES DO NOT AUTHENTICATE, as configured: whoever reaches them may join");
+            "CACHE ENGINES DO NOT AUTHENTICATE, as configured: any process that reaches them may join");
     log::warning(
-        "CACHE ENGINES DO NOT AUTHENTICATE: whoever reaches --cache-listen may join, read and change what "
+        "CACHE ENGINES DO NOT AUTHENTICATE: any process that reaches --cache-listen may join, read and "
+        "change what "
         "clients "
-        "write; give --cache-secrets FILE, or --cache-auth-off to say that it is meant");
+        "write; use --cache-secrets FILE, or --cache-auth-off if that is intended");
 }
 
 Status CachePart::stop(uint32_t seconds, se::LastSave last) {

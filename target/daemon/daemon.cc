@@ -121,10 +121,12 @@ void Daemon::warn_if_open() const {
         return log::info("authentication is on: {} initiator{} known", secrets_->size(),
                          secrets_->size() == 1 ? " is" : "s are");
     if (config_.auth_off)
-        return log::warning("AUTHENTICATION IS OFF, as configured: whoever reaches this target may use it");
+        return log::warning(
+            "AUTHENTICATION IS OFF, as configured: any peer that reaches this target may use it");
     log::warning(
-        "AUTHENTICATION IS OFF: whoever reaches this target may read and write its volumes; give --secrets "
-        "FILE, or --auth-off to say that it is meant");
+        "AUTHENTICATION IS OFF: any peer that reaches this target may read and write its volumes; use "
+        "--secrets "
+        "FILE, or --auth-off if that is intended");
 }
 
 Status Daemon::open_fabrics() {

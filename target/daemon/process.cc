@@ -148,7 +148,7 @@ int run_process(const Program& program, int argc, char** argv) {
         app.name(program.name);
         program.describe(app);
         app.footer(
-            "Exit status: 0 stopped as asked; 1 a start or a stop failed; 2 the options or the configuration "
+            "Exit status: 0 orderly stop; 1 a start or a stop failed; 2 the options or the configuration "
             "file are wrong.");
         app.set_version_flag("--version", fmt::format("{} " WSS_VERSION, program.name));
         if (print_completions(app, argc, argv)) return 0;

@@ -107,7 +107,7 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
             c.storage_read_bytes);
     counter(out, "wss_cache_storage_write_bytes_total", "bytes written to real storage", name,
             c.storage_write_bytes);
-    counter(out, "wss_cache_read_ahead_bytes_total", "of these, before anybody asked", name,
+    counter(out, "wss_cache_read_ahead_bytes_total", "of these, before a read requested them", name,
             c.read_ahead_bytes);
     counter(out, "wss_cache_fill_bytes_total", "bytes that engines took after misses", name, c.fill_bytes);
     counter(out, "wss_cache_upkeep_direct_bytes_total",

@@ -456,7 +456,7 @@ Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft
                                           [&] { return begun.done; });
     Status status =
         in_time ? begun.status
-                : failure(Code::kTimedOut, "{}: not finished after {} s, it goes on in the background", what,
+                : failure(Code::kTimedOut, "{}: not finished after {} s, continuing in the background", what,
                           options_.wait.count / 1'000'000'000);
     lock.unlock();
     const uint64_t writes = in_time || left == nullptr ? 0 : left->load();

@@ -69,7 +69,7 @@ def test_a_wrong_secret_is_refused_with_the_reason_and_the_target_goes_on(guarde
 def test_without_a_secret_the_reason_says_what_to_give(guarded):
     status, text, _ = attempt(guarded)
     assert status != 0
-    assert "serves those only who give a secret" in text, text
+    assert "requires authentication" in text, text
 
 
 def test_a_target_without_secrets_is_not_taken_for_the_one_that_was_meant(listen, tmp_path, keys):

@@ -57,7 +57,7 @@ def test_engines_with_the_right_secret_join_serve_and_come_back(kind, tmp_path, 
 @pytest.mark.parametrize("line, why", [
     ("one:this-is-not-the-secret-of-one", "the target knows no cache engine 'one' with this secret"),
     ("three:this-is-a-secret-of-nobody", "the target knows no cache engine 'three' with this secret"),
-    (None, "the target takes only cache engines that give a secret: --secret-file"),
+    (None, "the target accepts only cache engines that authenticate: use --secret-file"),
 ])
 def test_an_engine_with_a_wrong_secret_or_none_is_refused_with_the_reason(kind, tmp_path, keys, line, why):
     with guarded(kind, tmp_path, keys) as cluster:

@@ -233,7 +233,7 @@ def test_up_reports_what_the_driver_has_given_up(driver, tmp_path):
     done = maps(driver, tmp_path, f"{TARGET} disk0\n", "up", status=FAILED, wait=2)
     later.join()
     # With the driver's last reason, if it was seen.
-    assert re.search(r"the driver has given it up( \(no route to host\))?; the kernel log has the reason", done.stderr), done.stderr
+    assert re.search(r"the driver has stopped trying( \(no route to host\))?; the kernel log has the reason", done.stderr), done.stderr
     assert "continues to try" not in done.stderr
 
 

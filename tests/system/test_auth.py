@@ -50,7 +50,7 @@ def test_who_has_no_secret_or_a_wrong_one_is_refused_with_the_reason(vm: Vm) -> 
         unknown = keep(vm, "unknown", "mallory:0123456789abcdef0123")
         readable = keep(vm, "readable", ALICE, mode="644")
         to = f"wssctl map {target.address} disk"
-        refused(vm, to, "serves those only who give a secret")
+        refused(vm, to, "requires authentication")
         refused(vm, f"{to} --secret-file {wrong}", "the target knows no initiator 'alice' with this secret")
         refused(vm, f"{to} --secret-file {unknown}", "the target knows no initiator 'mallory' with this secret")
         refused(vm, f"{to} --secret-file {readable}", "mode 0644 lets others")

@@ -93,7 +93,7 @@ void add_explain(CLI::App& app, Context& context) {
     auto words = std::make_shared<std::vector<std::string>>();
     auto repeat = std::make_shared<uint32_t>(1);
     CLI::App* command = app.add_subcommand(
-        "explain", "Show for each key how a read came by it: path, rounds, timestamp, bytes");
+        "explain", "Show for each key how a read obtained it: path, rounds, timestamp, bytes");
     command->add_option("words", *words, "get KEY ...")->required();
     command->add_option("--repeat", *repeat, "Read so many times: the first read of a key learns its address")
         ->capture_default_str()

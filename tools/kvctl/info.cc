@@ -96,7 +96,7 @@ void watch(Context& context, uint32_t interval_s, uint64_t count) {
 
 void add_info(CLI::App& app, Context& context) {
     auto partitions = std::make_shared<std::vector<uint32_t>>();
-    CLI::App* command = app.add_subcommand("info", "What every partition says about itself");
+    CLI::App* command = app.add_subcommand("info", "Show the state of every partition");
     command->add_option("--partition", *partitions, "Only these, counted from 0");
     command->callback([&context, partitions] { info(context, *partitions); });
 }

@@ -139,7 +139,7 @@ void execute(Context& context, std::vector<std::string> words) {
         }
         std::string hint = hint_at_word(app);
         context.fail_with(kUsage, hint.empty() ? error.what() : hint);
-        std::fprintf(stderr, "kvctl --help, or kvctl COMMAND --help, says more\n");
+        std::fprintf(stderr, "see kvctl --help or kvctl COMMAND --help\n");
     }
 }
 

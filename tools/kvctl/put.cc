@@ -79,7 +79,7 @@ void add_put(CLI::App& app, Context& context) {
                                             "Only if the key is not there (exit status 5: it is)");
     command
         ->add_option("--if-timestamp", arguments->if_timestamp,
-                     "Only if the key's latest version has this timestamp (get --json tells it)")
+                     "Only if the key's latest version has this timestamp (get --json prints it)")
         ->excludes(absent);
     command->add_option("--ttl", arguments->ttl_ms, "Milliseconds after which the key is gone; 0: never");
     command->callback([&context, arguments, value, file] {

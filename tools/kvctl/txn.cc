@@ -66,7 +66,7 @@ Status take_puts(const Json& line, std::vector<kv::PutAll::Item>& items) {
 
 Status check(const Transaction& txn) {
     if (txn.reads.empty() && txn.writes.empty())
-        return Status(Code::kInvalid, "an empty transaction: say 'get', 'put' or 'del'");
+        return Status(Code::kInvalid, "an empty transaction: use 'get', 'put' or 'del'");
     if (!txn.reads.empty() && !txn.writes.empty())
         return Status(
             Code::kInvalid,

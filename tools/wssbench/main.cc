@@ -75,8 +75,7 @@ int run(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == 0) return app.exit(error);
-        std::fprintf(stderr, "wssbench: %s\nwssbench --help, or wssbench COMMAND --help, says more\n",
-                     error.what());
+        std::fprintf(stderr, "wssbench: %s\nsee wssbench --help or wssbench COMMAND --help\n", error.what());
         return kUsage;
     }
     return context.exit;

@@ -129,7 +129,7 @@ Result<std::unique_ptr<Program>> Program::start(const std::vector<std::string>& 
     close(errors);
     if (at == std::string::npos)
         return failure(Code::kUnavailable, "{} did not start: {}", words[0],
-                       complaint.empty() ? "it said nothing" : complaint);
+                       complaint.empty() ? "it printed nothing" : complaint);
     at += std::string_view("ready on ").size();
     program->address_ = said.substr(at, said.find_first_of(", \n", at) - at);
     return program;

@@ -22,8 +22,7 @@ void add_secret(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand(
         "secret", "Print a fresh NAME:SECRET line: (umask 077; wssctl secret host1 > host1.secret)");
     command->add_option("NAME", name, "the initiator's: 1 to 63 of A-Z a-z 0-9 . _ -")->required();
-    command->footer(
-        "The same line goes into the file of the target (--secrets) and into the initiator's own.");
+    command->footer("Add the same line to the file of the target (--secrets) and to the initiator's own.");
     command->callback([&context] { make_secret(context, name); });
 }
 
@@ -43,7 +42,7 @@ static void ask_and_print(Context& context, const std::string& method) {
 void add_auth(CLI::App& app, Context& context) {
     CLI::App* auth = app.add_subcommand("auth", "Authentication of initiators: show, reload");
     auth->require_subcommand(1);
-    auth->add_subcommand("show", "Whether initiators must prove who they are")->callback([&context] {
+    auth->add_subcommand("show", "Show whether initiators must authenticate")->callback([&context] {
         ask_and_print(context, "auth.show");
     });
     auth->add_subcommand(

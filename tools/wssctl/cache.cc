@@ -145,7 +145,7 @@ void add_cache(CLI::App& app, Context& context) {
                          "Engines and volumes (of a wss-cache, by its --control: its storage engines)")
         ->callback([&context] { status(context); });
     CLI::App* policy =
-        cache->add_subcommand("policy", "How a volume is cached, from now on; what is dirty goes home first");
+        cache->add_subcommand("policy", "Set how a volume is cached; dirty lines are destaged first");
     policy->add_option("volume", arguments.volume, "Name of the volume")->required();
     policy->add_option("policy", arguments.policy, "write-through, write-back, write-around or none")
         ->required();

@@ -38,7 +38,7 @@ class Socket {
 Status connect_error(int error, const std::string& path) {
     if (error == ENOENT || error == ECONNREFUSED)
         return failure(Code::kUnavailable,
-                       "no wss-target answers at {}: start it, or give its socket by --control", path);
+                       "no wss-target answers at {}: start it, or name its socket with --control", path);
     if (error == EACCES || error == EPERM)
         return failure(Code::kUnavailable, "{}: not allowed; be root or the user who runs wss-target", path);
     return failure(Code::kUnavailable, "{}: {}", path, std::strerror(error));

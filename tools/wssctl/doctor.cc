@@ -95,7 +95,7 @@ void add_doctor(CLI::App& app, Context& context) {
     static std::string root;
     static uint32_t wait_seconds = 5;
     CLI::App* command = app.add_subcommand(
-        "doctor", "Check this machine and the way to targets, and say what to do about each fault");
+        "doctor", "Check this machine and the way to targets, and print what to do about each fault");
     command->add_option("HOST", question.hosts,
                         "Targets to reach: HOST[:PORT] (RDMA), rdma://HOST[:PORT], tcp://HOST[:PORT] or "
                         "shm:///PATH");

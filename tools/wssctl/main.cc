@@ -98,7 +98,7 @@ static int run(int argc, char** argv) {
         if (error.get_exit_code() == 0) return app.exit(error);
         std::string hint = hint_at_word(app);
         std::fprintf(stderr, "wssctl: %s\n", hint.empty() ? error.what() : hint.c_str());
-        std::fprintf(stderr, "wssctl --help, or wssctl COMMAND --help, says more\n");
+        std::fprintf(stderr, "see wssctl --help or wssctl COMMAND --help\n");
         return kUsage;
     }
     return context.exit;

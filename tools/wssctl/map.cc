@@ -46,7 +46,7 @@ void map(Context& context, Mapping& arguments) {
         return context.print(
             {{"device", device}, {"volume", volume}, {"size", disk == nullptr ? 0 : disk->size}});
     if (disk == nullptr && !list_pending(context).empty())
-        std::printf("%s is not there yet (%s): the driver goes on trying\n", arguments.volume.c_str(),
+        std::printf("%s is not there yet (%s): the driver keeps trying\n", arguments.volume.c_str(),
                     list_pending(context).back().error.c_str());
     else if (disk == nullptr)
         std::printf("mapped %s (see wssctl list)\n", arguments.volume.c_str());

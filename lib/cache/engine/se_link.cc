@@ -93,7 +93,7 @@ bool Engine::SeLink::refuse(std::string why) noexcept {
 bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     wire::CacheWelcome welcome;
     if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone)
-        return refuse("whoever listens there is no storage engine");
+        return refuse("the process that listens there is not a storage engine");
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
     if (!keep) cut(welcome);
@@ -123,7 +123,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
 bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
     const NamedSecret& own = engine_.options_.secret;
     if (own.name.empty())
-        return refuse("the target takes only cache engines that give a secret: --secret-file");
+        return refuse("the target accepts only cache engines that authenticate: use --secret-file");
     proof_ = Proof::kNotYet;
     transcript_ = std::make_unique<wire::AuthTranscript>();
     wire::AuthStart start{.name = own.name};

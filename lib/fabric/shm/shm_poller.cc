@@ -121,7 +121,7 @@ ShmArrival::Heard ShmArrival::hear() noexcept {
 Result<std::unique_ptr<ConnectRequest>> ShmArrival::request() {
     if (!understood_ || greeting_.hello.kind != HelloKind::kConnect ||
         greeting_.message.descriptor_count != 2)
-        return failure(Code::kInvalid, "said no hello that we understand");
+        return failure(Code::kInvalid, "sent a greeting of another protocol or version");
     Result<Mapping> area = map_shared(greeting_.message.descriptors[0].get(), sizeof(Area), true);
     if (!area) return area.status();
     Result<Mapping> validity = map_shared(greeting_.message.descriptors[1].get(), kValidityBytes, false);

@@ -74,7 +74,7 @@ Result<Peer> check_peer(int socket) {
     ucred credentials{};
     socklen_t length = sizeof credentials;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
-        return Status::from_errno(errno, "cannot tell who the peer is");
+        return Status::from_errno(errno, "cannot identify the peer's process");
     if (credentials.uid != geteuid() && credentials.uid != 0)
         return failure(Code::kPermission,
                        "the peer is user {}; only user {} and root may share memory with us", credentials.uid,
@@ -106,7 +106,7 @@ Result<Descriptor> connect_to(const std::string& path) {
     if (error == EAGAIN) return failure(Code::kBusy, "shm://{}: too many are connecting", path);
     if (error == ENOENT || error == ECONNREFUSED)
         return failure(Code::kRefused,
-                       "nobody listens on shm://{}: start the server there or correct the path", path);
+                       "no process listens on shm://{}: start the server there or correct the path", path);
     return Status::from_errno(error, fmt::format("cannot connect to shm://{}", path));
 }
 

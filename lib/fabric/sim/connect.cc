@@ -63,7 +63,7 @@ static void request_arrives(const EndpointPtr& from, const Address& address, std
     auto listener = to->services().find(address.port);
     if (listener == to->services().end() ||
         world.fault("sim.refuse", from->poller->fabric().network().refuse_one_in))
-        return refuse(from, failure(Code::kRefused, "nobody listens at {}", address.to_string()));
+        return refuse(from, failure(Code::kRefused, "no process listens at {}", address.to_string()));
     auto* found = static_cast<SimListener*>(listener->second);
     auto request = std::make_unique<SimConnectRequest>(from, found->poller().fabric(), std::move(data));
     world.note(from->id);

@@ -143,7 +143,7 @@ Result<std::unique_ptr<Listener>> SimPoller::listen(const Address& address, List
         return failure(Code::kInvalid, "{} is not an address of node {}", address.to_string(),
                        fabric_.node().name());
     if (fabric_.node().services().contains(address.port))
-        return failure(Code::kBusy, "{}: somebody listens there already", address.to_string());
+        return failure(Code::kBusy, "{}: another listener uses this address", address.to_string());
     return std::unique_ptr<Listener>(std::make_unique<SimListener>(*this, address, handler));
 }
 

@@ -140,7 +140,7 @@ void Engine::begin_frame() noexcept {
     header_have_ = 0;
     Frame frame;
     if (!decode(header_, frame)) return violation("a frame that is none of ours");
-    if (!take_counts(frame)) return violation("counts of more than was sent, or that went back");
+    if (!take_counts(frame)) return violation("counts of more than was sent, or decreasing counts");
     sink_ = Sink{.kind = payload_bytes(frame) > 0 ? SinkKind::kDiscard : SinkKind::kNone, .frame = frame};
     switch (frame.type) {
         case FrameType::kAcknowledge:
@@ -160,11 +160,11 @@ void Engine::begin_frame() noexcept {
         case FrameType::kRefuse:
             return take_refusal(frame);
         case FrameType::kGrantAsk:
-            if (!on_grant_ask(frame.rkey)) violation("a question about a grant that was not to be asked");
+            if (!on_grant_ask(frame.rkey)) violation("an unexpected request for a grant");
             return;
         case FrameType::kGrant:
             if (!on_grant(frame.rkey, frame.status))
-                violation("a grant that was not asked for or is malformed");
+                violation("a grant that was not requested or is malformed");
             return;
     }
 }
@@ -266,7 +266,7 @@ void Engine::take_read(const Frame& frame) noexcept {
 }
 
 void Engine::begin_read_data(const Frame& frame) noexcept {
-    if (reads_out_.count == 0) return violation("data of a READ that was not asked for");
+    if (reads_out_.count == 0) return violation("data of a READ that was not requested");
     const SendEntry& entry = sends_.at(reads_out_.front());
     bool in_place = frame.address == entry.received && frame.length <= entry.length - entry.received;
     if (!in_place || frame.length == 0) return violation("data of a READ out of place");
@@ -275,7 +275,7 @@ void Engine::begin_read_data(const Frame& frame) noexcept {
 
 // Only this completes a READ: its data may have been cut short by a revocation, which a refusal then tells.
 void Engine::take_read_end() noexcept {
-    if (reads_out_.count == 0) return violation("the end of a READ that was not asked for");
+    if (reads_out_.count == 0) return violation("the end of a READ that was not requested");
     SendEntry& entry = sends_.at(reads_out_.front());
     if (entry.received != entry.length) return violation("the end of a READ before all its data");
     entry.wait = Wait::kNothing;

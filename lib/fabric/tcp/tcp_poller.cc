@@ -194,7 +194,7 @@ TcpArrival::Heard TcpArrival::hear() noexcept {
 Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
     Hello hello;
     if (stream::decode(greeting_, hello) != HelloFault::kNone || hello.kind != HelloKind::kConnect)
-        return failure(Code::kInvalid, "said no hello that we understand");
+        return failure(Code::kInvalid, "sent a greeting of another protocol or version");
     return std::unique_ptr<ConnectRequest>(
         std::make_unique<TcpConnectRequest>(table_, std::move(socket_), hello, from_));
 }

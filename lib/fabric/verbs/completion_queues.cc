@@ -64,7 +64,7 @@ Result<CompletionQueues::Share> CompletionQueues::reserve(uint32_t entries) {
     if (found == queues_.end()) {
         if (entries > device_.limits().completions_max)
             return failure(Code::kInvalid,
-                           "{}: a connection with {} completions was asked for; a queue has at most {}",
+                           "{}: a connection with {} completions was requested; a queue has at most {}",
                            device_.name(), entries, device_.limits().completions_max);
         WSS_TRY(add(std::max(entries, kFurtherEntries)));
         found = queues_.end() - 1;

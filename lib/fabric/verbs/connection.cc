@@ -46,11 +46,11 @@ Status VerbsConnection::check_options() const {
         return failure(Code::kInvalid, "a connection's queues have a depth of at least 1");
     if (std::max(options_.send_depth, options_.receive_depth) > limits.queue_depth_max - kMarkers)
         return failure(Code::kInvalid,
-                       "{}: queues of {} and {} work requests were asked for; the limit is {}",
+                       "{}: queues of {} and {} work requests were requested; the limit is {}",
                        poller_.device().name(), options_.send_depth, options_.receive_depth,
                        limits.queue_depth_max - kMarkers);
     if (std::max(options_.send_segments, options_.receive_segments) > caps_.segments_max)
-        return failure(Code::kInvalid, "{}: {} and {} segments were asked for; the limit is {}",
+        return failure(Code::kInvalid, "{}: {} and {} segments were requested; the limit is {}",
                        poller_.device().name(), options_.send_segments, options_.receive_segments,
                        caps_.segments_max);
     return Status::ok();
@@ -239,7 +239,7 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     set_ack_timeout(id.get());
     WSS_TRY(connection->take_place());
     if (Status made = connection->create_queues(id.get()); !made)
-        return made.within(connection->what_ + ", which the peer may have given up");
+        return made.within(connection->what_ + ", which the peer may have cancelled");
     connection->told_ = true;
     id->context = static_cast<CmHandler*>(connection.get());
     connection->id_ = std::move(id);
@@ -261,7 +261,7 @@ Status VerbsConnection::accept(std::span<const std::byte> data) {
     rdma_conn_param answer = parameters(data, initiated, answered);
     if (rdma_accept(id_.get(), &answer) != 0) {
         Status why =
-            Status::from_errno(errno, what_ + ": it cannot be accepted (the peer may have given up)");
+            Status::from_errno(errno, what_ + ": it cannot be accepted (the peer may have cancelled it)");
         begin_close(why);
         return why;
     }
@@ -289,7 +289,7 @@ static bool nobody_listens(int reason) {
 static Status rejection(const std::string& what, int reason) {
     constexpr int kConsumer = 28;
     if (nobody_listens(reason))
-        return failure(Code::kRefused, "{}: connection refused: nobody listens there", what);
+        return failure(Code::kRefused, "{}: connection refused: no process listens there", what);
     if (reason == kConsumer) return failure(Code::kRefused, "{}: the peer rejected the connection", what);
     return failure(Code::kRefused, "{}: connection rejected (reason {} of the connection manager)", what,
                    reason);

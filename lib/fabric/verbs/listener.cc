@@ -47,7 +47,8 @@ Status VerbsListener::start() {
 
 void VerbsListener::on_cm_event(const CmEvent& event) noexcept {
     if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-        log::error("{}: the RDMA device is being removed; nobody can connect any more", address_.to_string());
+        log::error("{}: the RDMA device is being removed; new connections are not possible",
+                   address_.to_string());
         return;
     }
     if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
@@ -55,8 +56,9 @@ void VerbsListener::on_cm_event(const CmEvent& event) noexcept {
     id->context = nullptr;
     if (id->verbs != poller_.device().context()) {
         if (foreign_device_log.allow())
-            log::warning("{}: a peer came in by {}, this fabric is of {}; rejected", address_.to_string(),
-                         ibv_get_device_name(id->verbs->device), poller_.device().name());
+            log::warning("{}: a peer connected through {}, this fabric uses {}; rejected",
+                         address_.to_string(), ibv_get_device_name(id->verbs->device),
+                         poller_.device().name());
         rdma_reject(id.get(), nullptr, 0);
         return;
     }

@@ -121,7 +121,7 @@ void Judge::resolve_reads() {
                 continue;
             }
             violate(fmt::format("transaction {} reads value {} of key {}, {}", reader.name, read.value,
-                                read.key, was_aborted ? "of an aborted write" : "which nobody wrote"));
+                                read.key, was_aborted ? "of an aborted write" : "that was never written"));
         }
         std::erase_if(reader.reads, [this](const KeyValue& read) { return writer_of(read) == kNobody; });
     }

@@ -148,7 +148,7 @@ const char* wss_kv_error(void) {
 
 int wss_kv_connect(const char* targets, const wss_kv_options* given, wss_kv** kv) {
     if (targets == nullptr || kv == nullptr)
-        return fail(EINVAL, "targets and the place for the store must be given");
+        return fail(EINVAL, "targets and the pointer to the store must not be NULL");
     Options options;
     if (wss::Status checked = options_of(given, options); !checked) return fail(checked);
     options.partitions = split(targets);
@@ -180,7 +180,7 @@ void wss_kv_release(wss_kv_read* reads, size_t count) {
 }
 
 int wss_kv_submit_get_all(wss_kv* kv, wss_kv_read* reads, size_t count, wss_kv_done done, void* context) {
-    if (done == nullptr) return fail(EINVAL, "somebody must hear the end: done is NULL");
+    if (done == nullptr) return fail(EINVAL, "done must not be NULL");
     auto async = std::make_unique<AsyncGet>();
     clear(reads, count);
     fill(async->request, reads, count);
@@ -203,7 +203,7 @@ int wss_kv_put_all(wss_kv* kv, const wss_kv_write* writes, size_t count, uint64_
 
 int wss_kv_submit_put_all(wss_kv* kv, const wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                           uint64_t* timestamp, wss_kv_done done, void* context) {
-    if (done == nullptr) return fail(EINVAL, "somebody must hear the end: done is NULL");
+    if (done == nullptr) return fail(EINVAL, "done must not be NULL");
     auto async = std::make_unique<AsyncPut>();
     fill(async->request, writes, count, ttl_ms);
     async->timestamp = timestamp;

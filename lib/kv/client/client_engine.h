@@ -25,7 +25,8 @@ struct Engine {
     std::vector<std::unique_ptr<Session>> sessions;
 
     Status open(const Options& options) {
-        if (options.partitions.empty()) return Status(Code::kInvalid, "no partition's address is given");
+        if (options.partitions.empty())
+            return Status(Code::kInvalid, "the address of a partition is missing");
         auto address = fabric::Address::parse(options.partitions[0], kDefaultPort);
         if (!address) return address.status();
         auto opened = fabric::open(*address);

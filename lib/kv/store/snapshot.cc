@@ -49,7 +49,7 @@ Result<bool> Snapshot::step(size_t keys) {
         progress_++;
     }
     if (!at_end_ && fetching_ < kFetchesMax && !log_->is_congested()) WSS_TRY(copy(keys));
-    if (lost_ != nullptr) return failure(Code::kIo, "{}: the snapshot is given up", lost_);
+    if (lost_ != nullptr) return failure(Code::kIo, "{}: the snapshot is abandoned", lost_);
     if (!at_end_ || fetching_ > 0) return false;
     WSS_TRY(finish());
     return true;
@@ -67,7 +67,7 @@ Result<bool> Snapshot::turn(Clock& clock) {
     if (progress_ != before || !progressed_at_) progressed_at_ = began;
     if (began - *progressed_at_ < kProgressLimit) return false;
     return Status(Code::kTimedOut, is_waiting() ? "an undecided transaction stands in the way of the snapshot"
-                                                : "the disk does not take or give what the snapshot holds");
+                                                : "the disk accepts or returns no data of the snapshot");
 }
 
 Status Snapshot::copy(size_t keys) {

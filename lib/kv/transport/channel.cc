@@ -366,7 +366,7 @@ void Channel::write_announced(uint32_t index, uint32_t immediate) noexcept {
     receives_.give_back(index);
     post_receives(1);
     if (closing_) return;
-    if (!has_announced_ring()) return close("the peer announced a write that nobody waits for");
+    if (!has_announced_ring()) return close("the peer announced an unexpected write");
     ring_.heard += immediate != Ring::kCreditOnly;
 }
 

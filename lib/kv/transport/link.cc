@@ -95,10 +95,9 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
 
 Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
     if (options_.partitions != 0 && hello.partitions != options_.partitions)
-        return failure(
-            Code::kInvalid,
-            "{} says that the store has {} partitions, the client's map has {}: check the addresses",
-            options_.address.to_string(), hello.partitions, options_.partitions);
+        return failure(Code::kInvalid,
+                       "{} reports a store of {} partitions, the client's map has {}: check the addresses",
+                       options_.address.to_string(), hello.partitions, options_.partitions);
     if (options_.partition != UINT32_MAX && hello.partition != options_.partition)
         return failure(Code::kInvalid, "{} is partition {}, not {}: check the order of the addresses",
                        options_.address.to_string(), hello.partition, options_.partition);
@@ -123,7 +122,7 @@ void Link::ping() noexcept {
     silent_ticks_ = heard_ == std::exchange(heard_at_tick_, heard_) ? silent_ticks_ + 1 : 0;
     // Calls that fill the link are proof enough: there is no room for a ping.
     if (silent_ticks_ > 2 && (ping_.id != 0 || is_full()))
-        return channel()->close("the partition says nothing any more");
+        return channel()->close("the partition has stopped responding");
     if ((silent_ticks_ == 0 && one_sided_ == 0) || ping_.id != 0 || is_full()) return;
     ping_.done = [](Call&, const wire::KvHeader*, wire::Bytes) noexcept {};
     call(ping_, wire::KvKind::kPing, 0, wire::KvDecision{.timestamp = std::exchange(one_sided_, 0)});

@@ -153,8 +153,7 @@ TEST_F(Authentication, who_wishes_no_authentication_is_refused_at_login) {
     RawClient client(world);
     client.connect(World::login(1, WSS_CAP_ALL));
     ASSERT_TRUE(world.until([&] { return client.refused(); }));
-    EXPECT_EQ(client.reject().text(),
-              "this target serves those only who give a secret (wssctl map --secret-file)");
+    EXPECT_EQ(client.reject().text(), "this target requires authentication (wssctl map --secret-file)");
     RawClient stock(world);
     stock.connect(World::login(2, 0));
     ASSERT_TRUE(world.until([&] { return stock.refused(); }));

@@ -70,7 +70,7 @@ TEST(JudgeHistory, catches_an_update_lost_to_a_slow_clock) {
 }
 
 TEST(JudgeHistory, catches_thin_air_aborted_reads_and_two_values_in_one_read) {
-    expect_caught(kLoad + "r(1,99,1,1)\n", "nobody wrote");
+    expect_caught(kLoad + "r(1,99,1,1)\n", "never written");
     expect_caught(kLoad + "w(1,30,1,-1)\nr(1,30,2,2)\n", "aborted");
     expect_caught(kLoad + "w(1,30,1,1)\nr(1,30,2,2)\nr(1,10,2,2)\n", "reads values");
 }
