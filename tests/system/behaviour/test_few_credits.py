@@ -9,8 +9,8 @@ from tests.system.behaviour.rig import Rig, wait_until
 @pytest.mark.parametrize("credits", [2, 3, 5])
 def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
     rig.set("force_credits", credits)
-    device = rig.map("a", "queues=1 keepalive_tmo=1 caps=0xb reconnect_delay=1")
-    load = rig.start_verifying(device, 6)
+    device = rig.map("a", "queues=1 keepalive_tmo=3 caps=0xb reconnect_delay=1")
+    load = rig.start_verifying(device, 10)  # some keep-alives long
     for number in range(3):  # the driver asks about the volumes meanwhile
         rig.target.wssctl(f"volume create t{number} ram:1M")
         rig.target.wssctl(f"volume delete t{number}")
@@ -21,7 +21,7 @@ def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
 
 def test_driver_aborts_commands_although_the_last_credits_are_used_up(rig: Rig) -> None:
     rig.set("force_credits", 4)
-    device = rig.map("a", "queues=1 keepalive_tmo=1 caps=0xb reconnect_delay=1")
+    device = rig.map("a", "queues=1 keepalive_tmo=3 caps=0xb reconnect_delay=1")
     rig.io_timeout(device, 1000)
     load = rig.start_verifying(device, 20)
     rig.set("force_drop", 20)
