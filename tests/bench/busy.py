@@ -67,7 +67,7 @@ def since(vms: Sequence[Vm], before: Sequence[Work]) -> list[Work]:
 
 
 def counted_loop(vm: Vm) -> float:
-    """Busy instructions during a loop of two instructions, for each that it has. 1 and very little if the clock is what we take it for."""
+    """Busy instructions during a loop of two instructions, for each that it executes. Slightly above 1 if the clock counts instructions."""
     before, after = vm.run(["python3", "-c", LOOP], 120).stdout.split("now at")[1:]
     done = parsed("now at" + after) - parsed("now at" + before)
     return done.instructions / (2 * LOOPS)

@@ -32,7 +32,7 @@ MIB = 1 << 20
 AREA = 16 * MIB
 SHAPE = Shape(cpus=1, memory_mib=768, nvme_sizes=(64 * MIB,), icount=True)
 NAMES = ("client", "target", "engine", "engine")
-# A machine whose host is busy is silent for longer than a keep-alive allows.
+# On a busy host a machine may not answer for longer than a keep-alive allows.
 MAP = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
 WAIT = 300
 IDLE_SECONDS = 4.0

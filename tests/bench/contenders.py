@@ -116,14 +116,14 @@ def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterat
 def scsi_disks_of(vendor: str) -> list[str]:
     found = []
     for path in glob.glob("/sys/block/sd*"):
-        with suppress(FileNotFoundError):  # a disk may go while we look
+        with suppress(FileNotFoundError):  # a disk may disappear meanwhile
             if Path(path, "device/vendor").read_text().strip() == vendor:
                 found.append("/dev/" + Path(path).name)
     return sorted(found)
 
 
 def service_guid() -> str:
-    """The name that ib_srpt goes by until it is told another: the node GUID of the RDMA device."""
+    """The default name of ib_srpt: the node GUID of the RDMA device."""
     return Path("/sys/module/ib_srpt/parameters/srpt_service_guid").read_text().strip().removeprefix("0x")
 
 

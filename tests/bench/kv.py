@@ -81,7 +81,7 @@ class Stores:
 
 
 class Redis:
-    """A redis-server of our own, on a port of its own, that keeps nothing on disk."""
+    """A private redis-server, on a port of its own, without persistence."""
 
     def __init__(self, directory: Path):
         from tests.native.ports import free_port

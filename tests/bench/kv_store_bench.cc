@@ -20,7 +20,7 @@ class Workload {
         for (size_t i = 0; i < kKeys; i++) keys_.push_back("user" + std::to_string(i * 7919));
         for (size_t i = 0; i < kKeys; i++) write(i, true);
     }
-    // "-shown": of keys that somebody has asked the address of, and may read one-sidedly.
+    // "-shown": of keys whose address a client has requested, and may read one-sidedly.
     bool run(std::string_view operation, size_t count) {
         const bool shown = operation.ends_with("-shown") || operation == "one-sided";
         if (operation.ends_with("-shown")) operation.remove_suffix(6);

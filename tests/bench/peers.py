@@ -42,7 +42,7 @@ def run_in_lab(kernel: Kernel, arguments: list[str]) -> dict[str, dict[str, floa
 
 
 def rows_of(results: dict[str, dict[str, float]]) -> list[dict]:
-    """Each of our backings against each peer."""
+    """Each backing of WSS against each peer."""
     return [
         {"workload": workload, "backing": BACKINGS[us], "peer": peer, "ours": round(results[us][workload], 1),
          "theirs": round(theirs, 1), "ratio": round(results[us][workload] / theirs, 3)}
@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/left_out.sh); without it, no RNBD")
     parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="only these")
     parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure these and print their figures")
-    parser.add_argument("--target-nice", type=int, default=0, help="priority of our target, and of ksoftirqd, where rxe works for it (nvmet's workers have -20)")
+    parser.add_argument("--target-nice", type=int, default=0, help="priority of wss-target, and of ksoftirqd, where rxe works for it (nvmet's workers have -20)")
     parser.add_argument("--profile", action="store_true", help="with --only: also where the processor's time goes, by perf (package linux-perf)")
     parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")

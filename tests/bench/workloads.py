@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads of the comparison with peers, and how fio is asked for them."""
+"""The workloads of the comparison with peers, and their fio options."""
 
 from __future__ import annotations
 

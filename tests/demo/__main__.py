@@ -17,7 +17,7 @@ from tests.lab.vm import Shape
 
 
 def run_steps(demo: Demo, total: int, done: int) -> bool:
-    """Runs all steps and shows each as it goes; stops at the first that does not hold."""
+    """Runs all steps and prints each; stops at the first one that fails."""
     for number, (title, step) in enumerate(STEPS, done + 1):
         started = time.monotonic()
         print(f"[{number:2}/{total}] {title} …", end="", flush=True)
@@ -26,7 +26,7 @@ def run_steps(demo: Demo, total: int, done: int) -> bool:
         except (LabError, RuntimeError, KeyError, ValueError, AssertionError) as error:
             print(f" FAILED after {time.monotonic() - started:.1f} s\n{error}", flush=True)
             if demo.target is not None:
-                print(f"wss-target said:\n{demo.target.stderr[-2000:]}")
+                print(f"output of wss-target:\n{demo.target.stderr[-2000:]}")
             return False
         print(f" {time.monotonic() - started:.1f} s: {told}", flush=True)
     return True
@@ -37,7 +37,7 @@ def print_report(demo: Demo, where: str) -> None:
     for name, value in demo.report.items():
         print(f"  {name:<26} {value}")
     if where != "this machine":
-        print("  Seconds of an emulated machine say nothing about hardware; `make bench-peers` compares by instructions.")
+        print("  Seconds of an emulated machine do not predict hardware; `make bench-peers` compares by instructions.")
     print("Every step held.")
 
 

@@ -67,7 +67,7 @@ def verified(where: Where, operations: int) -> str:
         if check["Violations"] or not check["Reads"] or result["failed"]:
             raise RuntimeError(f"{name}: {check}, {result['failed']} failed")
         told.append(f"{name} {result['operations']}")
-    return f"contended transactions of 8 keys, each read and write judged: {', '.join(told)}; no violation"
+    return f"contended transactions of 8 keys, each read and write checked: {', '.join(told)}; no violation"
 
 
 def killed_client(where: Where) -> str:

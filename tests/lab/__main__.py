@@ -27,7 +27,7 @@ def say(text: str) -> None:
 
 
 def relay(kind: int, data: bytes) -> None:
-    """A command's output goes where ours goes, as it comes."""
+    """Passes a command's output on to standard output and error, as it arrives."""
     stream = sys.stdout.buffer if kind == frames.STDOUT else sys.stderr.buffer
     stream.write(data)
     stream.flush()

@@ -59,7 +59,7 @@ class Channel:
             raise ValueError(f"{len(payload)} bytes for one frame, the limit is {frames.PAYLOAD_MAX}")
         with self._sending:
             if self.dead.is_set():
-                return  # whoever waits has been told
+                return  # the waiting caller was notified
             try:
                 self._wire.sendall(frames.pack(kind, number, payload))
                 return
@@ -100,7 +100,7 @@ class Channel:
                 for kind, number, payload in parser.feed(data):
                     self._dispatch(kind, number, payload)
         except (OSError, ValueError):
-            pass  # a broken stream is a dead machine; the console tells why
+            pass  # a broken stream is a dead machine; the console shows why
         finally:
             self._bury()
 
@@ -140,7 +140,7 @@ class Channel:
             waiting = list(self._syncs.values())
             self._sinks.clear()
             self._syncs.clear()
-        self.hello.set()  # wakes the one who waits for the boot; it looks at `dead`
+        self.hello.set()  # wakes the caller that waits for the boot; it checks `dead`
         for event in waiting:
             event.set()
         for sink in orphans:

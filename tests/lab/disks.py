@@ -43,7 +43,7 @@ def parse_size(text: str) -> int:
     """4096, 64M, 1G … in bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
-        raise ValueError(f"'{text}' is not a size; say for example 512M or 2G")
+        raise ValueError(f"'{text}' is not a size; examples: 512M, 2G")
     size = int(match[1]) * UNITS[match[2].upper()]
     if size == 0 or size % 4096:
         raise ValueError(f"'{text}' is not a multiple of 4096 bytes greater than 0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong in the lab, as exceptions that say what failed, on what, and what to do."""
+"""The lab's exceptions. Each names what failed, on which object, and what to do."""
 
 
 class LabError(Exception):

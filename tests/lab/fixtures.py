@@ -44,7 +44,7 @@ class SharedLab:
         return self._lab
 
     def release(self) -> None:
-        """After a test: check what the kernels said during it."""
+        """After a test: check the kernel logs of its time."""
         assert self._lab is not None
         try:
             for vm, mark in zip(self._lab.vms, self._marks):
@@ -54,7 +54,7 @@ class SharedLab:
             raise
 
     def finish(self) -> None:
-        """After the last test: what the kernel can tell only when all is at rest."""
+        """After the last test: checks that need an idle kernel."""
         try:
             for vm in self._lab.vms if self._lab else ():
                 if vm.running:
@@ -87,7 +87,7 @@ def shared_single(lab_say: Callable[[str], None]) -> Iterator[SharedLab]:
     shared.finish()
 
 
-@pytest.fixture(scope="module")  # two machines are too many to keep for tests that do not want them
+@pytest.fixture(scope="module")  # two machines are too many to keep for tests that do not use them
 def shared_pair(lab_say: Callable[[str], None]) -> Iterator[SharedLab]:
     shared = SharedLab(2, PAIR_SHAPE, lab_say)
     yield shared

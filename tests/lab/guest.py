@@ -25,7 +25,7 @@ from tests.lab.slowness import stretched
 
 DEFAULT_TIMEOUT = 60.0
 KILL_GRACE = 10.0  # from SIGKILL to the end of the process; longer means that it hangs in the kernel
-OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; what comes after is dropped and said so
+OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; the rest is dropped, with a note
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Command = str | Sequence[str]  # a string goes to `sh -c`
@@ -47,7 +47,7 @@ class Result:
         return self.status == 0
 
     def require(self) -> Result:
-        """This result, or an error that shows what the command said."""
+        """This result, or an error that shows the command's output."""
         if not self.ok:
             said = tail(self.stdout + self.stderr)
             raise CommandFailed(f"`{self.command}` ended with status {self.status}:\n{said}")
@@ -95,14 +95,14 @@ class Process(Sink):
             return self._result
 
     def wait(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
-        """Wait for the end. At the limit its process group is killed and GuestTimeout tells where it was."""
+        """Wait for the end. At the limit its process group is killed, and GuestTimeout shows its stacks."""
         if self._wait_until(lambda: self._result is not None, timeout):
             return self._finished()
         where = self.stacks()
         fate = "killed" if self.kill() else f"SIGKILL did not end it in {KILL_GRACE:.0f} s: it hangs in the kernel"
         raise GuestTimeout(
             f"`{self.name}` did not end within {timeout:.0f} s; {fate}.\n  It was in:\n{tail(where, 40)}\n"
-            f"  It had said:\n{tail(self.stdout + self.stderr)}",
+            f"  Its output:\n{tail(self.stdout + self.stderr)}",
             self.stdout,
             self.stderr,
         )
@@ -116,7 +116,7 @@ class Process(Sink):
             ended = self._result
         if match:
             return match
-        state = f"ended with status {ended.status}" if ended else f"did not say it within {timeout:.0f} s"
+        state = f"ended with status {ended.status}" if ended else f"did not print it within {timeout:.0f} s"
         raise LabError(f"`{self.name}`: waited for /{pattern}/, but it {state}:\n{tail(self.stdout + self.stderr)}")
 
     def write(self, data: bytes) -> None:
@@ -202,7 +202,7 @@ class Process(Sink):
 
 
 class Guest:
-    """A machine in which commands run. Subclasses say how a command gets there."""
+    """A machine in which commands run. Subclasses define how a command gets there."""
 
     deferred_output = False  # output comes at the end of a command, so that it does not disturb the measurement
 

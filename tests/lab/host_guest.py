@@ -45,7 +45,7 @@ class HostControls:
             else:
                 self._popen.stdin.close()
         except (BrokenPipeError, ValueError):
-            pass  # it does not want any more
+            pass  # it has closed its input
 
     def peek(self) -> None:
         self._process.deliver_stacks(stacks_of_session(self._popen.pid))
@@ -65,7 +65,7 @@ class HostGuest(Guest):
         self._processes: list[Process] = []
         try:
             self._kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-            os.lseek(self._kmsg, 0, os.SEEK_END)  # what was said before us is not ours
+            os.lseek(self._kmsg, 0, os.SEEK_END)  # earlier messages are not of this test
         except OSError as error:
             raise LabError(f"LAB=host needs root: /dev/kmsg: {error.strerror}") from error
 
@@ -131,7 +131,7 @@ def rdma_address() -> str:
         for card in _json(["ip", "-j", "-4", "address", "show", "dev", link.get("netdev", "lo")]):
             for address in card.get("addr_info", ()):
                 return address["local"]
-    raise LabError("LAB=host: this machine has no RDMA device with an IPv4 address (`rdma link`); say WSS_LAB_ADDRESS=")
+    raise LabError("LAB=host: this machine has no RDMA device with an IPv4 address (`rdma link`); set WSS_LAB_ADDRESS=")
 
 
 def _json(command: list[str]) -> list[dict]:

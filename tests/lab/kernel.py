@@ -36,7 +36,7 @@ def choose_kernel() -> Kernel:
 
 
 def fetched_kernel(which: str) -> Kernel:
-    """The kernel `which`, newer or newest, fetched once; what goes on is said on standard error."""
+    """The kernel `which`, newer or newest, fetched once; progress is printed on standard error."""
     fetched = subprocess.run([str(KERNEL_SCRIPTS / f"{which}.sh")], stdout=subprocess.PIPE, text=True, check=False)
     if fetched.returncode != 0:
         raise LabError(f"the {which} kernel could not be had")

@@ -21,7 +21,7 @@ CAUSE_LINES = 15  # of a dead machine's first complaint …
 LAST_LINES = 10  # … and of its end, in an error message
 LINES_MAX = 200_000  # of one machine; older ones are dropped
 
-# What a healthy kernel never says.
+# Messages that a healthy kernel never prints.
 COMPLAINTS = re.compile(
     "|".join(
         [
@@ -128,7 +128,7 @@ class KernelLog:
             self._console_read = False
 
     def end_of_boot(self, console: Path) -> None:
-        """The machine is gone: add what only the console heard (the last words of a panic)."""
+        """The machine is gone: add what only the console received (the end of a panic)."""
         with self._lock:
             if self._console_read or not console.exists():
                 return
@@ -150,7 +150,7 @@ class KernelLog:
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
-    """One past the last line of a report that says where it ends; else 0."""
+    """One past the last line of a report that has an end marker; else 0."""
     for position in range(start, min(start + TRACE_LINES, len(lines))):
         if "---[ end trace" in lines[position]:
             return position + 1

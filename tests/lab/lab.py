@@ -126,7 +126,7 @@ def open_lab(vms: int = 1, shape: Shape = Shape(), say: Say = lambda _: None) ->
     if place == "vm":
         return Lab(vms, shape, say)
     if place != "host":
-        raise LabError(f"LAB={place}: say vm or host")
+        raise LabError(f"LAB={place}: use vm or host")
     if vms != 1 or shape.icount:
         raise LabError("LAB=host is one machine, and it cannot count instructions")
     say("commands run on this machine itself (LAB=host)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the driver lost, as a kernel with kmemleak tells it. On other kernels there is nothing to ask."""
+"""Memory that the driver lost, as reported by a kernel with kmemleak. Other kernels cannot report it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _sequence = itertools.count()
 
 
 def build_directory() -> Path:
-    """BUILD of the environment, else what the Makefile takes when it is told nothing."""
+    """BUILD of the environment, else the Makefile's default."""
     return Path(os.environ.get("BUILD") or REPOSITORY / "build" / os.environ.get("MODE", "release")).resolve()
 
 
@@ -46,7 +46,7 @@ def new_run_directory() -> Path:
 
 
 def prune_runs(keep: int) -> int:
-    """Remove all but the newest `keep` run directories whose owner is gone; returns how many went.
+    """Remove all but the newest `keep` run directories whose owner has exited; returns how many were removed.
 
     Disks of those that stay go as well: they are large, and only a run that was killed left them."""
     dead = [run for run in runs_directory().iterdir() if not _owner_lives(run)]

@@ -37,8 +37,8 @@ def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
     forced = os.environ.get("WSS_LAB_ACCEL")
     if forced:
         if forced not in ("kvm", "tcg"):
-            raise LabError(f"WSS_LAB_ACCEL={forced}: say kvm or tcg")
-        return Answer(forced, "WSS_LAB_ACCEL says so")
+            raise LabError(f"WSS_LAB_ACCEL={forced}: use kvm or tcg")
+        return Answer(forced, "set by WSS_LAB_ACCEL")
     memory = paths.lab_directory() / "accelerator.json"
     circumstances = _circumstances(kernel)
     if not again and (known := _remembered(memory, circumstances)):
@@ -54,7 +54,7 @@ def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
 def probe(kernel: Kernel) -> Answer:
     """Try KVM with a time limit; emulation (TCG) always works."""
     if not os.access(DEVICE, os.R_OK | os.W_OK):
-        return Answer("tcg", f"{DEVICE} is not there or not ours to open")
+        return Answer("tcg", f"{DEVICE} does not exist or may not be opened")
     append = "console=ttyS0 quiet panic=-1 lab.probe"
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     command += ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-m", "256", "-serial", "stdio"]
@@ -65,12 +65,12 @@ def probe(kernel: Kernel) -> Answer:
         return Answer("tcg", f"{DEVICE} exists, but a kernel does not boot with it within {LIMIT:.0f} s")
     if MARKER in output:
         return Answer("kvm", f"a kernel booted in {time.monotonic() - started:.1f} s")
-    said = output.decode(errors="replace").strip().splitlines()[-1:] or ["nothing said"]
+    said = output.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
     return Answer("tcg", f"{DEVICE} exists, but QEMU ended without booting: {said[0]}")
 
 
 def _output_within(command: list[str], limit: float) -> bytes | None:
-    """What the command says until its end; None when it does not end. Never waits for it without a limit: a hanging
+    """The command's output until its end; None when it does not end. Never waits for it without a limit: a hanging
     KVM may leave a process that cannot even be killed."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
@@ -82,7 +82,7 @@ def _output_within(command: list[str], limit: float) -> bytes | None:
     try:
         process.wait(KILL_LIMIT)
     except subprocess.TimeoutExpired:
-        pass  # it stays behind in the kernel, where nobody can help it
+        pass  # it hangs in the kernel and cannot be ended
     return None
 
 
@@ -92,7 +92,7 @@ def _remembered(memory: Path, circumstances: str) -> Answer | None:
         if known["circumstances"] == circumstances:
             return Answer(known["accelerator"], known["reason"] + " (remembered)")
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # nothing there, or not ours: probe
+        pass  # no answer, or that of another user: probe
     return None
 
 

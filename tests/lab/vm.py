@@ -63,7 +63,7 @@ class Vm(Guest):
         self._run = run
         self._boots = 0
         self.boot_seconds = 0.0
-        self.network_port: socket.socket | None = None  # plugged into a segment's switch; None: nobody else there
+        self.network_port: socket.socket | None = None  # plugged into a segment's switch; None: no other machine
         self.disks = [
             Disk(run / f"{self.name}-nvme{number}.img", size, f"wsslab{index}{number}")
             for number, size in enumerate(shape.nvme_sizes)
@@ -177,7 +177,7 @@ class Vm(Guest):
         elif not self._channel.sync(stretched(timeout)) and not self._channel.dead.is_set():
             raise GuestDied(f"{self.name} does not answer ({timeout:.0f} s); its console ends:\n{self._last_words()}")
 
-    # ---- what Guest asks for
+    # ---- the methods that Guest requires
 
     def _spawn(self, process: Process, spec: dict) -> None:
         channel = self._channel

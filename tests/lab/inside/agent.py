@@ -27,7 +27,7 @@ OPEN_FILES = 65536
 
 
 def find_port():
-    """The character device of our virtio-serial port (waits for the driver, at most 5 s)."""
+    """The character device of the lab's virtio-serial port (waits for the driver, at most 5 s)."""
     base = "/sys/class/virtio-ports"
     for _ in range(500):
         for entry in os.listdir(base) if os.path.isdir(base) else ():
@@ -169,7 +169,7 @@ class Agent:
         except BlockingIOError:
             return
         if not data:
-            self.on_poweroff(0, b"")  # the lab is gone: nobody will ever use this machine again
+            self.on_poweroff(0, b"")  # the lab is gone: this machine will not be used again
         for kind, number, payload in self.parser.feed(data):
             self.handlers[kind](number, payload)
 
@@ -236,7 +236,7 @@ class Agent:
         if command.stdin not in (-1, *self.outputs):
             self.close_input(command)
         del self.commands[command.number]
-        self.read_kmsg()  # what the kernel said during the command is known before its end is
+        self.read_kmsg()  # kernel messages of the command are reported before its end
         self.send(frames.EXIT, command.number, json.dumps({"status": status, "seconds": seconds}).encode())
 
     def send_file(self, fd, kind, number):
@@ -267,7 +267,7 @@ class Agent:
         self.write_input(command)
 
     def write_input(self, command):
-        """Write what the command takes now; ask poll for the rest."""
+        """Write what the command accepts now; poll for the rest."""
         fd = command.stdin
         try:
             while command.pending_input:
@@ -276,7 +276,7 @@ class Agent:
             self.writers[fd] = command
             self.watch(fd)
             return
-        except OSError:  # EPIPE: it does not want any more
+        except OSError:  # EPIPE: it has closed its input
             command.pending_input.clear()
             command.input_ended = True
         self.writers.pop(fd, None)

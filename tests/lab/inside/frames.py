@@ -23,7 +23,7 @@ STACKS = 6  # text: kernel stacks of a command's processes, answer to PEEK
 SPAWN = 16  # JSON: argv, env, cwd, tty, deferred
 STDIN = 17  # bytes; none at all: end of file
 SIGNAL = 18  # 4 bytes: number of the signal for the command's process group
-PEEK = 19  # ask for STACKS
+PEEK = 19  # request STACKS
 WINDOW = 20  # 4+4 bytes: rows and columns of the command's terminal
 POWEROFF = 21
 # both ways

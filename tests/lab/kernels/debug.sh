@@ -5,7 +5,7 @@
 #   bzImage            the image
 #   lib/modules/…      its modules
 #   build/             the prepared tree that modules are built against (KDIR)
-# The directory is below ${WSS_CACHE:-~/.cache/wss}, so that a new clone finds it. What goes on is said on standard error.
+# The directory is below ${WSS_CACHE:-~/.cache/wss}, so that a new clone finds it. Progress is printed on standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 config=$here/debug.config
@@ -37,7 +37,7 @@ run_make() { make -s -C "$home/source" O="$home/build" "$@" >"$home/log" 2>&1 ||
 configure() {
 	cp "$config" "$home/options"
 	run_make KCONFIG_ALLCONFIG="$home/options" allnoconfig
-	# kconfig drops what its dependencies do not allow without a word: every option must have taken effect.
+	# kconfig silently drops options whose dependencies are missing: every option must have taken effect.
 	missing=$(grep -E '^CONFIG_.*=[^n]' "$home/options" | grep -vxFf "$home/build/.config" || true)
 	[ -z "$missing" ] || { say "options without effect:" $missing; exit 1; }
 }
@@ -53,7 +53,7 @@ fi
 started=$SECONDS
 say "building Linux $version into $home, once"
 find "$cache" -maxdepth 1 -name 'debug-kernel-*' ! -path "$home" -exec rm -rf {} + # of older options
-# A build that was interrupted goes on where it was.
+# A build that was interrupted is resumed.
 if [ ! -f "$home/configured" ]; then
 	rm -rf "$home"
 	mkdir -p "$home/source" "$home/build"

@@ -18,7 +18,7 @@ mirror() {
 	apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v r="$release" '$1 == r { print $2; exit }'
 }
 
-# One fetch at a time. Ends the script where the kernel is there already and no newer one is asked for (WSS_NEWER_KERNEL=again);
+# One fetch at a time. Ends the script if the kernel exists already and no newer one is requested (WSS_NEWER_KERNEL=again);
 # else $work is an empty directory that goes when the script ends.
 begin() {
 	mkdir -p "$cache"
@@ -31,7 +31,7 @@ begin() {
 	fi
 	mirror=${WSS_MIRROR:-$(mirror)}
 	[ -n "$mirror" ] || fail "apt's configuration names no mirror of this release; give one with WSS_MIRROR"
-	find "$cache" -maxdepth 1 -name "$kind.??????" -exec rm -rf {} + # of one that was killed; we have the lock
+	find "$cache" -maxdepth 1 -name "$kind.??????" -exec rm -rf {} + # left by a killed run; this one has the lock
 	work=$(mktemp -d "$cache/$kind.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 }
