@@ -2,6 +2,7 @@
 #include "lib/base/summary.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 namespace wss {
@@ -15,7 +16,8 @@ Summary summarise(std::vector<double> values) {
     return {median, values.front(), values.back(), median == 0 ? 0 : 100 * distance / median};
 }
 
-Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds) {
+std::vector<double> ratios_in_turns(const std::vector<double>& values,
+                                    const std::vector<std::vector<double>>& bounds) {
     size_t turns = bounds.empty() ? 0 : values.size();
     for (const auto& bound : bounds) turns = std::min(turns, bound.size());
     std::vector<double> ratios;
@@ -24,7 +26,24 @@ Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std:
         for (const auto& bound : bounds) smallest = std::min(smallest, bound[turn]);
         if (values[turn] > 0 && smallest > 0) ratios.push_back(values[turn] / smallest);
     }
-    return summarise(std::move(ratios));
+    return ratios;
+}
+
+Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds) {
+    return summarise(ratios_in_turns(values, bounds));
+}
+
+Interval interval_of_median(const std::vector<double>& values) {
+    constexpr size_t kResamples = 2000;
+    if (values.empty()) return {};
+    std::mt19937_64 random(1);
+    std::vector<double> medians, resample(values.size());
+    for (size_t i = 0; i < kResamples; ++i) {
+        for (double& value : resample) value = values[random() % values.size()];
+        medians.push_back(summarise(resample).median);
+    }
+    std::sort(medians.begin(), medians.end());
+    return {medians[kResamples / 40], medians[kResamples - 1 - kResamples / 40]};
 }
 
 }  // namespace wss

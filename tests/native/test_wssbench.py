@@ -169,7 +169,7 @@ def test_the_report_holds_everything_in_one_file(tmp_path):
 
 
 def options(**more) -> argparse.Namespace:
-    return argparse.Namespace(**{"repeats": 3, "no_progress": True, "seconds": 1, **more})
+    return argparse.Namespace(**{"repeats": 3, "no_progress": True, "seconds": 1, "warm_up": 0.3, **more})
 
 
 def figure_of(points: list[core.Point], **more) -> core.Figure:
@@ -203,6 +203,40 @@ def test_a_plot_has_a_line_for_each_system_and_the_papers_points():
     plots = report.groups_of({"rows": rows, "series": ["system", "none", "bytes"], "x": "n"})
     assert plots.keys() == {"bytes 512", "bytes 4096"}
     assert plots["bytes 512"] == {"a": [(1, 10), (2, 20)], "b": [(1, 10), (2, 20)]}
+
+
+def test_a_papers_value_stands_in_the_plots_that_it_may_be_compared_with():
+    rows = [{"system": "a", "bytes": size, "operation": operation, "n": 1, "rate": 10} for size in (512, 4096) for operation in ("read", "write")]
+    value = {"text": "…", "x": 1, "value": 7, "series": "static", "where": {"bytes": 512, "operation": "read"}}
+    result = {"rows": rows, "series": ["system", "none", "bytes", "operation"], "x": "n", "paper_values": [value]}
+    assert report.papers_points(result, "bytes 512, operation read") == {"paper static": [(1, 7)]}
+    for plot in ("bytes 512, operation write", "bytes 4096, operation read"):
+        assert report.papers_points(result, plot) == {}
+
+
+def test_further_numbers_of_a_row_are_medians_too(tmp_path):
+    result = figure("mr", "--fabric", "shm", "--size", "4K", repeats=3)
+    for row in result["rows"]:
+        assert row["mlock_us"] == pytest.approx(statistics.median(row["turns"]["mlock_us"]), rel=1e-3) and len(row["turns"]["mlock_us"]) == 3
+
+
+def test_a_single_run_has_no_spread():
+    assert core.summary([{"rate": 5}])["spread_percent"] is None
+    assert figure("net", "--operation", "ping-pong", "--size", "8", "--fabric", "shm")["rows"][0]["spread_percent"] is None
+
+
+def test_a_ratio_is_doubted_that_varies_that_has_few_turns_or_exceeds_its_limit():
+    def doubted(*ratios: float, **more) -> list[str]:
+        low, high = core.interval_of_median(list(ratios))
+        row = {"fabric": "tcp", "ratio": statistics.median(ratios), "ratio_low": low, "ratio_high": high}
+        return core.doubts({"figure": "f", "series": ["fabric"], "rows": [{"repeats": len(ratios)}], "bounds": [row], **more})
+
+    steady = (0.9, 0.91, 0.92, 0.9, 0.91, 0.9, 0.92)
+    assert doubted(*steady) == []
+    assert [line for line in doubted(0.5, 0.9, 1.8, 0.4, 2.0) if "95 % interval" in line and line.startswith("tcp")]
+    assert [line for line in doubted(0.9, 0.91, 0.9) if "fewer than" in line]
+    assert doubted(*(6 * ratio for ratio in steady)) == [], "some bounds are ratios of a paper, which may be exceeded"
+    assert [line for line in doubted(*(6 * ratio for ratio in steady), bound_is_limit=True) if "exceeds" in line]
 
 
 def test_growth_beyond_the_logarithm_is_seen():
@@ -244,7 +278,7 @@ def test_what_comes_out_of_the_machine_in_pieces_is_put_together():
     assert said == ["raw"]
     figure = measured.figure("mlockv")
     assert [(row["kernel"], row["network"], row["rate"]) for row in figure["rows"]] == [("6.1.0", "rxe", 1), ("6.1.0", "siw", 3), ("6.12", "rxe", 2)]
-    assert figure["ratio"] == 3 and "interrupted" not in figure
+    assert figure["ratio"] == 1 and "interrupted" not in figure, "the first one's, not the best"
     assert measured.figure("raw")["interrupted"], "one part of three"
     assert measured.figure("block") is None
 

@@ -52,6 +52,7 @@ IoLane::~IoLane() {
 }
 
 void IoLane::begin() {
+    operations_begin();
     for (Slot& slot : slots_) go(slot);
     finish_if_quiet();  // an empty trace
 }

@@ -66,6 +66,18 @@ Moment moment(const Lanes& lanes, Program* server) {
     return {seconds_now(), own_cpu_seconds(), server == nullptr ? 0 : server->cpu_seconds(), sum_of(lanes)};
 }
 
+// From the first operation of any lane to the end of the last one: neither connecting nor logging out counts.
+double seconds_of_operations(const Lanes& lanes) {
+    Nanoseconds first{0}, last{0};
+    for (const auto& lane : lanes) {
+        Lane::Span span = lane->span();
+        if (span.last.count == 0) continue;
+        first = first.count == 0 ? span.first : std::min(first, span.first);
+        last = std::max(last, span.last);
+    }
+    return static_cast<double>((last - first).count) * 1e-9;
+}
+
 Result<Sample> sample_of(const Lanes& lanes, const Moment& from, const Moment& to, bool server) {
     auto operations = static_cast<double>(to.operations - from.operations);
     if (operations == 0) return Status(Code::kTimedOut, "no operation ended while it was measured");
@@ -113,8 +125,13 @@ Status Lane::failure_of_it() {
     return why_;
 }
 
+void Lane::operations_begin() noexcept {
+    if (takes_span_ && span_.first.count == 0) span_.first = clock_.now();
+}
+
 void Lane::count_one(Nanoseconds begun) noexcept {
     operations_.fetch_add(1, std::memory_order_relaxed);
+    if (takes_span_) span_.last = clock_.now();
     if (begun.count > 0 && measuring_.load(std::memory_order_relaxed))
         latencies_.record(static_cast<uint64_t>((clock_.now() - begun).count));
 }
@@ -143,6 +160,7 @@ Result<Sample> measure_lanes(Lanes& lanes, const Window& window, const Settings&
     Moment from = moment(lanes, server);
     for (size_t i = 0; i < lanes.size(); ++i) {
         lanes[i]->measure(until_done);
+        if (until_done) lanes[i]->take_span();
         lanes[i]->start(settings.pin ? clients[i % clients.size()] : -1);
     }
     if (!until_done) {
@@ -165,6 +183,7 @@ Result<Sample> measure_lanes(Lanes& lanes, const Window& window, const Settings&
         if (why) why = lane->failure_of_it();
     }
     if (!why) return why;
+    if (until_done) to.time = from.time + seconds_of_operations(lanes);
     return sample_of(lanes, from, to, server != nullptr);
 }
 

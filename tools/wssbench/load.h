@@ -40,7 +40,14 @@ class Lane {
     bool over() const { return over_.load(std::memory_order_acquire); }
     Status failure_of_it();
     void measure(bool on) { measuring_.store(on, std::memory_order_relaxed); }
-    const Histogram& latencies() const { return latencies_; }  // after join()
+    // Takes the time of the last operation too, so that span() is known. Before start().
+    void take_span() { takes_span_ = true; }
+    // After join().
+    const Histogram& latencies() const { return latencies_; }
+    struct Span {
+        Nanoseconds first, last;  // begin of the first operation, end of the last one; 0: there was none
+    };
+    Span span() const { return span_; }
 
   protected:
     // On the lane's thread. begin() starts the operations (now or when connected), wind_down() is called once
@@ -48,6 +55,8 @@ class Lane {
     virtual void begin() = 0;
     virtual void wind_down() = 0;
 
+    // Called before the first operation, once connected: a replay's time begins there.
+    void operations_begin() noexcept;
     void count_one(Nanoseconds begun) noexcept;
     // The time that count_one() wants, or none.
     Nanoseconds stamp() noexcept;
@@ -63,6 +72,8 @@ class Lane {
     std::atomic<uint64_t> operations_{0};
     std::atomic<bool> measuring_{false}, over_{false};
     bool ending_ = false;
+    bool takes_span_ = false;
+    Span span_{};
     uint32_t stamps_ = 0;
     Histogram latencies_;  // nanoseconds
     std::mutex m_;

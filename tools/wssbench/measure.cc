@@ -61,6 +61,26 @@ std::vector<double> column(const std::vector<Sample>& samples, double Sample::*m
     return values;
 }
 
+// A further column; empty unless every sample has a number there.
+std::vector<double> more_column(const std::vector<Sample>& samples, const std::string& name) {
+    std::vector<double> values;
+    for (const Sample& sample : samples) {
+        if (!sample.more.is_object() || !sample.more.contains(name) || !sample.more[name].is_number())
+            return {};
+        values.push_back(sample.more[name].get<double>());
+    }
+    return values;
+}
+
+void add_more(const std::vector<Sample>& samples, Json& row) {
+    if (samples.empty() || !samples.back().more.is_object()) return;
+    for (const auto& [name, value] : samples.back().more.items()) {
+        std::vector<double> values = more_column(samples, name);
+        row[name] = values.empty() ? value : Json(rounded(summarise(values).median));
+        if (!values.empty()) row["turns"][name] = std::move(values);
+    }
+}
+
 Json turns_of(const std::vector<Sample>& samples) {
     Json turns = Json::object();
     for (auto [name, member] : kColumns) {
@@ -80,12 +100,12 @@ Json summary(const std::vector<Sample>& samples) {
         if (auto values = column(samples, member); !values.empty())
             row[name] = rounded(summarise(values).median);
     Summary rates = summarise(column(samples, &Sample::rate));
-    if (!samples.empty() && samples.back().more.is_object()) row.update(samples.back().more);
     row["min"] = rounded(rates.min);
     row["max"] = rounded(rates.max);
-    row["spread_percent"] = rounded(rates.spread_percent);
+    row["spread_percent"] = samples.size() > 1 ? Json(rounded(rates.spread_percent)) : Json(nullptr);
     row["repeats"] = samples.size();
     row["turns"] = turns_of(samples);
+    add_more(samples, row);
     return row;
 }
 

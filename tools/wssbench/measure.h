@@ -21,11 +21,12 @@ struct Sample {
     double rate = 0;  // operations a second
     double latency_us = -1, p99_us = -1;
     double client_cpu_us = -1, server_cpu_us = -1;  // processor time for each operation
-    Json more;                                      // further columns of the row, of the last repeat
+    Json more;  // further columns of the row; of numbers the median counts, of other values the last
 };
 
 // The row of several samples: medians, and how far apart they were ("spread": the largest distance from the
-// median, in percent of it). "turns" has the values that they were made of, {"rate": [of each turn], …}.
+// median, in percent of it; null of a single one). "turns" has the values that they were made of:
+// {"rate": [of each turn], …}.
 Json summary(const std::vector<Sample>& samples);
 
 // Set by SIGINT and SIGTERM: measuring ends at once, what is done is kept.

@@ -10,7 +10,8 @@
 
 namespace wss::wssbench {
 
-// A list of {text[, x, value, series]}; `value` is in the figure's unit where it has one.
+// A list of {text[, x, value, series, where]}. `value` is in the figure's unit; `where` has the labels of the
+// rows that it may be compared with.
 Json paper_values(const std::string& figure);
 
 }  // namespace wss::wssbench

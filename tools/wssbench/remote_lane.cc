@@ -122,6 +122,7 @@ void RemoteLane::Link::on_ready(initiator::Session&) noexcept {
         if (!opened) return lane_.failed(opened.status());
         volume_ = *opened;
         lane_.begun_.fetch_add(1, std::memory_order_relaxed);
+        lane_.operations_begin();
         for (Slot& slot : slots_) go(slot);
         if (in_flight_ == 0) close();
     });

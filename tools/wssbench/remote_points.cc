@@ -75,6 +75,22 @@ Status fill(const std::string& address, const RemotePoint& point, const Settings
     return measure_lanes(lanes, {.warm_up = 0, .seconds = 0}, settings, nullptr).status();
 }
 
+// While it lives, the calling thread and the threads that it creates run on the servers' processors.
+class OnServerProcessors {
+  public:
+    explicit OnServerProcessors(bool pin) : pin_(pin) {
+        if (pin_) pin_thread(0, server_processors());
+    }
+    ~OnServerProcessors() {
+        if (pin_) pin_thread(0, processors());
+    }
+    OnServerProcessors(const OnServerProcessors&) = delete;
+    OnServerProcessors& operator=(const OnServerProcessors&) = delete;
+
+  private:
+    const bool pin_;
+};
+
 }  // namespace
 
 Result<std::shared_ptr<Storage>> Storage::create(const Settings& settings, const std::string& path,
@@ -116,7 +132,11 @@ Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Sto
                              const Window& window) {
     auto path = storage.path("local");
     if (!path) return path.status();
-    auto backend = io::open_backend(backend_of(point.method, point.threads, *path, storage.bytes()), {});
+    auto backend = [&] {
+        // I/O threads of a pool run where those of a target do.
+        OnServerProcessors pinned(settings.pin);
+        return io::open_backend(backend_of(point.method, point.threads, *path, storage.bytes()), {});
+    }();
     if (!backend) return backend.status();
     uint32_t count = lanes_for(point.depth);
     Lanes lanes;

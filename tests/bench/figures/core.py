@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import re
 import shlex
 import statistics
@@ -18,10 +19,13 @@ from pathlib import Path
 from typing import Callable
 
 ROOT = Path(__file__).resolve().parents[3]
+RESAMPLES = 2000
+CONCLUSIVE = 1.25  # an interval that is wider shows no more than an order
+TURNS_MIN = 5  # an interval of fewer values is their range
 
 
 class Interrupted(Exception):
-    """The user wants to see what is done."""
+    """The user interrupts the measurement and gets the finished points."""
 
 
 @dataclass
@@ -59,7 +63,7 @@ def machine() -> dict:
 
 
 class Progress:
-    """How far, and about how long it still takes; every ten seconds where nobody looks at a terminal."""
+    """How far, and about how long it still takes; a line every ten seconds if standard error is not a terminal."""
 
     def __init__(self, name: str, expected: float, quiet: bool):
         self.name, self.expected, self.quiet = name, expected, quiet
@@ -90,16 +94,54 @@ def summary(samples: list[dict]) -> dict:
     for key in row.keys() - {"rate"}:
         if all(isinstance(sample.get(key), (int, float)) for sample in samples):
             row[key] = statistics.median(sample[key] for sample in samples)
-    spread = 100 * max(median - min(rates), max(rates) - median) / median if median else 0
+    spread = 100 * max(median - min(rates), max(rates) - median) / median if median and len(rates) > 1 else None
     turns = {key: [sample[key] for sample in samples] for key in row if all(isinstance(sample.get(key), (int, float)) for sample in samples)}
     return {**{key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, "min": round(min(rates), 4),
-            "max": round(max(rates), 4), "spread_percent": round(spread, 2), "repeats": len(rates), "turns": turns}  # fmt: skip
+            "max": round(max(rates), 4), "spread_percent": None if spread is None else round(spread, 2), "repeats": len(rates), "turns": turns}  # fmt: skip
+
+
+def ratios_in_turns(row: dict, bound: dict, key: str = "rate") -> list[float]:
+    """Of each turn that both rows have."""
+    return [value / other for value, other in zip(row["turns"][key], bound["turns"][key]) if value > 0 and other > 0]
 
 
 def ratio_in_turns(row: dict, bound: dict, key: str = "rate") -> float:
-    """The median of the turns' ratios (lib/base/summary.h says why); of rows without a turn in common there is none."""
-    ratios = [value / other for value, other in zip(row["turns"][key], bound["turns"][key]) if value > 0 and other > 0]
+    """The median of the turns' ratios (for the reason see lib/base/summary.h); of rows without a turn in common there is none."""
+    ratios = ratios_in_turns(row, bound, key)
     return statistics.median(ratios) if ratios else 0
+
+
+def interval_of_median(values: list[float]) -> tuple[float, float]:
+    """The 95 % interval of the median, as lib/base/summary.h defines it: percentile bootstrap, resamples from a fixed seed."""
+    if not values:
+        return 0, 0
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return medians[RESAMPLES // 40], medians[RESAMPLES - 1 - RESAMPLES // 40]
+
+
+def interval_columns(ratios: list[float]) -> dict:
+    low, high = interval_of_median(ratios)
+    return {"ratio_low": round(low, 3), "ratio_high": round(high, 3)}
+
+
+def doubts(figure: dict) -> list[str]:
+    """Why the ratio of a figure, or of one of its bounds, shows less than it seems to. `bound_is_limit`: nothing measured can exceed it."""
+    found = []
+    for row in figure.get("bounds") or [figure]:
+        ratio, low, high = (row.get(key) for key in ("ratio", "ratio_low", "ratio_high"))
+        if not isinstance(ratio, (int, float)):
+            continue
+        where = ", ".join(str(row[key]) for key in ("of", "system", *figure.get("series", [])) if key in row and row is not figure) or figure["figure"]
+        if figure.get("bound_is_limit") and ratio > 1.02:
+            found.append(f"{where}: ratio {cell(ratio)} exceeds its bound: the two were not measured under the same conditions")
+        if low is None:
+            continue
+        if not low or high / low > CONCLUSIVE:
+            found.append(f"{where}: not conclusive: 95 % interval {cell(float(low))} to {cell(float(high))}")
+        if figure.get("rows") and max(line.get("repeats", 0) for line in figure["rows"]) < TURNS_MIN:
+            found.append(f"{where}: not conclusive: fewer than {TURNS_MIN} turns")
+    return found
 
 
 def run(figure: Figure, options: argparse.Namespace) -> dict:
@@ -109,7 +151,7 @@ def run(figure: Figure, options: argparse.Namespace) -> dict:
     progress = Progress(figure.name, sum(point.seconds for point in figure.points) * options.repeats, options.no_progress)
     result = {"figure": figure.name, "paper": figure.paper, "title": figure.title, "unit": figure.unit, "x": figure.x, "series": figure.series,
               "command": os.environ.get("WSSBENCH_COMMAND", shlex.join(sys.argv)), "measured": figure.measured,
-              "method": figure.method or f"seconds of this machine; {options.seconds} s after warm-up, median of {options.repeats} in turns; not pinned",
+              "method": figure.method or f"seconds of this machine; {options.seconds} s after {options.warm_up} s of warm-up, median of {options.repeats} in turns; not pinned",
               "machine": machine()}  # fmt: skip
     try:
         for turn in range(options.repeats):
@@ -177,6 +219,8 @@ def show(result: dict, as_json: bool) -> int:
             print(f"Against its bound:\n{table(result['bounds'])}")
         elif result["ratio"] is not None:
             print(f"Bound: {cell(result['bound'])}, ratio: {cell(result['ratio'])}")
+        for doubt in doubts(result):
+            print(f"Doubt: {doubt}")
         for value in result["paper_values"]:
             print(f"The paper: {value['text']}")
         if result.get("interrupted"):

@@ -66,7 +66,7 @@ def settings(options: argparse.Namespace) -> list[str]:
 
 
 def native(run: Run, name: str) -> dict:
-    """Runs wssbench itself. When we are interrupted it is told, and gives what it has."""
+    """Runs wssbench itself. An interruption is passed on to it, and it returns its finished points."""
     full, quick = NATIVE[name]
     words = [name, *(quick if run.options.quick else full)]
     process = subprocess.Popen([str(run.options.build / "wssbench"), *words, *settings(run.options)], stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -79,7 +79,7 @@ def native(run: Run, name: str) -> dict:
     if process.returncode != 0:
         run.failed = True
     result = json.loads(output)
-    result["command"] = "wssbench " + shlex.join([*words, *settings(run.options)[:6]])
+    result["command"] = "wssbench " + shlex.join([*words, *(word for word in settings(run.options) if word not in ("--json", "--no-progress"))])
     return result
 
 
@@ -95,7 +95,7 @@ def of_lab(run: Run, name: str, chosen: list[str]) -> dict:
     found = run.lab.figure(name)
     if found is None:
         raise lab.NoLab(run.lab_error or "interrupted before it was measured")
-    return {**lab.as_figure(name, found, run.options), "command": shlex.join(["wssbench", name, *lab.words(run.options)])}
+    return {**lab.as_figure(name, found, run.options), "command": shlex.join(["wssbench", name, *lab.words(run.options), *(["--quick"] if run.options.quick else [])])}
 
 
 def rest_of_lab(run: Run, names: list[str]) -> None:
@@ -111,7 +111,9 @@ def one(run: Run, name: str, chosen: list[str]) -> dict:
     if name in lab.FIGURES:
         return of_lab(run, name, chosen)
     result = scaling.figure(run.options, []) if name == "scaling" else ramp.figure(RAMP[name], run.options)
-    result["command"] = "wssbench " + ("scaling" if name == "scaling" else f"ramp {RAMP[name]}")
+    words = ["scaling"] if name == "scaling" else ["ramp", RAMP[name]]
+    words += ["--seconds", str(run.options.seconds), "--repeats", str(run.options.repeats), *(["--quick"] if run.options.quick else [])]
+    result["command"] = "wssbench " + shlex.join(words)
     run.stopped |= result.get("interrupted", False)
     run.failed |= any("error" in row for row in result["rows"])
     return result

@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.bench.contenders import nvme_over_rdma, ramdisks, sh, wss  # noqa: E402
 from tests.bench.workloads import Setup, fill  # noqa: E402
 
-SPAN_MIB = 32  # what a job through the page cache goes over
+SPAN_MIB = 32  # the span of a job through the page cache
 
 
 @contextmanager
 def volume(options: argparse.Namespace, map_options: str = "") -> Iterator[str]:
-    """A filled RAM volume of our target, by our driver: its device."""
+    """The device of a filled RAM volume, by wss-target and wss.ko."""
     given = argparse.Namespace(build=options.build, module=options.module, target_nice=0, map_options=map_options)
     with wss([f"ram:{options.mib}M"], Setup(), given) as (device,):
         fill(device)
@@ -53,7 +53,7 @@ def counter(name: str) -> int:
 
 
 def fio_job(path: str, pattern: str, size: int, *words: str) -> dict:
-    """What fio says of one job."""
+    """fio's report of one job."""
     run = subprocess.run(["fio", "--name=f", f"--filename={path}", f"--rw={pattern}", f"--bs={size}", "--norandommap", "--randrepeat=1", "--thread",
                           "--output-format=json", *words], check=True, capture_output=True, text=True)  # fmt: skip
     job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
@@ -68,7 +68,7 @@ def row_of(job: dict, pattern: str, rate: float, size: int) -> dict:
 
 
 def fio(device: str, pattern: str, size: int, depth: int, seconds: float) -> dict:
-    # In milliseconds: fio takes a fraction of a second for none, and then goes over the whole span.
+    # In milliseconds: fio rounds a fraction of a second to zero, and then runs over the whole span.
     job = fio_job(device, pattern, size, f"--iodepth={depth}", "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms")
     return row_of(job, pattern, job["write" if "write" in pattern else "read"]["iops"], size)
 
@@ -94,7 +94,7 @@ def network_mb(build: str, operation: str) -> float:
 
 
 def copy_mb(operation: str) -> float:
-    """What reading a file in memory, or writing it anew, moves: one copy by the kernel, whose pages are there already."""
+    """Throughput of reading a file in memory, or of overwriting it: one copy by the kernel, whose pages exist already."""
     path, size, piece = "/dev/shm/copy", 32 << 20, 128 << 10
     Path(path).write_bytes(os.urandom(1 << 20) * (size >> 20))
     buffer = bytearray(piece)
@@ -125,7 +125,7 @@ def against_model(rows: list[dict], build: str) -> dict:
         for row in mine:
             row["of_model"] = round(row["mb_per_s"] / of_model["model_mb_per_s"], 3)
         bounds.append({**of_model, "best_of_model": max(row["of_model"] for row in mine if row.get("system", "wss") == "wss")})
-    return {"rows": rows, "bounds": bounds, "bound": min(bound["model_mb_per_s"] for bound in bounds), "ratio": min(bound["best_of_model"] for bound in bounds)}
+    return {"rows": rows, "bounds": bounds, "bound_means": "the model 1/(1/network + 1/copy)", "bound": min(bound["model_mb_per_s"] for bound in bounds), "ratio": min(bound["best_of_model"] for bound in bounds)}
 
 
 # ---- figures
@@ -147,7 +147,7 @@ def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dic
 
 @contextmanager
 def file_on(device: str) -> Iterator[str]:
-    """A file that is not there yet, on XFS, whose page cache has pieces larger than a page."""
+    """A file that does not exist yet, on XFS, whose page cache has folios larger than a page."""
     where = "/run/wss-bench-fs"
     # Not supported at less than 300 MiB, which would only take longer to fill.
     sh(f"mkfs.xfs --unsupported -q -f -K {device} >/dev/null && mkdir -p {where} && mount {device} {where}")
@@ -158,7 +158,7 @@ def file_on(device: str) -> Iterator[str]:
 
 
 def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
-    with open(device, "rb"):  # whoever closes it last takes its pages along
+    with open(device, "rb"):  # the last close drops its pages
         rows = block_rows(system, "device", device, sizes)
     with file_on(device) as path:
         return rows + block_rows(system, "file", path, sizes)
@@ -210,7 +210,7 @@ def mlockv(options: argparse.Namespace) -> dict:
                            "network_alone": round(net, 1), "wanted": 1.7, "ratio": round(one["rate"] / pieces["rate"], 3),
                            "us_beside_the_network": round(1e6 / one["rate"] - 1e6 / net, 1),
                            "by_pieces_us_beside_the_network": round(1e6 / pieces["rate"] - 1e6 / net, 1)})  # fmt: skip
-    return {"rows": [row for rows in ways.values() for row in rows], "bounds": bounds, "bound": 1.7, "ratio": min(row["ratio"] for row in bounds)}
+    return {"rows": [row for rows in ways.values() for row in rows], "bounds": bounds, "bound_means": "the paper's ratio", "bound": 1.7, "ratio": min(row["ratio"] for row in bounds)}
 
 
 def breakdown(device: str, options: argparse.Namespace) -> dict:

@@ -8,9 +8,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from tests.bench.figures.core import Figure, Interrupted, Point, ratio_in_turns, row_of, run
+from tests.bench.figures.core import Figure, Interrupted, Point, interval_columns, ratio_in_turns, ratios_in_turns, row_of, run
 
 RECORDS, VALUE, THREADS, PARTITIONS = 1000, 1000, 4, 4
+WARM_UP_S = 1  # the shortest that kvctl has: each measurement is a new client, with an empty address cache
 # What the paper compares, by the words of kvctl, and the fabric each runs over natively. The paper's sockets are tcp.
 SYSTEMS = {
     "S2PL": ("tcp", ["--algorithm", "2pl-sequential"]),
@@ -57,7 +58,12 @@ class Stores:
 
 def properties(read_share: float, size: int, seconds: float, value: int) -> dict[str, object]:
     return {"recordcount": RECORDS, "fieldcount": 1, "fieldlength": value, "txnlen": size, "requestdistribution": "uniform", "readproportion": read_share,
-            "updateproportion": 1 - read_share, "threadcount": THREADS, "operationcount": 0, "maxexecutiontime": max(1, round(seconds)), "warmup": 0}  # fmt: skip
+            "updateproportion": 1 - read_share, "threadcount": THREADS, "operationcount": 0, "maxexecutiontime": run_seconds(seconds), "warmup": WARM_UP_S}  # fmt: skip
+
+
+def run_seconds(seconds: float) -> int:
+    """kvctl counts whole seconds."""
+    return max(1, round(seconds))
 
 
 def measure(stores: Stores, system: tuple[str, list[str]], read_share: float, size: int, seconds: float) -> dict:
@@ -70,15 +76,19 @@ def measure(stores: Stores, system: tuple[str, list[str]], read_share: float, si
             "fallback_percent": result["KV"]["FallbackShare(%)"], "one_sided": result["KV"]["OneSidedReads"], "by_message": result["KV"]["ReadsByMessage"]}
 
 
-def compare(x: str, at: float, base: str, wanted: dict[str, float]):
-    """Sets what each system is of `base` where the paper says it; the bound is the paper's own ratio of its best."""
+def compare(x: str, at: float, base: str, wanted: dict[str, float | None]):
+    """Sets the ratio of each system to `base` at one point. The bound is the ratio that the paper has for the same system, None for a system
+    that the paper has not. The figure's own ratio is that of the last system with a bound."""
 
     def judge(result: dict) -> None:
         rows = {system: row_of(result, system=system, **{x: at}) for system in (base, *wanted)}
         result["bounds"] = [
-            {"system": system, x: at, "rate": rows[system]["rate"], "base": base, "bound": paper, "ratio": round(ratio_in_turns(rows[system], rows[base]), 3)}
+            {"system": system, x: at, "rate": rows[system]["rate"], "base": base, "bound": paper, "ratio": round(ratio_in_turns(rows[system], rows[base]), 3),
+             **interval_columns(ratios_in_turns(rows[system], rows[base]))}
             for system, paper in wanted.items()]  # fmt: skip
-        result["bound"], result["ratio"] = result["bounds"][-1]["bound"], result["bounds"][-1]["ratio"]
+        last = [row for row in result["bounds"] if row["bound"] is not None][-1]
+        result["bound"], result["ratio"] = last["bound"], last["ratio"]
+        result["bound_means"] = "the paper's ratio"
 
     return judge
 
@@ -86,10 +96,10 @@ def compare(x: str, at: float, base: str, wanted: dict[str, float]):
 def plan(which: str, stores: Stores, seconds: float, quick: bool) -> Figure:
     def points(systems: dict, x: str, values: list, read_share=None, size=None) -> list[Point]:
         return [Point({"system": name, x: value}, lambda s=system, v=value: measure(stores, s, v / 100 if read_share is None else read_share,
-                                                                                   v if size is None else size, seconds), seconds + 0.5)
+                                                                                   v if size is None else size, seconds), run_seconds(seconds) + WARM_UP_S + 0.5)
                 for name, system in systems.items() for value in values]  # fmt: skip
 
-    base, last = "RAMP(GET,PUT)", "RAMP(GET*,PUT+) ours"
+    base, papers, ours = "RAMP(GET,PUT)", "RAMP(GET*,PUT+) paper", "RAMP(GET*,PUT+) ours"
     if which == "transports":
         return Figure("ramp-transports", "A fig 4", "Transports: RAMP-Fast, 95 % reads, 8 operations in a transaction", "transactions/s", "operations", ["system"],
                       points(TRANSPORTS, "operations", [8], read_share=0.95), PAPER["ramp-transports"],
@@ -97,13 +107,13 @@ def plan(which: str, stores: Stores, seconds: float, quick: bool) -> Figure:
     if which == "size":
         return Figure("ramp-size", "A fig 5", "Transaction size, 95 % reads", "transactions/s", "operations", ["system"],
                       points(SYSTEMS, "operations", [1, 4, 16] if quick else [1, 2, 4, 8, 16], read_share=0.95), PAPER["ramp-size"],
-                      compare("operations", 4, base, {"RAMP(GET+,PUT+)": 2.07, last: 2.78}))  # fmt: skip
+                      compare("operations", 4, base, {"RAMP(GET+,PUT+)": 2.07, papers: 2.78, ours: None}))  # fmt: skip
     name = "ramp-" + which
     title = "Read share, " + ("micro-benchmark of small values" if which == "mix" else "YCSB, 1 KB values, 1000 keys, uniform") + ", 8 operations"
     paper = {"mix": (1.94, 2.69), "ycsb": (2.06, 2.67)}[which]
     return Figure(name, {"mix": "A fig 6", "ycsb": "A fig 7"}[which], title, "transactions/s", "read_percent", ["system"],
                   points(SYSTEMS, "read_percent", [0, 50, 100] if quick else [0, 25, 50, 75, 100], size=8), PAPER[name],
-                  compare("read_percent", 100, base, {"RAMP(GET+,PUT+)": paper[0], last: paper[1]}))  # fmt: skip
+                  compare("read_percent", 100, base, {"RAMP(GET+,PUT+)": paper[0], papers: paper[1], ours: None}))  # fmt: skip
 
 
 def figure(which: str, options: argparse.Namespace) -> dict:
@@ -111,6 +121,9 @@ def figure(which: str, options: argparse.Namespace) -> dict:
     with tempfile.TemporaryDirectory(prefix="wssbench-ramp-") as directory:
         stores = Stores(Path(directory), 100 if which == "mix" else VALUE)
         try:
-            return run(plan(which, stores, options.seconds, options.quick), options)
+            planned = plan(which, stores, options.seconds, options.quick)
+            planned.method = (f"seconds of this machine; {run_seconds(options.seconds)} s after {WARM_UP_S} s of warm-up, median of {options.repeats} in turns; "
+                              "not pinned; base systems over tcp sockets, GET+ and GET* over shared memory, where the paper has one network for all")  # fmt: skip
+            return run(planned, options)
         finally:
             stores.close()

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.figures.core import Figure, Point, ratio_in_turns, run
+from tests.bench.figures.core import Figure, Point, interval_of_median, ratio_in_turns, ratios_in_turns, run
 from tests.bench.figures.core import show as show_figure
 
 KINDS = ("connections", "volumes", "keys", "engines")
@@ -74,7 +74,7 @@ def keys(options: argparse.Namespace, count: int) -> dict:
             store.bench({**properties, "operationcount": count}, "--phase", "load", timeout=max(900, count // 2500))
             result = store.bench({**properties, "operationcount": 0, "maxexecutiontime": max(1, round(options.seconds))}, "--phase", "run", timeout=120)
             mib = resident_kib(store.partitions[0].process.pid) / 1024
-            store.kill()  # to give ten gigabytes back in good order takes a while, and nobody measures it
+            store.kill()  # freeing ten gigabytes in an orderly stop takes long, and is not measured
     client, server = result["CLIENT"]["CpuPerOperation(us)"], result["SERVER"]["CpuPerOperation(us)"]
     return {"rate": result["throughput"], "cpu_us": client + server, "client_cpu_us": client, "server_cpu_us": server, "server_mib": mib}
 
@@ -128,12 +128,13 @@ def judge(result: dict) -> None:
             continue
         first, last = rows[0], rows[-1]
         growth = ratio_in_turns(last, first, "cpu_us")
+        low, high = interval_of_median(ratios_in_turns(last, first, "cpu_us"))
         # What a cost that grows with the logarithm would have grown to: log2 of the count beside a constant of one.
         allowed = (1 + math.log2(last["count"])) / (1 + math.log2(first["count"]))
         memory = (last["server_mib"] - first["server_mib"]) * 1024 / (last["count"] - first["count"]) if "server_mib" in last else None
         bounds.append({"of": kind, "from": first["count"], "to": last["count"], "cost_growth": round(growth, 3), "logarithm": round(allowed, 2),
-                       "ratio": round(allowed / growth, 3), "kib_each": None if memory is None else round(memory, 2)})  # fmt: skip
-    result["bounds"] = bounds
+                       "ratio": round(allowed / growth, 3), "ratio_low": round(allowed / high, 3), "ratio_high": round(allowed / low, 3), "kib_each": None if memory is None else round(memory, 2)})  # fmt: skip
+    result["bounds"], result["bound_means"] = bounds, "growth with the logarithm"
     if bounds:
         worst = min(bounds, key=lambda row: row["ratio"])
         result["bound"], result["ratio"] = worst["logarithm"], worst["ratio"]

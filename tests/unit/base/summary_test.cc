@@ -42,5 +42,23 @@ TEST(RatioInTurns, a_turn_that_one_of_them_lacks_does_not_count) {
     EXPECT_DOUBLE_EQ(ratio_in_turns({1}, {}).median, 0);
 }
 
+TEST(IntervalOfMedian, encloses_the_median_and_is_the_same_each_time) {
+    const std::vector<double> values = {0.9, 1.1, 1.0, 0.95, 1.05, 1.02, 0.98, 3};
+    Interval interval = interval_of_median(values);
+    EXPECT_LT(interval.low, summarise(values).median);
+    EXPECT_GT(interval.high, summarise(values).median);
+    EXPECT_GE(interval.low, 0.9);
+    EXPECT_LT(interval.high, 3) << "one outlier of eight does not reach the interval of the median";
+    EXPECT_EQ(interval.low, interval_of_median(values).low);
+    EXPECT_EQ(interval.high, interval_of_median(values).high);
+}
+
+TEST(IntervalOfMedian, is_a_point_where_all_values_are_equal_or_there_is_one) {
+    EXPECT_DOUBLE_EQ(interval_of_median({2, 2, 2}).low, 2);
+    EXPECT_DOUBLE_EQ(interval_of_median({2, 2, 2}).high, 2);
+    EXPECT_DOUBLE_EQ(interval_of_median({5}).low, 5);
+    EXPECT_DOUBLE_EQ(interval_of_median({}).high, 0);
+}
+
 }  // namespace
 }  // namespace wss
