@@ -21,6 +21,7 @@ enum class Mutation : uint32_t {
     kToldOnce = 512,           // who could not take back that he sleeps does not say it anew
     kLooksOnce = 1024,         // who has written looks for sleepers then, and not when it has arrived
     kBlindOrder = 2048,        // a write is accepted behind what is committed already
+    kConditionNotHeld = 4096,  // a condition is checked at the prepare, and may be false at the commit
 };
 
 #ifdef WSS_KV_MUTATIONS

@@ -4,7 +4,8 @@
 // A *partition* is one server's share of the keys. A *transaction* is a set of reads (get_all) or of writes
 // (put_all), never both. A *version* is one value of one key, named by the timestamp of the transaction that
 // wrote it; versions are immutable. Isolation is Read Atomic (the RAMP papers' word): no reader sees a part
-// of a transaction. It is not serializable: lost updates, write skew and long forks are possible.
+// of a transaction. It is not serializable: lost updates, write skew and long forks are possible. Writes may
+// have conditions on what was read (PutAll of client.h).
 #pragma once
 
 #include <xxhash.h>

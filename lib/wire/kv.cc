@@ -136,6 +136,7 @@ std::string_view key_of(Reader& reader, size_t length) {
 constexpr size_t kGetItemLeast = 12 + 1;
 constexpr size_t kGetReplyItemLeast = 40;
 constexpr size_t kPrepareItemLeast = 16 + 1;
+constexpr size_t kConditionLeast = 10 + 1;
 constexpr uint16_t kRowExpires = 1;  // flag of a scan's row
 constexpr size_t kScanRowLeast = 16 + 1;
 
@@ -323,12 +324,31 @@ void encode(const KvHeader& header, const KvPrepare& body, KvBuffer& out) {
     for (uint16_t partition : body.participants) writer.u16(partition);
     writer.bytes(body.metadata);
     for (const KvPrepare::Item& item : body.items) write_item(writer, item);
+    if ((header.flags & kKvPrepareIf) == 0) return;
+    writer.u16(body.conditions.size());
+    for (const KvPrepare::Condition& condition : body.conditions) {
+        writer.u16(condition.key.size());
+        writer.u64(condition.expected);
+        writer.text(condition.key);
+    }
+}
+
+static void read_conditions(Reader& reader, KvPrepare& body) {
+    size_t conditions = reader.u16();
+    conditions = reader.count(conditions, kKvItemsMax, kConditionLeast);
+    for (size_t i = 0; i < conditions && reader.good(); ++i) {
+        KvPrepare::Condition& condition = body.conditions.emplace_back();
+        size_t key = reader.u16();
+        condition.expected = reader.u64();
+        condition.key = key_of(reader, key);
+    }
 }
 
 bool parse(Bytes message, KvPrepare& body) {
     Reader reader(message);
     body.participants.clear();
     body.items.clear();
+    body.conditions.clear();
     body.timestamp = reader.u64();
     body.owner = reader.u64();
     size_t participants = reader.u16(), metadata = reader.u16(), items = reader.u16();
@@ -336,8 +356,23 @@ bool parse(Bytes message, KvPrepare& body) {
     for (size_t i = 0; i < participants; ++i) body.participants.push_back(reader.u16());
     body.metadata = reader.bytes(metadata, kKvMetadataMax);
     items = reader.count(items, kKvItemsMax, kPrepareItemLeast);
-    reader.require(items > 0 && body.timestamp != 0);
+    reader.require(body.timestamp != 0);
     for (size_t i = 0; i < items && reader.good(); ++i) body.items.push_back(read_item(reader));
+    if (reader.good() && (get8(message.data() + 3) & kKvPrepareIf) != 0) read_conditions(reader, body);
+    reader.require(!body.items.empty() || !body.conditions.empty());
+    return reader.finish();
+}
+
+void encode(const KvHeader& header, const KvFailedCondition& body, KvBuffer& out) {
+    Writer writer(header, out);
+    writer.u64(body.timestamp);
+    writer.u32(body.index);
+}
+
+bool parse(Bytes message, KvFailedCondition& body) {
+    Reader reader(message);
+    body.timestamp = reader.u64();
+    body.index = reader.u32();
     return reader.finish();
 }
 

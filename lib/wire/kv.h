@@ -97,6 +97,7 @@ struct KvHello {
     uint32_t partition = UINT32_MAX;  // that is expected here
     KvRing ring;
 };
+constexpr uint8_t kKvHelloConditions = 1;  // flag of the reply: prepares may have conditions
 struct KvHelloReply {
     uint32_t client_id = 0;
     uint32_t partition = 0;
@@ -148,6 +149,9 @@ struct KvGetReply {
 
 constexpr uint8_t kKvPrepareCommit = 1;  // the only partition taking part: commit at once
 constexpr uint8_t kKvPrepareUnlock = 2;  // and release the locks of this owner
+// The transaction has conditions, here or on another partition. Only where the greeting has said that the
+// partition knows them.
+constexpr uint8_t kKvPrepareIf = 4;
 struct KvPrepare {
     struct Item {
         std::string_view key;
@@ -155,11 +159,21 @@ struct KvPrepare {
         uint64_t expires = 0;
         bool is_deleted = false;
     };
+    struct Condition {
+        std::string_view key;
+        uint64_t expected = 0;  // the version that must be the latest; 0: the key must be absent
+    };
     uint64_t timestamp = 0;
     uint64_t owner = 0;                  // kKvPrepareUnlock
     std::vector<uint16_t> participants;  // partitions, for termination
     Bytes metadata;
-    std::vector<Item> items;
+    std::vector<Item> items;            // none is possible with kKvPrepareIf and conditions
+    std::vector<Condition> conditions;  // kKvPrepareIf
+};
+// Of a prepare whose condition does not hold.
+struct KvFailedCondition {
+    uint64_t timestamp = 0;  // of the version that is there; 0: none
+    uint32_t index = 0;      // among the prepare's conditions
 };
 
 struct KvPutIf {
@@ -211,6 +225,7 @@ void encode(const KvHeader& header, const KvHelloReply& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvGet& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvGetReply& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvPrepare& body, KvBuffer& out);
+void encode(const KvHeader& header, const KvFailedCondition& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvPutIf& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvDecision& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvScan& body, KvBuffer& out);
@@ -220,12 +235,13 @@ void encode(const KvHeader& header, const KvText& body, KvBuffer& out);
 
 // False: not a message of ours. `message` is the whole of it.
 [[nodiscard]] bool parse_header(Bytes message, KvHeader& header);
-// The body behind a header that was parsed.
+// The body behind a header that was parsed. That of a prepare depends on the header's flags.
 [[nodiscard]] bool parse(Bytes message, KvHello& body);
 [[nodiscard]] bool parse(Bytes message, KvHelloReply& body);
 [[nodiscard]] bool parse(Bytes message, KvGet& body);
 [[nodiscard]] bool parse(Bytes message, KvGetReply& body);
 [[nodiscard]] bool parse(Bytes message, KvPrepare& body);
+[[nodiscard]] bool parse(Bytes message, KvFailedCondition& body);
 [[nodiscard]] bool parse(Bytes message, KvPutIf& body);
 [[nodiscard]] bool parse(Bytes message, KvDecision& body);
 [[nodiscard]] bool parse(Bytes message, KvScan& body);

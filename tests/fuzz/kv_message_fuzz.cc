@@ -36,6 +36,7 @@ void request(const KvHeader& header, Bytes message) {
 
 void reply(const KvHeader& header, Bytes message) {
     round_trip<KvHelloReply>(header, message);
+    round_trip<KvFailedCondition>(header, message);
     round_trip<KvGetReply>(header, message);
     round_trip<KvScanReply>(header, message);
 }

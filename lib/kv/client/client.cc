@@ -49,6 +49,11 @@ std::string_view to_string(Path path) {
     return kNames[static_cast<size_t>(path)];
 }
 
+void PutAll::expect_unchanged(const GetAll& read) {
+    for (const GetAll::Item& item : read.items)
+        conditions.push_back({.key = item.key, .expected = item.found ? item.timestamp : Timestamp{}});
+}
+
 // --- Client ---
 
 // A thread with a session. Requests come by a stack that many threads push to.

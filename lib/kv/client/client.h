@@ -13,7 +13,8 @@
 //
 // Errors. Request::status is ok, or: kInvalid (the request breaks a limit), kUnavailable (a partition could
 // not be reached in time), kTimedOut, kExhausted (the server's memory is full: writes fail, reads go on),
-// kRefused (a condition does not hold; a lock was not to be had), kClosed (the client is closing). A
+// kRefused (a condition does not hold; a lock was not to be had), kUnsupported (a partition runs a version
+// that knows no conditions), kClosed (the client is closing). A
 // partition that is down fails the requests that touch it, with its name and address, and no others. A write
 // that fails with `outcome_unknown` may still become visible, as a whole or not at all, within the
 // termination time.
@@ -23,6 +24,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,7 +106,13 @@ struct WriteFault {
     bool die_after_prepare = false;
 };
 
-// Writes `items` as one transaction: all become visible or none.
+// Writes `items` as one transaction: all become visible or none. With `conditions` only if all of them hold;
+// kRefused and `failed_condition` when one does not. They are checked together, and hold until the write is
+// visible: nobody writes their keys, or those of `items`, in between. Transactions that have conditions on
+// all that they have read are serializable among each other. A transaction without items only checks.
+//
+// To write what was computed from what was read: get_all, expect_unchanged(), put_all; from the start again
+// where that is refused (what Redis calls WATCH).
 struct PutAll final : Request {
     PutAll() : Request(Kind::kPutAll) {}
     struct Item {
@@ -112,14 +120,24 @@ struct PutAll final : Request {
         std::string value;
         bool remove = false;
     };
+    struct Condition {
+        std::string key;
+        Timestamp expected;  // the version that must be the latest; none: the key must be absent
+    };
+    // Adds the conditions that the keys are as they were read.
+    void expect_unchanged(const GetAll& read);
+
     std::vector<Item> items;
-    uint64_t ttl_ms = 0;  // 0: never; all items expire together; at most kTtlMax_ms
-    Timestamp expires;    // instead of ttl_ms: the moment
+    std::vector<Condition> conditions;  // of distinct keys
+    uint64_t ttl_ms = 0;                // 0: never; all items expire together; at most kTtlMax_ms
+    Timestamp expires;                  // instead of ttl_ms: the moment
     WriteFault fault;
     // Out.
     Timestamp timestamp;
     bool outcome_unknown = false;
-    bool is_over = false;  // `expires` is not after `timestamp`: nothing was written
+    bool is_over = false;                    // `expires` is not after `timestamp`: nothing was written
+    std::optional<size_t> failed_condition;  // the first that was found not to hold
+    Timestamp present;                       // of its key: the version that there is; none: it is absent
 };
 
 // Writes one key if a condition holds; atomic on its partition. kRefused when it does not hold.

@@ -51,7 +51,13 @@ Status status_of(wire::KvStatus status) {
 
 // Without control several partitions write at once, each for itself: nothing is taken back.
 bool PutJob::one_message() const {
-    return part_count_ == 1 || session_.options().algorithm == Algorithm::kNone;
+    return part_count_ == 1 ||
+           (session_.options().algorithm == Algorithm::kNone && request_->conditions.empty());
+}
+
+// What is prepared with conditions is held like under locks.
+bool PutJob::takes_locks() const {
+    return is_locking(session_.options().algorithm) && request_->conditions.empty();
 }
 
 bool PutJob::skips(uint64_t mask, const Part& part) const {
@@ -62,11 +68,12 @@ void PutJob::begin(Request& request) noexcept {
     base_ = &request;
     request_ = static_cast<PutAll*>(&request);
     request_->outcome_unknown = request_->is_over = false;
-    request_->timestamp = past_ = {};
+    request_->failed_condition.reset();
+    request_->timestamp = request_->present = past_ = {};
     conflicts_ = 0;
     is_locked_out_ = false;
     if (Status status = check_items(); !status) return end(std::move(status));
-    if (request_->items.empty()) return end(Status::ok());
+    if (request_->items.empty() && request_->conditions.empty()) return end(Status::ok());
     if (Status status = prepare_items(); !status) return end(std::move(status));
     start_transaction();
 }
@@ -78,11 +85,13 @@ Status PutJob::check_items() const {
     if (request_->ttl_ms > kTtlMax_ms)
         return failure(Code::kInvalid, "keys that end after {} ms: at most {} are possible", request_->ttl_ms,
                        kTtlMax_ms);
+    if (request_->conditions.size() > kItemsMax)
+        return failure(Code::kInvalid, "{} conditions on one transaction: at most {} are possible",
+                       request_->conditions.size(), kItemsMax);
+    WSS_TRY(check_keys());
     uint64_t bytes = 0;
+    for (const PutAll::Condition& condition : request_->conditions) bytes += condition.key.size();
     for (const PutAll::Item& item : request_->items) {
-        if (item.key.empty() || item.key.size() > kKeyMax)
-            return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible",
-                           item.key.size(), kKeyMax);
         if (item.value.size() > kValueMax)
             return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible", item.value.size(),
                            kValueMax);
@@ -94,28 +103,50 @@ Status PutJob::check_items() const {
     return Status::ok();
 }
 
+Status PutJob::check_keys() const {
+    const auto check = [](const std::string& key) {
+        if (!key.empty() && key.size() <= kKeyMax) return Status::ok();
+        return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible", key.size(),
+                       kKeyMax);
+    };
+    for (const PutAll::Item& item : request_->items) WSS_TRY(check(item.key));
+    for (const PutAll::Condition& condition : request_->conditions) WSS_TRY(check(condition.key));
+    return Status::ok();
+}
+
+PutJob::Part& PutJob::part_of(uint64_t print) {
+    const uint32_t partition = partition_of(print, session_.partitions());
+    size_t at = 0;
+    while (at < part_count_ && parts_[at]->partition != partition) ++at;
+    if (at < part_count_) return *parts_[at];
+    if (parts_.size() == at) parts_.push_back(std::make_unique<Part>());
+    Part& part = *parts_[part_count_++];
+    part.partition = partition;
+    part.items.clear();
+    part.conditions.clear();
+    part.call.done = &PutJob::on_reply;
+    part.call.context = this;
+    part.call.index = static_cast<uint32_t>(at);
+    participants_.push_back(static_cast<uint16_t>(partition));
+    return part;
+}
+
 Status PutJob::prepare_items() {
     fingerprints_.clear();
     participants_.clear();
     part_count_ = 0;
     for (uint32_t i = 0; i < request_->items.size(); ++i) {
-        uint64_t print = fingerprint(request_->items[i].key);
-        uint32_t partition = partition_of(print, session_.partitions());
-        fingerprints_.push_back(print);
-        size_t at = 0;
-        while (at < part_count_ && parts_[at]->partition != partition) ++at;
-        if (at == part_count_) {
-            if (parts_.size() == at) parts_.push_back(std::make_unique<Part>());
-            Part& part = *parts_[part_count_++];
-            part.partition = partition;
-            part.items.clear();
-            part.call.done = &PutJob::on_reply;
-            part.call.context = this;
-            part.call.index = static_cast<uint32_t>(at);
-            participants_.push_back(static_cast<uint16_t>(partition));
-        }
-        parts_[at]->items.push_back(i);
+        fingerprints_.push_back(fingerprint(request_->items[i].key));
+        part_of(fingerprints_.back()).items.push_back(i);
     }
+    std::vector<uint64_t> sorted;
+    for (uint32_t i = 0; i < request_->conditions.size(); ++i) {
+        sorted.push_back(fingerprint(request_->conditions[i].key));
+        part_of(sorted.back()).conditions.push_back(i);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+        return Status(Code::kInvalid, "a transaction has two conditions on a key");
     // Of writes under locks too: readers without locks must see them as a whole.
     const Algorithm algorithm = session_.options().algorithm;
     if (algorithm == Algorithm::kRampHybrid)
@@ -124,7 +155,7 @@ Status PutJob::prepare_items() {
         encode_keys(fingerprints_, metadata_);
     else
         metadata_.clear();
-    std::vector<uint64_t> sorted(fingerprints_);
+    sorted = fingerprints_;
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
         return Status(Code::kInvalid, "a key is written twice in one transaction");
@@ -137,6 +168,18 @@ bool PutJob::reaches_all() {
     return all;
 }
 
+// Its partitions are connected: they have said what they know.
+bool PutJob::know_conditions() {
+    for (size_t p = 0; p < part_count_ && !request_->conditions.empty(); ++p) {
+        Link& link = session_.link(parts_[p]->partition);
+        if (link.facts().knows_conditions) continue;
+        end(failure(Code::kUnsupported, "{} runs a version that knows no conditions: update it",
+                    link.name()));
+        return false;
+    }
+    return true;
+}
+
 void PutJob::start_transaction() noexcept {
     // Before a partition has greeted nobody knows its time, nor perhaps the own id; and nothing is left
     // prepared for one that is down.
@@ -144,6 +187,7 @@ void PutJob::start_transaction() noexcept {
         waits_to_start_ = true;
         return wake_in(kRetryAfterLoss);
     }
+    if (!know_conditions()) return;
     // Not before the time of all its partitions: a clock that is far behind them is no reason to be refused.
     Timestamp slowest = session_.times().of(parts_[0]->partition);
     for (size_t p = 1; p < part_count_; ++p)
@@ -154,7 +198,7 @@ void PutJob::start_transaction() noexcept {
     again_ = committed_ = sent_ = false;
     waits_to_start_ = false;
     for (size_t p = 0; p < part_count_; ++p) parts_[p]->lost = parts_[p]->refused = parts_[p]->done = false;
-    if (!is_locking(session_.options().algorithm)) return begin_writing();
+    if (!takes_locks()) return begin_writing();
     phase_ = Phase::kLocking;
     locking_since_ = session_.now();
     auto& wanted = locks_.wanted();
@@ -204,7 +248,7 @@ bool PutJob::ends_before_it_begins() const {
 
 void PutJob::begin_writing() noexcept {
     if (!ends_before_it_begins()) return enter(Phase::kPreparing);
-    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
+    if (takes_locks()) locks_.release(owner_);
     request_->is_over = true;
     end(Status(Code::kInvalid, "the keys expire before they could be written"));
 }
@@ -257,6 +301,7 @@ bool PutJob::send_prepare(Part& part) noexcept {
     prepare_.participants = participants_;
     prepare_.metadata = metadata_;
     prepare_.items.clear();
+    prepare_.conditions.clear();
     uint64_t expires = request_->expires.value;
     // The same on all partitions: from the timestamp, not from the time of sending.
     if (request_->ttl_ms != 0)
@@ -268,8 +313,13 @@ bool PutJob::send_prepare(Part& part) noexcept {
                                   .expires = expires,
                                   .is_deleted = item.remove});
     }
+    for (uint32_t index : part.conditions) {
+        const PutAll::Condition& condition = request_->conditions[index];
+        prepare_.conditions.push_back({.key = condition.key, .expected = condition.expected.value});
+    }
     uint8_t flags = one_message() ? wire::kKvPrepareCommit : 0;
-    if (is_locking(session_.options().algorithm)) flags |= wire::kKvPrepareUnlock;
+    if (takes_locks()) flags |= wire::kKvPrepareUnlock;
+    if (!request_->conditions.empty()) flags |= wire::kKvPrepareIf;
     bool sent = session_.link(part.partition).call(part.call, wire::KvKind::kPrepare, flags, prepare_);
     sent_ = sent_ || sent;
     return sent;
@@ -297,6 +347,7 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
     if (wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
     switch (phase_) {
         case Phase::kPreparing:
+            if (header->status == wire::KvStatus::kConditionFailed) return condition_failed(part, message);
             return prepare_answered(part, header->status, {reply.timestamp});
         case Phase::kCommitting:
             return commit_answered(part, header->status);
@@ -315,7 +366,7 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
         case wire::KvStatus::kLockConflict:
             is_locked_out_ = true;
             // The other partitions may have written already: the same again.
-            if (session_.options().algorithm == Algorithm::kNone && part_count_ > 1) {
+            if (one_message() && part_count_ > 1) {
                 lost_ = true;
                 return;
             }
@@ -344,6 +395,22 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
     part.done = true;
     part.refused = status == wire::KvStatus::kAborted || (!part.lost && status != wire::KvStatus::kIo);
     if (failure_) failure_ = why_refused(part, status, named);
+}
+
+// Whatever the other partitions answer, it is not tried again.
+void PutJob::condition_failed(Part& part, wire::Bytes message) noexcept {
+    wire::KvFailedCondition failed;
+    part.done = true;
+    part.refused = !part.lost;
+    if (!wire::parse(message, failed) || failed.index >= part.conditions.size()) {
+        if (failure_) failure_ = Status(Code::kUnavailable, "the partition's answer is malformed");
+        return;
+    }
+    session_.clock().observe({failed.timestamp});
+    if (request_->failed_condition) return;
+    request_->failed_condition = part.conditions[failed.index];
+    request_->present = {failed.timestamp};
+    failure_ = Status(Code::kRefused, "a condition does not hold");
 }
 
 Status PutJob::why_refused(const Part& part, wire::KvStatus status, Timestamp named) const {
@@ -420,12 +487,14 @@ void PutJob::abort_over() noexcept {
         return one_message() ? end(Status::ok()) : enter(Phase::kCommitting);
     }
     if (committed_ || refused == 0) return end_unknown();
-    if (again_ && refused == part_count_) return restart();
+    if (again_ && !request_->failed_condition && refused == part_count_) return restart();
     end(failure_);
 }
 
 void PutJob::end_unknown() noexcept {
     request_->outcome_unknown = true;
+    if (request_->failed_condition)
+        failure_ = Status(Code::kUnavailable, "a partition has forgotten whether it carried out the write");
     if (committed_ && refused_parts() > 0)
         failure_ = Status(Code::kInternal, "one partition has committed what another one has aborted");
     end(failure_);
@@ -439,7 +508,7 @@ void PutJob::lock_again() noexcept {
 }
 
 void PutJob::restart() noexcept {
-    if (is_locking(session_.options().algorithm)) locks_.release(owner_);
+    if (takes_locks()) locks_.release(owner_);
     if (++base_->retries > restarts_max())
         return end(!failure_           ? failure_
                    : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
@@ -454,7 +523,7 @@ void PutJob::restart() noexcept {
 // gone ends with its lease: the deadline comes first.
 uint32_t PutJob::restarts_max() const {
     const uint32_t lock_retries = session_.options().lock_retries;
-    if (!is_locking(session_.options().algorithm)) return is_locked_out_ ? UINT32_MAX : kRestartsMax;
+    if (!takes_locks()) return is_locked_out_ ? UINT32_MAX : kRestartsMax;
     return failure_ ? lock_retries : std::min(lock_retries, kRestartsMax);
 }
 
@@ -488,14 +557,17 @@ void PutJob::give_up(const Status& why) noexcept {
                 .tell(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = request_->timestamp.value});
     const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
     request_->outcome_unknown = sent_ && !is_known;
+    if (is_known && request_->failed_condition) return end(failure_);
     const bool was_locked_out = is_locked_out_ && waits_to_start_ && why.code() == Code::kTimedOut;
     end(was_locked_out ? Status(Code::kTimedOut, std::string(kLockedOut)) : why);
 }
 
 void PutJob::end(Status status) noexcept {
     // With what a write brings its locks end; what did not bring it leaves them.
-    if (!status && owner_ != 0 && is_locking(session_.options().algorithm)) locks_.release(owner_);
+    if (!status && owner_ != 0 && takes_locks()) locks_.release(owner_);
     sent_ = false;
+    // One that failed when the write was sent again says nothing.
+    if (status.code() != Code::kRefused) request_->failed_condition.reset();
     session_.finish(*this, *base_, std::move(status));
 }
 

@@ -6,6 +6,7 @@
 //   RAMP, one partition        prepare and commit in one message
 //   2PL                        locks ─▶ as above; what is prepared is locked by that, and the locks end
 //   none                       write on each
+//   conditions                 as RAMP, whatever the algorithm: what is prepared is held by the partitions
 //
 // prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
 // the deadline.
@@ -17,6 +18,7 @@
 //   all parts refused  a new timestamp may be taken
 //   none               the outcome is unknown; the partitions find it (cooperative termination), the same on
 //   all
+// A condition that does not hold refuses its part, and no new timestamp is taken.
 // An abort that is answered "committed" is too late: the partitions have decided, and the client goes along.
 // A client that gives up before it has sent a commit sends aborts: what it leaves prepared stays so as long
 // as a participant is down. It does not know the outcome.
@@ -54,12 +56,16 @@ class PutJob final : public Job {
         bool done = false;     // with this phase
         bool lost = false;     // a prepare was sent and its answer never came: it may have been carried out
         bool refused = false;  // it never was, and never will be
-        std::vector<uint32_t> items;
+        std::vector<uint32_t> items, conditions;
     };
 
     Status prepare_items();
     Status check_items() const;
+    Status check_keys() const;
+    Part& part_of(uint64_t print);
     bool reaches_all();
+    bool know_conditions();
+    bool takes_locks() const;
     void start_transaction() noexcept;
     void write_under_locks() noexcept;
     bool ends_before_it_begins() const;
@@ -72,6 +78,7 @@ class PutJob final : public Job {
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void answered(Part& part, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void prepare_answered(Part& part, wire::KvStatus status, Timestamp named) noexcept;
+    void condition_failed(Part& part, wire::Bytes message) noexcept;
     Status why_refused(const Part& part, wire::KvStatus status, Timestamp named) const;
     bool may_abort() const;
     void commit_answered(Part& part, wire::KvStatus status) noexcept;

@@ -58,7 +58,9 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     if (ring)
         reply.ring = hello_.ring.likewise ? peer.channel()->offer_ring(hello_.ring.announced)
                                           : peer.channel()->offer_ring();
-    peer.channel()->send(partition_.reply_to(header, wire::KvStatus::kOk), reply);
+    wire::KvHeader answer = partition_.reply_to(header, wire::KvStatus::kOk);
+    answer.flags = wire::kKvHelloConditions;
+    peer.channel()->send(answer, reply);
     if (!ring || reply.ring.bytes == 0) return;
     // The answer still goes as a message.
     peer.flush_now();

@@ -17,7 +17,7 @@ Timestamp Locks::newest_of(const Peer& peer, uint64_t owner, std::span<const std
     for (std::string_view key : keys) writes_.push_back({.key = key});
     const store::Store& store = partition_.store();
     const Timestamp former = LeaseTable::former_within(*peer.lease, {owner}, kLockedLead_ticks);
-    return std::max({store.newest(writes_), former, store.floor()});
+    return std::max({store.newest({.writes = writes_}), former, store.floor()});
 }
 
 void Locks::answered(void* context, store::LockAnswer answer) noexcept {

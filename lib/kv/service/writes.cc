@@ -134,10 +134,15 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     if (committing && unlocking && prepare_.participants.size() > 1)
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
                                  "a write under locks of several partitions that is not prepared first");
+    const bool conditional = (header.flags & wire::kKvPrepareIf) != 0;
+    if (conditional && (unlocking || (committing && prepare_.participants.size() > 1)))
+        return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
+                                 "a write with conditions under locks, or on several partitions at once");
     const Timestamp timestamp{prepare_.timestamp};
     if (terminations_.waits_in_vain(prepare_.participants) && !partition_.store().knows(timestamp))
         return partition_.answer(peer, header, wire::KvStatus::kNotReady);
     ++partition_.counters().prepares;
+    if (conditional) ++partition_.counters().conditional;
     // A repetition is answered with the outcome: its locks ended with the first.
     const bool locked = unlocking && !partition_.store().knows(timestamp);
     const Locked under = locked ? look_at_locks(committing) : Locked{};
@@ -156,6 +161,9 @@ wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& hea
         status = check_timestamp(peer, header.kind, {prepare_.timestamp}, under.in_bound);
     for (const wire::KvPrepare::Item& item : prepare_.items)
         if (partition_.check_key(item.key) != wire::KvStatus::kOk) status = wire::KvStatus::kWrongPartition;
+    for (const wire::KvPrepare::Condition& condition : prepare_.conditions)
+        if (partition_.check_key(condition.key) != wire::KvStatus::kOk)
+            status = wire::KvStatus::kWrongPartition;
     // A refused write is not sent again under the same locks.
     if (locked && status != wire::KvStatus::kOk) partition_.store().locks().unlock_all(prepare_.owner);
     return status;
@@ -166,6 +174,10 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
     for (const wire::KvPrepare::Item& item : prepare_.items)
         writes_.push_back(
             {.key = item.key, .value = item.value, .tombstone = item.is_deleted, .expires = {item.expires}});
+    conditions_.clear();
+    for (const wire::KvPrepare::Condition& condition : prepare_.conditions)
+        conditions_.push_back({.key = condition.key, .expected = {condition.expected}});
+    const bool conditional = (header.flags & wire::kKvPrepareIf) != 0;
     const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
     const std::vector<std::byte> participants = encode_participants(prepare_.participants);
     store::Transaction transaction{.timestamp = {prepare_.timestamp},
@@ -175,7 +187,9 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
                                    .alone = committing && prepare_.participants.size() <= 1,
                                    .locked = under.above_floor,
                                    .owner = locked ? prepare_.owner : 0,
-                                   .in_order = !committing || locked || prepare_.participants.size() <= 1};
+                                   .in_order = !committing || locked || prepare_.participants.size() <= 1,
+                                   .conditions = conditions_,
+                                   .conditional = conditional};
     Pending& pending = expect(peer, header, {prepare_.timestamp});
     pending.committing = committing;
     pending.unlock = locked ? prepare_.owner : 0;
@@ -183,8 +197,20 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
     store::Store& store = partition_.store();
     store::Continuation done{.run = &Writes::answered, .context = &pending};
     const store::Answer given = committing ? store.put(transaction, done) : store.prepare(transaction, done);
-    if (given == store::Answer::kTooOld) pending.timestamp = store.newest(writes_);
+    if (given == store::Answer::kConflict) return refuse_condition(pending, transaction);
+    if (given == store::Answer::kTooOld) pending.timestamp = store.newest(transaction);
     if (given != store::Answer::kPending) finish(pending, given);
+}
+
+// Without a trace: it names the condition and what is there instead.
+void Writes::refuse_condition(Pending& pending, const store::Transaction& transaction) {
+    const store::Store& store = partition_.store();
+    const size_t failed = store.failed(transaction);
+    const Timestamp present = store.present(transaction.conditions[failed].key, transaction.timestamp);
+    pending.peer()->channel()->send(
+        partition_.reply_to(pending.header(), wire::KvStatus::kConditionFailed),
+        wire::KvFailedCondition{.timestamp = present.value, .index = static_cast<uint32_t>(failed)});
+    pending_.give(pending);
 }
 
 void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
@@ -200,14 +226,16 @@ void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     const store::Found latest = store.get(put.item.key, false);
     const Timestamp theirs =
         latest.presence == store::Presence::kExact ? latest.version.timestamp : Timestamp{};
-    store::Write write{
-        .key = put.item.key,
-        .value = put.item.value,
-        .tombstone = put.item.is_deleted,
-        .expires = {put.item.expires},
-        .condition = put.expected == 0 ? store::Condition::kIfAbsent : store::Condition::kIfTimestamp,
-        .expected = {put.expected}};
-    store::Transaction transaction{.timestamp = {put.timestamp}, .writes = {&write, 1}, .alone = true};
+    store::Write write{.key = put.item.key,
+                       .value = put.item.value,
+                       .tombstone = put.item.is_deleted,
+                       .expires = {put.item.expires}};
+    const store::Condition condition{.key = put.item.key, .expected = {put.expected}};
+    store::Transaction transaction{.timestamp = {put.timestamp},
+                                   .writes = {&write, 1},
+                                   .alone = true,
+                                   .conditions = {&condition, 1},
+                                   .conditional = true};
     Pending& pending = expect(peer, header, {put.timestamp});
     pending.committing = true;
     pending.keys = 1;

@@ -48,6 +48,7 @@ class Writes {
     bool are_distinct_partitions() const;
     Locked look_at_locks(bool committing);
     void put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under);
+    void refuse_condition(Pending& pending, const store::Transaction& transaction);
     bool is_prepared(Timestamp timestamp) const;
     static wire::KvStatus status_of(wire::KvKind kind, bool committing, store::Answer answer);
     Pending& expect(Peer& peer, const wire::KvHeader& request, Timestamp timestamp);
@@ -60,6 +61,7 @@ class Writes {
     // Scratch of one message at a time.
     wire::KvPrepare prepare_;
     std::vector<store::Write> writes_;
+    std::vector<store::Condition> conditions_;
 };
 
 }  // namespace wss::kv

@@ -47,12 +47,12 @@ void LogBatch::put_floor(Timestamp floor) {
     add({Kind::kPutFloor, floor, {}, {}});
 }
 
-// state (1) | length, participants | keys, each with its length
+// state (1) | length, participants | held keys, each with its length
 std::string encode_transaction(const LoggedTransaction& transaction) {
     std::string out(1, static_cast<char>(transaction.state));
     append32(out, transaction.participants.size());
     out += transaction.participants;
-    for (const std::string& key : transaction.keys) {
+    for (const std::string& key : transaction.held) {
         append32(out, key.size());
         out += key;
     }
@@ -65,7 +65,7 @@ bool parse_transaction(Timestamp timestamp, std::string_view bytes, LoggedTransa
     bytes.remove_prefix(1);
     if (!take(bytes, transaction.participants)) return false;
     while (!bytes.empty())
-        if (!take(bytes, transaction.keys.emplace_back())) return false;
+        if (!take(bytes, transaction.held.emplace_back())) return false;
     return true;
 }
 

@@ -3,7 +3,7 @@
 // `MemoryLog` (memory_log.h) behaves the same in one thread, and can crash, for the simulation and for tests.
 //
 // Rows
-//   transaction  timestamp → {state, participants, keys}
+//   transaction  timestamp → {state, participants, held keys}
 //   version      key, timestamp → record (slot_format.h; its checksum is not used here)
 //   floor        the store's floor
 // A version whose timestamp has no transaction row is committed: rows of old decisions are dropped. An
@@ -42,7 +42,7 @@ struct LoggedTransaction {
     Timestamp timestamp;
     LoggedState state = LoggedState::kPrepared;
     std::string participants;
-    std::vector<std::string> keys;
+    std::vector<std::string> held;  // keys, of a prepared one with conditions (S13 of store.h)
 };
 
 // Changes to apply as one.

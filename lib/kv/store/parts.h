@@ -30,6 +30,7 @@ struct Decision : ListNode<> {
     bool failed = false;    // the abort could not be logged: a restart may find the transaction prepared
     uint64_t ticket = 0;
     Version* versions = nullptr;  // while undecided
+    std::vector<Item*> held;      // of the table; while undecided (S13)
     std::string participants;
     Nanoseconds since{};  // prepared, then decided
     std::vector<Continuation> waiting;
@@ -58,12 +59,12 @@ struct Store::Parts final : UndecidedWrites {
     Answer withdraw(Timestamp timestamp, Continuation done);
     Answer inquire(Timestamp timestamp, Continuation done);
     Answer repeat(Decision& decision, bool put, Continuation done);
-    Timestamp newest_of(std::span<const Write> writes) const;
+    Timestamp newest_of(const Transaction& transaction) const;
     bool is_committed_already(const Transaction& transaction) const;
     bool is_locked_out(const Transaction& transaction) const;
     bool is_undecided(std::string_view key) const override;
-    Answer check_conditions(const Transaction& transaction, bool in_order) const;
-    Answer check_condition(const Write& write, Timestamp timestamp, const Item* item) const;
+    static bool is_undecided(const Item& item);
+    Answer check_writes(const Transaction& transaction, bool early) const;
     Answer insert(const Transaction& transaction, Decision& decision);
     Version* add_version(Item& item, const RecordView& record);
     void remove_versions(Decision& decision);
@@ -83,6 +84,14 @@ struct Store::Parts final : UndecidedWrites {
     void leave_undecided(Decision& decision);
     Answer wait(Decision& decision, Continuation done);
     void answer_waiting(Decision& decision, Answer answer);
+
+    // --- conditions.cc
+    Timestamp present(const Item* item, Timestamp timestamp) const;
+    size_t failed_condition(const Transaction& transaction) const;
+    Answer check_conditions(const Transaction& transaction) const;
+    void hold(Decision& decision, std::string_view key);
+    bool hold_all(const Transaction& transaction, Decision& decision);
+    void release(Decision& decision);
 
     // --- upkeep.cc
     uint64_t append(LogBatch batch, Timestamp of);

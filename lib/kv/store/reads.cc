@@ -35,8 +35,10 @@ Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
 }  // namespace
 
 // A slot is made, and what is in it published, before anything is looked at: views of other items stay good.
+// What has no version is only held (S13): the key is not here.
 Item* Store::Parts::find_shown(std::string_view key, bool addressed) {
     Item* item = table.find(key);
+    if (item != nullptr && item->newest == nullptr) return nullptr;
     if (item != nullptr && addressed) table.show(*item);
     return item;
 }

@@ -25,6 +25,7 @@ class Recovery final : public LogVisitor {
                 decision.participants = row.participants;
                 decision.since = kLongAgo;
                 decision.promised = true;  // perhaps: promises are not logged
+                for (const std::string& key : row.held) parts_.hold(decision, key);
                 return Status::ok();
             }
             case LoggedState::kCommitted:

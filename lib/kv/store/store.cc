@@ -154,8 +154,16 @@ Timestamp Store::floor() const {
     return parts_->floor;
 }
 
-Timestamp Store::newest(std::span<const Write> writes) const {
-    return parts_->newest_of(writes);
+Timestamp Store::newest(const Transaction& transaction) const {
+    return parts_->newest_of(transaction);
+}
+
+size_t Store::failed(const Transaction& transaction) const {
+    return parts_->failed_condition(transaction);
+}
+
+Timestamp Store::present(std::string_view key, Timestamp timestamp) const {
+    return parts_->present(parts_->table.find(key), timestamp);
 }
 
 void Store::raise_floor(Timestamp floor) {

@@ -44,9 +44,9 @@
 //  because of it. From then on only termination aborts the transaction, not its writer. S11 A write prepared
 //  `in_order` has a later timestamp than all committed versions of its keys, or is refused without a trace:
 //  acknowledged behind one of them it would never be read.
-//
 //  S12 A key with an undecided write that would become its latest version is locked for nobody; a write of a
 //      key that another owner has locked is answered kBusy.
+//  S13 A transaction with conditions holds their keys, and its own, until it is decided (conditions.cc).
 //
 // Life of a write:  prepare → (log) → continuation kOk → commit.   put = both in one, for a transaction that
 // lives on this partition alone. Whoever finds a transaction in overdue() asks its participants (inquire) and
@@ -217,8 +217,12 @@ class Store final : public reactor::Source {
     // As many are deferred as may be prepared: what is sure to wait for the same partition is not taken on.
     bool defers_too_many() const;
     Timestamp floor() const;
-    // The latest committed version of any of the keys.
-    Timestamp newest(std::span<const Write> writes) const;
+    // The latest committed version of any key that the transaction writes, or has a condition on.
+    Timestamp newest(const Transaction& transaction) const;
+    // The first condition that does not hold: after kConflict. None: size().
+    size_t failed(const Transaction& transaction) const;
+    // What a condition of the key would expect now, for this timestamp.
+    Timestamp present(std::string_view key, Timestamp timestamp) const;
     // No prepare at or below is accepted from now on (what is prepared already stays), except under exclusive
     // locks that are held already and were granted below it.
     void raise_floor(Timestamp floor);

@@ -46,7 +46,7 @@ Item& Table::find_or_create(std::string_view key) {
     item.key = key;
     item.newest = item.latest = nullptr;
     item.slot = Arena::kNowhere;
-    item.cell_bytes = item.incarnation = item.sequence = item.prepared = item.warm = item.conditional = 0;
+    item.cell_bytes = item.incarnation = item.sequence = item.prepared = item.warm = item.held = 0;
     item.cells.fill(nullptr);
     item.collected = kNoTimestamp;
     item.referenced = true;
@@ -74,7 +74,7 @@ Version& Table::link(Item& item, const RecordView& record, size_t length) {
     version.length = static_cast<uint32_t>(length);
     version.state = VersionState::kPreparing;
     version.cell = kNoCell;
-    version.logged = version.spilling = version.conditional = version.alone = version.sealed = false;
+    version.logged = version.spilling = version.alone = version.sealed = false;
     Version* newer = nullptr;
     Version* older = item.newest;
     while (older != nullptr && older->timestamp > record.timestamp) {
@@ -244,7 +244,6 @@ void Table::erase(Version& version) {
     (version.newer != nullptr ? version.newer->older : item.newest) = version.older;
     if (version.older != nullptr) version.older->newer = version.newer;
     if (version.state == VersionState::kPrepared) item.prepared--;
-    if (version.conditional) item.conditional--;
     if (item.latest == &version) item.latest = nullptr;  // only with the item's end: KT2
     versions--;
     cold_versions--;
@@ -252,7 +251,7 @@ void Table::erase(Version& version) {
 }
 
 void Table::erase_if_empty(Item& item) {
-    if (item.newest != nullptr) return;
+    if (item.newest != nullptr || item.held > 0) return;
     free_slot(item);
     static_cast<ListNode<GraveTag>&>(item).unlink();
     ordered_.erase(&item);
@@ -276,8 +275,6 @@ void Table::retire(Version& version, Nanoseconds now) {
 bool Table::commit(Version& version, Nanoseconds now) {
     Item& item = *version.item;
     if (version.state == VersionState::kPrepared) item.prepared--;
-    if (version.conditional) item.conditional--;
-    version.conditional = false;
     version.state = VersionState::kCommitted;
     version.sibling = nullptr;
     Version* before = item.latest;

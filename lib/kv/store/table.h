@@ -56,9 +56,8 @@ struct Version : ListNode<RetiredTag> {
     bool tombstone = false;
     bool logged = false;    // the log has a row of it
     bool spilling = false;  // the row is on its way
-    bool conditional = false;
-    bool alone = false;   // of a transaction of this partition only (S4)
-    bool sealed = false;  // its record carries the checksum; all that a slot shows do
+    bool alone = false;     // of a transaction of this partition only (S4)
+    bool sealed = false;    // its record carries the checksum; all that a slot shows do
     bool is_cold() const { return offset == Arena::kNowhere; }
 };
 
@@ -74,7 +73,7 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     uint32_t sequence = 0;
     uint32_t prepared = 0;  // versions
     uint32_t warm = 0;      // versions with a record in the arena
-    uint32_t conditional = 0;
+    uint32_t held = 0;      // by undecided transactions with conditions (S13): it is not erased
     std::array<Version*, kInlineCellsMax> cells{};
     Timestamp collected;   // the newest version that was collected
     Timestamp shown_from;  // the slot shows no version older than this

@@ -16,13 +16,15 @@ bool is_valid(const Write& write, Timestamp timestamp) {
 }
 
 bool is_valid(const Transaction& transaction) {
-    if (transaction.timestamp.is_none() || transaction.writes.empty()) return false;
-    if (transaction.writes.size() > kWritesMax || transaction.metadata.size() > kMetadataMax ||
-        transaction.participants.size() > kParticipantsMax)
+    if (transaction.timestamp.is_none() || (transaction.writes.empty() && transaction.conditions.empty()))
+        return false;
+    if (transaction.writes.size() > kWritesMax || transaction.conditions.size() > kConditionsMax ||
+        transaction.metadata.size() > kMetadataMax || transaction.participants.size() > kParticipantsMax)
         return false;
     for (const Write& write : transaction.writes)
         if (!is_valid(write, transaction.timestamp)) return false;
-    return true;
+    return std::all_of(transaction.conditions.begin(), transaction.conditions.end(),
+                       [](const Condition& c) { return !c.key.empty() && c.key.size() <= kKeyMax; });
 }
 
 }  // namespace
@@ -45,6 +47,7 @@ Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     decision.deferred = false;
     decision.ticket = 0;
     decision.versions = nullptr;
+    decision.held.clear();
     decision.participants.clear();
     decision.waiting.clear();
     decision.state = state;
@@ -110,8 +113,9 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
     }
     // What is committed elsewhere already is not refused any more.
     if (!early && is_locked_out(transaction)) return Answer::kBusy;
-    const bool in_order = transaction.in_order && !early && !mutated(Mutation::kBlindOrder);
-    if (Answer answer = check_conditions(transaction, in_order); answer != Answer::kOk) {
+    Answer answer = early ? Answer::kOk : check_conditions(transaction);
+    if (answer == Answer::kOk) answer = check_writes(transaction, early);
+    if (answer != Answer::kOk) {
         if (answer == Answer::kConflict) counts.conflicts++;
         if (answer == Answer::kTooOld) counts.refused_old++;
         return answer;
@@ -120,7 +124,7 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
     decision = &create(transaction.timestamp, DecisionState::kPreparing);
     decision->early = early;
     decision->put = put;
-    if (Answer answer = insert(transaction, *decision); answer != Answer::kOk) {
+    if (answer = insert(transaction, *decision); answer != Answer::kOk) {
         drop(*decision);
         // An early commit is not forgotten because its prepare is refused now.
         if (early) create(transaction.timestamp, DecisionState::kCommitted).early = true;
@@ -148,46 +152,34 @@ Answer Store::Parts::repeat(Decision& decision, bool put, Continuation done) {
 // A put leaves no transaction behind once its decision is forgotten or the server restarted; its versions
 // tell.
 bool Store::Parts::is_committed_already(const Transaction& transaction) const {
+    if (transaction.writes.empty()) return false;
     const Item* item = table.find(transaction.writes.front().key);
     const Version* version = item != nullptr ? table.find(*item, transaction.timestamp) : nullptr;
     return version != nullptr && version->state == VersionState::kCommitted;
 }
 
-Timestamp Store::Parts::newest_of(std::span<const Write> writes) const {
+Timestamp Store::Parts::newest_of(const Transaction& transaction) const {
     Timestamp latest;
-    for (const Write& write : writes)
-        if (const Item* item = table.find(write.key); item != nullptr && item->latest != nullptr)
+    const auto look = [&](std::string_view key) {
+        if (const Item* item = table.find(key); item != nullptr && item->latest != nullptr)
             latest = std::max(latest, item->latest->timestamp);
+    };
+    for (const Write& write : transaction.writes) look(write.key);
+    for (const Condition& condition : transaction.conditions) look(condition.key);
     return latest;
 }
 
-Answer Store::Parts::check_conditions(const Transaction& transaction, bool in_order) const {
+Answer Store::Parts::check_writes(const Transaction& transaction, bool early) const {
+    const bool in_order = transaction.in_order && !early && !mutated(Mutation::kBlindOrder);
     for (const Write& write : transaction.writes) {
         const Item* item = table.find(write.key);
-        if (Answer answer = check_condition(write, transaction.timestamp, item); answer != Answer::kOk)
-            return answer;
-        if (in_order && item != nullptr && item->latest != nullptr &&
-            item->latest->timestamp > transaction.timestamp)
+        if (item == nullptr) continue;
+        if (item->held > 0) return Answer::kBusy;
+        if (transaction.conditional && !early && is_undecided(*item)) return Answer::kBusy;
+        if (in_order && item->latest != nullptr && item->latest->timestamp > transaction.timestamp)
             return Answer::kTooOld;
     }
     return Answer::kOk;
-}
-
-// A condition that was found true must stay true until the decision: while a conditional version is undecided
-// nobody else writes that key, and none is accepted while another write of the key is undecided.
-Answer Store::Parts::check_condition(const Write& write, Timestamp timestamp, const Item* item) const {
-    if (item == nullptr) return write.condition == Condition::kIfTimestamp ? Answer::kConflict : Answer::kOk;
-    if (item->conditional > 0) return Answer::kBusy;
-    if (write.condition == Condition::kNone) return Answer::kOk;
-    for (const Version* at = item->newest; at != nullptr && at != item->latest; at = at->older)
-        if (at->state != VersionState::kCommitted) return Answer::kBusy;
-    const Version* latest = item->latest;
-    const bool present = latest != nullptr && !latest->tombstone &&
-                         (latest->expires.is_none() || latest->expires > latest_now);
-    if (write.condition == Condition::kIfAbsent && present) return Answer::kConflict;
-    if (write.condition == Condition::kIfTimestamp && (!present || latest->timestamp != write.expected))
-        return Answer::kConflict;
-    return latest != nullptr && latest->timestamp > timestamp ? Answer::kTooOld : Answer::kOk;
 }
 
 Version* Store::Parts::add_version(Item& item, const RecordView& record) {
@@ -199,16 +191,24 @@ Version* Store::Parts::add_version(Item& item, const RecordView& record) {
 bool Store::Parts::is_locked_out(const Transaction& transaction) const {
     if (locks == nullptr || locks->held() == 0) return false;
     return std::any_of(transaction.writes.begin(), transaction.writes.end(),
-                       [&](const Write& write) { return locks->excludes(write.key, transaction.owner); });
+                       [&](const Write& write) { return locks->excludes(write.key, transaction.owner); }) ||
+           std::any_of(transaction.conditions.begin(), transaction.conditions.end(),
+                       [&](const Condition& condition) {
+                           return locks->is_exclusive(condition.key) &&
+                                  locks->excludes(condition.key, transaction.owner);
+                       });
 }
 
 // One that is older than the latest version will never be read as the latest.
-bool Store::Parts::is_undecided(std::string_view key) const {
-    const Item* item = table.find(key);
-    if (item == nullptr) return false;
-    for (const Version* at = item->newest; at != nullptr && at != item->latest; at = at->older)
+bool Store::Parts::is_undecided(const Item& item) {
+    for (const Version* at = item.newest; at != nullptr && at != item.latest; at = at->older)
         if (at->state != VersionState::kCommitted) return true;
     return false;
+}
+
+bool Store::Parts::is_undecided(std::string_view key) const {
+    const Item* item = table.find(key);
+    return item != nullptr && (item->held > 0 || is_undecided(*item));
 }
 
 Answer Store::Parts::insert(const Transaction& transaction, Decision& decision) {
@@ -231,12 +231,13 @@ Answer Store::Parts::insert(const Transaction& transaction, Decision& decision) 
             return twice ? Answer::kInvalid : Answer::kNoMemory;
         }
         version->alone = transaction.alone;
-        version->conditional = write.condition != Condition::kNone;
-        if (version->conditional) item.conditional++;
         version->sibling = decision.versions;
         decision.versions = version;
     }
-    return Answer::kOk;
+    if (hold_all(transaction, decision)) return Answer::kOk;
+    remove_versions(decision);
+    counts.refused_memory++;
+    return Answer::kNoMemory;
 }
 
 void Store::Parts::remove_versions(Decision& decision) {
@@ -250,6 +251,7 @@ void Store::Parts::remove_versions(Decision& decision) {
         else
             table.publish(item);
     }
+    release(decision);
 }
 
 Answer Store::Parts::log_prepare(Decision& decision, Continuation done) {
@@ -262,8 +264,8 @@ Answer Store::Parts::log_prepare(Decision& decision, Continuation done) {
     for (Version* version = decision.versions; version != nullptr; version = version->sibling) {
         batch.put_version(version->item->key, version->timestamp, table.record(*version));
         version->logged = true;
-        row.keys.push_back(version->item->key);
     }
+    for (const Item* item : decision.held) row.held.push_back(item->key);
     if (decision.put) row = {.timestamp = decision.timestamp, .state = LoggedState::kCommitted};
     batch.put_transaction(row);
     decision.ticket = append(std::move(batch), decision.timestamp);
@@ -290,6 +292,7 @@ void Store::Parts::durable(Decision& decision) {
 // The decision is gone then: its timestamp is among those finished.
 void Store::Parts::commit_now(Decision& decision) {
     const Nanoseconds now = clock.now();
+    release(decision);
     for (Version* version = decision.versions; version != nullptr;) {
         Version* next = version->sibling;
         if (!table.commit(*version, now)) counts.commits_lost++;

@@ -189,7 +189,7 @@ size_t Store::Parts::collect_graves(size_t budget) {
         const bool alone = item->newest == latest && latest->older == nullptr;
         // Who has locked it may write below the floor.
         const bool locked = locks != nullptr && locks->is_exclusive(item->key);
-        if (!alone || locked || latest->timestamp > floor) {
+        if (!alone || locked || item->held > 0 || latest->timestamp > floor) {
             item->grave_at = now;
             table.graves.push_back(*item);
             continue;
@@ -228,6 +228,7 @@ bool Store::Parts::expire_one(Version& version) {
     // Nor one that is about to come: its timestamp was chosen when it had the lock, and where it writes under
     // locks nothing is taken back.
     if (locks != nullptr && locks->is_exclusive(item.key)) return false;
+    if (item.held > 0) return false;
     const RecordView record{.key = item.key, .timestamp = version.expires, .tombstone = true};
     Version* tombstone = add_version(item, record);
     if (tombstone == nullptr) return false;

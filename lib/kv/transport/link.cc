@@ -83,6 +83,7 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
     if (!wire::parse(message, hello)) return channel.close("the partition's greeting is malformed");
     refusal_ = accept_greeting(hello);
     if (!refusal_) return channel.close(refusal_.text());
+    facts_.knows_conditions = (header.flags & wire::kKvHelloConditions) != 0;
     if (options_.transport != Transport::kMessage && !channel.use_ring(hello.ring, options_.nonce))
         return channel.close("the partition offers no ring: use another transport");
     lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);

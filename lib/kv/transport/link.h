@@ -43,6 +43,7 @@ struct PartitionFacts {
     uint64_t arena_epoch = 0;
     uint64_t arena_bytes = 0;
     std::string map;
+    bool knows_conditions = false;
 };
 
 class Link;

@@ -98,6 +98,24 @@ bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHead
     return true;
 }
 
+// One of an earlier version: its greeting does not say that it knows conditions.
+bool greet_as_before_conditions(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+    reply.status = wire::KvStatus::kOk;
+    channel.send(reply, wire::KvHelloReply{.client_id = hello.client_id,
+                                           .partition = 1,
+                                           .partitions = 2,
+                                           .incarnation = 1,
+                                           .ticks = SystemWallClock().ticks(),
+                                           .window_ms = 5000,
+                                           .arena_rkey = 0,
+                                           .arena_address = 0,
+                                           .arena_bytes = 0,
+                                           .arena_epoch = 1,
+                                           .ring = {},
+                                           .map = {}});
+    return true;
+}
+
 // … and closes the connection that it leased it over.
 std::atomic<int> leases_before_closing;
 bool lease_and_close(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
@@ -138,6 +156,22 @@ TEST(LyingPartition, that_refuses_every_client_id_loses_its_own_connection_only)
     expect_others_undisturbed(
         [](Channel& channel, const wire::KvHello&, wire::KvHeader reply) { return refuse(channel, reply); },
         0);
+}
+
+TEST(OldPartition, that_knows_no_conditions_is_named_and_gets_none) {
+    Cluster cluster({.partitions = 2});
+    cluster.stop(1);
+    FakePartition old(cluster.addresses()[1], &greet_as_before_conditions);
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    PutAll write;
+    write.items.push_back({.key = key_on(0, 2), .value = "value"});
+    write.conditions.push_back({.key = key_on(1, 2), .expected = {}});
+    (*client)->run(write);
+    EXPECT_EQ(write.status.code(), Code::kUnsupported) << write.status.to_string();
+    EXPECT_NE(write.status.to_string().find("partition 1"), std::string::npos) << write.status.to_string();
+    EXPECT_FALSE(write.outcome_unknown);
+    EXPECT_EQ(get(**client, {key_on(0, 2)}), std::vector<std::string>{"(none)"});
 }
 
 // The id of the first lease is taken over by the others: they connect with it once.

@@ -94,6 +94,16 @@ struct Bench {
                                       .participants = bytes_of("participants")};
         return at_once ? store->put(transaction, done) : store->prepare(transaction, done);
     }
+    Answer write_if(uint64_t ts, const std::vector<Write>& writes, const std::vector<Condition>& conditions,
+                    bool at_once = true, Continuation done = {}) {
+        const Transaction transaction{.timestamp = {ts},
+                                      .writes = writes,
+                                      .participants = bytes_of("participants"),
+                                      .in_order = true,
+                                      .conditions = conditions,
+                                      .conditional = true};
+        return at_once ? store->put(transaction, done) : store->prepare(transaction, done);
+    }
     Answer erase(uint64_t ts, std::string_view key) {
         return write(ts, std::vector<Write>{{.key = key, .tombstone = true}});
     }

@@ -343,17 +343,19 @@ TEST(KvExpiry, DoesNotOvertakeAConditionalPutThatIsBeingLogged) {
     const std::vector<Write> lease = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     bench.write(10, lease);
     bench.persist();
-    const std::vector<Write> renewal = {{.key = "x",
-                                         .value = bytes_of("renewed"),
-                                         .expires = {900},
-                                         .condition = Condition::kIfTimestamp,
-                                         .expected = {10}}};
+    const std::vector<Write> renewal = {{.key = "x", .value = bytes_of("renewed"), .expires = {900}}};
     Heard heard;
-    EXPECT_EQ(bench.write(499, renewal, true, heard.continuation()), Answer::kPending);
+    EXPECT_EQ(bench.write_if(499, renewal, {{"x", {10}}}, true, heard.continuation()), Answer::kPending);
     bench.store->maintain({500});
     bench.persist();
     EXPECT_EQ(heard.answer, Answer::kOk);
     EXPECT_EQ(bench.get("x"), "renewed");
+}
+
+constexpr uint64_t kAbsent = 0;
+
+Answer put_if(Bench& bench, uint64_t ts, uint64_t expected, bool at_once = true) {
+    return bench.write_if(ts, {{.key = "x", .value = bytes_of("new")}}, {{"x", {expected}}}, at_once);
 }
 
 TEST(KvExpiry, IsThatOfTheClockAsItIsNowForConditionsToo) {
@@ -362,46 +364,38 @@ TEST(KvExpiry, IsThatOfTheClockAsItIsNowForConditionsToo) {
     bench.store->maintain({100});
     const std::vector<Write> lease = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(101, lease), Answer::kOk);
-    const std::vector<Write> theirs = {
-        {.key = "x", .value = bytes_of("theirs"), .condition = Condition::kIfAbsent}};
-    EXPECT_EQ(bench.write(102, theirs), Answer::kConflict);
-}
-
-Answer put_if(Bench& bench, uint64_t ts, Condition condition, uint64_t expected, bool at_once = true) {
-    const std::vector<Write> writes = {
-        {.key = "x", .value = bytes_of("new"), .condition = condition, .expected = {expected}}};
-    return bench.write(ts, writes, at_once);
+    EXPECT_EQ(put_if(bench, 102, kAbsent), Answer::kConflict);
 }
 
 TEST(KvCondition, IfAbsentHoldsOnceAndAgainAfterADelete) {
     Bench bench;
-    EXPECT_EQ(put_if(bench, 10, Condition::kIfAbsent, 0), Answer::kOk);
-    EXPECT_EQ(put_if(bench, 20, Condition::kIfAbsent, 0), Answer::kConflict);
+    EXPECT_EQ(put_if(bench, 10, kAbsent), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 20, kAbsent), Answer::kConflict);
     EXPECT_EQ(bench.erase(30, "x"), Answer::kOk);
-    EXPECT_EQ(put_if(bench, 40, Condition::kIfAbsent, 0), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 40, kAbsent), Answer::kOk);
     EXPECT_EQ(bench.store->statistics().conflicts, 1u);
 }
 
 TEST(KvCondition, IfTimestampHoldsForTheLatestOnly) {
     Bench bench;
-    EXPECT_EQ(put_if(bench, 5, Condition::kIfTimestamp, 3), Answer::kConflict);
+    EXPECT_EQ(put_if(bench, 5, 3), Answer::kConflict);
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
-    EXPECT_EQ(put_if(bench, 20, Condition::kIfTimestamp, 9), Answer::kConflict);
-    EXPECT_EQ(put_if(bench, 9, Condition::kIfTimestamp, 10), Answer::kTooOld);
-    EXPECT_EQ(put_if(bench, 20, Condition::kIfTimestamp, 10), Answer::kOk);
-    EXPECT_EQ(put_if(bench, 30, Condition::kIfTimestamp, 10), Answer::kConflict);
+    EXPECT_EQ(put_if(bench, 20, 9), Answer::kConflict);
+    EXPECT_EQ(put_if(bench, 9, 10), Answer::kTooOld);
+    EXPECT_EQ(put_if(bench, 20, 10), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 30, 10), Answer::kConflict);
 }
 
 TEST(KvCondition, NobodyWritesBetweenTheCheckAndTheCommit) {
     Bench bench;
-    EXPECT_EQ(put_if(bench, 20, Condition::kIfAbsent, 0, false), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 20, kAbsent, false), Answer::kOk);
     EXPECT_EQ(bench.put(10, {{"x", "between"}}), Answer::kBusy);
-    EXPECT_EQ(put_if(bench, 30, Condition::kIfAbsent, 0), Answer::kBusy);
+    EXPECT_EQ(put_if(bench, 30, kAbsent), Answer::kBusy);
     EXPECT_EQ(bench.store->abort({20}, {}), Answer::kAborted);
     EXPECT_EQ(bench.prepare(40, {{"x", "b"}}), Answer::kOk);
-    EXPECT_EQ(put_if(bench, 50, Condition::kIfAbsent, 0), Answer::kBusy);
+    EXPECT_EQ(put_if(bench, 50, kAbsent), Answer::kBusy);
     EXPECT_EQ(bench.store->commit({40}), Answer::kOk);
-    EXPECT_EQ(put_if(bench, 50, Condition::kIfTimestamp, 40), Answer::kOk);
+    EXPECT_EQ(put_if(bench, 50, 40), Answer::kOk);
 }
 
 // --- scan, pins, snapshots
