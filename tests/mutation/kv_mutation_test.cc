@@ -53,6 +53,16 @@ KvOptions with_conditions(uint64_t seed) {
     return options;
 }
 
+// Transactions that write some of the keys on which they have conditions. Two on the same keys must cross on
+// their way to two partitions.
+KvOptions with_crossing_conditions(uint64_t seed) {
+    KvOptions options = contended(seed);
+    options.partitions = 4;
+    options.keys_per_transaction = 2;
+    options.write_percent = options.conditional_percent = 100;
+    return options;
+}
+
 KvOptions with_deaths(uint64_t seed) {
     KvOptions options = contended(seed);
     options.half_one_in = 3;
@@ -111,9 +121,10 @@ KvOptions with_a_quiet_client(uint64_t seed) {
 }
 
 TEST_F(KvSimMutation, the_store_as_it_is_passes) {
-    for (auto* options : {contended, with_skew, with_conditions, with_deaths, with_slow_reads, with_sleepers,
-                          with_sleepers_told_by_immediates, with_sleepers_in_reach,
-                          with_sleepers_in_reach_at_times, with_everything, with_a_quiet_client})
+    for (auto* options :
+         {contended, with_skew, with_conditions, with_crossing_conditions, with_deaths, with_slow_reads,
+          with_sleepers, with_sleepers_told_by_immediates, with_sleepers_in_reach,
+          with_sleepers_in_reach_at_times, with_everything, with_a_quiet_client})
         for (uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(run_kv(options(seed)).failure, "") << seed;
 }
 
@@ -131,6 +142,11 @@ TEST_F(KvSimMutation, clocks_that_do_not_look_at_what_was_read_are_caught) {
 
 TEST_F(KvSimMutation, a_write_that_is_accepted_behind_an_acknowledged_one_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kBlindOrder, with_skew).find("lost write"), std::string::npos);
+}
+
+TEST_F(KvSimMutation, a_condition_that_does_not_hold_until_the_commit_is_caught) {
+    EXPECT_NE(caught(kv::Mutation::kConditionNotHeld, with_crossing_conditions, 40).find("condition"),
+              std::string::npos);
 }
 
 TEST_F(KvSimMutation, a_termination_that_promises_nothing_is_caught) {

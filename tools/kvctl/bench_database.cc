@@ -59,6 +59,10 @@ class StoreDatabase final : public kv::ycsb::Database {
     void note_write(std::span<const uint64_t> records, Outcome outcome, kv::Timestamp timestamp,
                     const Writer& writer);
     Status replace(uint64_t record, const std::string& key, const std::string& value);
+    Status update(std::span<const uint64_t> records, std::span<const std::string> keys,
+                  std::span<const std::string> values);
+    void note_expected();
+    void end_update(std::span<const uint64_t> records, const Writer& writer);
 
     BenchShared& shared_;
     std::unique_ptr<kv::LocalClient> client_;
@@ -73,7 +77,8 @@ class StoreDatabase final : public kv::ycsb::Database {
     std::vector<size_t> place_;  // of each key asked for, among the distinct ones
     std::vector<kv::Timestamp> floors_;
     std::vector<ReadItem> judged_;
-    std::vector<kv::check::HistorySession::Item> noted_;
+    std::vector<kv::check::Expected> expected_;
+    std::vector<kv::check::HistorySession::Item> noted_, noted_reads_;
     uint64_t writes_ = 0, half_done_ = 0, conditions_won_ = 0, conditions_lost_ = 0, unknown_ = 0;
 };
 
@@ -210,7 +215,7 @@ Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const s
                             std::span<const std::string> values) {
     if (shared_.mischief.conditional_share > 0 &&
         kv::ycsb::unit(random_) < shared_.mischief.conditional_share)
-        return replace(records[0], keys[0], values[0]);
+        return records.size() == 1 ? replace(records[0], keys[0], values[0]) : update(records, keys, values);
     Writer writer = checked_ == nullptr ? Writer{} : checked_->session->begin_write();
     fill_items(keys, values, writer);
     note_floors();
@@ -243,11 +248,62 @@ Status StoreDatabase::replace(uint64_t record, const std::string& key, const std
                                                 : Outcome::kFailed;
     kv::Timestamp timestamp = lost ? kv::Timestamp{} : put_if_.timestamp;
     if (checked_ != nullptr && won)
-        checked_->session->end_conditional(writer, timestamp, print, put_if_.expected);
+        checked_->session->end_conditional(writer, timestamp, {&print, 1},
+                                           {{{.key = print, .version = put_if_.expected, .floor = {}}}});
     else if (checked_ != nullptr)
         checked_->session->end_write(writer, outcome, timestamp, {&print, 1});
     note_write({&record, 1}, outcome, timestamp, writer);
     return lost ? Status::ok() : put_if_.status;
+}
+
+// Reads the keys and writes some of them, if none has changed: of several that cross, one succeeds.
+Status StoreDatabase::update(std::span<const uint64_t> records, std::span<const std::string> keys,
+                             std::span<const std::string> values) {
+    WSS_TRY(read_items(records, keys));
+    put_.conditions.clear();
+    put_.expect_unchanged(get_);
+    note_expected();
+    const size_t written = 1 + random_.below(keys.size());
+    Writer writer = checked_ == nullptr ? Writer{} : checked_->session->begin_write();
+    fill_items(keys.first(written), values.first(written), writer);
+    note_floors();
+    draw_fault();
+    client_->run(put_);
+    end_update(records.first(written), writer);
+    put_.conditions.clear();
+    return put_.status;
+}
+
+// A key that is absent may have been there in between.
+void StoreDatabase::note_expected() {
+    expected_.clear();
+    noted_reads_.clear();
+    for (size_t i = 0; i < get_.items.size() && checked_ != nullptr; ++i) {
+        const kv::GetAll::Item& item = get_.items[i];
+        if (!item.found) continue;
+        const uint64_t print = kv::fingerprint(item.key);
+        expected_.push_back({print, item.timestamp, checked_->session->floor_of(print)});
+        noted_reads_.push_back({distinct_records_[i], item.timestamp.value});
+    }
+}
+
+void StoreDatabase::end_update(std::span<const uint64_t> records, const Writer& writer) {
+    if (put_.failed_condition) {
+        ++conditions_lost_;
+        put_.timestamp = {};
+        put_.status = Status::ok();
+        if (checked_ != nullptr) checked_->session->end_write(writer, Outcome::kFailed, {}, prints_);
+        return;
+    }
+    const bool half_done = put_.fault.die_after_prepare || put_.fault.skip_commit != 0;
+    if (!put_.status || half_done) return end_write(records, writer);
+    ++conditions_won_;
+    if (checked_ == nullptr) return;
+    checked_->session->end_conditional(writer, put_.timestamp, prints_, expected_, floors_);
+    if (checked_->history == nullptr) return;
+    noted_.clear();
+    for (uint64_t record : records) noted_.push_back({record, put_.timestamp.value});
+    checked_->history->write_if(noted_reads_, noted_);
 }
 
 // From `first` on in the order of (partition, key); YCSB asks for the records that follow in the order of

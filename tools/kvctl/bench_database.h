@@ -19,7 +19,7 @@ namespace wss::kvctl {
 // What `bench` does beside the workload, to make life hard for the store.
 struct Mischief {
     uint32_t fault_every = 0;      // every n-th write is left half-done, as by a client that died; 0: none
-    double conditional_share = 0;  // of updates: read one key and replace exactly the version that was read
+    double conditional_share = 0;  // of updates: read the keys and write some, if none has changed
     double delete_share = 0;       // of written keys
 };
 

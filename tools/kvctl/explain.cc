@@ -62,12 +62,12 @@ void snapshot(Context& context, const std::string& directory) {
                 directory.c_str(), static_cast<unsigned long long>(request.timestamp.value));
 }
 
-void check(Context& context, const std::string& path) {
+void check(Context& context, const std::string& path, bool conditions) {
     auto history = kv::check::read_history(path);
     if (!history) return context.fail(history.status());
     if (history->operations.empty())
         return context.fail_with(kFailed, fmt::format("{} holds no operation: nothing was checked", path));
-    kv::check::Verdict verdict = kv::check::judge_history(*history);
+    kv::check::Verdict verdict = kv::check::judge_history(*history, conditions);
     if (!verdict.violations.empty()) context.exit = kViolation;
     if (context.json)
         return context.print({{"transactions", verdict.transactions},
@@ -78,7 +78,9 @@ void check(Context& context, const std::string& path) {
     std::printf("%llu operations in %llu transactions: %s\n",
                 static_cast<unsigned long long>(verdict.operations),
                 static_cast<unsigned long long>(verdict.transactions),
-                verdict.violations.empty() ? "Read Atomic" : "NOT Read Atomic");
+                !verdict.violations.empty() ? "NOT Read Atomic, or a condition was broken"
+                : conditions                ? "Read Atomic, and every condition held"
+                                            : "Read Atomic");
     if (history->is_partial)
         std::printf(
             "  the history is not complete: its writer was killed; %llu reads are of writes that it "
@@ -114,7 +116,11 @@ void add_check(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand(
         "check", "Judge a history that 'bench --history' wrote (exit status 6: not Read Atomic)");
     command->add_option("file", *path)->required();
-    command->callback([&context, path] { check(context, *path); });
+    auto conditions = std::make_shared<bool>(false);
+    command->add_flag("--conditions", *conditions,
+                      "Transactions that read and write had conditions on what they read, as those of 'bench "
+                      "--conditional-share': they must have an order");
+    command->callback([&context, path, conditions] { check(context, *path, *conditions); });
 }
 
 }  // namespace wss::kvctl

@@ -315,23 +315,38 @@ void Session::judge_place(const Writer& writer, Timestamp timestamp, std::span<c
                                          name_of(writer), timestamp.value, floors[i].value, keys[i]));
 }
 
-void Session::end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected,
-                              std::span<const Timestamp> floors) {
-    end_write(writer, Outcome::kCommitted, timestamp, {&key, 1}, floors);
-    if (timestamp <= expected)
-        checker_.violate(Violation::kCondition,
-                         fmt::format("{} at {} is not above {}, which it replaced", name_of(writer),
-                                     timestamp.value, expected.value));
-    uint64_t place = key ^ expected.value * 0x9e3779b97f4a7c15u;
-    Timestamp other = timestamp;
+void Session::end_conditional(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                              std::span<const Expected> conditions, std::span<const Timestamp> floors) {
+    end_write(writer, Outcome::kCommitted, timestamp, keys, floors);
+    for (const Expected& expected : conditions) {
+        if (timestamp <= expected.version)
+            checker_.violate(Violation::kCondition,
+                             fmt::format("{} at {} is not above {}, which it expected", name_of(writer),
+                                         timestamp.value, expected.version.value));
+        if (expected.floor > expected.version)
+            checker_.violate(
+                Violation::kCondition,
+                fmt::format("{} at {} expected {} of key {:016x}, but {} was acknowledged before it began",
+                            name_of(writer), timestamp.value, expected.version.value, expected.key,
+                            expected.floor.value));
+    }
+    judge_conditions(writer, timestamp, keys, conditions);
+}
+
+void Session::judge_conditions(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                               std::span<const Expected> conditions) {
+    std::vector<SerialOrder::Condition> found;
+    for (const Expected& expected : conditions)
+        found.push_back({expected.key, expected.version.value, expected.version.value});
+    std::vector<uint64_t> cycle;
     {
         std::lock_guard lock(checker_.mutex_);
-        if (checker_.conditions_.size() >= kTimestampsMax) checker_.conditions_.clear();
-        other = checker_.conditions_.try_emplace(place, timestamp).first->second;
+        cycle = checker_.order_.add(timestamp.value, found, keys);
     }
-    if (other != timestamp)
-        checker_.violate(Violation::kCondition, fmt::format("key {:016x}: {} and {} both replaced {}", key,
-                                                            other.value, timestamp.value, expected.value));
+    if (cycle.empty()) return;
+    std::string text = fmt::format("{}: each expected what the one before it replaced:", name_of(writer));
+    for (uint64_t one : cycle) text += fmt::format(" {} <", one);
+    checker_.violate(Violation::kCondition, fmt::format("{} {}", text, timestamp.value));
 }
 
 }  // namespace wss::kv::check

@@ -19,7 +19,8 @@
 //   clock       a timestamp that is not above all that the session has seen before. Without this rule an
 //               update can vanish although its writer had read the version it replaces. Checkers with session
 //               order call that a violation of Read Atomic.
-//   condition   two conditional writes won against the same version
+//   condition   a condition was on a version that was replaced before the write began, or the transactions
+//               with conditions have no order in which each finds what it expected (serial_order.h)
 //   lost        an acknowledged write has a timestamp below one of the same key that was acknowledged before
 //               it began: it is never read, although the key was not written since
 //
@@ -39,6 +40,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/kv/check/serial_order.h"
 #include "lib/kv/check/stamp.h"
 #include "lib/kv/types.h"
 
@@ -75,6 +77,14 @@ struct ReadItem {
     std::string_view value;              // of a found one
     std::span<const uint64_t> siblings;  // what the store's metadata says, if it says something
     Timestamp floor;                     // from Session::floor_of(), before the read was sent
+};
+
+// A condition of a write that was committed: which version it expected of a key (none: that there was none
+// yet; conditions on keys that may have been deleted are left out).
+struct Expected {
+    uint64_t key = 0;  // fingerprint
+    Timestamp version;
+    Timestamp floor;  // from Session::floor_of(), before the write was sent
 };
 
 struct Report {
@@ -133,7 +143,7 @@ class Checker {
     Report report_;
     std::unordered_map<uint64_t, Writer> timestamps_, older_timestamps_;  // two generations
     std::vector<std::unique_ptr<Ring>> retired_;
-    std::unordered_map<uint64_t, Timestamp> conditions_;  // hash of key and expected version → who won
+    SerialOrder order_;
 };
 
 class Session {
@@ -150,16 +160,17 @@ class Session {
     // `floors`: of each key, from floor_of() before the write was sent; empty: its place is not checked.
     void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp, std::span<const uint64_t> keys,
                    std::span<const Timestamp> floors = {});
-    // As end_write of a conditional write of one key that took the place of version `expected` (none: there
-    // was no version).
-    void end_conditional(const Writer& writer, Timestamp timestamp, uint64_t key, Timestamp expected,
-                         std::span<const Timestamp> floors = {});
+    // As end_write of a committed write that had conditions.
+    void end_conditional(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                         std::span<const Expected> conditions, std::span<const Timestamp> floors = {});
 
   private:
     friend class Checker;
     Session(Checker& checker, uint32_t number);
     void judge_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
                      std::span<const Timestamp> floors);
+    void judge_conditions(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                          std::span<const Expected> conditions);
     bool judge_value(const ReadItem& item, Stamp& stamp);
     void judge_writer(const ReadItem& item, const Stamp& stamp);
     void judge_atomicity(std::span<const ReadItem> items);

@@ -50,9 +50,27 @@ Status HistoryFile::close() {
     return status_;
 }
 
-void HistorySession::add(bool write, std::span<const Item> items, bool aborted) {
-    int64_t txn = aborted ? -1 : static_cast<int64_t>(number_ << kTransactionBits) + transactions_++;
+void HistorySession::add_lines(bool write, std::span<const Item> items, int64_t txn) {
     for (const Item& item : items) lines_.push_back({write, item.key, item.value, number_, txn});
+}
+
+void HistorySession::add(bool write, std::span<const Item> items, bool aborted) {
+    add_lines(write, items, aborted ? -1 : next_transaction());
+    flush_some();
+}
+
+void HistorySession::write_if(std::span<const Item> expected, std::span<const Item> items) {
+    const int64_t txn = next_transaction();
+    add_lines(false, expected, txn);
+    add_lines(true, items, txn);
+    flush_some();
+}
+
+int64_t HistorySession::next_transaction() {
+    return static_cast<int64_t>(number_ << kTransactionBits) + transactions_++;
+}
+
+void HistorySession::flush_some() {
     if (lines_.size() >= kLinesKept && unknown_.empty()) (void)flush();  // an error is kept by the file
 }
 

@@ -12,6 +12,10 @@
 // from T1 while T2, which wrote x too, comes after T1 and is before the reader in its session or was read
 // from by it (Biswas and Enea, "On the complexity of checking transactional consistency"). Linear in the size
 // of the history but for hashing.
+//
+// With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if() notes
+// them. Such transactions must have an order of their own, in which each finds what it expected
+// (serial_order.h).
 #pragma once
 
 #include <cstdint>
@@ -64,6 +68,8 @@ class HistorySession {
     HistorySession(HistoryFile& file, uint64_t number) : file_(file), number_(number) {}
     void read(std::span<const Item> items) { add(false, items, false); }
     void write(std::span<const Item> items, bool aborted = false) { add(true, items, aborted); }
+    // A committed write, with the versions that its conditions expected.
+    void write_if(std::span<const Item> expected, std::span<const Item> items);
     // A write whose end is not known: it and what follows it are kept until resolve() has said what became of
     // it.
     size_t write_unknown(std::span<const Item> items);
@@ -77,6 +83,9 @@ class HistorySession {
         bool resolved;
     };
     void add(bool write, std::span<const Item> items, bool aborted);
+    void add_lines(bool write, std::span<const Item> items, int64_t txn);
+    int64_t next_transaction();
+    void flush_some();
     HistoryFile& file_;
     const uint64_t number_;
     int64_t transactions_ = 0;
@@ -100,6 +109,6 @@ struct Verdict {
     // Empty: the history is Read Atomic.
     std::vector<std::string> violations;
 };
-Verdict judge_history(const History& history);
+Verdict judge_history(const History& history, bool conditions = false);
 
 }  // namespace wss::kv::check

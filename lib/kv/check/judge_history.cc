@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "lib/kv/check/history.h"
+#include "lib/kv/check/serial_order.h"
 
 namespace wss::kv::check {
 
@@ -35,7 +36,7 @@ struct Transaction {
 
 class Judge {
   public:
-    explicit Judge(const History& history) : is_partial_(history.is_partial) {
+    Judge(const History& history, bool conditions) : is_partial_(history.is_partial) {
         transactions_.emplace_back();
         collect(history.operations);
         verdict_.operations = history.operations.size();
@@ -43,6 +44,7 @@ class Judge {
         resolve_reads();
         order_sessions();
         look_for_cycle();
+        if (conditions) order_conditions();
     }
     Verdict verdict_;
 
@@ -56,6 +58,7 @@ class Judge {
     void order_sessions();
     void judge_reader(size_t reader, const std::unordered_map<uint64_t, size_t>& session_writes);
     void look_for_cycle();
+    void order_conditions();
     size_t writer_of(const KeyValue& read) const;
     const KeyValue* written_by(size_t transaction, uint64_t key) const;
 
@@ -202,10 +205,28 @@ void Judge::look_for_cycle() {
         fmt::format("no order of the transactions is Read Atomic: {} < {}", cycle, transactions_[at].name));
 }
 
+void Judge::order_conditions() {
+    SerialOrder order;
+    for (size_t i = 1; i < transactions_.size(); ++i) {
+        const Transaction& transaction = transactions_[i];
+        if (transaction.reads.empty() || transaction.writes.empty()) continue;
+        std::vector<SerialOrder::Condition> conditions;
+        for (const KeyValue& read : transaction.reads)
+            conditions.push_back({read.key, read.value, writer_of(read)});
+        std::vector<uint64_t> written;
+        for (const KeyValue& write : transaction.writes) written.push_back(write.key);
+        const std::vector<uint64_t> cycle = order.add(i, conditions, written);
+        if (cycle.empty()) continue;
+        std::string text;
+        for (uint64_t one : cycle) text += fmt::format("{} < ", transactions_[one].name);
+        violate(fmt::format("transactions with conditions have no order: {}{}", text, transaction.name));
+    }
+}
+
 }  // namespace
 
-Verdict judge_history(const History& history) {
-    return Judge(history).verdict_;
+Verdict judge_history(const History& history, bool conditions) {
+    return Judge(history, conditions).verdict_;
 }
 
 }  // namespace wss::kv::check

@@ -29,13 +29,14 @@ struct KvOptions {
     bool mixed = false;  // every other client locks, sequentially and in parallel by turns
     kv::Transport transport = kv::Transport::kMessage;
     kv::OneSided one_sided = kv::OneSided::kOff;
-    uint32_t skew_ms = 0;              // clocks are up to this far apart, both ways
-    uint32_t cut_one_in = 0;           // per turn of the fault injector (10 ms)
-    uint32_t crash_one_in = 0;         // of a partition
-    uint32_t kill_one_in = 0;          // of a client
-    uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is started again
-    uint32_t conditional_percent = 0;  // of writes: one key, if nobody has written it since it was read
-    uint32_t half_one_in = 0;          // of writes: the client stops after some prepares or commits
+    uint32_t skew_ms = 0;          // clocks are up to this far apart, both ways
+    uint32_t cut_one_in = 0;       // per turn of the fault injector (10 ms)
+    uint32_t crash_one_in = 0;     // of a partition
+    uint32_t kill_one_in = 0;      // of a client
+    uint32_t fail_log_one_in = 0;  // of a partition: it refuses writes until it is started again
+    // Of writes: one key, or some of several, if nobody has written any of them since they were read.
+    uint32_t conditional_percent = 0;
+    uint32_t half_one_in = 0;  // of writes: the client stops after some prepares or commits
     uint64_t arena_bytes = 4u << 20;
     uint32_t value_bytes = 200;
     uint32_t window_ms = 2000;

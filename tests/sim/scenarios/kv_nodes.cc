@@ -173,10 +173,13 @@ bool KvClient::begin_one() {
     if (keys_.empty()) return false;
     work.used = true;
     work.begun = node_.world().now();
-    work.writing = random_.below(100) < shared_.options.write_percent;
+    const bool writing = random_.below(100) < shared_.options.write_percent;
     ++under_way_;
     ++shared_.begun;
-    work.conditional = work.writing && random_.below(100) < shared_.options.conditional_percent;
+    const bool expecting = writing && random_.below(100) < shared_.options.conditional_percent;
+    work.conditional = expecting && random_.chance(3);
+    work.updating = expecting && !work.conditional;
+    work.writing = writing && !work.updating;  // that reads first
     if (work.conditional)
         begin_put_if(work);
     else
@@ -186,11 +189,34 @@ bool KvClient::begin_one() {
 }
 
 void KvClient::begin_put(Work& work) {
+    work.put.conditions.clear();
+    note_floors(work);
+    stamp_put(work);
+}
+
+// Writes some of the keys that were read, if all are as they were.
+void KvClient::begin_update(Work& work) {
+    work.writing = true;
+    work.begun = node_.world().now();
+    work.put.conditions.clear();
+    work.put.expect_unchanged(work.get);
+    note_floors(work);
+    work.expected.clear();
+    for (size_t i = 0; i < work.prints.size(); ++i)
+        work.expected.push_back({work.prints[i], work.put.conditions[i].expected, work.floors[i]});
+    const size_t written = 1 + random_.below(work.prints.size());
+    keys_.clear();
+    for (size_t i = 0; i < written; ++i) keys_.push_back(work.get.items[i].key);
+    work.prints.resize(written);
+    work.floors.resize(written);
+    stamp_put(work);
+}
+
+void KvClient::stamp_put(Work& work) {
     work.writer = work.judge->begin_write();
     work.put.items.clear();
     work.put.fault = {};
     work.put.timestamp = {};
-    note_floors(work);
     if (!shared_.healed && random_.chance(shared_.options.half_one_in)) {
         work.put.fault.skip_prepare = random_.chance(2) ? random_.next() : 0;
         work.put.fault.skip_commit = random_.next();
@@ -236,20 +262,26 @@ void KvClient::note_floors(Work& work) {
 
 void KvClient::put_over(Work& work) {
     using kv::check::Outcome;
-    const kv::WriteFault& fault = work.put.fault;
-    bool halved = fault.skip_prepare != 0 || fault.skip_commit != 0 || fault.die_after_prepare;
-    Outcome outcome = work.put.status            ? Outcome::kCommitted
-                      : work.put.outcome_unknown ? Outcome::kUnknown
-                                                 : Outcome::kFailed;
+    const kv::PutAll& put = work.put;
+    bool halved = put.fault.skip_prepare != 0 || put.fault.skip_commit != 0 || put.fault.die_after_prepare;
+    const bool lost = put.failed_condition.has_value();
+    Outcome outcome = put.status            ? Outcome::kCommitted
+                      : put.outcome_unknown ? Outcome::kUnknown
+                                            : Outcome::kFailed;
     // What a client does that lies about its commits is nobody's promise.
-    if (halved) outcome = Outcome::kUnknown;
+    if (halved && !lost) outcome = Outcome::kUnknown;
     // Without control, partition after partition, nothing is promised about the order of writes.
-    const bool in_order = shared_.options.algorithm != kv::Algorithm::kNone;
-    work.judge->end_write(
-        work.writer, outcome, work.put.timestamp, work.prints,
-        in_order ? std::span<const kv::Timestamp>(work.floors) : std::span<const kv::Timestamp>());
-    node_.world().note(work.put.timestamp.value);
-    write_over(work, outcome, !halved, work.put.status);
+    const bool in_order = shared_.options.algorithm != kv::Algorithm::kNone || !put.conditions.empty();
+    const auto floors =
+        in_order ? std::span<const kv::Timestamp>(work.floors) : std::span<const kv::Timestamp>();
+    if (outcome == Outcome::kCommitted && !put.conditions.empty())
+        work.judge->end_conditional(work.writer, put.timestamp, work.prints, work.expected, floors);
+    else
+        work.judge->end_write(work.writer, outcome, put.timestamp, work.prints, floors);
+    shared_.conditions_won += outcome == Outcome::kCommitted && !put.conditions.empty();
+    shared_.conditions_lost += lost;
+    node_.world().note(put.timestamp.value);
+    write_over(work, outcome, !halved && !lost, put.status);
 }
 
 void KvClient::put_if_over(Work& work) {
@@ -262,7 +294,8 @@ void KvClient::put_if_over(Work& work) {
     shared_.conditions_won += outcome == Outcome::kCommitted;
     shared_.conditions_lost += lost;
     if (outcome == Outcome::kCommitted)
-        work.judge->end_conditional(work.writer, put.timestamp, work.prints[0], put.expected, work.floors);
+        work.judge->end_conditional(work.writer, put.timestamp, work.prints,
+                                    {{{work.prints[0], put.expected, work.floors[0]}}}, work.floors);
     else
         work.judge->end_write(work.writer, outcome,
                               outcome == Outcome::kUnknown ? put.timestamp : kv::Timestamp{}, work.prints);
@@ -287,10 +320,15 @@ void KvClient::write_over(Work& work, kv::check::Outcome outcome, bool promised,
 }
 
 void KvClient::get_over(Work& work) {
-    ++shared_.ended;
     ++shared_.reads;
+    judge_read(work);
+    if (work.updating && work.get.status) return begin_update(work);
+    ++shared_.ended;
     --under_way_;
     work.used = false;
+}
+
+void KvClient::judge_read(Work& work) {
     if (node_.world().now() - work.begun > kRequestTimeout + kGrace)
         shared_.fail("a read outlived its limit");
     if (!work.get.status) {

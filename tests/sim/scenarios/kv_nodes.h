@@ -94,7 +94,9 @@ class KvClient {
         kv::GetAll get;
         kv::PutAll put;
         kv::PutIf put_if;
-        bool conditional = false;
+        bool conditional = false;  // put_if
+        bool updating = false;     // reads, and then writes if nothing has changed
+        std::vector<kv::check::Expected> expected;
         kv::check::Writer writer;
         std::vector<uint64_t> prints;
         std::vector<kv::Timestamp> floors;
@@ -102,6 +104,8 @@ class KvClient {
     };
     void choose(Work& work);
     void begin_put(Work& work);
+    void begin_update(Work& work);
+    void stamp_put(Work& work);
     void begin_get(Work& work);
     void note_floors(Work& work);
     void put_over(Work& work);
@@ -109,6 +113,7 @@ class KvClient {
     void put_if_over(Work& work);
     void write_over(Work& work, kv::check::Outcome outcome, bool promised, const Status& status);
     void get_over(Work& work);
+    void judge_read(Work& work);
 
     Node& node_;
     KvShared& shared_;

@@ -234,8 +234,25 @@ TEST(Checker, a_clock_that_ignores_what_was_read_is_caught) {
 TEST(Checker, two_winners_of_one_condition_are_caught) {
     History h;
     Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
-    h.sessions[0]->end_conditional(a, {10}, kX, {5});
-    h.sessions[1]->end_conditional(b, {11}, kX, {5});
+    h.sessions[0]->end_conditional(a, {10}, {{kX}}, {{{kX, {5}, {}}}});
+    h.sessions[1]->end_conditional(b, {11}, {{kX}}, {{{kX, {5}, {}}}});
+    h.expect_only(Violation::kCondition);
+}
+
+TEST(Checker, write_skew_through_conditions_is_caught) {
+    History h;
+    Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
+    const Expected both[] = {{kX, {5}, {}}, {kY, {6}, {}}};
+    h.sessions[0]->end_conditional(a, {10}, {{kX}}, both);
+    h.sessions[1]->end_conditional(b, {11}, {{kY}}, both);
+    h.expect_only(Violation::kCondition);
+}
+
+TEST(Checker, a_condition_on_a_version_that_was_replaced_before_the_write_began_is_caught) {
+    History h;
+    h.write(0, {kX}, 100);
+    Writer late = h.sessions[1]->begin_write();
+    h.sessions[1]->end_conditional(late, {110}, {{kY}}, {{{kX, {50}, h.sessions[1]->floor_of(kX)}}});
     h.expect_only(Violation::kCondition);
 }
 
@@ -254,8 +271,8 @@ TEST(Checker, a_write_that_is_acknowledged_behind_an_earlier_one_is_caught) {
 TEST(Checker, conditions_on_different_versions_and_keys_are_fine) {
     History h;
     for (auto [key, timestamp, expected] : {std::tuple{kX, 10, 0}, {kX, 11, 10}, {kY, 12, 0}, {kX, 13, 11}})
-        h.sessions[0]->end_conditional(h.sessions[0]->begin_write(), {uint64_t(timestamp)}, key,
-                                       {uint64_t(expected)});
+        h.sessions[0]->end_conditional(h.sessions[0]->begin_write(), {uint64_t(timestamp)}, {{key}},
+                                       {{{key, {uint64_t(expected)}, {}}}});
     EXPECT_EQ(h.checker.report().total(), 0u) << h.checker.report().to_string();
 }
 

@@ -41,6 +41,27 @@ TEST(JudgeHistory, accepts_lost_updates_write_skew_and_long_forks) {
         "");
 }
 
+std::string broken_conditions(const std::string& text) {
+    auto operations = parse_history(text, "test");
+    EXPECT_TRUE(operations) << operations.status().to_string();
+    std::string all;
+    for (const std::string& violation : judge_history(*operations, true).violations) all += violation + "\n";
+    return all;
+}
+
+TEST(JudgeHistory, catches_transactions_whose_conditions_did_not_hold_until_they_committed) {
+    const std::string lost = "r(1,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nw(1,21,2,2)\n";
+    const std::string skew = "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nr(2,10,2,2)\nw(2,21,2,2)\n";
+    const std::string circle =
+        "r(1,10,1,1)\nr(2,10,1,1)\nw(2,20,1,1)\nr(2,10,2,2)\nr(3,10,2,2)\nw(3,20,2,2)\n"
+        "r(3,10,3,3)\nr(1,10,3,3)\nw(1,20,3,3)\n";
+    for (const std::string& broken : {lost, skew, "w(3,10,0,9)\n" + circle})
+        EXPECT_NE(broken_conditions(kLoad + broken).find("have no order"), std::string::npos) << broken;
+    EXPECT_EQ(broken_conditions(kLoad + "r(1,10,1,1)\nw(1,20,1,1)\nr(1,20,2,2)\nr(2,10,2,2)\nw(2,21,2,2)\n"
+                                        "r(1,20,3,3)\nr(2,21,3,3)\nw(1,30,3,3)\n"),
+              "");
+}
+
 TEST(JudgeHistory, accepts_non_monotonic_reads_of_different_sets) {
     // {x, y} at T, then y alone from before T: allowed by Read Atomic.
     EXPECT_EQ(verdict_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\nr(2,10,2,3)\n"), "");
