@@ -27,6 +27,13 @@ def test_the_index_in_c_is_never_out_of_step(store, tmp_path):
     assert run(tmp_path / "index", store.target).stdout.endswith("5 entries, 0 out of step\n")
 
 
+def test_the_transfers_in_c_lose_no_money(store, tmp_path):
+    run("cc", "-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I", ROOT / "lib/kv/client", EXAMPLES / "transfer.c", "-o",
+        tmp_path / "transfer", "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{tmp_path}")  # fmt: skip
+    (tmp_path / "libwss.so.0").symlink_to(BUILD / "libwss.so")
+    assert run(tmp_path / "transfer", store.target, timeout=100).stdout.endswith("5000 in all accounts\n")
+
+
 def test_the_followers_in_cxx_are_never_miscounted(store, tmp_path):
     run("c++", "-std=c++20", "-I", ROOT, "-pthread", EXAMPLES / "followers.cc", "-o", tmp_path / "followers", BUILD / "libwss.a", *LIBRARIES, timeout=200)
     assert run(tmp_path / "followers", store.target, timeout=60).stdout == "300 followers written, 600 reads, 0 contradictions\n"
@@ -38,7 +45,7 @@ C_API = r"""
 #include <string.h>
 #include <unistd.h>
 #include <wss_kv.h>
-static int results[2], ended[2];
+static int results[3], ended[3];
 static void done(void* context, int result) { *(int*)context = result; ended[(int*)context - results] = 1; }
 #define CHECK(x) do { if (!(x)) { fprintf(stderr, "line %d: %s: %s\n", __LINE__, #x, wss_kv_error()); return 1; } } while (0)
 int main(int argc, char** argv) {
@@ -63,6 +70,27 @@ int main(int argc, char** argv) {
     CHECK(wss_kv_put_if(kv, &one, 0, &other) == -EAGAIN);
     CHECK(wss_kv_put_if(kv, &one, at, &other) == 0 && other > at);
     CHECK(wss_kv_put_if(kv, &one, at, NULL) == -EAGAIN);
+    struct wss_kv_condition watched[3];
+    size_t failed = 9;
+    CHECK(wss_kv_get_all(kv, reads, 3) == 0);
+    wss_kv_watch(reads, 3, watched);
+    wss_kv_release(reads, 3);
+    CHECK(watched[0].expected == reads[0].timestamp && watched[2].expected == 0);
+    struct wss_kv_write fresh = {"c:b", 3, "3", 1, 0};
+    CHECK(wss_kv_put_all_if(kv, &fresh, 1, 0, watched, 3, &failed, &at) == 0 && at > other);
+    CHECK(wss_kv_put_all_if(kv, &fresh, 1, 0, watched, 3, &failed, &other) == -EAGAIN && failed == 1 && other == at);
+    CHECK(wss_kv_put_all_if(kv, NULL, 0, 0, watched, 1, NULL, NULL) == 0);
+    CHECK(wss_kv_submit_put_all_if(kv, &fresh, 1, 0, watched, 3, &failed, &other, NULL, NULL) == -EINVAL);
+    CHECK(wss_kv_submit_put_all_if(kv, &fresh, 1, 0, watched, 3, &failed, &other, done, &results[2]) == 0);
+    while (!*(volatile int*)&ended[2]) usleep(100);
+    CHECK(results[2] == -EAGAIN && failed == 1 && other == at);
+    int64_t sum = 0;
+    CHECK(wss_kv_increment(kv, "c:n", 3, INT64_MAX, &sum) == 0 && sum == INT64_MAX);
+    CHECK(wss_kv_increment(kv, "c:n", 3, 1, &sum) == -ERANGE && sum == INT64_MAX);
+    CHECK(wss_kv_increment(kv, "c:n", 3, -1, NULL) == 0);
+    struct wss_kv_write text = {"c:n", 3, "x", 1, 0};
+    CHECK(wss_kv_put_all(kv, &text, 1, 0, &other) == 0);
+    CHECK(wss_kv_increment(kv, "c:n", 3, 1, &sum) == -EINVAL);
     struct wss_kv_write bad = {"", 0, "x", 1, 0};
     CHECK(wss_kv_put_all(kv, &bad, 1, 0, NULL) == -EINVAL);
     CHECK(wss_kv_submit_put_all(kv, writes, 2, 0, NULL, NULL, NULL) == -EINVAL);

@@ -99,6 +99,45 @@ def test_conditions(store):
     assert store.kvctl("get", "cas") == "3\n"
 
 
+def test_transactions_with_conditions(store):
+    at = store.kvctl_json("put-all", "if:a=1", "if:b=1")["timestamp"]
+    store.kvctl("put-all", "if:c=2", "--if", f"if:a={at}", "--if", "if:d=absent", "--if", "if:b=7", expect=CONDITION)
+    store.kvctl("get", "if:c", expect=NOT_FOUND)
+    store.kvctl("put-all", "if:c=2", "if:a=2", "--if", f"if:a={at}", "--if", f"if:b={at}", "--if", "if:d=absent")
+    assert store.kvctl("get-all", "if:a", "if:b", "if:c") == "if:a\t2\nif:b\t1\nif:c\t2\n"
+    store.kvctl("txn", "if", f"if:a={at}", "put", "if:c=3", expect=CONDITION)
+    store.kvctl("txn", "if", f"if:b={at}", "if:d=absent", "put", "if:c=3", "del", "if:b")
+    for wrong in ("if:a", "if:a=", "if:a=x", "if:a=0", "=5", "if:a=-1"):
+        store.kvctl("put-all", "if:c=4", "--if", wrong, expect=USAGE)
+    assert store.kvctl("get", "if:c") == "3\n"
+
+
+def test_lines_with_conditions_name_the_one_that_failed(store):
+    at = store.kvctl_json("put", "li:a", "1")["timestamp"]
+    lines = [{"if": {"li:a": at, "li:b": None}, "put": {"li:b": "2"}}, {"if": {"li:a": at, "li:b": None}, "put": {"li:b": "3"}},
+             {"if": [{"key": "li:none", "timestamp": 5}], "put": {"li:b": "3"}}, {"if": {"li:a": at}}, {"if": {"li:a": "x"}, "put": {"li:b": "3"}},
+             {"if": {"li:a": at}, "get": ["li:a"]}]  # fmt: skip
+    answers = [json.loads(line) for line in store.kvctl("txn", stdin="\n".join(map(json.dumps, lines)).encode(), expect=FAILED).splitlines()]
+    assert answers[1]["failed_if"] == {"key": "li:b", "timestamp": answers[0]["timestamp"]}
+    assert answers[2]["failed_if"] == {"key": "li:none", "timestamp": None}
+    assert ["error" in answer for answer in answers] == [False, True, True, False, True, True]
+    assert store.kvctl("get", "li:b") == "2\n"
+
+
+def test_counters_count_and_do_not_overflow(store):
+    assert store.kvctl("incr", "n") == "1\n"
+    assert store.kvctl("incr", "n", "--by", "-5") == "-4\n"
+    assert store.kvctl_json("incr", "n", "--by", "10")["value"] == 6
+    store.kvctl("put", "n", str(2**63 - 1))
+    store.kvctl("incr", "n", expect=FAILED)
+    store.kvctl("put", "n", "no number")
+    store.kvctl("incr", "n", expect=FAILED)
+    assert store.kvctl("get", "n") == "no number\n"
+    store.kvctl("put", "n", "1", "--ttl", "3600000")
+    store.kvctl("incr", "n")
+    assert store.kvctl_json("get", "n")["ttl_ms"] > 3_500_000
+
+
 def test_what_has_a_time_to_live_goes_together(store):
     store.kvctl("put-all", "ttl:a=1", "ttl:b=2", "--ttl", "1500")
     assert store.kvctl("get-all", "ttl:a", "ttl:b").count("\n") == 2
@@ -313,6 +352,17 @@ def test_a_history_is_written_and_judged(store, tmp_path):
     assert len(lines) > 4 * 1500 and all(line[:2] in ("r(", "w(") for line in lines)
     verdict = json.loads(subprocess.run([KVCTL, "--json", "check", path], capture_output=True, timeout=60, check=True).stdout)
     assert verdict["violations"] == [] and verdict["operations"] == len(lines)
+
+
+def test_a_history_with_conditions_is_written_and_judged(store, tmp_path):
+    path = tmp_path / "history"
+    result = store.bench({"threadcount": 3, "operationcount": 1500, "recordcount": 20, "txnlen": 3, "readproportion": 0.2, "updateproportion": 0.8,
+                          "fieldlength": 200}, "--verify", "--history", path, "--conditional-share", "0.8", "--fault-every", "50")  # fmt: skip
+    assert result["KV"]["ConditionsWon"] > 50 and result["KV"]["ConditionsLost"] > 0
+    assert subprocess.run([KVCTL, "check", "--conditions", path], capture_output=True, timeout=60).returncode == 0
+    path.write_text("w(1,10,0,0)\nr(1,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nw(1,21,2,2)\n")
+    assert subprocess.run([KVCTL, "check", path], capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run([KVCTL, "check", "--conditions", path], capture_output=True, timeout=60).returncode == 6
 
 
 def test_a_history_of_no_concurrency_control_is_found_out(store, tmp_path):

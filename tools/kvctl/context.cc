@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/kvctl/context.h"
 
+#include <charconv>
 #include <cstdio>
 
 #include "lib/kv/hlc.h"
@@ -87,6 +88,20 @@ std::string shown(const Context& context, std::string_view bytes) {
             out += letter;
     }
     return out;
+}
+
+Result<kv::PutAll::Condition> parse_condition(const std::string& text) {
+    const size_t equals = text.rfind('=');
+    kv::PutAll::Condition condition;
+    if (equals != text.npos && equals != 0) {
+        condition.key = text.substr(0, equals);
+        const char* first = text.data() + equals + 1;
+        const char* last = text.data() + text.size();
+        if (std::string_view(first, last) == "absent") return condition;
+        const auto parsed = std::from_chars(first, last, condition.expected.value);
+        if (parsed.ec == std::errc() && parsed.ptr == last && !condition.expected.is_none()) return condition;
+    }
+    return failure(Code::kInvalid, "'{}': write a condition as KEY=TIMESTAMP or KEY=absent", text);
 }
 
 // ---- bytes in JSON

@@ -52,6 +52,8 @@ struct Context {
 
 // As it is in --raw; else bytes that are not printable are escaped, so that they do no harm to a terminal.
 std::string shown(const Context& context, std::string_view bytes);
+// "KEY=TIMESTAMP" or "KEY=absent".
+Result<kv::PutAll::Condition> parse_condition(const std::string& text);
 // {"value": text}, or {"value_base64": …} where the bytes are no UTF-8.
 void put_bytes(Json& object, const std::string& name, std::string_view bytes);
 Result<std::string> get_bytes(const Json& object, const std::string& name);
@@ -81,6 +83,7 @@ void add_put(CLI::App& app, Context& context);
 void add_del(CLI::App& app, Context& context);
 void add_get_all(CLI::App& app, Context& context);
 void add_put_all(CLI::App& app, Context& context);
+void add_incr(CLI::App& app, Context& context);
 void add_txn(CLI::App& app, Context& context);
 void add_scan(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);

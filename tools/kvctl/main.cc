@@ -72,6 +72,7 @@ void describe(CLI::App& app, Context& context) {
     add_del(app, context);
     add_get_all(app, context);
     add_put_all(app, context);
+    add_incr(app, context);
     add_txn(app, context);
     add_scan(app, context);
     add_explain(app, context);
@@ -86,11 +87,13 @@ void describe(CLI::App& app, Context& context) {
     app.footer(
         "Transactions are Read Atomic: all of a put-all is visible or nothing of it. They are not "
         "serializable: lost updates and write "
-        "skew are possible.\n"
+        "skew are possible, unless a put-all or txn has conditions on what was read (--if, \"if\").\n"
         "Examples:\n"
         "  export KVCTL_TARGET=tcp://10.0.0.1:5600,tcp://10.0.0.2:5600\n"
         "  kvctl put-all follows:a:b=1 followers:b:a=1\n"
         "  kvctl get-all follows:a:b followers:b:a --json\n"
+        "  kvctl put-all balance:a=90 balance:b=110 --if balance:a=5577006791947779410 --if "
+        "balance:b=absent\n"
         "  kvctl bench --workload a -p threadcount=4 -p txnlen=8 --verify\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 key not there, 5 condition does "
         "not hold, 6 isolation broken");

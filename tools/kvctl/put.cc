@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl put: one key, perhaps on a condition. kvctl put-all: several keys as one transaction. kvctl del:
-// keys, as one transaction.
+// kvctl put: one key, perhaps on a condition. kvctl put-all: several keys as one transaction, perhaps on
+// conditions. kvctl del: keys, as one transaction. kvctl incr: a counter.
 #include <cstdio>
 
+#include "lib/kv/client/counter.h"
 #include "tools/kvctl/context.h"
 
 namespace wss::kvctl {
@@ -46,17 +47,49 @@ void put_one(Context& context, PutArguments arguments) {
     if (context.run(request)) print_written(context, request, request.timestamp);
 }
 
-void put_all(Context& context, const std::vector<std::string>& pairs, uint64_t ttl_ms) {
+struct PutAllArguments {
+    std::vector<std::string> pairs, conditions;
+    uint64_t ttl_ms = 0;
+};
+
+void put_all(Context& context, const PutAllArguments& arguments) {
     kv::PutAll request;
-    request.ttl_ms = ttl_ms;
-    for (const std::string& pair : pairs) {
+    request.ttl_ms = arguments.ttl_ms;
+    for (const std::string& text : arguments.conditions) {
+        auto condition = parse_condition(text);
+        if (!condition) return context.fail_with(kUsage, condition.status().to_string());
+        request.conditions.push_back(std::move(*condition));
+    }
+    for (const std::string& pair : arguments.pairs) {
         size_t equals = pair.find('=');
         if (equals == pair.npos || equals == 0)
             return context.fail_with(
                 kUsage, fmt::format("'{}': write it as KEY=VALUE; for keys with '=' use kvctl txn", pair));
         request.items.push_back({pair.substr(0, equals), pair.substr(equals + 1), false});
     }
-    if (context.run(request)) print_written(context, request, request.timestamp);
+    if (context.run(request)) return print_written(context, request, request.timestamp);
+    if (!request.failed_condition) return;
+    const std::string key = shown(context, request.conditions[*request.failed_condition].key);
+    if (request.present.is_none())
+        std::fprintf(stderr, "kvctl: not written: %s is absent now\n", key.c_str());
+    else
+        std::fprintf(stderr, "kvctl: not written: %s is at timestamp %llu now\n", key.c_str(),
+                     static_cast<unsigned long long>(request.present.value));
+}
+
+void increment(Context& context, kv::Increment& request) {
+    kv::Client* client = context.client();
+    if (client == nullptr) return;
+    request.timeout = context.options.timeout;
+    kv::run(*client, request);
+    if (!request.status) {
+        context.fail(request.status);
+        if (request.outcome_unknown) std::fprintf(stderr, "kvctl: outcome %s\n", kUnknownOutcome);
+        return;
+    }
+    if (context.json)
+        return context.print({{"value", request.value}, {"timestamp", request.timestamp.value}});
+    std::printf("%lld\n", static_cast<long long>(request.value));
 }
 
 void del(Context& context, const std::vector<std::string>& keys) {
@@ -90,13 +123,30 @@ void add_put(CLI::App& app, Context& context) {
 }
 
 void add_put_all(CLI::App& app, Context& context) {
-    auto pairs = std::make_shared<std::vector<std::string>>();
-    auto ttl = std::make_shared<uint64_t>(0);
+    auto arguments = std::make_shared<PutAllArguments>();
     CLI::App* command =
         app.add_subcommand("put-all", "Write keys as one transaction: all become visible, or none");
-    command->add_option("pairs", *pairs, "KEY=VALUE ...")->required();
-    command->add_option("--ttl", *ttl, "Milliseconds after which all of them are gone together; 0: never");
-    command->callback([&context, pairs, ttl] { put_all(context, *pairs, *ttl); });
+    command->add_option("pairs", arguments->pairs, "KEY=VALUE ...")->required();
+    command
+        ->add_option("--if", arguments->conditions,
+                     "KEY=TIMESTAMP or KEY=absent: only if the key's latest version is that one (get-all "
+                     "--json tells it), or there is none; may be given several times, also for keys that are "
+                     "not written (exit status 5: one does not hold, nothing was written)")
+        ->allow_extra_args(false);
+    command->add_option("--ttl", arguments->ttl_ms,
+                        "Milliseconds after which all of them are gone together; 0: never");
+    command->callback([&context, arguments] { put_all(context, *arguments); });
+}
+
+void add_incr(CLI::App& app, Context& context) {
+    auto request = std::make_shared<kv::Increment>();
+    CLI::App* command = app.add_subcommand(
+        "incr", "Add to a counter, a key whose value is a decimal number, and print the sum");
+    command->add_option("key", request->key, "The counter; 0 if it is absent")->required();
+    command->add_option("--by", request->delta, "What to add, perhaps negative")->capture_default_str();
+    command->add_option("--ttl", request->ttl_ms,
+                        "Milliseconds after which the key is gone; 0: when it was before");
+    command->callback([&context, request] { increment(context, *request); });
 }
 
 void add_del(CLI::App& app, Context& context) {

@@ -3,6 +3,8 @@
 // line:
 //   {"get": ["a", "b"]}
 //   {"put": {"a": "1", "b": "2"}, "del": ["c"], "ttl_ms": 1000}
+//   {"if": {"a": 5577006791947779410, "b": null}, "put": {"a": "1"}}   only if a is at that timestamp, b
+//   absent
 //   {"put": [{"key_base64": "...", "value_base64": "..."}]}          for bytes that are no text
 // The answer to each is one line. A line that cannot be done is answered by {"error": ...}; the others are
 // done all the same.
@@ -21,6 +23,7 @@ constexpr size_t kLineMax = 64 << 20;
 struct Transaction {
     std::vector<std::string> reads;
     std::vector<kv::PutAll::Item> writes;
+    std::vector<kv::PutAll::Condition> conditions;
     uint64_t ttl_ms = 0;
 };
 
@@ -64,13 +67,42 @@ Status take_puts(const Json& line, std::vector<kv::PutAll::Item>& items) {
     return Status::ok();
 }
 
+Status take_condition(const std::string& key, const Json& expected,
+                      std::vector<kv::PutAll::Condition>& conditions) {
+    if (!expected.is_null() && (!expected.is_number_unsigned() || expected.get<uint64_t>() == 0))
+        return failure(Code::kInvalid, "'if' of '{}' is neither a timestamp nor null", key);
+    conditions.push_back({key, {expected.is_null() ? 0 : expected.get<uint64_t>()}});
+    return Status::ok();
+}
+
+Status take_conditions(const Json& line, std::vector<kv::PutAll::Condition>& conditions) {
+    auto all = line.find("if");
+    if (all == line.end()) return Status::ok();
+    if (all->is_object()) {
+        for (const auto& [key, expected] : all->items()) WSS_TRY(take_condition(key, expected, conditions));
+        return Status::ok();
+    }
+    constexpr std::string_view kForms =
+        "'if' is neither {key: timestamp or null} nor a list of {\"key\", \"timestamp\"}";
+    if (!all->is_array()) return Status(Code::kInvalid, std::string(kForms));
+    for (const Json& row : *all) {
+        if (!row.is_object() || !row.contains("timestamp"))
+            return Status(Code::kInvalid, std::string(kForms));
+        auto key = get_bytes(row, "key");
+        if (!key) return key.status();
+        WSS_TRY(take_condition(*key, row["timestamp"], conditions));
+    }
+    return Status::ok();
+}
+
 Status check(const Transaction& txn) {
-    if (txn.reads.empty() && txn.writes.empty())
-        return Status(Code::kInvalid, "an empty transaction: use 'get', 'put' or 'del'");
-    if (!txn.reads.empty() && !txn.writes.empty())
-        return Status(
-            Code::kInvalid,
-            "a transaction reads or writes, never both: Read Atomic promises nothing about the two together");
+    const bool writes = !txn.writes.empty() || !txn.conditions.empty();
+    if (txn.reads.empty() && !writes)
+        return Status(Code::kInvalid, "an empty transaction: use 'get', 'put', 'del' or 'if'");
+    if (!txn.reads.empty() && writes)
+        return Status(Code::kInvalid,
+                      "a transaction reads or writes, never both: to write what depends on what was read, "
+                      "read first, and write 'if' the keys still have the timestamps that were read");
     return Status::ok();
 }
 
@@ -78,11 +110,12 @@ Result<Transaction> parse(const std::string& text) {
     Json line = Json::parse(text, nullptr, false);
     if (!line.is_object()) return Status(Code::kInvalid, "this is no JSON object");
     for (const auto& [name, value] : line.items())
-        if (name != "get" && name != "put" && name != "del" && name != "ttl_ms")
-            return failure(Code::kInvalid, "'{}' is none of get, put, del, ttl_ms", name);
+        if (name != "get" && name != "put" && name != "del" && name != "if" && name != "ttl_ms")
+            return failure(Code::kInvalid, "'{}' is none of get, put, del, if, ttl_ms", name);
     Transaction txn;
     WSS_TRY(take_keys(line, "get", txn.reads));
     WSS_TRY(take_puts(line, txn.writes));
+    WSS_TRY(take_conditions(line, txn.conditions));
     std::vector<std::string> deleted;
     WSS_TRY(take_keys(line, "del", deleted));
     for (std::string& key : deleted) txn.writes.push_back({std::move(key), "", true});
@@ -95,13 +128,17 @@ Result<Transaction> parse(const std::string& text) {
     return txn;
 }
 
-// "get A B", "put A=1 B=2 del C".
+// "get A B", "if A=123 D=absent put A=1 B=2 del C".
 Result<Transaction> parse_words(const std::vector<std::string>& words) {
     Transaction txn;
     std::string verb;
     for (const std::string& word : words) {
-        if (word == "get" || word == "put" || word == "del") {
+        if (word == "get" || word == "put" || word == "del" || word == "if") {
             verb = word;
+        } else if (verb == "if") {
+            auto condition = parse_condition(word);
+            if (!condition) return condition.status();
+            txn.conditions.push_back(std::move(*condition));
         } else if (verb == "get") {
             txn.reads.push_back(word);
         } else if (verb == "del") {
@@ -109,8 +146,9 @@ Result<Transaction> parse_words(const std::vector<std::string>& words) {
         } else if (size_t equals = word.find('='); verb == "put" && equals != word.npos && equals != 0) {
             txn.writes.push_back({word.substr(0, equals), word.substr(equals + 1), false});
         } else {
-            return failure(Code::kInvalid, "'{}': write 'get KEY ...' or 'put KEY=VALUE ... del KEY ...'",
-                           word);
+            return failure(
+                Code::kInvalid,
+                "'{}': write 'get KEY ...' or 'if KEY=TIMESTAMP ... put KEY=VALUE ... del KEY ...'", word);
         }
     }
     WSS_TRY(check(txn));
@@ -133,11 +171,17 @@ Json run(Context& context, Transaction txn) {
     }
     kv::PutAll request;
     request.items = std::move(txn.writes);
+    request.conditions = std::move(txn.conditions);
     request.ttl_ms = txn.ttl_ms;
     client->run(request);
     if (!request.status) {
         answer["error"] = request.status.to_string();
         if (request.outcome_unknown) answer["outcome"] = kUnknownOutcome;
+        if (request.failed_condition) {
+            Json& failed = answer["failed_if"] = Json::object();
+            put_bytes(failed, "key", request.conditions[*request.failed_condition].key);
+            failed["timestamp"] = request.present.is_none() ? Json() : Json(request.present.value);
+        }
         return answer;
     }
     answer["timestamp"] = request.timestamp.value;
@@ -166,7 +210,7 @@ void txn(Context& context, const std::vector<std::string>& words, const std::str
         if (!parsed) return context.fail_with(kUsage, parsed.status().to_string());
         Json answer = run(context, std::move(*parsed));
         if (answer.is_null()) return;
-        if (answer.contains("error")) context.exit = kFailed;
+        if (answer.contains("error")) context.exit = answer.contains("failed_if") ? kCondition : kFailed;
         return context.print(answer);
     }
     if (file == "-") return run_lines(context, std::cin);
@@ -182,12 +226,17 @@ void add_txn(CLI::App& app, Context& context) {
     auto file = std::make_shared<std::string>("-");
     CLI::App* command =
         app.add_subcommand("txn", "Transactions from the arguments, a file or standard input (JSON lines)");
-    command->add_option("words", *words, "get KEY ... | put KEY=VALUE ... del KEY ...");
+    command->add_option("words", *words,
+                        "get KEY ... | if KEY=TIMESTAMP KEY=absent ... put KEY=VALUE ... del KEY ...");
     command->add_option("--file", *file, "JSON lines, one transaction each; '-' is standard input")
         ->capture_default_str();
     command->footer(
         "Lines:\n  {\"get\": [\"a\", \"b\"]}\n  {\"put\": {\"a\": \"1\"}, \"del\": [\"b\"], \"ttl_ms\": "
         "1000}\n"
+        "  {\"if\": {\"a\": 5577006791947779410, \"b\": null}, \"put\": {\"a\": \"2\"}}   only if the latest "
+        "version of a is that one and b is absent\n"
+        "To write what depends on what was read: get, then put if the timestamps are still those; from the "
+        "start again if not (exit status 5).\n"
         "Bytes that are no text: {\"put\": [{\"key_base64\": \"AA==\", \"value_base64\": \"/w==\"}]}");
     command->callback([&context, words, file] { txn(context, *words, *file); });
 }

@@ -7,6 +7,7 @@
 
 #include "lib/base/errno.h"
 #include "lib/kv/client/client.h"
+#include "lib/kv/client/counter.h"
 #include "lib/kv/client/wss_kv.h"
 
 struct wss_kv {
@@ -118,14 +119,26 @@ void fill(PutAll& request, const wss_kv_write* writes, size_t count, uint64_t tt
              writes[i].remove != 0});
 }
 
-int result_of(const PutAll& request, uint64_t* timestamp) {
-    if (timestamp != nullptr) *timestamp = request.timestamp.value;
+void fill(PutAll& request, const wss_kv_condition* conditions, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        request.conditions.push_back(
+            {text_of(conditions[i].key, conditions[i].key_length), {conditions[i].expected}});
+}
+
+int result_of(const PutAll& request, uint64_t* timestamp, size_t* failed = nullptr) {
+    const bool has_failed = request.failed_condition.has_value();
+    if (timestamp != nullptr) *timestamp = (has_failed ? request.present : request.timestamp).value;
     if (request.status) return 0;
+    if (has_failed) {
+        if (failed != nullptr) *failed = *request.failed_condition;
+        return fail(EAGAIN, request.status.to_string());
+    }
     return request.outcome_unknown ? fail(EINPROGRESS, request.status.to_string()) : fail(request.status);
 }
 
 struct AsyncPut {
     PutAll request;
+    size_t* failed;
     uint64_t* timestamp;
     wss_kv_done done;
     void* context;
@@ -133,7 +146,7 @@ struct AsyncPut {
 
 void put_done(Request& request) noexcept {
     std::unique_ptr<AsyncPut> async(static_cast<AsyncPut*>(request.context));
-    async->done(async->context, result_of(async->request, async->timestamp));
+    async->done(async->context, result_of(async->request, async->timestamp, async->failed));
 }
 
 }  // namespace
@@ -203,9 +216,27 @@ int wss_kv_put_all(wss_kv* kv, const wss_kv_write* writes, size_t count, uint64_
 
 int wss_kv_submit_put_all(wss_kv* kv, const wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                           uint64_t* timestamp, wss_kv_done done, void* context) {
+    return wss_kv_submit_put_all_if(kv, writes, count, ttl_ms, nullptr, 0, nullptr, timestamp, done, context);
+}
+
+int wss_kv_put_all_if(wss_kv* kv, const wss_kv_write* writes, size_t count, uint64_t ttl_ms,
+                      const wss_kv_condition* conditions, size_t condition_count, size_t* failed,
+                      uint64_t* timestamp) {
+    PutAll request;
+    fill(request, writes, count, ttl_ms);
+    fill(request, conditions, condition_count);
+    kv->client->run(request);
+    return result_of(request, timestamp, failed);
+}
+
+int wss_kv_submit_put_all_if(wss_kv* kv, const wss_kv_write* writes, size_t count, uint64_t ttl_ms,
+                             const wss_kv_condition* conditions, size_t condition_count, size_t* failed,
+                             uint64_t* timestamp, wss_kv_done done, void* context) {
     if (done == nullptr) return fail(EINVAL, "done must not be NULL");
     auto async = std::make_unique<AsyncPut>();
     fill(async->request, writes, count, ttl_ms);
+    fill(async->request, conditions, condition_count);
+    async->failed = failed;
     async->timestamp = timestamp;
     async->done = done;
     async->context = context;
@@ -213,6 +244,22 @@ int wss_kv_submit_put_all(wss_kv* kv, const wss_kv_write* writes, size_t count, 
     async->request.context = async.get();
     kv->client->submit(async.release()->request);
     return 0;
+}
+
+void wss_kv_watch(const wss_kv_read* reads, size_t count, wss_kv_condition* conditions) {
+    for (size_t i = 0; i < count; ++i)
+        conditions[i] = {reads[i].key, reads[i].key_length, reads[i].found != 0 ? reads[i].timestamp : 0};
+}
+
+int wss_kv_increment(wss_kv* kv, const void* key, size_t key_length, int64_t delta, int64_t* value) {
+    Increment request;
+    request.key = text_of(key, key_length);
+    request.delta = delta;
+    run(*kv->client, request);
+    if (value != nullptr && request.status) *value = request.value;
+    if (request.status) return 0;
+    if (request.overflow) return fail(ERANGE, request.status.to_string());
+    return request.outcome_unknown ? fail(EINPROGRESS, request.status.to_string()) : fail(request.status);
 }
 
 int wss_kv_put_if(wss_kv* kv, const wss_kv_write* write, uint64_t expected, uint64_t* timestamp) {

@@ -10,13 +10,13 @@
  *             errx(1, "%s", wss_kv_error());
  *
  * Isolation     Read Atomic: of what one wss_kv_put_all() wrote, a wss_kv_get_all() sees all that it asks
- * for, or nothing. It is not serializable: two clients that read a key and then write it may lose an update;
- * wss_kv_put_if() prevents that for one key. Results       0, or a negative errno; wss_kv_error() then tells
- * the calling thread in words what failed. Limits        keys of 1 to 1024 bytes, values of up to 1 MiB, 1024
- * keys in a transaction. Threads       every function may be called from any thread, on the same store too,
- * except wss_kv_disconnect(): nobody may use the store meanwhile or afterwards. Blocking      functions that
- * are not named _submit_ block until they are done, at most for the time-out. fork          connect after
- * fork(), not before.
+ * for, or nothing. It is not serializable: two clients that read keys and then write some may lose an update,
+ * or write skew; wss_kv_put_all_if() prevents that for what its conditions name. Results       0, or a
+ * negative errno; wss_kv_error() then tells the calling thread in words what failed. Limits        keys of 1
+ * to 1024 bytes, values of up to 1 MiB, 1024 keys in a transaction. Threads       every function may be
+ * called from any thread, on the same store too, except wss_kv_disconnect(): nobody may use the store
+ * meanwhile or afterwards. Blocking      functions that are not named _submit_ block until they are done, at
+ * most for the time-out. fork          connect after fork(), not before.
  */
 #ifndef WSS_KV_H
 #define WSS_KV_H
@@ -108,6 +108,41 @@ int wss_kv_submit_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, 
  */
 int wss_kv_put_if(struct wss_kv* kv, const struct wss_kv_write* write, uint64_t expected,
                   uint64_t* timestamp);
+
+/* A condition of a write. */
+struct wss_kv_condition {
+    const void* key;
+    size_t key_length;
+    uint64_t expected; /* the version that must be the latest; 0: the key must be absent */
+};
+
+/*
+ * Writes all keys as one transaction, if all conditions hold. They are checked together and hold until the
+ * write is visible; their keys are distinct, and may be others than those written. Without writes they are
+ * only checked. -EAGAIN: one does not hold, and nothing was written; `failed` (may be NULL) then is its index
+ * and `timestamp` (may be NULL) the version that its key has, 0 if it is absent. -EINPROGRESS: as above.
+ * -EOPNOTSUPP: a partition runs a version that knows no conditions.
+ */
+int wss_kv_put_all_if(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
+                      const struct wss_kv_condition* conditions, size_t condition_count, size_t* failed,
+                      uint64_t* timestamp);
+/* Without waiting; everything is copied. `failed` and `timestamp` must stay until `done` is called. */
+int wss_kv_submit_put_all_if(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count,
+                             uint64_t ttl_ms, const struct wss_kv_condition* conditions,
+                             size_t condition_count, size_t* failed, uint64_t* timestamp, wss_kv_done done,
+                             void* context);
+/*
+ * The conditions that keys are as they were read, one for each read: read, compute, write on these
+ * conditions, from the start again after -EAGAIN. They point to the keys of `reads`.
+ */
+void wss_kv_watch(const struct wss_kv_read* reads, size_t count, struct wss_kv_condition* conditions);
+
+/*
+ * Adds to a counter: a key whose value is a decimal number of 64 bits with a sign; one that is absent counts
+ * as 0. It expires when it did before. `value` (may be NULL): the sum. -EINVAL: the value is no such number;
+ * -ERANGE: the sum is none. Nothing was written then. -EINPROGRESS: it may happen later, once.
+ */
+int wss_kv_increment(struct wss_kv* kv, const void* key, size_t key_length, int64_t delta, int64_t* value);
 
 /* ---- Listing ------------------------------------------------------------------------------------------- */
 

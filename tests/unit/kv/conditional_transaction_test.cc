@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "lib/kv/client/counter.h"
 #include "lib/kv/store/memory_log.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
@@ -194,6 +195,56 @@ TEST_F(ConditionalTransaction, that_waits_for_a_held_key_goes_on_when_it_is_free
     put.conditions = {{b, {}}};
     client->run(put);
     EXPECT_TRUE(put.status) << put.status.to_string();
+}
+
+// --- counters
+
+TEST_F(ConditionalTransaction, counts_for_many_clients_without_losing_one) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i)
+        threads.emplace_back([&] {
+            auto mine = connect(cluster.client_options());
+            for (int n = 0; n < 50; ++n) {
+                Increment increment{.key = "counter"};
+                run(*mine, increment);
+                EXPECT_TRUE(increment.status) << increment.status.to_string();
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(value("counter"), "150");
+}
+
+TEST_F(ConditionalTransaction, refuses_to_count_beyond_the_end_or_what_is_no_number) {
+    write("counter", std::to_string(INT64_MAX - 1));
+    Increment increment{.key = "counter"};
+    run(*client, increment);
+    EXPECT_TRUE(increment.status) << increment.status.to_string();
+    EXPECT_EQ(increment.value, INT64_MAX);
+    run(*client, increment);
+    EXPECT_EQ(increment.status.code(), Code::kExhausted);
+    EXPECT_TRUE(increment.overflow);
+    EXPECT_EQ(value("counter"), std::to_string(INT64_MAX));
+    for (const char* text : {"", "12x", " 1", "9223372036854775808", "1.5"}) {
+        write("text", text);
+        Increment none{.key = "text"};
+        run(*client, none);
+        EXPECT_EQ(none.status.code(), Code::kInvalid) << text;
+        EXPECT_EQ(value("text"), text);
+    }
+}
+
+TEST_F(ConditionalTransaction, keeps_the_end_of_a_counter) {
+    PutAll put;
+    put.items = {{"counter", "5"}};
+    put.ttl_ms = 3'600'000;
+    client->run(put);
+    Increment increment{.key = "counter", .delta = -7};
+    run(*client, increment);
+    EXPECT_EQ(increment.value, -2);
+    GetAll get;
+    get.items.emplace_back().key = "counter";
+    client->run(get);
+    EXPECT_EQ(get.items[0].expires.ticks(), put.timestamp.ticks() + 3'600'000'000);
 }
 
 // --- single messages
