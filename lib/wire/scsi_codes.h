@@ -23,6 +23,8 @@ enum Opcode : uint8_t {
     kWriteSame10 = 0x41,
     kUnmap = 0x42,
     kModeSense10 = 0x5a,
+    kPersistentReserveIn = 0x5e,
+    kPersistentReserveOut = 0x5f,
     kRead16 = 0x88,
     kCompareAndWrite = 0x89,
     kWrite16 = 0x8a,
@@ -39,6 +41,24 @@ enum Opcode : uint8_t {
 
 inline constexpr uint8_t kSaReadCapacity16 = 0x10;          // of kServiceActionIn16
 inline constexpr uint8_t kSaReportSupportedOpcodes = 0x0c;  // of kMaintenanceIn
+
+// Service actions of kPersistentReserveIn.
+enum ReserveIn : uint8_t {
+    kReadKeys = 0x00,
+    kReadReservation = 0x01,
+    kReportReservationCapabilities = 0x02,
+    kReadFullStatus = 0x03,
+};
+// ... and of kPersistentReserveOut.
+enum ReserveOut : uint8_t {
+    kRegister = 0x00,
+    kReserve = 0x01,
+    kRelease = 0x02,
+    kClear = 0x03,
+    kPreempt = 0x04,
+    kPreemptAndAbort = 0x05,
+    kRegisterAndIgnore = 0x06,
+};
 
 enum SamStatus : uint8_t {
     kGood = 0x00,
@@ -94,16 +114,21 @@ enum class AdditionalSense : uint16_t {
     kInvalidFieldInCdb = 0x2400,
     kLunNotSupported = 0x2500,
     kInvalidFieldInParameterList = 0x2600,
+    kInvalidRelease = 0x2604,
     kWriteProtected = 0x2700,
     kSpaceAllocationFailed = 0x2707,
     kPowerOn = 0x2900,
     kBusDeviceReset = 0x2903,
     kModeParametersChanged = 0x2a01,
+    kReservationsPreempted = 0x2a03,
+    kReservationsReleased = 0x2a04,
+    kRegistrationsPreempted = 0x2a05,
     kCapacityChanged = 0x2a09,
     kSavingNotSupported = 0x3900,
     kInquiryDataChanged = 0x3f03,
     kReportedLunsChanged = 0x3f0e,
     kInternalTargetFailure = 0x4400,
+    kInsufficientRegistrationResources = 0x5504,
 };
 constexpr uint8_t asc(AdditionalSense code) {
     return uint8_t(uint16_t(code) >> 8);

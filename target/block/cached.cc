@@ -278,7 +278,7 @@ void Channel::look_again(Request& request) noexcept {
     if (worker_.service().cache()->awaits(*request.unit->cached, offset, moves ? cached_length(request) : 0,
                                           kind == Kind::kWrite))
         return request.unit->awaiting.push_back(request);
-    const volume::Permission allowed = permission(*request.unit);
+    const volume::Permission allowed = rights_.permission(*request.unit);
     request.unit->refresh(allowed == volume::Permission::kWrite);
     if (auto sense = forbidden(request, allowed)) return respond_sense(request, *sense);
     kind == Kind::kFlush ? cached_flush(request) : with_table(request);

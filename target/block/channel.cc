@@ -35,6 +35,7 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
       read_depth_(std::clamp(lane.fabric().caps().read_depth_max, 1u, kReadDepth)),
       counters_(record_->counters),
       credits_(terms_.credits),
+      rights_(*record_),
       signalled_(send_depth_ + 1) {
     record_->channel = this;
     if (record_->session_id != 0) share_ = lane_.initiator_share(*record_);
@@ -192,7 +193,8 @@ void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
     while (fence_job_ != nullptr) fence_passed();
     for (uint32_t i = 0; i < slots_; ++i) {
         State state = requests_[i].state;
-        if (state != State::kStorage && state != State::kLocking) release(requests_[i]);
+        const bool stays = state == State::kStorage || state == State::kLocking || state == State::kReserving;
+        if (!stays) release(requests_[i]);
     }
     if (busy_ == 0) lane_.channel_died();
 }
@@ -308,8 +310,8 @@ void Channel::volume_changed(volume::Change change, const volume::OpenVolume& vo
     using Change = volume::Change;
     const uint64_t lun = volume.volume().lun();
     if (change == Change::kLimits) return;
-    if (lun < permissions_.size() && (change == Change::kAccess || change == Change::kRemoved))
-        permissions_[lun].reset();
+    if (change == Change::kAccess || change == Change::kRemoved) rights_.access_changed(lun);
+    if (change == Change::kRemoved) rights_.reservations_changed(lun);
     if (share_ != nullptr && change == Change::kRemoved) share_->forget(lun);
     if (!running() || auth_ != nullptr) return;
     const volume::Permission now = volume.access().of(record_->name);
@@ -318,8 +320,9 @@ void Channel::volume_changed(volume::Change change, const volume::OpenVolume& vo
     const bool seen = now != volume::Permission::kNone, was_seen = before != volume::Permission::kNone;
     if ((!seen && !was_seen) || (change == Change::kAccess && now == before)) return;
     if (!terms_.notify())
-        return add_attentions(change, lun,
-                              change == Change::kAdded || change == Change::kRemoved || seen != was_seen);
+        return attentions_.volume_changed(
+            change, lun, change == Change::kAdded || change == Change::kRemoved || seen != was_seen,
+            worker_.units().luns());
     // By Change but kLimits. What an access list has become for this initiator it finds out by looking again.
     constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
                                    WSS_SRP_NOTIFY_READ_ONLY, 0};
@@ -328,18 +331,10 @@ void Channel::volume_changed(volume::Change change, const volume::OpenVolume& vo
         send_notify(kEvents[static_cast<size_t>(change)], lun);
 }
 
-void Channel::add_attention(uint64_t lun, scsi::Attention attention) {
-    if (attentions_.size() <= lun) attentions_.resize(lun + 1);
-    attentions_[lun].add(attention);
-}
-
-void Channel::add_attentions(volume::Change change, uint64_t lun, bool luns_changed) {
-    using Change = volume::Change;
-    if (change == Change::kResized) add_attention(lun, scsi::Attention::kCapacityChanged);
-    if (change == Change::kReadOnly || (change == Change::kAccess && !luns_changed))
-        add_attention(lun, scsi::Attention::kModeChanged);
-    if (!luns_changed) return;
-    for (uint64_t each : worker_.units().luns()) add_attention(each, scsi::Attention::kLunsChanged);
+void Channel::reservations_changed(const Unit& unit, const volume::Reservations& change) noexcept {
+    rights_.reservations_changed(unit.lun());
+    if (running() && auth_ == nullptr)
+        attentions_.reservations_changed(unit.lun(), change, registrant_of(*record_));
 }
 
 // The end of a request, whatever became of it: gives back all it holds (Q2).

@@ -10,6 +10,7 @@
 //   transfer.cc          which work requests move its data and answer it
 //   task_management.cc   aborts
 //   throttle.cc          limits of volumes
+//   reserve.cc           PERSISTENT RESERVE OUT
 //   channel_auth.cc      authentication, before all of these
 //
 // Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
@@ -31,9 +32,11 @@
 #include <vector>
 
 #include "lib/fabric/fabric.h"
+#include "target/block/attentions.h"
 #include "target/block/initiator_share.h"
 #include "target/block/limits.h"
 #include "target/block/request.h"
+#include "target/block/rights.h"
 #include "target/block/session.h"
 #include "target/block/unit.h"
 #include "target/cache/cache.h"
@@ -42,6 +45,7 @@ namespace wss::block {
 
 class Lane;
 class Worker;
+struct ReserveJob;
 
 class Channel final : public fabric::ConnectionHandler,
                       public ListNode<Channel>,
@@ -102,7 +106,10 @@ class Channel final : public fabric::ConnectionHandler,
         }
         return marked;
     }
-    bool may_write(const Unit& unit) noexcept;
+    Rights& rights() noexcept { return rights_; }
+    // Initiators that are registered with the unit are notified of what others did.
+    void reservations_changed(const Unit& unit, const volume::Reservations& change) noexcept;
+    void reserved(const ReserveJob& job) noexcept;
     void look_again(Request& request) noexcept;
 
     void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
@@ -137,8 +144,6 @@ class Channel final : public fabric::ConnectionHandler,
     void send_short(const ShortBytes& message) noexcept;
     void log_out(Request& request) noexcept;
     void send_notify(uint8_t event, uint64_t lun) noexcept;
-    void add_attention(uint64_t lun, scsi::Attention attention);
-    void add_attentions(volume::Change change, uint64_t lun, bool luns_changed);
     bool take_credit() noexcept;
     void finish_drain_if_idle() noexcept;
     bool running() const noexcept { return life_ == Life::kLive || life_ == Life::kDraining; }
@@ -146,8 +151,6 @@ class Channel final : public fabric::ConnectionHandler,
     // request_datapath.cc
     void start_command(Request& request) noexcept;
     Unit* find_unit(uint64_t lun) noexcept;
-    volume::Permission permission(const Unit& unit) noexcept;
-    std::span<const uint64_t> visible_luns(const wire::Command& command) noexcept;
     void interpret(Request& request) noexcept;
     void dispatch(Request& request) noexcept;
     void prepare(Request& request) noexcept;
@@ -163,6 +166,8 @@ class Channel final : public fabric::ConnectionHandler,
     void end_change(Request& request) noexcept;
     void respond_good(Request& request) noexcept;
     void respond_sense(Request& request, const wire::Sense& sense) noexcept;
+    // `sense`: of CHECK CONDITION.
+    void respond_failure(Request& request, uint8_t status, const wire::Sense& sense) noexcept;
     void respond(Request& request) noexcept;
 
     // storage.cc
@@ -175,6 +180,9 @@ class Channel final : public fabric::ConnectionHandler,
     void next_verify(Request& request) noexcept;
     void verify_read(Request& request) noexcept;
     void compare_and_write(Request& request) noexcept;
+
+    // reserve.cc
+    void reserve(Request& request) noexcept;
 
     // throttle.cc
     // False: it waits, or is refused.
@@ -271,10 +279,8 @@ class Channel final : public fabric::ConnectionHandler,
     std::shared_ptr<InitiatorShare> share_;
     // Where commands wait, by LUN (kBadLun: those of no volume); made when one waits first.
     std::unordered_map<uint64_t, WaitingFlows> flows_;
-    // By LUN: what an access list grants us, once it was looked up.
-    std::vector<std::optional<volume::Permission>> permissions_;
-    std::vector<uint64_t> visible_luns_;            // scratch of REPORT LUNS
-    std::vector<scsi::UnitAttentions> attentions_;  // by LUN; of a peer that is not notified
+    Rights rights_;
+    Attentions attentions_;  // of a peer that is not notified; of reservations in any case
 
     // The send queue.
     List<Request> answers_;               // kSending, not wholly built

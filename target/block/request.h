@@ -22,10 +22,11 @@
 //   kHeld           the unit: a COMPARE AND WRITE owns blocks that this command would write
 //   kAwaiting       the unit: the data is in cache engines that are away
 //   kLocking        the range locks: a COMPARE AND WRITE that waits for its turn
+//   kReserving      the reservations: a PERSISTENT RESERVE OUT, until it counts on every reactor
 //   kStorage        the volume's queue
 //   kSending        the channel: its answer waits for room in the send queue; then the fabric: posted
-//   kAborting       nobody: task management, waiting for the tasks it aborts to end; authentication, waiting
-//                   to be admitted
+//   kAborting       nobody: task management or PREEMPT AND ABORT, waiting for the tasks it aborts to end;
+//                   authentication, waiting to be admitted
 //
 //   [kThrottled] comes before all other waits of a command.
 //   read   kReceiving → [kWaiting] → kStorage → kSending → kReceiving
@@ -39,8 +40,8 @@
 //  Q2  A buffer returns to its pool in exactly one place, Channel::release(), after the fabric and the
 //      storage are done with it.
 //  Q3  An aborted request completes the steps that it has begun, is not answered, and notifies its abort job.
-//  Q4  When the connection has closed, requests with the storage or the range locks stay until those are
-//      done; all others are released at once.
+//  Q4  When the connection has closed, requests with the storage, the range locks or the reservations stay
+//      until those are done; all others are released at once.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +75,7 @@ enum class State : uint8_t {
     kHeld,
     kAwaiting,
     kLocking,
+    kReserving,
     kStorage,
     kSending,
     kAborting,

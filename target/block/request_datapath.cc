@@ -20,7 +20,7 @@ using Kind = scsi::Action::Kind;
 std::string_view to_string(State state) {
     constexpr std::string_view kNames[] = {"receiving",     "waiting", "throttled", "fetching-table",
                                            "fetching-data", "held",    "awaiting",  "locking",
-                                           "storage",       "sending", "aborting"};
+                                           "reserving",     "storage", "sending",   "aborting"};
     return kNames[static_cast<size_t>(state)];
 }
 
@@ -72,35 +72,14 @@ static uint32_t long_answer(const wire::Command& command, size_t luns) {
 // The unit, if this initiator may see it.
 Unit* Channel::find_unit(uint64_t lun) noexcept {
     Unit* unit = worker_.units().find(lun);
-    return unit == nullptr || permission(*unit) == volume::Permission::kNone ? nullptr : unit;
-}
-
-volume::Permission Channel::permission(const Unit& unit) noexcept {
-    const volume::AccessList& list = unit.open->access();
-    if (list.open_to_all()) return volume::Permission::kWrite;
-    const uint64_t lun = unit.lun();
-    if (permissions_.size() <= lun) permissions_.resize(lun + 1);
-    if (!permissions_[lun]) permissions_[lun] = list.of(record_->name);
-    return *permissions_[lun];
-}
-
-bool Channel::may_write(const Unit& unit) noexcept {
-    return !unit.open->volume().read_only() && permission(unit) == volume::Permission::kWrite;
-}
-
-// What REPORT LUNS may show. Nothing else looks at it.
-std::span<const uint64_t> Channel::visible_luns(const wire::Command& command) noexcept {
-    auto all = worker_.units().luns();
-    if (wire::get8(command.cdb.data()) != wire::kReportLuns) return all;
-    visible_luns_.clear();
-    for (uint64_t lun : all)
-        if (find_unit(lun) != nullptr) visible_luns_.push_back(lun);
-    return visible_luns_;
+    return unit == nullptr || rights_.permission(*unit) == volume::Permission::kNone ? nullptr : unit;
 }
 
 void Channel::interpret(Request& request) noexcept {
     static const scsi::Device kAbsent{.present = false};
-    auto luns = visible_luns(request.command);
+    // Nothing else looks at them.
+    const bool lists_units = wire::get8(request.command.cdb.data()) == wire::kReportLuns;
+    auto luns = lists_units ? rights_.visible(worker_.units()) : worker_.units().luns();
     uint32_t room = long_answer(request.command, luns.size());
     if (room > 0 && request.admin_bytes == 0 && !obtain(request, room, Part::kAdmin)) return;
     wire::MutableBytes answer{request.slot + kSlotAdmin, kSlotAdminBytes};
@@ -110,12 +89,14 @@ void Channel::interpret(Request& request) noexcept {
         request.data_lkey = lane_.arena().pool(Part::kAdmin).lkey();
     }
     uint64_t lun = request.command.lun;
-    scsi::UnitAttentions* attentions =
-        request.unit != nullptr && lun < attentions_.size() ? &attentions_[lun] : nullptr;
-    if (request.unit != nullptr)
-        request.unit->refresh(permission(*request.unit) == volume::Permission::kWrite);
+    scsi::UnitAttentions* attentions = request.unit != nullptr ? attentions_.of(lun) : nullptr;
+    scsi::Standing standing;
+    if (request.unit != nullptr) {
+        request.unit->refresh(rights_.permission(*request.unit) == volume::Permission::kWrite);
+        standing = {request.unit->reservations.get(), rights_.restriction(*request.unit)};
+    }
     const scsi::Device& device = request.unit != nullptr ? request.unit->device : kAbsent;
-    request.action = scsi::interpret(request.command.cdb, device, luns, attentions, answer);
+    request.action = scsi::interpret(request.command.cdb, device, luns, attentions, answer, standing);
     request.data = answer.data();
     dispatch(request);
 }
@@ -133,9 +114,7 @@ void Channel::dispatch(Request& request) noexcept {
     if (!request.is_charged && !within_limits(request)) return;
     switch (action.kind) {
         case Kind::kFail:
-            request.status = action.status;
-            return action.status == wire::kCheckCondition ? respond_sense(request, action.sense)
-                                                          : respond(request);
+            return respond_failure(request, action.status, action.sense);
         case Kind::kFlush:
             if (is_cached(request)) return cached_flush(request);
             if (!request.unit->device.volatile_cache) return respond_good(request);
@@ -151,8 +130,9 @@ void Channel::dispatch(Request& request) noexcept {
         default:
             break;
     }
-    if (action.kind != Kind::kRespond && action.kind != Kind::kUnmap && action.blocks == 0)
-        return respond_good(request);
+    const bool has_extent =
+        action.kind != Kind::kRespond && action.kind != Kind::kUnmap && action.kind != Kind::kReserveOut;
+    if (has_extent && action.blocks == 0) return respond_good(request);
     prepare(request);
 }
 
@@ -185,6 +165,7 @@ static uint32_t buffer_needed(const Request& request, bool is_cached) {
             if (request.unit->memory != nullptr || is_cached) return 0;
             return immediate ? 0 : action.data_out_length;
         case Kind::kUnmap:
+        case Kind::kReserveOut:
             return immediate ? 0 : action.data_out_length;
         case Kind::kWriteSame:
             return action.no_data_out ? 0 : chunk;
@@ -304,6 +285,8 @@ void Channel::data_ready(Request& request) noexcept {
             volume::Counters::add(request.unit->open->counters().reads);
             volume::Counters::add(request.unit->open->counters().read_bytes, action.data_in_length);
             return respond_good(request);
+        case Kind::kReserveOut:
+            return reserve(request);
         case Kind::kVerify:
             return next_verify(request);
         case Kind::kUnmap:
@@ -373,7 +356,8 @@ void Channel::change(Request& request) noexcept {
         return respond_sense(
             request, scsi::sense::lba_out_of_range(std::max(action.lba, size / request.unit_block())));
     // … or before its initiator was forbidden to write.
-    if (!may_write(*request.unit)) return respond_sense(request, scsi::sense::write_protected());
+    if (!rights_.may_write(*request.unit))
+        return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());
     // Behind the range lock: who has it may wait for a write that the freeze keeps.
     if (is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
@@ -451,6 +435,14 @@ void Channel::respond_sense(Request& request, const wire::Sense& sense) noexcept
     request.in_given = 0;
     request.to_move = request.moved = 0;
     count_error(counters_, sense);
+    respond(request);
+}
+
+void Channel::respond_failure(Request& request, uint8_t status, const wire::Sense& sense) noexcept {
+    if (status == wire::kCheckCondition) return respond_sense(request, sense);
+    request.status = status;
+    request.in_given = 0;
+    request.to_move = request.moved = 0;
     respond(request);
 }
 

@@ -30,6 +30,8 @@ Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& vol
     : reactors_(std::move(reactors)),
       volumes_(volumes),
       cache_(options.cache),
+      reservations_(options.reservations != nullptr ? options.reservations
+                                                    : std::make_shared<volume::ReservationBook>()),
       range_locks_(*this),
       sessions_(*this, *reactors_.at(0),
                 {.limits = options.limits,
@@ -76,6 +78,7 @@ Result<fabric::Address> Service::listen(size_t fabric_index, const fabric::Addre
 void Service::stop(std::function<void()> done) {
     control_reactor().post([this, done = std::move(done)]() mutable {
         ports_.clear();
+        reservations_->keep_all();
         if (cache_ != nullptr) cache_->end_waits();
         sessions_.stop(std::move(done));
     });

@@ -44,6 +44,7 @@ class Service {
         // Changes when caches of the storage may have lost what was written and not flushed, which a restart
         // of the process alone does not do: it is the machine's boot. 0: not known.
         uint32_t boot_id = 0;
+        std::shared_ptr<volume::ReservationBook> reservations;  // nullptr: nothing is kept of them
     };
     static Result<std::unique_ptr<Service>> create(std::vector<reactor::Reactor*> reactors,
                                                    volume::VolumeSet& volumes,
@@ -69,6 +70,7 @@ class Service {
     // For the parts of the service.
     se::Cache* cache() noexcept { return cache_; }
     SessionTable& sessions() noexcept { return sessions_; }
+    volume::ReservationBook& reservations() noexcept { return *reservations_; }
     RangeLocks& range_locks() noexcept { return range_locks_; }
     reactor::Reactor& control_reactor() noexcept { return *reactors_[0]; }
     size_t workers() const noexcept { return workers_.size(); }
@@ -83,6 +85,7 @@ class Service {
     const std::vector<reactor::Reactor*> reactors_;
     volume::VolumeSet& volumes_;
     se::Cache* const cache_;
+    const std::shared_ptr<volume::ReservationBook> reservations_;
     RangeLocks range_locks_;
     SessionTable sessions_;
     std::atomic<uint64_t> task_managements_{0};

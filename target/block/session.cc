@@ -279,6 +279,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     record->epoch = epoch;
     record->worker = next_worker_++ % service_.workers();
     record->lane = pending.fabric_index;
+    record->initiator = pending.login.initiator_port;
     record->peer = pending.request->peer();
     record->source = fabric::source_of(record->peer);
     record->terms = pending.terms;

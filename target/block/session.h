@@ -57,6 +57,7 @@ struct ChannelRecord {
     uint64_t epoch = 0;
     size_t worker = 0;
     size_t lane = 0;
+    wire::PortId initiator{};
     std::string peer;
     std::string source;  // of the peer
     ChannelTerms terms;

@@ -60,7 +60,7 @@ void Channel::storage_done(io::Request& io) noexcept {
 void Channel::storage_finished(Request& request) noexcept {
     // A write is over, and is answered as such; of several steps no other one begins.
     if (!request.fences.empty() && request.action.kind != Kind::kWrite)
-        return respond_sense(request, scsi::sense::write_protected());
+        return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());
     switch (request.action.kind) {
         case Kind::kRead:
             request.in_given = request.action.data_in_length;

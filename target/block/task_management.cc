@@ -5,12 +5,37 @@
 // them, a unit attention. From an initiator that may only read the volume it ends that initiator's own.
 //
 // A request is answered when every command that it means is out of harm's way: neither the storage nor an
-// RDMA operation of it can still touch anything. Commands that are answered already (kSending) are not
+// RDMA operation of it can still touch anything. PREEMPT AND ABORT ends those of the initiators that it
+// preempts, as CLEAR TASK SET of theirs would. Commands that are answered already (kSending) are not
 // aborted, but waited for. Requests that mean the same command are answered together (AbortJob).
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
 namespace wss::block {
+
+static uint64_t breadth(uint8_t function) {
+    return function == WSS_SRP_TSK_LUN_RESET ? 2 : function == WSS_SRP_TSK_ABORT_TASK ? 0 : 1;
+}
+
+void AbortJob::begin(Worker& home, std::shared_ptr<ChannelRecord> requester, const Request& request,
+                     const wire::TaskManagement& task, bool everybodys,
+                     std::vector<volume::Registrant> victims) {
+    Service& service = home.service();
+    auto* job = new AbortJob{.left = static_cast<uint32_t>(service.workers()),
+                             .home = home,
+                             .requester = std::move(requester),
+                             .slot = request.index,
+                             .task = task,
+                             .everybodys = everybodys,
+                             .victims = std::move(victims),
+                             .rank = breadth(task.function) << 56 | service.next_task_management(),
+                             .lock = {},
+                             .followers = {}};
+    for (size_t i = 0; i < service.workers(); ++i) {
+        Worker& worker = service.worker(i);
+        worker.reactor().post([&worker, job] { worker.abort_tasks(*job); });
+    }
+}
 
 void Channel::begin_answer(Request& request) noexcept {
     ++in_flight_;
@@ -23,10 +48,6 @@ void Channel::begin_answer(Request& request) noexcept {
     request.to_move = request.moved = request.in_given = request.out_taken = 0;
     request.data_is_volume = false;
     request.ready_bytes = 0;
-}
-
-static uint64_t breadth(uint8_t function) {
-    return function == WSS_SRP_TSK_LUN_RESET ? 2 : function == WSS_SRP_TSK_ABORT_TASK ? 0 : 1;
 }
 
 void Channel::start_task_management(Request& request) noexcept {
@@ -52,22 +73,9 @@ void Channel::start_task_management(Request& request) noexcept {
         request.task_status = WSS_SRP_TSK_MGMT_FAILED;
         return respond(request);
     }
-    Service& service = worker_.service();
     const bool everybodys =
-        task.function == WSS_SRP_TSK_LUN_RESET && permission(*unit) == volume::Permission::kWrite;
-    auto* job = new AbortJob{.left = static_cast<uint32_t>(service.workers()),
-                             .home = worker_,
-                             .requester = record_,
-                             .slot = request.index,
-                             .task = task,
-                             .everybodys = everybodys,
-                             .rank = breadth(task.function) << 56 | service.next_task_management(),
-                             .lock = {},
-                             .followers = {}};
-    for (size_t i = 0; i < service.workers(); ++i) {
-        Worker& worker = service.worker(i);
-        worker.reactor().post([&worker, job] { worker.abort_tasks(*job); });
-    }
+        task.function == WSS_SRP_TSK_LUN_RESET && rights_.permission(*unit) == volume::Permission::kWrite;
+    AbortJob::begin(worker_, record_, request, task, everybodys);
 }
 
 static bool means(const wire::TaskManagement& task, const Request& request) {
@@ -80,8 +88,9 @@ void Channel::abort_tasks(AbortJob& job) noexcept {
     for (uint32_t i = 0; i < slots_; ++i)
         if (means(job.task, requests_[i])) abort(requests_[i], job);
     const bool others = record_->session_id != job.requester->session_id;
-    if (others && !terms_.notify() && running() && auth_ == nullptr && find_unit(job.task.lun) != nullptr)
-        add_attention(job.task.lun, scsi::Attention::kReset);
+    if (others && job.victims.empty() && !terms_.notify() && running() && auth_ == nullptr &&
+        find_unit(job.task.lun) != nullptr)
+        attentions_.add(job.task.lun, scsi::Attention::kReset);
     // On its own channel the answer stands behind all that was posted before.
     if (job.requester != record_ && life_ != Life::kClosed && sends_outstanding_ > 0) fence_for(job);
 }
@@ -127,6 +136,7 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
 void Channel::tasks_aborted(uint16_t slot) noexcept {
     Request& request = requests_[slot];
     if (!running() || request.state != State::kAborting) return;
+    if (!request.is_task_management) return respond_good(request);  // PREEMPT AND ABORT
     request.task_status = WSS_SRP_TSK_MGMT_SUCCESS;
     respond(request);
 }

@@ -230,7 +230,7 @@ bool Channel::within_limits(Request& request) noexcept {
 void Channel::limit_over(Request& request, bool passed) noexcept {
     if (!running()) return release(request);
     const bool gone = request.unit->open->closing() && !request.unit->open->reopening();
-    if (gone || permission(*request.unit) == volume::Permission::kNone)
+    if (gone || rights_.permission(*request.unit) == volume::Permission::kNone)
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (!passed) return respond(request);
     request.is_charged = true;

@@ -39,6 +39,9 @@ Unit& UnitTable::add(volume::OpenVolume& volume) {
     unit->regions = static_cast<const VolumeRegions*>(volume.volume().extension());
     unit->memory = unit->regions == nullptr ? nullptr : volume.volume().memory().data();
     unit->device = describe(volume.volume());
+    // Those of memory end with it.
+    unit->device.reservations_persist = reservations_.has_file() || !volume.volume().memory().empty();
+    unit->reservations = reservations_.find(volume.volume().wwid());
     for (ShareRef& share : unit->shares) share = ShareRef::make();
     uint32_t lun = volume.volume().lun();
     if (by_lun_.size() <= lun) by_lun_.resize(lun + 1);

@@ -21,6 +21,7 @@
 #include "target/block/throttle.h"
 #include "target/block/volume_regions.h"
 #include "target/cache/cached_volume.h"
+#include "target/volume/reservation_book.h"
 #include "target/volume/volume.h"
 
 namespace wss::block {
@@ -40,6 +41,7 @@ struct Unit final : se::LostWaiters {
     se::CachedVolume* cached = nullptr;  // in the cache; nullptr: not, for all its life
     Gate::Holder cached_place;           // in its gate
     scsi::Device device;
+    volume::ReservationBook::Shared reservations;  // nullptr: nobody has been registered
     uint32_t users = 0;
     bool removed = false;
     std::array<ShareRef, kFabricsMax> shares;  // of the arenas, by lane
@@ -77,7 +79,8 @@ inline bool is_cached(const Request& request) noexcept {
 
 class UnitTable {
   public:
-    explicit UnitTable(reactor::Reactor& reactor) : reactor_(reactor) {}
+    UnitTable(reactor::Reactor& reactor, volume::ReservationBook& reservations)
+        : reactor_(reactor), reservations_(reservations) {}
     ~UnitTable();
     UnitTable(const UnitTable&) = delete;
     UnitTable& operator=(const UnitTable&) = delete;
@@ -99,6 +102,7 @@ class UnitTable {
 
   private:
     reactor::Reactor& reactor_;
+    volume::ReservationBook& reservations_;
     std::vector<Unit*> by_lun_;
     std::vector<uint64_t> luns_;
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/block/worker.h"
 
+#include <algorithm>
+
 #include "lib/base/log.h"
 #include "lib/base/source_limiter.h"
+#include "target/block/reserve.h"
 #include "target/block/service.h"
 
 namespace wss::block {
@@ -16,6 +19,11 @@ AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
     std::lock_guard guard(leader.lock);
     leader.followers.push_back(&follower);
     return &leader;
+}
+
+bool AbortJob::concerns(const ChannelRecord& record) const {
+    if (victims.empty()) return everybodys || record.session_id == requester->session_id;
+    return std::ranges::find(victims, registrant_of(record)) != victims.end();
 }
 
 void AbortJob::drop() noexcept {
@@ -120,6 +128,13 @@ size_t Lane::turn() noexcept {
 
 // --- Worker ---
 
+Worker::Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
+    : service_(service),
+      index_(index),
+      reactor_(reactor),
+      table_(table),
+      units_(reactor, service.reservations()) {}
+
 Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, reactor::Reactor& reactor,
                                                volume::VolumeTable& table,
                                                const std::vector<fabric::Fabric*>& fabrics,
@@ -172,6 +187,7 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
     if (unit != nullptr && change == volume::Change::kLimits) unit->throttle.limits_changed();
     if (change != volume::Change::kRemoved) return;
     if (unit != nullptr) unit->throttle.end_all();
+    if (index_ == 0 && !volume.reopening()) service_.reservations().forget(volume.volume().wwid());
     units_.remove(volume);
 }
 
@@ -192,17 +208,30 @@ void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::
 // The channels know already what is allowed now.
 void Worker::volume_fences(volume::OpenVolume& volume, std::shared_ptr<volume::WriteFence> fence) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
-    if (unit == nullptr) return;
+    if (unit != nullptr) fence_writes(*unit, fence);
+}
+
+void Worker::fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>& fence) {
     auto mark = [&](Request& request) {
         request.fences.emplace_back(fence);
         return true;
     };
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) {
-            if (!channel.may_write(*unit)) channel.mark_changes(*unit, mark);
+            if (!channel.rights().may_write(unit)) channel.mark_changes(unit, mark);
         });
     // Of initiators that are gone nobody knows any more what they may do.
-    if (unit->cached != nullptr) service_.cache()->fence_abandoned(*unit->cached, fence);
+    if (unit.cached != nullptr) service_.cache()->fence_abandoned(*unit.cached, fence);
+}
+
+void Worker::reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence) {
+    Unit* unit = units_.find(job.lun);
+    if (unit == nullptr || unit->open->volume().wwid() != job.wwid) return;
+    // Another change may have come to the book since.
+    unit->reservations = service_.reservations().find(job.wwid);
+    for (auto& lane : lanes_)
+        lane->for_each_channel([&](Channel& channel) { channel.reservations_changed(*unit, *job.now); });
+    if (job.result.fences) fence_writes(*unit, fence);
 }
 
 void Worker::volume_reopens(volume::OpenVolume& volume,
@@ -243,8 +272,7 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
 void Worker::abort_tasks(AbortJob& job) noexcept {
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) {
-            if (job.everybodys || channel.record().session_id == job.requester->session_id)
-                channel.abort_tasks(job);
+            if (job.concerns(channel.record())) channel.abort_tasks(job);
         });
     job.drop();
 }

@@ -44,14 +44,21 @@ struct AbortJob {
     std::shared_ptr<ChannelRecord> requester;
     uint16_t slot;
     wire::TaskManagement task;
-    bool everybodys;  // means the commands of all initiators
-    uint64_t rank;    // by breadth, then by age
+    bool everybodys;                          // means the commands of all initiators
+    std::vector<volume::Registrant> victims;  // … of these; else of the requester's session
+    uint64_t rank;                            // by breadth, then by age
     std::mutex lock;
     std::vector<AbortJob*> followers;  // guarded by lock; once for each command
 
     // `present` waits for a command (nullptr: nobody) that `joining` means too. Returns which of them waits
     // for it from now on.
     static AbortJob* join(AbortJob* present, AbortJob& joining);
+    // Of `request`, which waits for it: means what `task` says, of everybody, of `victims` where there are
+    // some, or else of its session.
+    static void begin(Worker& home, std::shared_ptr<ChannelRecord> requester, const Request& request,
+                      const wire::TaskManagement& task, bool everybodys,
+                      std::vector<volume::Registrant> victims = {});
+    bool concerns(const ChannelRecord& record) const;
     void drop() noexcept;
 };
 
@@ -132,6 +139,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     FlowQueue& cache_queue() noexcept { return cache_queue_; }
 
     void abort_tasks(AbortJob& job) noexcept;
+    // From now on commands are checked by them. Writes that have begun, and that they forbid, hold `fence`.
+    void reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence);
 
     // Range locks, this reactor's part (range_locks.h tells the whole).
     void hold_range(uint64_t lock_id, uint64_t lun, ByteRange range);
@@ -151,8 +160,8 @@ class Worker final : public reactor::Source, public volume::Observer {
                         std::shared_ptr<volume::Reopening> reopening) noexcept override;
 
   private:
-    Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
-        : service_(service), index_(index), reactor_(reactor), table_(table), units_(reactor) {}
+    Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table);
+    void fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>& fence);
     void hold_is_quiet(uint64_t lock_id) noexcept;
     void end_shrinks(Unit& unit) noexcept;
     void tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume);

@@ -183,12 +183,19 @@ Status Daemon::create_service() {
             });
         };
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
+    std::shared_ptr<volume::ReservationBook> reservations;
+    if (state_ != nullptr) {
+        auto book = volume::ReservationBook::open(state_);
+        if (!book) return book.status();
+        reservations = std::move(*book);
+    }
     auto service = block::Service::create(reactors, *volumes_, fabrics,
                                           {.limits = {.caps = cached ? kCapsWithCache : WSS_CAP_ALL},
                                            .epoch_base = epoch_base(),
                                            .cache = cached ? &cache_->cache() : nullptr,
                                            .secrets = secrets_,
-                                           .boot_id = boot_id()});
+                                           .boot_id = boot_id(),
+                                           .reservations = std::move(reservations)});
     if (!service) return service.status();
     service_ = std::move(*service);
     return Status::ok();

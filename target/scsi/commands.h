@@ -22,6 +22,7 @@ struct Call {
     std::span<const uint64_t> luns;
     UnitAttentions* attentions;  // may be null
     Answer& answer;
+    const Standing& standing;
 
     uint8_t u8(size_t at) const { return wire::get8(&cdb[at]); }
     uint16_t u16(size_t at) const { return wire::get16(&cdb[at]); }
@@ -46,6 +47,10 @@ enum Trait : uint8_t {
     kPastAttention = 1 << 1,  // answered while a unit attention is pending
     kNeedsMedium = 1 << 2,    // the device must have blocks
     kNeedsDiscard = 1 << 3,   // exists only on devices with discard
+    // Conflicts with a reservation of others: with one for exclusive access, or with any (SPC-4 table 67,
+    // SBC-3 table 13). Rows without either are served always.
+    kReads = 1 << 4,
+    kWrites = 1 << 5,
 };
 
 std::span<const Row> command_rows();
@@ -69,11 +74,14 @@ const Row* find_row(uint8_t opcode, uint8_t service_action);
 inline Action fail(const wire::Sense& sense) {
     return Action{.kind = Action::Kind::kFail, .status = wire::kCheckCondition, .sense = sense};
 }
+inline Action reservation_conflict() {
+    return Action{.kind = Action::Kind::kFail, .status = wire::kReservationConflict, .sense = {}};
+}
 inline Action respond(const Answer& answer) {
     return Action{.kind = Action::Kind::kRespond, .status = wire::kGood, .data_in_length = answer.written()};
 }
 
-// ---- Handlers. inquiry.cc, mode.cc, report.cc, block.cc, provisioning.cc.
+// ---- Handlers. inquiry.cc, mode.cc, report.cc, block.cc, persistent_reservations.cc.
 
 Action inquiry(const Call& call);
 Action mode_sense6(const Call& call);
@@ -92,5 +100,10 @@ Action synchronize_cache(const Call& call);
 Action compare_and_write(const Call& call);
 Action write_same(const Call& call);
 Action unmap(const Call& call);
+Action read_keys(const Call& call);
+Action read_reservation(const Call& call);
+Action report_reservation_capabilities(const Call& call);
+Action read_full_status(const Call& call);
+Action reserve_out(const Call& call);
 
 }  // namespace wss::scsi

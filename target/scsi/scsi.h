@@ -2,8 +2,8 @@
 // The meaning of a CDB for a volume. Pure: no I/O, no allocation, no state but the unit attentions passed in.
 //
 // interpret() turns the bytes of a command into an Action that the caller carries out. Everything that can be
-// decided without the volume's data is decided here: field checks, ranges, limits, write protection, and the
-// whole answer of INQUIRY and similar commands.
+// decided without the volume's data is decided here: field checks, ranges, limits, write protection, conflicts
+// with reservations, and the whole answer of INQUIRY and similar commands.
 //
 // Invariants
 //  SC1  An Action that touches data lies inside the device: lba + blocks ≤ device.blocks, and blocks ×
@@ -30,6 +30,10 @@
 #include "target/scsi/sense.h"
 #include "target/scsi/unit_attention.h"
 
+namespace wss::volume {
+struct Reservations;
+}
+
 namespace wss::scsi {
 
 using wire::Bytes;
@@ -55,6 +59,7 @@ struct Device {
     bool discard = false;         // UNMAP, and WRITE SAME with UNMAP
     bool unmapped_reads_zero = false;
     bool rotational = false;
+    bool reservations_persist = false;  // APTPL is possible
 };
 
 inline constexpr uint64_t kWwidMask = (uint64_t{1} << 60) - 1;
@@ -73,15 +78,16 @@ inline uint32_t transfer_limit(const Device& device) {
 
 struct Action {
     enum class Kind : uint8_t {
-        kRespond,    // data_in_length bytes of answer are in data_in; status GOOD
-        kFail,       // status and sense
-        kRead,       // lba, blocks → data_in_length bytes
-        kWrite,      // data_out_length bytes → lba, blocks; fua
-        kFlush,      // lba, blocks (reaches to the end when the command said so)
-        kUnmap,      // data_out_length bytes of parameter list → parse_unmap_list()
-        kWriteSame,  // one block of data-out (none with no_data_out: zeroes) over lba, blocks; unmap: may
-                     // deallocate
-        kVerify,     // lba, blocks; data_out_length > 0: compare with it, else only read
+        kRespond,     // data_in_length bytes of answer are in data_in; status GOOD
+        kFail,        // status and sense
+        kRead,        // lba, blocks → data_in_length bytes
+        kWrite,       // data_out_length bytes → lba, blocks; fua
+        kFlush,       // lba, blocks (reaches to the end when the command said so)
+        kUnmap,       // data_out_length bytes of parameter list → parse_unmap_list()
+        kWriteSame,   // one block of data-out (none with no_data_out: zeroes) over lba, blocks; unmap: may
+                      // deallocate
+        kVerify,      // lba, blocks; data_out_length > 0: compare with it, else only read
+        kReserveOut,  // data_out_length bytes of parameter list → parse_reserve_out()
         kCompareAndWrite,  // data-out: `blocks` to compare, then `blocks` to write; fua; one atomic step
     };
 
@@ -97,10 +103,19 @@ struct Action {
     wire::Sense sense;             // kFail
 };
 
+// What the persistent reservation of others forbids an initiator.
+enum class Restriction : uint8_t { kNone, kNoWrites, kNoAccess };
+
+// What persistent reservations mean for the initiator of a command.
+struct Standing {
+    const volume::Reservations* reservations = nullptr;  // nullptr: nobody is registered
+    Restriction restriction = Restriction::kNone;
+};
+
 // `luns`: the numbers that REPORT LUNS shows. `attentions`: those of this I_T_L nexus; null: there are none.
 // A pending one fails the command (and is gone), except where SPC-4 says that it does not.
 Action interpret(Bytes cdb, const Device& device, std::span<const uint64_t> luns, UnitAttentions* attentions,
-                 MutableBytes data_in);
+                 MutableBytes data_in, const Standing& standing = {});
 
 // Fixed, unless an LBA of the device needs more than the 32 bits that fixed sense has for it. MODE SENSE page
 // 0A says the same (D_SENSE).

@@ -74,6 +74,13 @@ constexpr Sense invalid_list_field(uint16_t byte, int8_t bit = -1) {
     result.field = {.valid = true, .in_cdb = false, .bit = bit, .byte = byte};
     return result;
 }
+// RELEASE with another type than the reservation has.
+constexpr Sense invalid_release() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidRelease);
+}
+constexpr Sense no_place_for_registration() {
+    return make(SenseKey::kIllegalRequest, AdditionalSense::kInsufficientRegistrationResources);
+}
 constexpr Sense list_length_error() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kParameterListLength);
 }

@@ -19,8 +19,11 @@ constexpr std::array kCodes = {
     wire::AdditionalSense::kInquiryDataChanged,
     wire::AdditionalSense::kCapacityChanged,
     wire::AdditionalSense::kModeParametersChanged,
+    wire::AdditionalSense::kReservationsPreempted,
+    wire::AdditionalSense::kReservationsReleased,
+    wire::AdditionalSense::kRegistrationsPreempted,
 };
-static_assert(kCodes.size() == size_t(Attention::kModeChanged) + 1, "one code per attention");
+static_assert(kCodes.size() == size_t(Attention::kRegistrationsPreempted) + 1, "one code per attention");
 
 }  // namespace
 

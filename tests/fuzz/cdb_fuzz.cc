@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CDBs of any bytes against devices of many kinds: invariants S1 and S2 of target/scsi/scsi.h hold; UNMAP
-// lists and the answers an initiator parses, of any bytes, are survived.
+// lists and the answers an initiator parses, of any bytes, are survived; whatever orders come, reservations
+// make sense.
 //
 // Input: eight bytes choose the device and the sizes, then 16 bytes of CDB, then data.
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "lib/wire/srp.h"
+#include "target/scsi/persistent_reservations.h"
 #include "target/scsi/scsi.h"
 #include "tests/fuzz/require.h"
 
@@ -67,6 +69,30 @@ void fuzz_unmap(wire::Bytes list, const Device& device) {
         wire::BlockRange range = ranges.range(i);
         FUZZ_REQUIRE(range.blocks == 0 ||
                      (range.lba < device.blocks && range.blocks <= device.blocks - range.lba));
+    }
+}
+
+// Orders of a few initiators, one after the other: three bytes of order and initiator, and a list of 24.
+void fuzz_reservations(wire::Bytes data, Device device) {
+    constexpr size_t kOrderBytes = 3, kListBytes = 24;
+    device.reservations_persist = true;
+    volume::Reservations now;
+    for (; data.size() >= kOrderBytes + kListBytes; data = data.subspan(kOrderBytes + kListBytes)) {
+        const std::array<std::byte, 16> cdb{std::byte{wire::kPersistentReserveOut}, data[0], data[1]};
+        volume::Registrant who;
+        who.port[0] = std::to_integer<uint8_t>(data[2]) % 4;
+        ReserveOrder order;
+        wire::Sense sense;
+        if (!parse_reserve_out(cdb, data.subspan(kOrderBytes, kListBytes), device, order, sense)) continue;
+        ReserveResult result = carry_out(order, who, now);
+        FUZZ_REQUIRE(!result.next || result.status == wire::kGood);
+        if (result.next) now = std::move(*result.next);
+        const bool one_holds = now.type != volume::ReservationType::kNone && !volume::is_for_all(now.type);
+        size_t holders = 0;
+        for (const auto& each : now.registrations) holders += each.is_holder;
+        FUZZ_REQUIRE(holders == (one_holds ? 1 : 0));
+        FUZZ_REQUIRE(now.type == volume::ReservationType::kNone ||
+                     (volume::is_reservation_type(uint8_t(now.type)) && !now.registrations.empty()));
     }
 }
 
@@ -134,6 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         fuzz_answers(wss::wire::Bytes(data_in).first(action.data_in_length));
     }
     fuzz_unmap(rest, device);
+    fuzz_reservations(rest, device);
     fuzz_sense(rest);
     fuzz_answers(rest);
     return 0;

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"READ CAPACITY (10) with an LBA", "25 00 00000001", "05/24/00 @5.0"},
         Wrong{"SERVICE ACTION IN (16) of another kind", "9e 12", "05/24/00 @1.4"},
         Wrong{"MAINTENANCE IN of another kind", "a3 0a", "05/24/00 @1.4"},
-        Wrong{"MODE SELECT (6)", "15", "05/20/00"}, Wrong{"PERSISTENT RESERVE IN", "5e", "05/20/00"},
+        Wrong{"MODE SELECT (6)", "15", "05/20/00"}, Wrong{"EXTENDED COPY", "83", "05/20/00"},
         Wrong{"READ (32)", "7f 00 00 00 00 00 00 18 00 09", "05/20/00"}, Wrong{"vendor", "ff", "05/20/00"}));
 
 TEST(BlockCommand, read_only_volume_refuses_every_write_and_serves_the_rest) {

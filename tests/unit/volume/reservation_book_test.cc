@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations over a restart, and files that are none of ours.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+
+#include "lib/base/file.h"
+#include "target/volume/reservation_book.h"
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
+namespace wss::volume {
+namespace {
+
+constexpr uint64_t kWwid = 0x123456789abcdef;
+
+Reservations example(bool persists) {
+    Registration first{.initiator = {.port = {}, .name = "ada"}, .key = 0x11, .is_holder = true};
+    first.initiator.port[0] = 0xfe;
+    Registration second{.initiator = {.port = {}, .name = "bob"}, .key = 0x22};
+    return {.registrations = {first, second},
+            .type = ReservationType::kWriteExclusiveRegistrants,
+            .persists = persists,
+            .generation = 7};
+}
+
+class ReservationBooks : public testing::Test {
+  protected:
+    void open() { book_ = *ReservationBook::open(locked(path_)); }
+    void close() { book_.reset(); }
+    Status change(uint64_t wwid, const Reservations& next, bool lasts = true) {
+        std::promise<Status> promise;
+        book_->change(
+            wwid, lasts, [&](const Reservations&) { return std::optional(next); },
+            [&](const Status& status, const ReservationBook::Shared&) { promise.set_value(status); });
+        return promise.get_future().get();
+    }
+
+    io::test::TemporaryFolder folder_;
+    const std::string path_ = folder_.file("state.json");
+    std::shared_ptr<ReservationBook> book_;
+};
+
+TEST_F(ReservationBooks, what_is_to_persist_survives_a_restart) {
+    open();
+    ASSERT_TRUE(change(kWwid, example(true)));
+    ASSERT_TRUE(change(2, example(false)));
+    ASSERT_TRUE(change(3, example(true), false)) << "a volume in memory";
+    EXPECT_EQ(book_->find(kWwid)->generation, 7u);
+    close();
+    open();
+    const auto again = book_->find(kWwid);
+    ASSERT_NE(again, nullptr);
+    EXPECT_EQ(again->registrations, example(true).registrations);
+    EXPECT_EQ(again->type, ReservationType::kWriteExclusiveRegistrants);
+    EXPECT_TRUE(again->persists);
+    EXPECT_EQ(again->generation, 0u);
+    EXPECT_EQ(book_->find(2), nullptr);
+    EXPECT_EQ(book_->find(3), nullptr);
+    ASSERT_TRUE(change(kWwid, {}));
+    close();
+    open();
+    EXPECT_EQ(book_->find(kWwid), nullptr);
+}
+
+TEST_F(ReservationBooks, a_deleted_volume_is_forgotten_until_the_target_ends) {
+    open();
+    ASSERT_TRUE(change(1, example(true)));
+    ASSERT_TRUE(change(2, example(true)));
+    book_->forget(1);
+    book_->keep_all();
+    book_->forget(2);
+    close();
+    open();
+    EXPECT_EQ(book_->find(1), nullptr);
+    EXPECT_NE(book_->find(2), nullptr);
+}
+
+TEST_F(ReservationBooks, a_change_that_cannot_be_kept_is_none) {
+    open();
+    ASSERT_TRUE(change(1, example(true)));
+    std::filesystem::remove(path_ + ".reservations");
+    std::filesystem::create_directory(path_ + ".reservations");
+    EXPECT_FALSE(change(1, {}));
+    EXPECT_EQ(book_->find(1)->registrations.size(), 2u);
+    std::filesystem::remove(path_ + ".reservations");
+    EXPECT_TRUE(change(1, {}));
+}
+
+TEST_F(ReservationBooks, without_a_file_changes_are_made_at_once) {
+    book_ = std::make_shared<ReservationBook>();
+    ASSERT_TRUE(change(1, example(true)));
+    EXPECT_NE(book_->find(1), nullptr);
+    book_->forget(1);
+    EXPECT_EQ(book_->find(1), nullptr);
+}
+
+TEST_F(ReservationBooks, damaged_files_are_refused) {
+    const std::string good = ReservationBook::format({{kWwid, example(true)}});
+    ASSERT_TRUE(ReservationBook::parse(good, "f").is_ok());
+    auto broken = [&](const std::string& what, const std::string& with) {
+        std::string text = good;
+        const size_t at = text.find(what);
+        EXPECT_NE(at, std::string::npos) << what;
+        return !ReservationBook::parse(text.replace(at, what.size(), with), "f").is_ok();
+    };
+    EXPECT_FALSE(ReservationBook::parse("", "f").is_ok());
+    EXPECT_FALSE(ReservationBook::parse("[]", "f").is_ok());
+    EXPECT_TRUE(broken("wss-target-reservations", "others"));
+    EXPECT_TRUE(broken("\"version\": 1", "\"version\": 2"));
+    EXPECT_TRUE(broken("\"type\": 5", "\"type\": 2"));
+    EXPECT_TRUE(broken("\"type\": 5", "\"type\": 261"));
+    EXPECT_TRUE(broken("\"type\": 5", "\"type\": 7")) << "all hold it, and one does";
+    EXPECT_TRUE(broken("\"holder\": true", "\"holder\": false")) << "nobody holds it";
+    EXPECT_TRUE(broken("\"holder\": false", "\"holder\": true")) << "two hold it";
+    EXPECT_TRUE(broken("0000000000000022", "0000000000000000")) << "key 0";
+    EXPECT_TRUE(broken("\"fe0000", "\"fe00")) << "a port id that is too short";
+    EXPECT_TRUE(broken("123456789abcdef", "xyz"));
+    // Nobody is registered twice.
+    EXPECT_TRUE(ReservationBook::parse(good, "f").is_ok());
+    Reservations twice = example(true);
+    twice.registrations[1].initiator = twice.registrations[0].initiator;
+    EXPECT_FALSE(ReservationBook::parse(ReservationBook::format({{1, twice}}), "f").is_ok());
+}
+
+}  // namespace
+}  // namespace wss::volume
