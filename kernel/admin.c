@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Administrative commands: discovery and revalidation.
+ * Administrative commands: discovery, revalidation, persistent reservations.
  *
  * They do not go through a disk's queue, because they are needed before there is one and while
  * queues are quiesced. Channel 0 keeps a slot and a credit for them beyond those of blk-mq, so they
@@ -18,6 +18,15 @@
 /* UNIT ATTENTION after a login, BUSY while the target starts: worth asking again. */
 #define WSS_ADMIN_TRIES 10
 #define WSS_ADMIN_RETRY_MS 100
+
+/* A command: its data goes from @list to the target, or, without @list, comes into sess->admin.buffer. */
+struct wss_admin_command {
+	const u8 *lun;
+	const u8 *cdb;
+	unsigned int cdb_len;
+	const u8 *list;
+	u32 bytes;
+};
 
 static bool wss_admin_ended(struct wss_session *sess)
 {
@@ -87,27 +96,34 @@ static int wss_admin_begin(struct wss_session *sess, struct wss_slot **slot, str
 	return 0;
 }
 
-static int wss_admin_map(struct wss_slot *slot, u32 bytes)
+static void wss_admin_fill(struct wss_session *sess, const struct wss_admin_command *command)
+{
+	if (command->list)
+		memcpy(sess->admin.buffer, command->list, command->bytes);
+	else
+		memset(sess->admin.buffer, 0, command->bytes);
+}
+
+static int wss_admin_map(struct wss_slot *slot, const struct wss_admin_command *command)
 {
 	int ret;
 
 	slot->nents = 0;
 	slot->first_wr = &slot->send_wr;
 	slot->sge[0].length = sizeof(struct wss_srp_cmd);
-	if (!bytes)
+	if (!command->bytes)
 		return 0;
-	slot->dir = DMA_FROM_DEVICE;
+	slot->dir = command->list ? DMA_TO_DEVICE : DMA_FROM_DEVICE;
 	slot->nents = 1;
-	sg_set_buf(slot->sgl, slot->chan->sess->admin.buffer, bytes);
+	sg_set_buf(slot->sgl, slot->chan->sess->admin.buffer, command->bytes);
 	sg_mark_end(slot->sgl);
 	ret = wss_map_region(slot);
 	if (!ret)
-		wss_describe_region(slot, false);
+		wss_describe_region(slot, command->list);
 	return ret;
 }
 
-static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
-			  unsigned int cdb_len, u32 bytes, struct wss_error *err)
+static int wss_admin_once(struct wss_session *sess, const struct wss_admin_command *command, struct wss_error *err)
 {
 	struct wss_srp_cmd *cmd;
 	struct wss_slot *slot;
@@ -119,15 +135,15 @@ static int wss_admin_once(struct wss_session *sess, const u8 lun[8], const u8 *c
 	cmd = slot->cmd.data;
 	memset(cmd, 0, sizeof(*cmd));
 	cmd->opcode = WSS_SRP_CMD;
-	memcpy(cmd->lun, lun, sizeof(cmd->lun));
-	memcpy(cmd->cdb, cdb, cdb_len);
-	memset(sess->admin.buffer, 0, bytes);
+	memcpy(cmd->lun, command->lun, sizeof(cmd->lun));
+	memcpy(cmd->cdb, command->cdb, command->cdb_len);
+	wss_admin_fill(sess, command);
 	if (!wss_take_control_credit(slot, READ_ONCE(sess->patience_ms))) {
 		sess->admin.busy = false;
 		return READ_ONCE(sess->broken) ? wss_admin_broken(sess, -ENOTCONN, err) :
 						 wss_fail(err, -EBUSY, "the target grants no credit for a command");
 	}
-	ret = wss_admin_map(slot, bytes);
+	ret = wss_admin_map(slot, command);
 	if (ret) {
 		sess->admin.busy = false;
 		atomic_inc(&slot->chan->credits);
@@ -149,6 +165,36 @@ static void wss_fault_refusal(struct wss_session *sess, const u8 lun[8])
 	sess->admin.sense = wss_forced_sense();
 }
 
+/* Return: bytes that did not move, or -errno as of wss_admin_command(). */
+static int wss_admin_run(struct wss_session *sess, const struct wss_admin_command *command, struct wss_error *err)
+{
+	const struct wss_sense *sense = &sess->admin.sense;
+	enum wss_verdict verdict = WSS_END;
+	int tries;
+	int ret;
+
+	for (tries = 0; tries < WSS_ADMIN_TRIES; tries++) {
+		blk_status_t status;
+		enum wss_news news;
+
+		ret = wss_admin_once(sess, command, err);
+		if (ret)
+			return ret;
+		wss_fault_refusal(sess, command->lun);
+		wss_session_attention(sess, sense);
+		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &news);
+		if (verdict == WSS_END && status == BLK_STS_OK)
+			return min(sess->admin.residual, command->bytes);
+		if (verdict == WSS_END)
+			break;
+		if (verdict == WSS_RETRY_LATER)
+			msleep(WSS_ADMIN_RETRY_MS);
+	}
+	return wss_fail(err, verdict == WSS_END ? -EREMOTEIO : -EBUSY,
+			"the target refused command %02x (status %02x, sense %x/%02x/%02x)", command->cdb[0],
+			sense->status, sense->key, sense->asc, sense->ascq);
+}
+
 /**
  * wss_admin_command - one command, answered into sess->admin.buffer
  * @sess: its channel 0 is up
@@ -165,31 +211,31 @@ static void wss_fault_refusal(struct wss_session *sess, const u8 lun[8])
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err)
 {
-	const struct wss_sense *sense = &sess->admin.sense;
-	enum wss_verdict verdict = WSS_END;
-	int tries;
-	int ret;
+	const struct wss_admin_command command = { lun, cdb, cdb_len, NULL, bytes };
+	int ret = wss_admin_run(sess, &command, err);
 
-	for (tries = 0; tries < WSS_ADMIN_TRIES; tries++) {
-		blk_status_t status;
-		enum wss_news news;
+	return ret < 0 ? ret : bytes - ret;
+}
 
-		ret = wss_admin_once(sess, lun, cdb, cdb_len, bytes, err);
-		if (ret)
-			return ret;
-		wss_fault_refusal(sess, lun);
-		wss_session_attention(sess, sense);
-		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &news);
-		if (verdict == WSS_END && status == BLK_STS_OK)
-			return bytes - min(sess->admin.residual, bytes);
-		if (verdict == WSS_END)
-			break;
-		if (verdict == WSS_RETRY_LATER)
-			msleep(WSS_ADMIN_RETRY_MS);
-	}
-	return wss_fail(err, verdict == WSS_END ? -EREMOTEIO : -EBUSY,
-			"the target refused command %02x (status %02x, sense %x/%02x/%02x)", cdb[0],
-			sense->status, sense->key, sense->asc, sense->ascq);
+/**
+ * wss_admin_send - one command with a parameter list
+ * @sess: its channel 0 is up
+ * @lun: logical unit
+ * @cdb: the command
+ * @cdb_len: its length, at most 16
+ * @list: the list
+ * @bytes: its length, at most WSS_ADMIN_BYTES
+ * @err: says why not
+ *
+ * Context: as wss_admin_command().
+ * Return: 0 or -errno.
+ */
+int wss_admin_send(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
+		   const u8 *list, u32 bytes, struct wss_error *err)
+{
+	const struct wss_admin_command command = { lun, cdb, cdb_len, list, bytes };
+
+	return min(wss_admin_run(sess, &command, err), 0);
 }
 
 /**

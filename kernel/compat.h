@@ -12,6 +12,7 @@
 
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/pr.h>
 
 #ifndef BLK_STS_RESV_CONFLICT
 #define BLK_STS_RESV_CONFLICT BLK_STS_NEXUS
@@ -37,6 +38,23 @@
 #define WSS_OPEN_ARGS struct block_device *bdev, fmode_t mode
 #define WSS_RELEASE_ARGS struct gendisk *disk, fmode_t mode
 #define wss_opened_disk() (bdev->bd_disk)
+#endif
+
+#ifdef WSS_HAVE_PR_READ
+#define WSS_PR_READ_OPS(read_keys, read_reservation) \
+	.pr_read_keys = read_keys, .pr_read_reservation = read_reservation,
+#else
+#define WSS_PR_READ_OPS(read_keys, read_reservation)
+struct pr_keys {
+	u32 generation;
+	u32 num_keys;
+	u64 keys[];
+};
+struct pr_held_reservation {
+	u64 key;
+	u32 generation;
+	enum pr_type type;
+};
 #endif
 
 /* The only behaviour in newer kernels, a choice in older ones */

@@ -9,14 +9,6 @@
 
 enum { WSS_SYNCHRONIZE_CACHE_16 = 0x91, WSS_WRITE_SAME_16 = 0x93, WSS_UNMAP = 0x42 };
 
-enum {
-	WSS_SAM_CHECK_CONDITION = 0x02,
-	WSS_SAM_BUSY = 0x08,
-	WSS_SAM_RESERVATION_CONFLICT = 0x18,
-	WSS_SAM_TASK_SET_FULL = 0x28,
-	WSS_SAM_TASK_ABORTED = 0x40
-};
-
 static u64 wss_lba(const struct wss_volume *vol, sector_t sector)
 {
 	return sector >> (vol->block_shift - SECTOR_SHIFT);

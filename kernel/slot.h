@@ -17,6 +17,15 @@
 
 struct wss_chan;
 
+/* SAM statuses. */
+enum {
+	WSS_SAM_CHECK_CONDITION = 0x02,
+	WSS_SAM_BUSY = 0x08,
+	WSS_SAM_RESERVATION_CONFLICT = 0x18,
+	WSS_SAM_TASK_SET_FULL = 0x28,
+	WSS_SAM_TASK_ABORTED = 0x40
+};
+
 /* Sense keys. */
 enum {
 	WSS_KEY_RECOVERED = 1,

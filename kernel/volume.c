@@ -84,6 +84,7 @@ static const struct block_device_operations wss_fops = {
 	.open = wss_open,
 	.release = wss_release,
 	.free_disk = wss_free_disk,
+	.pr_ops = &wss_pr_ops,
 };
 
 /** wss_sectors - size of a volume for the block layer */

@@ -150,6 +150,9 @@ enum wss_news { WSS_NEWS_NONE, WSS_NEWS_CHANGE, WSS_NEWS_UNITS };
 enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
 			   enum wss_news *news);
 
+/* reserve.c */
+extern const struct pr_ops wss_pr_ops;
+
 /* volume.c */
 void wss_volumes_lose_cache(struct wss_session *sess);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sessions of the driver reserve one volume by the ioctls of linux/pr.h, and keep that over a reconnection."""
+
+from tests.lab.vm import Vm
+from tests.system.behaviour.rig import Rig
+
+CONFLICT = 0x18
+WRITE_EXCLUSIVE_REGISTRANTS = 3  # enum pr_type
+
+# Prints what the ioctl returns: 0, or a SAM status.
+PR = """
+import fcntl, os, struct, sys
+path, order, *numbers = sys.argv[1:]
+numbers = [int(number, 0) for number in numbers]
+code, layout = {"register": (200, "QQII"), "reserve": (201, "QII"), "release": (202, "QII"),
+                "preempt-abort": (204, "QQII"), "clear": (205, "QII")}[order]
+number = 1 << 30 | struct.calcsize(layout) << 16 | ord("p") << 8 | code
+fd = os.open(path, os.O_RDWR)
+print(fcntl.ioctl(fd, number, bytearray(struct.pack(layout, *numbers))))
+"""
+
+
+def order(vm: Vm, device: str, words: str) -> int:
+    return int(vm.run(["python3", "-S", "-c", PR, device, *words.split()]).stdout)
+
+
+def writes(rig: Rig, device: str) -> bool:
+    return rig.dd(f"if=/dev/zero of={device} bs=4k count=1 oflag=direct", check=False).status == 0
+
+
+def test_persistent_reservations(rig: Rig) -> None:
+    first, second = rig.map("file"), rig.map("file", "id_ext=0000000000000002")
+    assert order(rig.vm, first, "register 0 0x11 0 0") == 0
+    assert order(rig.vm, first, f"reserve 0x11 {WRITE_EXCLUSIVE_REGISTRANTS} 0") == 0
+    assert order(rig.vm, second, f"reserve 0x22 {WRITE_EXCLUSIVE_REGISTRANTS} 0") == CONFLICT
+    assert writes(rig, first) and not writes(rig, second)
+    refused = rig.dd(f"if=/dev/zero of={second} bs=4k count=1 oflag=direct", check=False)
+    assert "Invalid exchange" in refused.stderr, "EBADE is what the block layer has for a conflict"
+    rig.reset()
+    rig.wait_live()
+    assert writes(rig, first), "the session is the same initiator"
+    assert order(rig.vm, second, "register 0 0x22 0 0") == 0
+    assert order(rig.vm, second, f"preempt-abort 0x11 0x22 {WRITE_EXCLUSIVE_REGISTRANTS} 0") == CONFLICT, "rk and sark"
+    assert order(rig.vm, second, f"preempt-abort 0x22 0x11 {WRITE_EXCLUSIVE_REGISTRANTS} 0") == 0
+    assert writes(rig, second) and not writes(rig, first)
+    assert order(rig.vm, second, "clear 0x22 0 0") == 0
+    assert writes(rig, first)
