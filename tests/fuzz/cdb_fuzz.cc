@@ -78,7 +78,9 @@ void fuzz_reservations(wire::Bytes data, Device device) {
     device.reservations_persist = true;
     volume::Reservations now;
     for (; data.size() >= kOrderBytes + kListBytes; data = data.subspan(kOrderBytes + kListBytes)) {
-        const std::array<std::byte, 16> cdb{std::byte{wire::kPersistentReserveOut}, data[0], data[1]};
+        std::array<std::byte, 16> cdb{std::byte{wire::kPersistentReserveOut}, data[0], data[1]};
+        wire::put32(&cdb[5], kListBytes);
+        if (interpret(cdb, device, {}, nullptr, {}).kind != Action::Kind::kReserveOut) continue;
         volume::Registrant who;
         who.port[0] = std::to_integer<uint8_t>(data[2]) % 4;
         ReserveOrder order;
