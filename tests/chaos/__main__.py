@@ -12,12 +12,13 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import traceback
 from pathlib import Path
 
-from .actions import Script, read_script
+from .actions import Script, World, read_script
 from .block.ceph import CephSoakWorld, CephWorld
 from .block.world import BlockWorld
 from .driver import Driver
@@ -58,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.replay:
         options.only, options.seconds = head["only"], head["seconds"]
     folder = make_folder(options, report.seed)
+    report.log = folder / "run.log"
     script = Script(folder / "script.jsonl", {"only": options.only, "seed": report.seed, "seconds": options.seconds})
     report.say(f"seed {report.seed}, {options.seconds:.0f} s of {options.only}; files in {folder}")
     world = WORLDS[options.only](options.build.resolve(), folder, report.seed)
@@ -70,12 +72,22 @@ def run(options: argparse.Namespace) -> int:
         Driver(world, report, script, steps).run(options.seconds)
         short = [] if options.replay else report.without_effect() if planned else report.shortfalls([action.name for action in world.actions])
     except Problem as problem:
-        report.problem = str(problem)
+        report.problem = explained(world, str(problem))
     except Exception:
-        report.problem = f"the harness failed\n{traceback.format_exc()}"
+        report.problem = explained(world, f"the harness failed\n{traceback.format_exc()}")
     finally:
         world.stop()
     return conclude(options, report, folder, script, short if not report.problem else [])
+
+
+def explained(world: World, problem: str) -> str:
+    """What does not answer may have died: then that is the problem."""
+    for process in world.processes:
+        try:
+            process.check()
+        except Problem as death:
+            return str(death) if problem == str(death) else f"{death}\n\nnoticed as: {problem}"
+    return problem
 
 
 def conclude(options: argparse.Namespace, report: Report, folder: Path, script: Script, short: list[str]) -> int:
@@ -96,6 +108,8 @@ def conclude(options: argparse.Namespace, report: Report, folder: Path, script: 
 
 if __name__ == "__main__":
     environment_of_sanitizers()
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, lambda number, _: sys.exit(128 + number))  # the programs under test are ended, too
     os.chdir(ROOT)
     chosen = parse()
     # What threads and processes do at one moment is not in a script: the same steps may have to be taken again.

@@ -15,12 +15,14 @@ LANES = (OPERATION, FAULT)
 
 @dataclass(frozen=True)
 class Action:
-    """`draw` chooses arguments, or nothing if the action is not possible now; `act` returns whether it took effect."""
+    """`draw` chooses arguments, or nothing if the action is not possible now; `act` returns whether it took effect. One that
+    `ends` processes is not drawn while their memory is observed."""
 
     name: str
     lane: str
     draw: Callable[[random.Random], dict | None]
     act: Callable[..., bool]
+    ends: bool = False
 
 
 class World(Protocol):

@@ -11,18 +11,21 @@ import time
 from . import limits
 from .actions import LANES, Action, Script, Step, World
 from .problems import Lost, Problem, Refused
+from .processes import Usage
 from .report import Report
 
 EPISODE = 20.0  # seconds of chaos between two calm moments
 PAUSE = {"operation": 0.3, "fault": 0.5}  # seconds between two steps, on average
+STEADY = 8  # each so many episodes, and at the end, no process is ended, so that one that grows is noticed
 
 
 class Driver:
     def __init__(self, world: World, report: Report, script: Script, replayed: list[Step] | None):
         self.world, self.report, self.script, self.replayed = world, report, script, replayed
         self.by_name = {action.name: action for action in world.actions}
-        self.memory: dict[tuple[str, int], int] = {}
+        self.first_calm: dict[tuple[str, int], Usage] = {}  # by process and life
         self.failure: BaseException | None = None
+        self.steady = False
         self.began = time.monotonic()
 
     def run(self, seconds: float) -> None:
@@ -35,6 +38,7 @@ class Driver:
             left = seconds - (time.monotonic() - started)
             if left <= 0 if last is None else episode > last:
                 return
+            self.steady = episode % STEADY == STEADY - 1 or left <= EPISODE
             self._episode(episode, min(EPISODE, max(left, 2)))
             self._calm()
             self.report.episodes += 1
@@ -91,7 +95,7 @@ class Driver:
 
     def _draw(self, lane: str, chance: random.Random) -> tuple[Action | None, dict]:
         """What took effect rarely is drawn more often, but not for ever what never does."""
-        possible = [action for action in self.world.actions if action.lane == lane]
+        possible = [action for action in self.world.actions if action.lane == lane and not (self.steady and action.ends)]
         chosen = sorted(chance.sample(possible, min(4, len(possible))), key=lambda each: self.report.effects[each.name] + self.report.tried[each.name] / 4)
         for action in chosen:
             arguments = action.draw(chance)
@@ -126,8 +130,8 @@ class Driver:
         self.world.heal_and_verify()
         for process in self.world.processes:
             process.check()
-            key = (process.name, process.starts)
-            now = process.memory_mib()
-            first = self.memory.setdefault(key, now)
-            if now - first > limits.GROWTH_MIB:
-                raise Problem(f"{process.name} grew from {first} to {now} MiB since it was first calm")
+            now = process.usage()
+            first = self.first_calm.setdefault((process.name, process.starts), now)
+            self.report.growth[process.role] = max(self.report.growth.get(process.role, 0), now.mib - first.mib)
+            if now.mib - first.mib > limits.GROWTH_MIB or now.files - first.files > limits.GROWTH_FILES:
+                raise Problem(f"{process.name} grew since it was first calm: from {first} to {now}")

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long each wait of a chaos run may take, in seconds, and how much a process may grow. Beyond is a hang, or a leak."""
+"""How long each wait of a chaos run may take, in seconds, and how much a process may grow. Beyond is a hang, or a leak.
+WSS_CHAOS_SLOW makes all waits so many times longer, and what has to happen per second so many times less: for a machine
+that does other work meanwhile."""
 
 import os
 
-_SLOW = float(os.environ.get("WSS_CHAOS_SLOW", "1"))  # several times longer under a sanitizer, or on a busy machine
+SLOW = max(1.0, float(os.environ.get("WSS_CHAOS_SLOW", "1")))
 
-START = 20 * _SLOW  # until a program is ready
-STOP = 45 * _SLOW  # from SIGTERM to the exit
-COMMAND = 30 * _SLOW  # an administrative command
-CLIENT = 40 * _SLOW  # until a client that runs answers
-HEALED = 40 * _SLOW  # from the repair of everything until all parts are connected again
-SALVAGE = 5 * _SLOW  # until engines that are back have returned what only they hold
-VERIFY = 60 * _SLOW  # reading all volumes of a healed system
-STEP = 150 * _SLOW  # one operation or fault, all in all
+START = 20 * SLOW  # until a program is ready
+STOP = 45 * SLOW  # from SIGTERM to the exit
+COMMAND = 30 * SLOW  # an administrative command
+CLIENT = 40 * SLOW  # until a client that runs answers
+HEALED = 40 * SLOW  # from the repair of everything until all parts are connected again
+SALVAGE = 5 * SLOW  # until engines that are back have returned what only they hold
+VERIFY = 60 * SLOW  # reading all volumes of a healed system
+STEP = 150 * SLOW  # one operation or fault, all in all
 
-GROWTH_MIB = 250  # of one process, between two calm moments of its life
+# Between two calm moments of one life.
+GROWTH_MIB = 250  # resident; the allocators of the sanitizers keep much of what was freed
+GROWTH_FILES = 100  # open files; a client or an engine that reconnects may be between two connections

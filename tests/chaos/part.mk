@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A random operator beside random faults, on the real programs. CHAOS_MODE picks the build of the programs under test.
+# A random operator beside random faults, on the real programs.
 CHAOS_LOAD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(filter-out %_test.cc,$(sort $(wildcard tests/chaos/block/load/*.cc))))
 
 $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a
@@ -8,13 +8,25 @@ $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a
 -include $(CHAOS_LOAD_OBJECTS:.o=.d)
 
 # The ledger decides what is a wrong byte: its own tests run before each chaos run.
-$(BUILD)/chaos_tests: $(BUILD)/tests/chaos/block/load/ledger.o $(BUILD)/tests/chaos/block/load/ledger_test.o
+CHAOS_TESTED := ledger history
+CHAOS_TEST_OBJECTS := $(foreach name,$(CHAOS_TESTED),$(BUILD)/tests/chaos/block/load/$(name).o $(BUILD)/tests/chaos/block/load/$(name)_test.o)
+$(BUILD)/chaos_tests: $(CHAOS_TEST_OBJECTS)
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) -lfmt
--include $(BUILD)/tests/chaos/block/load/ledger_test.d
+-include $(CHAOS_TEST_OBJECTS:.o=.d)
 
-.PHONY: chaos
-chaos: $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/wss-attack $(BUILD)/wss-chaos-load $(BUILD)/chaos_tests $(RBD_PLUGIN) ## a random operator beside random faults (MODE=asan SECONDS=n SEED=s ONLY=block|ceph|ceph-soak REPLAY=file RESUME=file JSON=file)
+# A variable that the user has set; others have defaults for other targets.
+given = $(if $(filter command% environment%,$(origin $(1))),$($(1)))
+chaos_option = $(if $(call given,$(1)),--$(2) $($(1)))
+
+.PHONY: chaos chaos-programs chaos-run
+chaos: ## a random operator beside random faults, under AddressSanitizer (MODE=m SECONDS=n SEED=s ONLY=block|ceph|ceph-soak REPLAY=file RESUME=file JSON=file)
+	@$(MAKE) --no-print-directory MODE=$(or $(call given,MODE),asan) chaos-run
+
+chaos-programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/wss-attack $(BUILD)/wss-chaos-load $(BUILD)/chaos_tests $(RBD_PLUGIN)
+
+chaos-run: chaos-programs
 	@$(BUILD)/chaos_tests --gtest_brief=1
-	@/usr/bin/python3 -B -m tests.chaos --build $(BUILD) $(if $(filter command% environment%,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) \
-		$(if $(REPLAY),--replay $(REPLAY)) $(if $(WITHOUT),--without $(WITHOUT)) $(if $(RESUME),--resume $(RESUME)) $(if $(JSON),--json $(JSON))
+	@/usr/bin/python3 -B -m tests.chaos --build $(BUILD) $(call chaos_option,SECONDS,seconds) $(call chaos_option,SEED,seed) \
+		$(call chaos_option,ONLY,only) $(call chaos_option,REPLAY,replay) $(call chaos_option,WITHOUT,without) \
+		$(call chaos_option,RESUME,resume) $(call chaos_option,JSON,json)

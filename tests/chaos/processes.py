@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
@@ -24,6 +25,15 @@ LEFT_BEHIND = "ending without them"  # after SIGTERM, with status 1: storage or 
 
 def _child() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@dataclass(frozen=True)
+class Usage:
+    mib: int  # resident
+    files: int  # open
+
+    def __str__(self) -> str:
+        return f"{self.mib} MiB and {self.files} open files"
 
 
 class NotReady(Problem):
@@ -118,8 +128,6 @@ class Process:
             return False
         self.process.send_signal(signal.SIGTERM)
         self._wait_for_end(limits.STOP, "SIGTERM")
-        if self.process.returncode == 1 and LEFT_BEHIND in self.tail():
-            return False
         self.check_exit()
         return self.process.returncode == 0
 
@@ -149,6 +157,8 @@ class Process:
 
     def check(self) -> None:
         """Raises a Problem if it died by itself or its log has a complaint."""
+        if self.process is None:
+            return
         self.check_exit()
         with self.log.open("rb") as log:
             log.seek(self._searched)
@@ -159,18 +169,22 @@ class Process:
 
     def check_exit(self) -> None:
         status = None if self.process is None else self.process.poll()
+        if status == 1 and LEFT_BEHIND in self.tail():
+            return
         if status is not None and status not in EXPECTED_EXITS:
             raise Problem(f"{self.name} ended by itself with exit status {status}\n{self.tail()}")
 
-    def memory_mib(self) -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) >> 10
+    def usage(self) -> Usage:
+        proc = Path(f"/proc/{self.process.pid}")
+        resident = re.search(r"VmRSS:\s+(\d+)", (proc / "status").read_text())
+        return Usage(int(resident[1]) >> 10, len(list((proc / "fd").iterdir())))
 
     def tail(self) -> str:
-        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        return self.log.read_text(errors="replace")[-9000:] if self.log.exists() else ""
 
 
 def environment_of_sanitizers() -> None:
-    """For all children: a report ends the process, and freed memory does not pile up."""
-    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:disable_coredump=0:quarantine_size_mb=16")
+    """For all children: a report ends the process, and freed memory does not pile up. One that ends in order reports what it has
+    lost the last pointer to."""
+    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:disable_coredump=0:quarantine_size_mb=16")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:abort_on_error=1")

@@ -9,13 +9,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
-EFFECTS_PER_180 = 5
-OPERATIONS_PER_180 = 100_000
+from . import limits
+
+# In 180 seconds of a machine that does nothing else.
+EFFECTS = 5  # of each action
+OPERATIONS = 100_000
 
 
 class Report:
     def __init__(self, seed: int, state: Path | None):
         self.seed, self.state = seed, state
+        self.log: Path | None = None  # of all that is printed
         self.lock = threading.Lock()
         self.tried: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
@@ -23,13 +27,18 @@ class Report:
         self.episodes = self.operations = 0
         self.problem = ""
         self.details: dict = {}
+        self.growth: dict[str, int] = {}  # MiB of a process of each role, the most between two calm moments of one life
         if state is not None and state.exists():
             kept = json.loads(state.read_text())
             self.seed, self.seconds, self.episodes, self.operations = (kept[key] for key in ("seed", "seconds", "episodes", "operations"))
             self.tried, self.effects = Counter(kept["tried"]), Counter(kept["effects"])
 
     def say(self, text: str) -> None:
-        print(f"chaos: {time.strftime('%T')} {text}", flush=True)
+        line = f"chaos: {time.strftime('%T')} {text}"
+        print(line, flush=True)
+        if self.log is not None:
+            with self.log.open("a") as log:
+                log.write(f"{line}\n")
 
     def count(self, action: str, effect: bool) -> None:
         with self.lock:
@@ -39,6 +48,7 @@ class Report:
     def as_dict(self) -> dict:
         return {"seed": self.seed, "seconds": round(self.seconds, 1), "episodes": self.episodes, "operations": self.operations,
                 "tried": dict(sorted(self.tried.items())), "effects": dict(sorted(self.effects.items())), "details": self.details,
+                "growth": self.growth,
                 "problem": self.problem}
 
     def keep(self) -> None:
@@ -47,13 +57,16 @@ class Report:
             self.state.write_text(json.dumps(self.as_dict(), indent=1))
 
     def shortfalls(self, actions: list[str]) -> list[str]:
-        """What happened too rarely for the length of the run."""
-        share = self.seconds / 180
-        wanted = max(1, int(EFFECTS_PER_180 * share))
-        short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {wanted} wanted"
-                 for name in sorted(actions) if self.effects[name] < wanted]
-        if self.operations < OPERATIONS_PER_180 * share:
-            short.append(f"{self.operations} operations verified, {int(OPERATIONS_PER_180 * share)} wanted")
+        """What happened too rarely for the length of the run. A run that is too short for one effect of each action needs as many effects
+        in all."""
+        share = self.seconds / 180 / limits.SLOW
+        short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {int(EFFECTS * share)} wanted"
+                 for name in sorted(actions) if self.effects[name] < int(EFFECTS * share)]
+        total = sum(self.effects[name] for name in actions)
+        if total < (wanted := int(EFFECTS * share * len(actions))):
+            short.append(f"steps took effect {total} times, {wanted} wanted")
+        if self.operations < (wanted := int(OPERATIONS * share)):
+            short.append(f"{self.operations} operations verified, {wanted} wanted")
         return short
 
     def without_effect(self) -> list[str]:

@@ -32,6 +32,7 @@ class Cluster:
         self.build, self.folder = build, folder
         self.options = Options()
         self.volumes: dict[str, Volume] = {}
+        self.memory = ["8M"] * ENGINES  # that each engine lends from its next start on
         self.removed: dict[int, int] = {}  # engines that were removed: how often each was started by then
         self.last_id = 0
         self.state_folder, self.small_folder = self._mount("state", STATE_KIB), self._mount("small", SMALL_MIB * 1024)
@@ -98,11 +99,11 @@ class Cluster:
 
     def _engine(self, number: int) -> Process:
         listen = [self._address(kind, f"engine{number}") for kind in ("tcp", "shm")]
-        words = [str(self.build / "wss-cache"), "--join", self.join[("tcp", "shm")[number % 2]], "--memory", "8M", "--control",
-                 str(self.engine_control(number)), "--leave-seconds", "10"]
+        words = [str(self.build / "wss-cache"), "--join", self.join[("tcp", "shm")[number % 2]], "--control", str(self.engine_control(number)),
+                 "--leave-seconds", "10"]
         for address in listen:
             words += ["--listen", address]
-        return Process(f"engine{number}", "engine", lambda: words, "wss-cache: ready on ", self.folder)
+        return Process(f"engine{number}", "engine", lambda: [*words, "--memory", self.memory[number]], "wss-cache: ready on ", self.folder)
 
     def engine_control(self, number: int) -> Path:
         return self.folder / f"engine{number}.sock"

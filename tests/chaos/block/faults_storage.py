@@ -13,7 +13,7 @@ from .control import MIB, wait_for
 from .operations_volumes import create, delete
 
 NAME = "bad"
-FILTERS = {"fails": "error:every={},op=write:", "crawls": "delay:us={}000:", "fills": ""}
+FILTERS = {"fails": "error:every={number},op={op}:", "crawls": "delay:us={number}000:", "fills": ""}
 
 
 def _trouble(cluster: Cluster, kind: str) -> bool:
@@ -25,14 +25,14 @@ def _trouble(cluster: Cluster, kind: str) -> bool:
     return totals["errors"] > 0 or volume["counters"]["destage_errors"] > 0
 
 
-def bad_storage(cluster: Cluster, kind: str, number: int, policy: str, seconds: float) -> bool:
+def bad_storage(cluster: Cluster, kind: str, number: int, op: str, policy: str, seconds: float) -> bool:
     ballast = cluster.small_folder / "ballast"
     folder = None
     if kind == "fills":
         folder = cluster.small_folder
         ballast.write_bytes(bytes(6 * MIB))
     try:
-        if not create(cluster, NAME, 4 * MIB, FILTERS[kind].format(number), folder):
+        if not create(cluster, NAME, 4 * MIB, FILTERS[kind].format(number=number, op=op), folder):
             return False
         cluster.ask("cache.policy", volume=NAME, policy=policy, unsafe=False)
         deadline = time.monotonic() + seconds
@@ -56,8 +56,8 @@ def _remove(cluster: Cluster) -> None:
 def storage_actions(cluster: Cluster) -> list[Action]:
     def make(kind: str) -> Action:
         def draw(chance: random.Random) -> dict:
-            return {"number": chance.choice((5, 20, 60)), "policy": chance.choice(("write-back", "write-through", "none")),
-                    "seconds": round(chance.uniform(1, 3), 1)}
+            return {"number": chance.choice((5, 20, 60)), "op": chance.choice(("write", "read", "all")),
+                    "policy": chance.choice(("write-back", "write-through", "none")), "seconds": round(chance.uniform(1, 3), 1)}
 
         def act(**words) -> bool:
             return bad_storage(cluster, kind, **words)

@@ -30,7 +30,8 @@ class Volume:
 
 class LoadClient(Process):
     def __init__(self, name: str, program: Path, address: str, number: int, count: int, seed: int, secret: Path, folder: Path):
-        super().__init__(name, "client", lambda: [str(program), address, str(number), str(count), str(seed + self.starts), str(secret)],
+        super().__init__(name, "client", lambda: [str(program), address, str(number), str(count), str(seed + self.starts),
+                                                "history", str(secret)],
                          "ready", folder)
         self.volumes: dict[str, Volume] = {}
         self.channel = threading.RLock()

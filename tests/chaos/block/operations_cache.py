@@ -136,6 +136,15 @@ def lost_bytes(cluster: Cluster) -> int:
     return sum(volume["lost_bytes"] for volume in cluster.status()["volumes"])
 
 
+def may_end_engine(cluster: Cluster) -> bool:
+    """An engine that ends while recovery waits for another one is a second loss, which waits for the operator."""
+    try:
+        wait_for(lambda: not cluster.status()["recovering"], limits.HEALED, "the end of a recovery")
+    except Problem:
+        return False
+    return True
+
+
 def wait_for_engines(cluster: Cluster) -> None:
     """All are live; those that were removed are added."""
     cluster.removed.clear()
@@ -176,5 +185,6 @@ def cache_actions(cluster: Cluster) -> list[Action]:
             Action("drain", OPERATION, lambda chance: {"volume": any_volume(chance)}, lambda **words: drain(cluster, **words)),
             Action("remove", OPERATION, draw_remove, lambda **words: remove(cluster, **words)),
             Action("add", OPERATION, draw_add, lambda **words: add(cluster, **words)),
-            Action("give-up", OPERATION, lambda chance: {"volume": any_volume(chance)}, lambda **words: give_up(cluster, **words)),
-            Action("forget", OPERATION, draw_forget, lambda **words: forget(cluster, **words))]
+            Action("give-up", OPERATION, lambda chance: {"volume": any_volume(chance)}, lambda **words: give_up(cluster, **words),
+                   ends=True),
+            Action("forget", OPERATION, draw_forget, lambda **words: forget(cluster, **words), ends=True)]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of the target: with other options, without a volume, after its state could not be saved; and reloaded secrets."""
+"""Restarts: of the target with other options, without a volume, after its state could not be saved; of an engine that lends another
+amount of memory; and reloaded secrets."""
 
 from __future__ import annotations
 
 import random
 import time
+from typing import Callable
 
 from .. import limits
 from ..actions import OPERATION, Action
@@ -12,11 +14,12 @@ from ..problems import Lost, Refused
 from ..processes import NotReady
 from .cluster import Cluster
 from .control import wait_for
-from .operations_cache import make_dirty
+from .operations_cache import make_dirty, may_end_engine
 from .operations_volumes import SIZES, begin_resize, end_resize
 
 OTHER = ([], ["--cache-policy", "write-back"], ["--cache-policy", "write-around"], ["--cache-policy", "none"], ["--cache-read-ahead", "0"],
-         ["--cache-read-ahead", "256K"], ["--log-level", "debug"], ["--reactors", "1"])
+         ["--cache-read-ahead", "256K"], ["--cache-grace", "0"], ["--cache-grace", "2"], ["--log-level", "debug"], ["--reactors", "1"])
+MEMORY = ("4M", "8M", "12M")  # of an engine; all volumes together have more
 
 
 def _end(cluster: Cluster, how: str) -> None:
@@ -36,6 +39,19 @@ def restart_with_options(cluster: Cluster, more: list[str], how: str) -> bool:
             cluster.options.more = before
             cluster.target.start()
             raise Refused(str(refusal)[-300:]) from None
+
+
+def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
+    """In order: an engine that has less than before leaves its dirty lines to the others."""
+    if not may_end_engine(cluster):
+        return False
+    engine = cluster.engines[number]
+    with engine.lock:
+        ended = engine.terminate()
+        cluster.memory[number] = memory
+        if not engine.is_running():
+            engine.start()
+        return ended
 
 
 def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float) -> bool:
@@ -109,8 +125,15 @@ def restart_actions(cluster: Cluster) -> list[Action]:
         volume = chance.choice(local)
         return {"volume": volume, "size": chance.choice([size for size in SIZES if size != cluster.volumes[volume].size]), "how": how(chance)}
 
-    return [Action("restart-options", OPERATION, lambda chance: {"more": chance.choice(OTHER), "how": how(chance)},
-                   lambda **words: restart_with_options(cluster, **words)),
-            Action("restart-without-volume", OPERATION, draw_without, lambda **words: restart_without_volume(cluster, **words)),
-            Action("restart-after-full", OPERATION, draw_full, lambda **words: restart_after_full(cluster, **words)),
+    def draw_engine(chance: random.Random) -> dict:
+        number = chance.randrange(len(cluster.engines))
+        return {"number": number, "memory": chance.choice([memory for memory in MEMORY if memory != cluster.memory[number]])}
+
+    def restart(name: str, draw: Callable, act: Callable) -> Action:
+        return Action(f"restart-{name}", OPERATION, draw, lambda **words: act(cluster, **words), ends=True)
+
+    return [restart("options", lambda chance: {"more": chance.choice(OTHER), "how": how(chance)}, restart_with_options),
+            restart("engine", draw_engine, restart_engine),
+            restart("without-volume", draw_without, restart_without_volume),
+            restart("after-full", draw_full, restart_after_full),
             Action("auth-reload", OPERATION, lambda chance: {"strangers": chance.randrange(20)}, lambda **words: reload_secrets(cluster, **words))]

@@ -96,13 +96,17 @@ def resize(cluster: Cluster, name: str, size: int) -> bool:
     return certain
 
 
-def set_read_only(cluster: Cluster, name: str, pause: float) -> bool:
+SETTINGS = {"read_only": (True, False), "iops": ("200", "0"), "bandwidth": ("2M", "0")}  # for a while, and back
+
+
+def set_for_a_while(cluster: Cluster, name: str, what: str, pause: float) -> bool:
+    value, back = SETTINGS[what]
     try:
-        cluster.ask("volume.set", name=name, read_only=True)
+        cluster.ask("volume.set", name=name, **{what: value})
         time.sleep(pause)
         return True
     finally:
-        wait_for(lambda: cluster.ask("volume.set", name=name, read_only=False), limits.START, f"{name} writable again")
+        wait_for(lambda: cluster.ask("volume.set", name=name, **{what: back}), limits.START, f"{what} of {name} set back")
 
 
 def volume_actions(cluster: Cluster) -> list[Action]:
@@ -126,9 +130,9 @@ def volume_actions(cluster: Cluster) -> list[Action]:
         return {"name": name, "size": chance.choice(SIZES)}
 
     def draw_set(chance: random.Random) -> dict:
-        return {"name": some(chance, ("disk0", "disk1", *runtime())), "pause": round(chance.uniform(0, 0.5), 2)}
+        return {"name": some(chance, ("disk0", "disk1", *runtime())), "what": some(chance, SETTINGS), "pause": round(chance.uniform(0, 0.5), 2)}
 
     return [Action("create", OPERATION, draw_create, lambda **words: create(cluster, **words)),
             Action("delete", OPERATION, draw_delete, lambda **words: delete(cluster, **words)),
             Action("resize", OPERATION, draw_resize, lambda **words: resize(cluster, **words)),
-            Action("set", OPERATION, draw_set, lambda **words: set_read_only(cluster, **words))]
+            Action("set", OPERATION, draw_set, lambda **words: set_for_a_while(cluster, **words))]

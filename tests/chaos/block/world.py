@@ -16,7 +16,7 @@ from .cluster import Cluster
 from .control import wait_for
 from .faults_storage import storage_actions
 from .load import LoadClient
-from .operations_cache import cache_actions, give_up_lost, lost_bytes, wait_for_engines
+from .operations_cache import cache_actions, give_up_lost, lost_bytes, may_end_engine, wait_for_engines
 from .operations_restart import restart_actions
 from .operations_volumes import volume_actions
 
@@ -40,14 +40,7 @@ class BlockWorld:
         self.cluster.stop()
 
     def _may_end(self, process) -> bool:
-        """An engine that ends while recovery waits for another one is a second loss, which waits for the operator."""
-        if process not in self.cluster.engines:
-            return True
-        try:
-            wait_for(lambda: not self.cluster.status()["recovering"], limits.HEALED, "the end of a recovery")
-        except Problem:
-            return False
-        return True
+        return process not in self.cluster.engines or may_end_engine(self.cluster)
 
     def _started(self, process) -> None:
         if isinstance(process, LoadClient):

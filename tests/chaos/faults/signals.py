@@ -50,7 +50,7 @@ def signal_actions(processes: list[Process], may_end: Callable[[Process], bool] 
             after(process)
             return effect
 
-        return Action(f"{how}-{role}", FAULT, draw, act)
+        return Action(f"{how}-{role}", FAULT, draw, act, ends=how != "stop")
 
     roles = list(dict.fromkeys(process.role for process in processes))
     return [make(how, role) for how in ("kill", "stop", "terminate") for role in roles]

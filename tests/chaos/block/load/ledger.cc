@@ -89,6 +89,9 @@ Ledger::Sector& Ledger::sector(uint64_t number) const {
     return reinterpret_cast<Sector*>(file_.data() + sizeof(Header))[number];
 }
 
+uint32_t Ledger::volume() const {
+    return static_cast<uint32_t>(header().volume);
+}
 uint64_t Ledger::limit() const {
     return header().limit;
 }
@@ -191,7 +194,7 @@ bool Ledger::allows(const Sector& sector, uint64_t id) const {
     return order_of(id) >= order_of(sector.stable) && order_of(id) <= order_of(sector.newest);
 }
 
-std::optional<std::string> Ledger::check(uint64_t first, std::span<const std::byte> data) {
+std::optional<Wrong> Ledger::check(uint64_t first, std::span<const std::byte> data) {
     for (size_t at = 0; at < data.size(); at += kSectorBytes, ++first) {
         Stamps found;
         std::memcpy(found.data(), data.data() + at, kSectorBytes);
@@ -199,7 +202,8 @@ std::optional<std::string> Ledger::check(uint64_t first, std::span<const std::by
         settle(each);
         const Stamps expected = stamps_of(static_cast<uint32_t>(header().volume), first, found[0].id);
         const bool whole = std::memcmp(expected.data(), found.data(), kSectorBytes) == 0;
-        if (!whole || !allows(each, found[0].id)) return describe(first, each, data.data() + at);
+        if (!whole || !allows(each, found[0].id))
+            return Wrong{first, describe(first, each, data.data() + at)};
     }
     return std::nullopt;
 }

@@ -34,6 +34,11 @@ struct Range {
     uint64_t end() const { return first + count; }
 };
 
+struct Wrong {
+    uint64_t sector = 0;
+    std::string text;
+};
+
 enum class Outcome : uint8_t { kAcknowledged, kStable, kDiscarded, kUnknown };
 
 class Ledger {
@@ -44,6 +49,7 @@ class Ledger {
     Ledger& operator=(Ledger&&) = delete;
     ~Ledger();
 
+    uint32_t volume() const;
     uint64_t limit() const;  // sectors in use now
     void set_limit(uint64_t sectors);
     // Odd while unsure; another number each time.
@@ -63,7 +69,7 @@ class Ledger {
 
     void fill(uint64_t first, uint64_t id, std::span<std::byte> data) const;
     // What is wrong with the data read from the sectors behind `first`, if anything.
-    std::optional<std::string> check(uint64_t first, std::span<const std::byte> data);
+    std::optional<Wrong> check(uint64_t first, std::span<const std::byte> data);
 
   private:
     struct Header;

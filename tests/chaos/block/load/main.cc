@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-chaos-load URI NUMBER COUNT SEED [SECRET-FILE]: one client of a chaos run.
+// wss-chaos-load URI NUMBER COUNT SEED HISTORY-FILE [SECRET-FILE]: one client of a chaos run.
 //
 // Reads commands from standard input, one a line, and answers each with one line:
 //
@@ -12,7 +12,8 @@
 //   verify SECONDS                    reads all that is in use, within a time limit
 //   status                            counters, as JSON
 //
-// Exit status 3: a read returned what the ledger does not allow; the last line of standard error says which.
+// Exit status 3: a read returned what the ledger does not allow; standard error says which, and shows the
+// history of the sector.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -136,8 +137,13 @@ wss_client* connect(const char* uri, const char* secret_file) {
 }
 
 int run(int argc, char** argv) {
-    if (argc < 5) {
-        fmt::print(stderr, "usage: wss-chaos-load URI NUMBER COUNT SEED [SECRET-FILE]\n");
+    if (argc < 6) {
+        fmt::print(stderr, "usage: wss-chaos-load URI NUMBER COUNT SEED HISTORY-FILE [SECRET-FILE]\n");
+        return 2;
+    }
+    auto history = History::open(argv[5]);
+    if (!history) {
+        fmt::print(stderr, "cannot open {}\n", argv[5]);
         return 2;
     }
     // The read of standard input is interrupted then.
@@ -147,10 +153,11 @@ int run(int argc, char** argv) {
     Client client;
     client.number = static_cast<uint32_t>(std::atoi(argv[2]));
     client.count = static_cast<uint32_t>(std::atoi(argv[3]));
+    client.history = &*history;
     client.wrong = report_wrong;
     fmt::print("ready\n");
     std::fflush(stdout);
-    client.session = connect(argv[1], argc > 5 ? argv[5] : nullptr);
+    client.session = connect(argv[1], argc > 6 ? argv[6] : nullptr);
     if (client.session == nullptr) return 0;
     {
         Commands commands(client, std::strtoull(argv[4], nullptr, 10));

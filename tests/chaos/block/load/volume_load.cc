@@ -15,6 +15,7 @@ using std::chrono::steady_clock;
 constexpr int kThreads = 5;
 constexpr auto kAfterError = std::chrono::milliseconds(10);
 constexpr auto kPause = std::chrono::microseconds(2000);
+constexpr size_t kEventsShown = 60;
 constexpr auto kNextDraw = std::chrono::microseconds(20);
 
 uint64_t below(std::mt19937_64& random, uint64_t limit) {
@@ -40,22 +41,26 @@ VolumeLoad::~VolumeLoad() {
 void VolumeLoad::set_limit(uint64_t sectors) {
     std::lock_guard lock(m_);
     ledger_.set_limit(sectors);
+    client_.history->note(ledger_.volume(), "limit", {sectors, UINT32_MAX});
     limit_ = ledger_.limit();
 }
 
 void VolumeLoad::set_unsure(bool unsure) {
     std::lock_guard lock(m_);
     ledger_.set_unsure(unsure);
+    client_.history->note(ledger_.volume(), unsure ? "unsure" : "sure", {0, UINT32_MAX});
 }
 
 void VolumeLoad::loosen() {
     std::lock_guard lock(m_);
     ledger_.loosen();
+    client_.history->note(ledger_.volume(), "loosen", {0, UINT32_MAX});
 }
 
 // Operations that are in flight beyond the cut may still leave their content there.
 void VolumeLoad::cut(uint64_t sectors, bool certain) {
     std::lock_guard lock(m_);
+    client_.history->note(ledger_.volume(), certain ? "cut" : "maybe cut", {sectors, UINT32_MAX});
     for (uint64_t first = sectors; first < busy_.size();) {
         uint64_t end = first;
         while (end < busy_.size() && busy_[end] == busy_[first]) ++end;
@@ -105,6 +110,11 @@ VolumeLoad::Operation VolumeLoad::draw(std::mt19937_64& random) const {
     return operation;
 }
 
+const char* VolumeLoad::name_of(Kind kind) {
+    constexpr const char* kNames[] = {"read", "write", "write FUA", "zeroes", "discard", "flush"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
 // False if the range is not in use, or another operation uses it.
 bool VolumeLoad::begin(Operation& operation) {
     std::lock_guard lock(m_);
@@ -112,6 +122,7 @@ bool VolumeLoad::begin(Operation& operation) {
     const Range& range = operation.range;
     if (operation.kind == Kind::kFlush) {
         operation.token = ledger_.begin_flush();
+        operation.event = client_.history->begin(ledger_.volume(), "flush", {0, UINT32_MAX}, operation.token);
         return true;
     }
     if (range.end() > ledger_.limit()) return false;
@@ -120,6 +131,8 @@ bool VolumeLoad::begin(Operation& operation) {
     for (uint64_t each = range.first; each < range.end(); ++each) busy_[each] = true;
     const bool zeroes = operation.kind == Kind::kZeroes || operation.kind == Kind::kDiscard;
     if (operation.kind != Kind::kRead) operation.token = ledger_.begin_change(range, zeroes);
+    operation.event =
+        client_.history->begin(ledger_.volume(), name_of(operation.kind), range, operation.token);
     return true;
 }
 
@@ -160,6 +173,7 @@ void VolumeLoad::count(Kind kind, int result) {
 
 void VolumeLoad::end(const Operation& operation, int result, std::span<const std::byte> data) {
     std::lock_guard lock(m_);
+    client_.history->end(operation.event, result);
     const Range& range = operation.range;
     const bool sure = result == 0 && operation.epoch % 2 == 0 && operation.epoch == ledger_.epoch();
     if (operation.kind == Kind::kFlush) {
@@ -170,8 +184,7 @@ void VolumeLoad::end(const Operation& operation, int result, std::span<const std
     if (operation.kind == Kind::kRead) {
         if (result != 0) return;
         if (auto wrong = ledger_.check(range.first, data.first(range.count * kSectorBytes)))
-            client_.wrong(name_,
-                          fmt::format("{} (read of {} sectors from {})", *wrong, range.count, range.first));
+            report(operation, *wrong);
         return;
     }
     const Outcome outcome = !sure                                  ? Outcome::kUnknown
@@ -181,6 +194,13 @@ void VolumeLoad::end(const Operation& operation, int result, std::span<const std
     ledger_.end_change(range, operation.token, outcome);
 }
 
+void VolumeLoad::report(const Operation& operation, const Wrong& wrong) {
+    client_.wrong(name_, fmt::format("{} (read of {} sectors from {}); operations of this sector:\n{}",
+                                     wrong.text, operation.range.count, operation.range.first,
+                                     client_.history->about(ledger_.volume(), wrong.sector, kEventsShown)));
+    std::abort();  // not reached
+}
+
 void VolumeLoad::run(uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<std::byte> own(kTransferSectors * kSectorBytes);
@@ -188,7 +208,8 @@ void VolumeLoad::run(uint64_t seed) {
         ++active_;
         Operation operation = draw(random);
         Handle volume = client_.paused ? nullptr : handle();
-        if (!volume || !begin(operation)) {
+        // While it was opened, the volume may have been deleted, and another one made with its name.
+        if (!volume || stopping_ || !begin(operation)) {
             --active_;
             std::this_thread::sleep_for(volume ? kNextDraw : kPause);
             continue;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/initiator/wss.h"
+#include "tests/chaos/block/load/history.h"
 #include "tests/chaos/block/load/ledger.h"
 
 namespace wss::chaos {
@@ -31,6 +32,7 @@ struct Client {
     uint32_t number = 0, count = 1;
     Counters counters;
     std::atomic<bool> paused{false};
+    History* history = nullptr;
     // Called once with what is wrong; does not return.
     void (*wrong)(const std::string& volume, const std::string& what) = nullptr;
 };
@@ -53,11 +55,13 @@ class VolumeLoad {
   private:
     using Handle = std::shared_ptr<wss_volume>;
     enum class Kind : uint8_t { kRead, kWrite, kStableWrite, kZeroes, kDiscard, kFlush };
+    static const char* name_of(Kind kind);
     struct Operation {
         Kind kind;
         Range range;
         uint64_t token = 0;  // of the change or flush
         uint64_t epoch = 0;  // of the ledger, when it began
+        uint64_t event = 0;  // of the history
     };
     void run(uint64_t seed);
     Handle handle();
@@ -66,6 +70,7 @@ class VolumeLoad {
     bool begin(Operation& operation);
     int perform(wss_volume* volume, const Operation& operation, std::span<std::byte> buffer);
     void end(const Operation& operation, int result, std::span<const std::byte> data);
+    [[noreturn]] void report(const Operation& operation, const Wrong& wrong);
     void count(Kind kind, int result);
 
     Client& client_;

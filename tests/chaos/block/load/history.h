@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// History: the last operations of a client, and what the operator did meanwhile, in a file that outlives it.
+//
+// Nothing is decided by it: it shows how a sector came by what the ledger does not allow.
+// Thread-safety: any thread may call anything.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tests/chaos/block/load/ledger.h"
+
+namespace wss::chaos {
+
+struct Event {
+    uint32_t volume = 0;
+    char kind[12] = {};
+    Range range;
+    uint64_t id = 0;  // of the change or flush
+    int64_t began_us = 0, ended_us = 0;
+    int32_t result = 0;
+};
+
+class History {
+  public:
+    static constexpr uint64_t kEvents = 1 << 16;
+
+    // Opens or makes the file. Nothing if it cannot.
+    static std::optional<History> open(const std::string& path);
+    History(History&& other) noexcept;
+    History& operator=(History&&) = delete;
+    ~History();
+
+    // Returns the number of the event.
+    uint64_t begin(uint32_t volume, const char* kind, const Range& range, uint64_t id);
+    void end(uint64_t number, int result);
+    void note(uint32_t volume, const char* kind, const Range& range) {
+        end(begin(volume, kind, range, 0), 0);
+    }
+    // The last `count` events of a sector, one a line, the oldest first.
+    std::string about(uint32_t volume, uint64_t sector, size_t count) const;
+
+  private:
+    struct File;
+    explicit History(File* file) : file_(file) {}
+
+    File* file_;
+};
+
+}  // namespace wss::chaos
