@@ -139,15 +139,17 @@ def lost_bytes(cluster: Cluster) -> int:
 def may_end_engine(cluster: Cluster) -> bool:
     """An engine that ends while recovery waits for another one is a second loss, which waits for the operator."""
     try:
-        wait_for(lambda: not cluster.status()["recovering"], limits.HEALED, "the end of a recovery")
+        wait_for(lambda: not cluster.status()["recovering"], limits.SALVAGE, "the end of a recovery")
     except Problem:
         return False
     return True
 
 
 def wait_for_engines(cluster: Cluster) -> None:
-    """All are live; those that were removed are added."""
+    """All are live; those that were removed are added. If a recovery waits for engines that ended, whose contents are gone, the operator
+    does not wait for them."""
     cluster.removed.clear()
+    patience = time.monotonic() + limits.SALVAGE
 
     def healed() -> bool:
         live = live_numbers(cluster)
@@ -155,6 +157,8 @@ def wait_for_engines(cluster: Cluster) -> None:
             if number not in live:
                 command(cluster.engine_control(number), "engine.join")
         status = cluster.status()
+        if status["recovering"] and time.monotonic() > patience:
+            cluster.ask("cache.forget")
         storage = [engine for engine in status["engines"] if engine["state"] == "storage"]
         return len(live) == len(cluster.engines) and len(storage) == 1 and not status["recovering"]
 
