@@ -30,3 +30,10 @@ chaos-run: chaos-programs
 	@/usr/bin/python3 -B -m tests.chaos --build $(BUILD) $(call chaos_option,SECONDS,seconds) $(call chaos_option,SEED,seed) \
 		$(call chaos_option,ONLY,only) $(call chaos_option,REPLAY,replay) $(call chaos_option,WITHOUT,without) \
 		$(call chaos_option,RESUME,resume) $(call chaos_option,JSON,json)
+
+.PHONY: chaos-mutations chaos-mutations-run
+chaos-mutations: ## see that chaos catches known bugs in a copy of the tree (MODE=m SECONDS=n SEED=s ONLY=mutation)
+	@$(MAKE) --no-print-directory MODE=$(or $(call given,MODE),asan) chaos-mutations-run
+
+chaos-mutations-run: chaos-programs
+	@/usr/bin/python3 -B -m tests.chaos.mutations --mode $(MODE) --jobs $(JOBS) $(call chaos_option,SECONDS,seconds) $(call chaos_option,SEED,seed) $(ONLY)

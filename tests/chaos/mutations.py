@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree, and sees that chaos catches it.
+
+A patch begins with a sentence that says what is wrong in the mutated product, and a line "Finding: REGEX", which the problem
+that ends the run has to match. It has so many runs (--runs), with seeds of their own, to be caught. Exit status 1 if one was
+not, or was caught by something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PATCHES = ROOT / "tests/chaos/mutations"
+COPY = ROOT / "build/chaos-mutations"
+BUILT = ("lib", "target", "tests/chaos", "tests/hostile")  # folders of objects that a run needs
+
+
+@dataclass(frozen=True)
+class Mutation:
+    path: Path
+    what: str
+    finding: re.Pattern
+
+
+def read(path: Path) -> Mutation:
+    what, finding = path.read_text().split("\n\n", 1)[0].rsplit("\nFinding: ", 1)
+    return Mutation(path, what, re.compile(finding))
+
+
+def copy_tree(mode: str) -> None:
+    """With what is built, so that only what a patch changes is built again: times stay as they are."""
+    shutil.rmtree(COPY, ignore_errors=True)
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
+    for name in listed.stdout.splitlines():
+        (COPY / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_file():
+            shutil.copy2(ROOT / name, COPY / name)
+    # The build lists sources with git.
+    subprocess.run(["git", "init", "--quiet"], cwd=COPY, check=True)
+    for folder in BUILT:
+        if (built := ROOT / "build" / mode / folder).exists():
+            shutil.copytree(built, COPY / "build" / mode / folder)
+    for path in (ROOT / "build" / mode).glob("*"):
+        if path.is_file() and not path.name.endswith("_tests"):
+            shutil.copy2(path, COPY / "build" / mode / path.name)
+
+
+def run(mutation: Mutation, options: argparse.Namespace) -> bool:
+    say(f"{mutation.path.stem}: {mutation.what}")
+    subprocess.run(["patch", "-p1", "--quiet", "-i", mutation.path], cwd=COPY, check=True)
+    try:
+        for seed in range(options.seed, options.seed + options.runs):
+            problem = chaos(options, seed)
+            if problem and mutation.finding.search(problem):
+                say(f"{mutation.path.stem}: caught with seed {seed}: {mutation.finding.search(problem)[0]}")
+                return True
+            if problem:
+                say(f"{mutation.path.stem}: seed {seed} ended with something else: {problem[:2000]}")
+                return False
+            say(f"{mutation.path.stem}: not caught with seed {seed}")
+    finally:
+        subprocess.run(["patch", "-p1", "--quiet", "-R", "-i", mutation.path], cwd=COPY, check=True)
+    return False
+
+
+def chaos(options: argparse.Namespace, seed: int) -> str:
+    """The problem of a run; empty if there was none."""
+    result = COPY / "build/result.json"
+    result.unlink(missing_ok=True)
+    # Not the variables that this program was started with.
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ONLY", "BUILD")}
+    with (COPY / "build/log").open("ab") as log:
+        subprocess.run(["make", f"-j{options.jobs}", f"MODE={options.mode}", "chaos", f"SECONDS={options.seconds}", f"SEED={seed}", f"JSON={result}"],
+                       cwd=COPY, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
+    if not result.exists():
+        raise SystemExit(f"the mutated product was not built, or chaos did not start: {COPY / 'build/log'}")
+    return json.loads(result.read_text())["problem"]
+
+
+def say(text: str) -> None:
+    print(f"chaos-mutations: {text}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make chaos-mutations", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", default="asan")
+    parser.add_argument("--seconds", type=int, default=180)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("mutations", nargs="*", help="only these")
+    options = parser.parse_args()
+    mutations = [read(path) for path in sorted(PATCHES.glob("*.patch")) if not options.mutations or path.stem in options.mutations]
+    if not mutations:
+        parser.error(f"no such mutation in {PATCHES}")
+    copy_tree(options.mode)
+    caught = [mutation for mutation in mutations if run(mutation, options)]
+    say(f"{len(caught)} of {len(mutations)} caught")
+    return 0 if len(caught) == len(mutations) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
