@@ -22,3 +22,13 @@ bench-kv-store: $(BUILD)/kv_store_bench ## instructions per operation of the ver
 .PHONY: bench-kv
 bench-kv: programs ## compare the key-value store with Redis and its modes with each other; build/bench/kv.json
 	/usr/bin/python3 -B tests/bench/kv.py --build $(BUILD)
+
+SCALE_BENCH := $(BUILD)/tests/bench/scale_bench.o $(BUILD)/tests/bench/scale_world.o
+$(BUILD)/scale_bench: $(SCALE_BENCH) $(BUILD)/libtarget.a $(BUILD)/libwss.a
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+-include $(SCALE_BENCH:.o=.d)
+
+.PHONY: bench-scale
+bench-scale: $(BUILD)/scale_bench ## longest turn of the target's reactor, and bytes a line, at 10⁴ … 1.6·10⁷ lines; build/bench/scale.json (SCALE='--lines 10000')
+	@/usr/bin/python3 -B -m tests.bench.scale $< $(SCALE)

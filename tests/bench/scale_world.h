@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What scale_bench measures in: the shipped storage engine (se::Cache, its volumes and its reactor) on the
+// simulated fabric, with real storage that keeps nothing and cache engines that obey and move nothing. So
+// lines cost no memory but the target's own. Each turn of the target's reactor is timed by its thread's
+// clock.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/cache/engine/record_link.h"
+#include "lib/fabric/sim/sim_fabric.h"
+#include "target/cache/cache.h"
+#include "target/volume/volume_set.h"
+
+namespace wss::bench {
+
+constexpr uint32_t kLineBytes = cache::kLineBytesMin;
+constexpr uint32_t kCommandBytes = se::kCommandBytesMax;
+constexpr uint32_t kCommandLines = kCommandBytes / kLineBytes;
+constexpr const char* kTarget = "target";
+
+// Keeps nothing. While it `holds`, writes do not end.
+class EmptyBackend final : public io::Backend {
+  public:
+    EmptyBackend(uint64_t bytes, const bool& holds) : bytes_(bytes), holds_(holds) {}
+    io::Limits limits() const noexcept override { return {.size = bytes_, .discard = true}; }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor&) override;
+    Status resize(uint64_t) override { return failure(Code::kUnsupported, "it has its size"); }
+    std::string describe() const override { return "empty"; }
+
+  private:
+    const uint64_t bytes_;
+    const bool& holds_;
+};
+
+// A cache engine that says that it did what it is asked to. With `keeps` it remembers headers, as recovery
+// and salvage need them.
+class BareEngine final : public cache::RecordLinkOwner {
+  public:
+    BareEngine(sim::World& world, const fabric::SimNetwork& network, uint64_t identity, uint32_t slots,
+               bool keeps);
+    ~BareEngine();
+
+    // With `incarnation`, as one that holds its headers still; `storage`: whose they are.
+    void join(uint64_t storage = 0, uint32_t incarnation = 0);
+    void leave();
+    void close() { link_->close(Status(Code::kClosed, "the bench loses it")); }
+    bool is_over() const { return over_; }
+    uint32_t incarnation() const { return welcome_.incarnation; }
+    uint64_t identity() const { return identity_; }
+    void set_header(uint32_t slot, const cache::LineHeader& header);
+
+  private:
+    using Header = std::array<std::byte, cache::kHeaderBytes>;
+    bool link_up(cache::RecordLink&, std::span<const std::byte> data) noexcept override;
+    bool record(cache::RecordLink&, const wire::Record& record) noexcept override;
+    void operation_over(cache::RecordLink&, uint64_t, bool) noexcept override {}
+    void link_over(cache::RecordLink&, const Status&) noexcept override { over_ = true; }
+    void put(size_t bytes) { link_->wrote(bytes); }
+
+    sim::Node& node_;
+    const uint64_t identity_;
+    const uint32_t slots_;
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<cache::RecordLink> link_;
+    wire::CacheWelcome welcome_;
+    std::vector<Header> headers_;  // by slot; empty: it keeps none
+    bool over_ = true;
+};
+
+class Target final : volume::Observer, se::WorkOwner {
+  public:
+    Target(sim::World& world, const fabric::SimNetwork& network, uint64_t bytes, std::string membership,
+           cache::Policy policy);
+    ~Target() override;
+
+    // Turns target and engines until `done`; ends the process if that does not come.
+    void until(const char* what, const std::function<bool()>& done);
+    // The longest turn since the last call, and the processor time of all of them, in ms.
+    double take_longest() { return std::exchange(longest_, 0); }
+    double take_total() { return std::exchange(total_, 0); }
+    double worst() const { return longest_; }
+
+    // Commands of 1 MiB over [offset, offset + length), scattered; returns when all are over.
+    void run(bool is_write, uint64_t offset, uint64_t length);
+    void discard(uint64_t offset, uint64_t length);
+    void scrape();
+    void remove_volume();
+    uint32_t live_engines();
+
+    se::Cache& cache() { return *cache_; }
+    se::CacheInfo info() { return cache_->info(); }
+    uint64_t wwid() const { return wwid_; }
+    bool holds_writes = false;  // of storage
+
+  private:
+    class Saved;
+    void turn();
+    void begin_more();
+    void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
+    void need_buffer(se::Work& work) noexcept override;
+    void delegated(se::Work&) noexcept override {}
+    void answered(se::Work& work) noexcept override { ended(work, {}); }
+    void ended(se::Work& work, const se::Ending& ending) noexcept override;
+
+    sim::World& world_;
+    sim::Node& node_;
+    Random random_{1};
+    reactor::Reactor reactor_;
+    std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Poller> poller_;
+    std::unique_ptr<se::Cache> cache_;
+    std::unique_ptr<volume::VolumeSet> volumes_;
+    std::vector<std::byte> buffer_;
+    std::unique_ptr<se::BufferRegions> regions_;
+    se::CachedVolume* cached_ = nullptr;
+    uint64_t wwid_ = 0;
+    double longest_ = 0, total_ = 0;
+    struct {
+        bool is_write = false;
+        uint64_t offset = 0, commands = 0, next = 0, under_way = 0, failed = 0;
+    } load_;
+};
+
+// Bytes of this process that are in memory.
+uint64_t resident_bytes();
+
+}  // namespace wss::bench
