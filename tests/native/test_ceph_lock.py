@@ -152,7 +152,8 @@ def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_pat
 
 
 # Stops the process STOP when the client has seen who has the lock. With SILENT a blocklist command is not sent, and lasts SILENT seconds.
-# While the file REFUSED exists each answer of an OSD is an error.
+# With UNWATCHED nobody watches the image when the client looks for the first time.
+# While the file REFUSED exists each answer of an OSD is an error; when SLEPT does the machine has slept for a minute.
 SHIM = r"""
 #include <dlfcn.h>
 #include <errno.h>
@@ -178,11 +179,14 @@ int rados_aio_get_return_value(void* completion) {
 
 
 @pytest.fixture(scope="module")
+#define _GNU_SOURCE
 def shim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shim")
     (folder / "shim.c").write_text(SHIM)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl"], check=True, timeout=60)
     return folder / "shim.so"
+#include <sys/syscall.h>
+#include <time.h>
 
 
 def with_shim(target, shim, **environment):
@@ -190,10 +194,20 @@ def with_shim(target, shim, **environment):
     return target
 
 
+int rbd_watchers_list(void* image, void* watchers, size_t* count) {
+    static int looks;
+    if (getenv("UNWATCHED") && ++looks == 1) return *count = 0;
+    return ((int (*)(void*, void*, size_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_watchers_list"))(image, watchers, count);
+}
 def fail_to_steal(ceph, target, image) -> None:
     with pytest.raises(ControlError, match="open_timeout"):
         ask(target.control, "volume.create", name="thief", backend=ceph.backend(image, steal="true", open_timeout=4))
 
+int clock_gettime(clockid_t which, struct timespec* time) {
+    int result = syscall(SYS_clock_gettime, which, time);
+    if (which == CLOCK_BOOTTIME && getenv("SLEPT") && access(getenv("SLEPT"), F_OK) == 0) time->tv_sec += 60;
+    return result;
+}
 
 def test_a_client_is_not_shut_out_by_a_monitor_that_was_silent_until_the_opening_was_given_up(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
@@ -246,6 +260,15 @@ def test_what_keeps_an_image_from_being_opened_is_named(ceph, tmp_path):
     ceph.rbd("lock", "add", locked, "mine")
     assert f"rbd lock ls {locked}" in refusal(ceph, tmp_path / "a", ceph.backend(locked))
     mirror = ceph.create_image("8M")
+def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, UNWATCHED=1) as second:
+            with pytest.raises(ControlError, match="uses it"):
+                ask(second.control, "volume.create", name="other", backend=ceph.backend(image))
+        assert volume(first)["trouble"] == ""
+
+
     ceph.rbd("mirror", "pool", "enable", "rbd", "image")
     ceph.rbd("mirror", "image", "enable", mirror, "snapshot")
     ceph.rbd("mirror", "image", "demote", mirror)
@@ -267,3 +290,17 @@ def test_an_error_that_ceph_answers_is_shown_and_is_no_silence(ceph, tmp_path, s
         until(lambda: "(Operation not permitted)" in volume(target)["trouble"], 10, "the error is shown")
         refused.unlink()
         until(lambda: volume(target)["trouble"] == "", 10, "all is well again")
+def test_time_in_which_the_machine_slept_is_time_without_an_answer_of_ceph(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    slept = tmp_path / "slept"
+    with with_shim(start_target(ceph, tmp_path / "a", ceph.backend(image)), shim, SLEPT=slept) as target:
+        ceph.hang_all()
+        try:
+            slept.touch()
+            until(lambda: "another client may have taken the image" in volume(target)["trouble"], 5, "it is shown")
+        finally:
+            ceph.go_on()
+        ceph.wait_for_osds(3)
+        until(lambda: volume(target)["trouble"] == "", 60, "all is well again")
+
+

@@ -89,6 +89,7 @@ Status Client::start() {
     if (options_.is_head()) {
         WSS_TRY(claim());
         WSS_TRY(take_lock());
+        WSS_TRY(check_wanted());
         auto had = note_owner(image_, header_, owner_, read_only_);
         if (!had) return had.status();
         ownership_ = *had;
@@ -102,8 +103,8 @@ Status Client::start_keeper() {
         return Status::from_errno(-result, "cannot read the size of the image");
     bytes = bytes / kBlock * kBlock;
     if (bytes == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
-    seen_.store(SystemClock().now().count);
-    answered_.store(seen_.load());
+    seen_.store(boot_time().count);
+    answered_.store(SystemClock().now().count);
     WSS_TRY(sizes_.start(bytes));
     auto notify = [](void* context) {
         auto* self = static_cast<Client*>(context);
@@ -338,8 +339,12 @@ Status Client::claim() {
     char cluster[64] = {};
     if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
         return Status::from_errno(-result, "cannot read the id of the cluster");
-    return claim_.take(fmt::format("{} {} {}", cluster, rados_ioctx_get_id(pool_), header_),
-                       fmt::format("rbd:{} of client.{}", options_.name(), options_.user));
+    WSS_TRY(claim_.take(fmt::format("{} {} {}", cluster, rados_ioctx_get_id(pool_), header_),
+                        fmt::format("rbd:{} of client.{}", options_.name(), options_.user)));
+    Status wanted = check_wanted();
+    // The caller, who has given up, may have released it before it was taken.
+    if (!wanted) claim_.release();
+    return wanted;
 }
 
 Status Client::resize(uint64_t bytes) {

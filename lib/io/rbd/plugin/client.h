@@ -149,6 +149,7 @@ class Client {
     void end_size_reads();
     std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
+    static Nanoseconds boot_time() noexcept;
 
     static std::atomic<uint32_t> alive_;
 
@@ -170,7 +171,7 @@ class Client {
     std::atomic<bool> given_up_{false};  // by the caller of open()
     std::atomic<Loss> loss_{Loss::kNone};
     Claim claim_;
-    // When a look began that found the image there, and us not shut out; when its answer came.
+    // When a look began that found the image there, and us not shut out (boot_time()); when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};  // what the last look was answered with
     std::mutex size_lock_;            // one at a time resizes the image, or closes it
@@ -191,7 +192,7 @@ class Client {
     bool waiting_reported_ = false, gave_up_lock_ = false;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;
-    Nanoseconds look_began_{};
+    Nanoseconds look_began_{};  // boot_time()
     uint64_t look_own_changes_ = 0;
     std::thread keeper_;
 };

@@ -6,6 +6,7 @@
 // time. It is the only sign for a client without requests, for a snapshot, of which nobody is notified, and
 // of a lock that was taken away from a client that was not blocklisted.
 #include <cerrno>
+#include <ctime>
 #include <system_error>
 
 #include "lib/base/log.h"
@@ -193,13 +194,22 @@ Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
     return SystemClock().now() - Nanoseconds{time.load(std::memory_order_acquire)};
 }
 
+// Goes on while the machine sleeps, when others may take the image as while it is cut off.
+Nanoseconds Client::boot_time() noexcept {
+    timespec time{};
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return from_s(time.tv_sec) + Nanoseconds{time.tv_nsec};
+}
+
 // Nobody changes a snapshot.
 bool Client::suspended() const noexcept {
-    return lost() || (options_.is_head() && since(seen_) >= from_s(options_.away_timeout));
+    if (lost() || !options_.is_head()) return lost();
+    const Nanoseconds seen{seen_.load(std::memory_order_acquire)};
+    return boot_time() - seen >= from_s(options_.away_timeout);
 }
 
 void Client::begin_look() {
-    const Nanoseconds now = SystemClock().now();
+    const Nanoseconds now = boot_time();
     if (look_.under_way() || now - look_began_ < kLookPeriod) return;
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);

@@ -30,6 +30,8 @@ namespace {
 constexpr int kAttempts = 5;  // the owner changed meanwhile
 constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
+// In one after the other: a live client whose connection was lost has none while it renews its watch.
+constexpr uint32_t kLooksWithoutWatch = 2;
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
 constexpr Nanoseconds kCommandReserve = from_s(1);
 constexpr size_t kWatchersMax = 4096;
@@ -90,11 +92,12 @@ Status Client::end_former_owner(const std::string& owner) {
 
 Status Client::wait_until_dead(const std::string& owner) {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
-    for (;;) {
+    for (uint32_t without = 0;;) {
         auto watcher = watcher_of(owner);
         if (!watcher) return watcher.status();
-        if (!*watcher) return Status::ok();
-        if (answers((*watcher)->id) || SystemClock().now() > limit)
+        without = *watcher ? 0 : without + 1;
+        if (without == kLooksWithoutWatch) return Status::ok();
+        if (*watcher && (answers((*watcher)->id) || SystemClock().now() > limit))
             return failure(Code::kBusy,
                            "the client at {} uses it (rbd status {}): stop that one, or give steal=true to "
                            "shut it out",
