@@ -100,7 +100,9 @@ namespace {
 
 struct Loaded {
     std::mutex lock;
-    std::map<std::string, const Plugin*> plugins;  // by name; guarded by lock
+    // Guarded by lock.
+    std::map<std::string, const Plugin*> plugins;  // by name
+    bool waits_ended = false;
 };
 Loaded& loaded() {
     static Loaded all;
@@ -117,6 +119,7 @@ Result<const Plugin*> load_plugin(const std::string& name, const std::string& ne
         auto made = load(name, needs);
         if (!made) return made.status();
         plugin = *made;
+        if (all.waits_ended) plugin->end_waits();
     }
     plugin->set_log_level(log_level());
     return plugin;
@@ -125,8 +128,9 @@ Result<const Plugin*> load_plugin(const std::string& name, const std::string& ne
 void end_plugin_waits() {
     Loaded& all = loaded();
     std::lock_guard guard(all.lock);
+    all.waits_ended = true;
     for (const auto& [name, plugin] : all.plugins)
-        if (plugin != nullptr && plugin->end_waits != nullptr) plugin->end_waits();
+        if (plugin != nullptr) plugin->end_waits();
 }
 
 }  // namespace wss::io

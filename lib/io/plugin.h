@@ -38,7 +38,7 @@ constexpr const char* kPluginEntry = "wss_io_plugin";
 // `needs` is the package with the library that the plug-in links, for the error.
 Result<const Plugin*> load_plugin(const std::string& name, const std::string& needs);
 
-// Of every plug-in that is loaded.
+// Of every plug-in, also of one that is loaded later. For good.
 void end_plugin_waits();
 
 // The parts of it, for tests.

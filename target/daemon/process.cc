@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/process.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include "kernel/uapi/wss_version.h"
 #include "lib/base/clock.h"
@@ -14,6 +21,7 @@
 #include "lib/base/descriptors.h"
 #include "lib/base/journal.h"
 #include "lib/base/log.h"
+#include "lib/io/plugin.h"
 #include "target/daemon/service_manager.h"
 
 namespace wss::daemon {
@@ -48,6 +56,58 @@ int next_signal(const sigset_t& signals, Nanoseconds end) {
     const int64_t left = std::max<int64_t>(0, (end - SystemClock().now()).count);
     const timespec limit{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
     return std::max(0, sigtimedwait(&signals, nullptr, &limit));
+}
+
+// While a program starts, which may wait for storage that does not answer: a signal that ends the process
+// ends these waits, so that the start is over soon.
+class StartWatch {
+  public:
+    StartWatch();
+    ~StartWatch() { end(); }
+    StartWatch(const StartWatch&) = delete;
+    StartWatch& operator=(const StartWatch&) = delete;
+    // The start is over. The signal that came meanwhile; 0: none.
+    int end();
+
+  private:
+    void watch();
+    const int signals_, over_;  // descriptors; -1: there is none, and nothing is watched
+    int signal_ = 0;            // read when the thread has ended
+    std::thread thread_;
+};
+
+int signals_that_end() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    return signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+StartWatch::StartWatch() : signals_(signals_that_end()), over_(eventfd(0, EFD_CLOEXEC)) {
+    if (signals_ >= 0 && over_ >= 0) thread_ = std::thread([this] { watch(); });
+}
+
+void StartWatch::watch() {
+    pollfd both[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
+                     {.fd = over_, .events = POLLIN, .revents = 0}};
+    while (poll(both, std::size(both), -1) < 0 && errno == EINTR) {
+    }
+    signalfd_siginfo info{};
+    if ((both[0].revents & POLLIN) == 0 || read(signals_, &info, sizeof info) != sizeof info) return;
+    signal_ = static_cast<int>(info.ssi_signo);
+    log::info("{}: ending the start", strsignal(signal_));
+    io::end_plugin_waits();
+}
+
+int StartWatch::end() {
+    if (!thread_.joinable()) return signal_;
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(over_, &one, sizeof one);
+    thread_.join();
+    close(signals_);
+    close(over_);
+    return signal_;
 }
 
 // Between a stop's report of what it does and the end of that, for threads that get no processor.
@@ -125,13 +185,20 @@ Status Attendant::stop() {
 
 int serve(const Program& program, const sigset_t& signals) {
     raise_descriptor_limit();
+    StartWatch watch;
     auto service = program.start();
-    if (!service) return fail(program, service.status());
-    std::printf("%s: ready on %s\n", program.name, (*service)->describe().c_str());
-    std::fflush(stdout);
+    const int ended = watch.end();
+    if (!service) {
+        const int failed = fail(program, service.status());
+        return ended == 0 ? failed : 0;
+    }
     Attendant attendant(**service, signals);
-    attendant.ready();
-    const int signal = attendant.wait_for_end();
+    if (ended == 0) {
+        std::printf("%s: ready on %s\n", program.name, (*service)->describe().c_str());
+        std::fflush(stdout);
+        attendant.ready();
+    }
+    const int signal = ended != 0 ? ended : attendant.wait_for_end();
     log::info("{}: stopping", strsignal(signal));
     Status stopped = attendant.stop();
     if (stopped) return 0;

@@ -386,6 +386,28 @@ def test_a_stop_does_not_wait_for_a_resize_that_ceph_does_not_answer(ceph, tmp_p
 
 
 def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, nbd):
+def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ceph, tmp_path):
+    target = start_target(ceph, tmp_path, "ram:1M", "--state", str(tmp_path / "state.json"))
+    with target:
+        for number in range(2):
+            ask(target.control, "volume.create", name=f"image{number}", backend=ceph.backend(ceph.create_image("8M"), open_timeout=60))
+    ceph.hang_all()
+    try:
+        with target.log.open("wb") as errors:
+            starting = subprocess.Popen(target.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
+        time.sleep(3)
+        assert starting.poll() is None, "it waits for Ceph"
+        started = time.monotonic()
+        starting.send_signal(signal.SIGTERM)
+        said, _ = starting.communicate(timeout=60)
+        assert starting.returncode == 0 and time.monotonic() - started < 10 and b"ready" not in said, target.log.read_text()
+    finally:
+        ceph.go_on()
+    ceph.wait_for_osds(3)
+    with target:
+        assert {one["name"] for one in ask(target.control, "volume.list")} == {"disk", "image0", "image1"}
+
+
     # Without an object map, whose updates are operations with limits of their own.
     image = ceph.create_image("128M", "--image-feature", "layering,exclusive-lock")
     with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=6)) as target, contextlib.ExitStack() as stack:
