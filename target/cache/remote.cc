@@ -103,6 +103,8 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     }
     boot_ = volume.boot;
     away_since_ = kNever;
+    refuses_ = false;
+    served_by_ = engine.identity().identity;
     note_process(engine);
 }
 
@@ -115,8 +117,8 @@ void RemoteQueue::note_away() noexcept {
     if (away_since_ == kNever) away_since_ = reactor_.now();
 }
 
-bool RemoteQueue::accepts_loss_from(const EngineLink& engine) const noexcept {
-    return process_ == 0 || process_ == engine.identity().identity ||
+bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
+    return served_by_ == 0 || served_by_ == engine.identity().identity ||
            reactor_.now() - away_since_ >= kAwayMax;
 }
 
@@ -153,7 +155,7 @@ bool RemoteQueue::arm() noexcept {
 
 void RemoteQueue::refuse_overdue() noexcept {
     waiting_.for_each([this](io::Request& request) {
-        if (!state_->is_lost() && reactor_.now() < progress_of(request).until) return;
+        if (!state_->is_lost() && !refuses_ && reactor_.now() < progress_of(request).until) return;
         request.unlink();
         finish(request, EIO);
     });
@@ -236,7 +238,7 @@ Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, co
 }
 
 io::Limits RemoteBackend::limits() const noexcept {
-    return {.size = state_->bytes(), .discard = true};
+    return {.size = std::min(state_->bytes(), state_->offered()), .discard = true};
 }
 
 Result<std::unique_ptr<io::Queue>> RemoteBackend::open_queue(reactor::Reactor& reactor) {

@@ -48,9 +48,11 @@ class RemoteQueue final : public io::Queue {
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
-    // It is away, and this RS reports the volume as lost. If another process served the volume last, that may
-    // have the storage and be back soon: the report counts when commands wait for it no longer.
-    bool accepts_loss_from(const EngineLink& engine) const noexcept;
+    // It is away, and this RS has lost the volume, or has one that does not fit. If another process served it
+    // last, that may have the storage and be back soon: this counts when commands wait for it no longer.
+    bool accepts_refusal_of(const EngineLink& engine) const noexcept;
+    // While it is away commands fail at once.
+    void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: away.
     EngineLink* storage() const noexcept;
     uint32_t number() const noexcept { return number_; }
@@ -94,7 +96,9 @@ class RemoteQueue final : public io::Queue {
     cache::EngineIndex index_;
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
-    uint64_t process_ = 0;               // the RS's that had the volume last
+    uint64_t process_ = 0;    // the RS's that had the volume last
+    uint64_t served_by_ = 0;  // … that fitted
+    bool refuses_ = false;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
     Nanoseconds away_since_ = kNever;

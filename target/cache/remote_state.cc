@@ -24,12 +24,14 @@ void RemoteState::report(uint64_t bytes, bool suspended, std::string trouble) {
         sizes_.changed(bytes);
     else
         sizes_.begin(bytes);
+    offered_.store(UINT64_MAX, std::memory_order_release);
     suspended_.store(suspended, std::memory_order_release);
     trouble_ = std::move(trouble);
 }
 
-bool RemoteState::refuse(std::string why) {
+bool RemoteState::refuse(std::string why, uint64_t offered) {
     std::lock_guard lock(m_);
+    offered_.store(offered, std::memory_order_release);
     if (is_lost() || trouble_ == why) return false;
     trouble_ = std::move(why);
     return true;

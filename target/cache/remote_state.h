@@ -22,6 +22,8 @@ class RemoteState {
     static Result<std::shared_ptr<RemoteState>> create(uint64_t bytes);
 
     uint64_t bytes() const noexcept { return sizes_.size(); }
+    // What an RS has that does not serve the volume, as it is too small; UINT64_MAX: there is none.
+    uint64_t offered() const noexcept { return offered_.load(std::memory_order_acquire); }
     // For good.
     bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     // As io::Backend::suspended().
@@ -31,8 +33,8 @@ class RemoteState {
     void watch(io::Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
     void report(uint64_t bytes, bool suspended, std::string trouble);
-    // Its RS cannot serve it. False if that is known.
-    bool refuse(std::string why);
+    // No RS serves it; the one that is there has `offered` bytes. False if that is known.
+    bool refuse(std::string why, uint64_t offered = UINT64_MAX);
     void lose(std::string why);
 
   private:
@@ -41,6 +43,7 @@ class RemoteState {
     bool reported_ = false;  // the size is an RS's
     std::string trouble_ = "waits for its real storage, which has not joined yet";
     std::atomic<bool> lost_{false}, suspended_{false};
+    std::atomic<uint64_t> offered_{UINT64_MAX};  // written under m_
     io::SizeNotices sizes_;
 };
 

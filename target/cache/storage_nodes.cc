@@ -98,13 +98,16 @@ void StorageNodes::attach(CachedVolume& volume) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
         if (Offer offer = offer_of(engine, volume); offer.kind < best.kind) best = offer;
     }
+    const bool fails =
+        best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine);
+    volume.remote->refuse(fails);
     if (best.kind != Offer::Kind::kNone) use(volume, best);
 }
 
 void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
     if (offer.kind == Offer::Kind::kLost) {
-        if (volume.remote->accepts_loss_from(*offer.engine)) state.lose(reason(*offer.reported));
+        if (volume.remote->accepts_refusal_of(*offer.engine)) state.lose(reason(*offer.reported));
         return;
     }
     const uint64_t before = changes_;
@@ -119,7 +122,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
         std::string why = fmt::format(
             "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
             offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
-        if (state.refuse(why)) log::error("volume {}: {}", here.name(), why);
+        if (state.refuse(why, offer.bytes())) log::error("volume {}: {}", here.name(), why);
     }
     if (changes_ != before) forget_clean(volume);
 }

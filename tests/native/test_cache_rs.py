@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from .cache_cluster import Cluster, ask, until
+from .cache_cluster import Cluster, ControlError, ask, until
 from .fio import errors, fio
 from .programs import BUILD, START_SECONDS, STOP_SECONDS, TARGET, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
@@ -265,6 +265,20 @@ def test_storage_that_does_not_fit_is_not_used_and_the_reason_is_told(tmp_path, 
     with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster, size="32M"):
         wait_for_storage(cluster)
         until(lambda: "not served: its real storage" in cluster.target.log.read_text(), 30, "the reason in the log")
+
+
+def test_a_volume_that_does_not_fit_its_storage_is_refused_at_once_and_served_when_it_is_resized(tmp_path, nbd):
+    with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster, size="32M"):
+        until(lambda: "not served: its real storage" in ask(cluster.control, "volume.list")[0]["trouble"], 30, "the reason is shown")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            started = time.monotonic()
+            assert client.command(READ, 0, 4 * KIB)[0] == EIO
+            assert time.monotonic() - started < 3
+            with pytest.raises(ControlError, match="on another node"):
+                ask(cluster.control, "volume.resize", name="disk", size="128M")
+            ask(cluster.control, "volume.resize", name="disk", size="32M")
+            until(lambda: client.command(READ, 0, 4 * KIB) == (0, bytes(4 * KIB)), 10, "it is served")
+        assert ask(cluster.control, "volume.list")[0]["trouble"] == ""
 
 
 def test_words_for_real_storage_are_checked(tmp_path):
