@@ -2,9 +2,11 @@
 #include "target/daemon/daemon.h"
 
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -40,6 +42,15 @@ static std::string machine_id() {
     std::string id;
     std::getline(file, id);
     return id;
+}
+
+// Who opens storage that has one owner at a time: the same over restarts. Empty: nobody who was there before.
+static std::string owner_of(const volume::StateLock::Shared& state) {
+    if (state == nullptr) return {};
+    std::error_code unknown;
+    const std::string text =
+        machine_id() + '\0' + std::filesystem::weakly_canonical(state->path(), unknown).string();
+    return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
 // Session epochs grow over restarts, as long as the time of day does.
@@ -175,6 +186,11 @@ Status Daemon::create_service() {
     options.identity_salt = machine_id();
     options.extend = block::VolumeRegions::factory(fabrics);
     options.wait = from_s(config_.drain_seconds);
+    options.open = [owner = owner_of(state_)](const std::string& specification, const io::OpenOptions& how) {
+        io::OpenOptions ours = how;
+        ours.owner = owner;
+        return io::open_backend(specification, ours);
+    };
     if (cached) options.open = cache_->opener();
     if (cached)
         options.deleted = [this](uint64_t wwid, std::function<void()> recorded) {

@@ -69,6 +69,7 @@ Json to_json(const StoredVolume& volume) {
     if (volume.resized != 0) json["resized"] = volume.resized;
     if (volume.shrinking) json["shrinking"] = true;
     if (volume.cut_from != 0) json["cut_from"] = volume.cut_from;
+    if (!volume.cut_ownership.empty()) json["cut_ownership"] = volume.cut_ownership;
     if (volume.unmade) json["unmade"] = true;
     if (volume.deleted) json["deleted"] = true;
     if (volume.write_protected) json["write_protected"] = true;
@@ -97,6 +98,7 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
     if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
     if (fine && json.contains("shrinking")) fine = take(json, "shrinking", volume.shrinking);
     if (fine && json.contains("cut_from")) fine = take(json, "cut_from", volume.cut_from);
+    if (fine && json.contains("cut_ownership")) fine = take(json, "cut_ownership", volume.cut_ownership);
     if (fine && json.contains("unmade")) fine = take(json, "unmade", volume.unmade);
     if (fine && json.contains("deleted")) fine = take(json, "deleted", volume.deleted);
     // Files of before access lists have none.

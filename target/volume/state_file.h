@@ -26,6 +26,7 @@ struct StoredVolume {
     bool limits_changed = false;  // … and the same with options.limits
     bool shrinking = false;       // to `resized`, and not known to be over
     uint64_t cut_from = 0;        // … with a backend of this size, which is to be cut
+    std::string cut_ownership;    // … while nobody else has had it (io::Backend::ownership())
     bool unmade = false;          // never opened, or deleted: its storage may be created
     bool deleted = false;         // it was being deleted, and nothing but its identity is known
     bool operator==(const StoredVolume&) const = default;

@@ -21,11 +21,14 @@ struct VolumeSet::Record {
     bool grow = true;              // a file that is too short is made longer
     bool shrinking = false;        // as Known says
     uint64_t cut_from = 0;
+    std::string cut_ownership;
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
     // Set by the thread that creates it, before any reactor sees it.
     std::shared_ptr<Volume> volume;
     std::vector<std::unique_ptr<OpenVolume>> opens;
+    // By a start, in the place of what began it.
+    void finish_cut(io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
     bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn

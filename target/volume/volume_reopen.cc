@@ -109,6 +109,8 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
     set_.remember(name_, [&](Known& known) {
         const uint64_t configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
+        // A shrink that was not over concerned what others have written since.
+        known.shrinking = false;
     });
     set_.save_again();
     return Status::ok();

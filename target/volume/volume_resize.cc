@@ -5,6 +5,7 @@
 //   smaller  the state file says what is about to happen; nobody goes beyond the new end any more; observers
 //            let go of what lies there; the backend is cut. A start in between finishes it.
 #include "lib/base/log.h"
+#include "lib/base/size.h"
 #include "target/volume/volume_record.h"
 
 namespace wss::volume {
@@ -29,6 +30,11 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     if (bytes == 0 || bytes % volume->block_size() != 0)
         return failure(Code::kInvalid, "volume {}: size {} is not a positive multiple of its block size {}",
                        name, bytes, volume->block_size());
+    if (volume->lost())
+        return failure(
+            Code::kInvalid,
+            "volume {}: its storage is lost, or another owner's: wssctl volume reopen {} comes first", name,
+            name);
     if ((*record)->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: another change of its size is not over; try again", name);
     Resize change{.name = name, .volume = volume, .turn = std::make_shared<Turn>(*record), .bytes = bytes};
@@ -56,6 +62,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
         known.resized = change.shrink_to;
         known.shrinking = true;
         known.cut_from = change.cut_from;
+        known.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
     });
     Status saved = save();
     if (saved) return saved;
@@ -94,6 +101,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
     remember(change.name, [](Known& known) {
         known.shrinking = false;
         known.cut_from = 0;
+        known.cut_ownership.clear();
     });
     if (change.grows()) return Status::ok();
     if (Status saved = save(); !saved)
@@ -162,6 +170,31 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
     });
 }
 
+// The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after
+// that is the operator's doing. If it cannot be cut, the volume has its size for all that. What another owner
+// has written since is not ours to cut.
+void VolumeSet::Record::finish_cut(io::Backend& backend) {
+    if (cut_from != 0 && backend.ownership() != cut_ownership) {
+        log::warning(
+            "volume {}: another owner has had its storage since a shrink from {} to {} began: it is not cut, "
+            "and what lies beyond the end is not served",
+            options.name, readable_size(cut_from), readable_size(options.size));
+        cut_from = 0;
+    }
+    Status cut;
+    if (cut_from != 0 && backend.limits().size == cut_from) cut = backend.resize(options.size);
+    if (cut) {
+        cut_from = 0;
+        return;
+    }
+    log::warning(
+        "volume {}: its storage still has {} instead of {}, because it could not be cut: {}; what lies "
+        "beyond "
+        "the end is not served; repeat the shrink (wssctl volume resize {} {})",
+        options.name, readable_size(cut_from), readable_size(options.size), cut.to_string(), options.name,
+        options.size);
+}
+
 std::shared_ptr<const AccessList> nobody() {
     return std::make_shared<const AccessList>(*AccessList::parse({"*=none"}));
 }
@@ -190,6 +223,7 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
                                uint64_t after) {
     auto live = hold_live(name);
     if (!live || live->get() != volume) return false;
+    if (volume->lost()) return true;
     const uint64_t size = volume->size(), block = volume->block_size();
     const uint64_t bytes = after / block * block;
     const bool whole = size == before / block * block;

@@ -99,6 +99,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
         if (!known->second.unmade) record->options.create = false;
         record->shrinking = known->second.shrinking;
         record->cut_from = known->second.cut_from;
+        record->cut_ownership = known->second.cut_ownership;
         record->write_protected = known->second.write_protected;
         if (known->second.access) record->options.access = *known->second.access;
         if (known->second.limits) record->options.limits = *known->second.limits;
@@ -236,28 +237,11 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
     return Status::ok();
 }
 
-// The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after
-// that is the operator's doing. If it cannot be cut, the volume has its size for all that.
-static void finish_cut(const VolumeOptions& options, uint64_t& cut_from, io::Backend& backend) {
-    Status cut;
-    if (cut_from != 0 && backend.limits().size == cut_from) cut = backend.resize(options.size);
-    if (cut) {
-        cut_from = 0;
-        return;
-    }
-    log::warning(
-        "volume {}: its storage still has {} instead of {}, because it could not be cut: {}; what lies "
-        "beyond "
-        "the end is not served; repeat the shrink (wssctl volume resize {} {})",
-        options.name, readable_size(cut_from), readable_size(options.size), cut.to_string(), options.name,
-        options.size);
-}
-
 Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backend) {
     VolumeOptions options = record.options;
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
-    finish_cut(record.options, record.cut_from, *backend);
+    record.finish_cut(*backend);
     // Before its size counts, so that no change of it is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
     backend->watch_size([this, name = options.name, made](uint64_t before, uint64_t after) {
@@ -313,6 +297,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
             Known& known = known_[record->options.name];
             known.identity = record->identity;
             known.cut_from = record->cut_from;
+            if (known.cut_from == 0) known.cut_ownership.clear();
             known.unmade = false;
         }
         if (record->volume->lost())

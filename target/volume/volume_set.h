@@ -143,6 +143,7 @@ class VolumeSet {
         // A shrink to `resized` has begun and is not known to be over. What lay beyond must not come back.
         bool shrinking = false;
         uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
+        std::string cut_ownership;  // … while nobody else has had it
         // It was never opened, or the operator deleted it. Storage of another one is never created: where
         // that is gone, an empty one in its place would be taken for it by who knows its identity.
         bool unmade = false;

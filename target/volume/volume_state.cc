@@ -26,6 +26,7 @@ Status VolumeSet::restore() {
                 volume.limits_changed ? std::optional(volume.options.limits) : std::nullopt,
                 volume.shrinking,
                 volume.cut_from,
+                volume.cut_ownership,
                 volume.unmade};
         }
     }
@@ -92,6 +93,7 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
                             .write_protected = known.write_protected,
                             .shrinking = known.shrinking,
                             .cut_from = known.cut_from,
+                            .cut_ownership = known.cut_ownership,
                             .unmade = known.unmade};
         auto found = records_.find(name);
         if (found != records_.end() &&
@@ -140,7 +142,8 @@ void VolumeSet::keep_unopened(const Record& record) {
                         .access_changed = record.options.declared && known->second.access.has_value(),
                         .limits_changed = record.options.declared && known->second.limits.has_value(),
                         .shrinking = known->second.shrinking,
-                        .cut_from = known->second.cut_from};
+                        .cut_from = known->second.cut_from,
+                        .cut_ownership = known->second.cut_ownership};
     if (stored.options.size == 0) stored.options.size = known->second.resized;
     unopened_.push_back(std::move(stored));
 }

@@ -133,6 +133,30 @@ def test_a_shrink_that_ceph_did_not_answer_is_not_done_when_it_is_repeated(ceph,
         target.kill()
 
 
+def test_a_shrink_that_was_not_over_cuts_nothing_of_what_another_owner_wrote_since(ceph, tmp_path, nbd):
+    image = ceph.create_image("16M")
+    state = ("--state", str(tmp_path / "state.json"))
+    target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
+    try:
+        ceph.hang_all()
+        try:
+            assert "resize_timeout" in resize(target, "8M")
+            target.kill()
+        finally:
+            ceph.go_on()
+        ceph.wait_for_osds(3)
+        with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second, RawNbd(nbd(second, "disk").socket) as other:
+            assert other.command(WRITE, 12 * MIB, BLOCK, b"2" * BLOCK)[0] == 0
+        target = start_target(ceph, tmp_path / "c", ceph.backend(image, steal="true"), *state).start()
+        assert "another owner has had its storage since a shrink" in target.log.read_text()
+        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 16 * MIB
+        assert resize(target, "16M") == ""
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(READ, 12 * MIB, BLOCK) == (0, b"2" * BLOCK)
+    finally:
+        target.kill()
+
+
 def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_path, nbd):
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=3)) as target:
@@ -155,11 +179,14 @@ def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_pat
 # With UNWATCHED nobody watches the image when the client looks for the first time.
 # While the file REFUSED exists each answer of an OSD is an error; when SLEPT does the machine has slept for a minute.
 SHIM = r"""
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 int rbd_lock_get_owners(void* image, void* mode, char** owners, size_t* count) {
     int result = ((int (*)(void*, void*, char**, size_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_lock_get_owners"))(image, mode, owners, count);
@@ -167,9 +194,19 @@ int rbd_lock_get_owners(void* image, void* mode, char** owners, size_t* count) {
     if (getenv("STOP") && result == 0 && ++looks == 2) kill(atoi(getenv("STOP")), SIGSTOP);
     return result;
 }
+int rbd_watchers_list(void* image, void* watchers, size_t* count) {
+    static int looks;
+    if (getenv("UNWATCHED") && ++looks == 1) return *count = 0;
+    return ((int (*)(void*, void*, size_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_watchers_list"))(image, watchers, count);
+}
 int rados_blocklist_add(void* cluster, char* address, uint32_t seconds) {
     if (getenv("SILENT")) return sleep(atoi(getenv("SILENT")));
     return ((int (*)(void*, char*, uint32_t))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_blocklist_add"))(cluster, address, seconds);
+}
+int clock_gettime(clockid_t which, struct timespec* time) {
+    int result = syscall(SYS_clock_gettime, which, time);
+    if (which == CLOCK_BOOTTIME && getenv("SLEPT") && access(getenv("SLEPT"), F_OK) == 0) time->tv_sec += 60;
+    return result;
 }
 int rados_aio_get_return_value(void* completion) {
     if (getenv("REFUSED") && access(getenv("REFUSED"), F_OK) == 0) return -EPERM;
@@ -179,14 +216,11 @@ int rados_aio_get_return_value(void* completion) {
 
 
 @pytest.fixture(scope="module")
-#define _GNU_SOURCE
 def shim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shim")
     (folder / "shim.c").write_text(SHIM)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl"], check=True, timeout=60)
     return folder / "shim.so"
-#include <sys/syscall.h>
-#include <time.h>
 
 
 def with_shim(target, shim, **environment):
@@ -194,20 +228,10 @@ def with_shim(target, shim, **environment):
     return target
 
 
-int rbd_watchers_list(void* image, void* watchers, size_t* count) {
-    static int looks;
-    if (getenv("UNWATCHED") && ++looks == 1) return *count = 0;
-    return ((int (*)(void*, void*, size_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_watchers_list"))(image, watchers, count);
-}
 def fail_to_steal(ceph, target, image) -> None:
     with pytest.raises(ControlError, match="open_timeout"):
         ask(target.control, "volume.create", name="thief", backend=ceph.backend(image, steal="true", open_timeout=4))
 
-int clock_gettime(clockid_t which, struct timespec* time) {
-    int result = syscall(SYS_clock_gettime, which, time);
-    if (which == CLOCK_BOOTTIME && getenv("SLEPT") && access(getenv("SLEPT"), F_OK) == 0) time->tv_sec += 60;
-    return result;
-}
 
 def test_a_client_is_not_shut_out_by_a_monitor_that_was_silent_until_the_opening_was_given_up(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
@@ -236,6 +260,15 @@ def test_a_lock_is_not_broken_when_the_opening_was_given_up_while_its_owner_was_
             assert volume(first)["trouble"] == ""
 
 
+def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
+        with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, UNWATCHED=1) as second:
+            with pytest.raises(ControlError, match="uses it"):
+                ask(second.control, "volume.create", name="other", backend=ceph.backend(image))
+        assert volume(first)["trouble"] == ""
+
+
 def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image, steal="true")) as target, RawNbd(nbd(target, "disk").socket) as client:
@@ -260,15 +293,6 @@ def test_what_keeps_an_image_from_being_opened_is_named(ceph, tmp_path):
     ceph.rbd("lock", "add", locked, "mine")
     assert f"rbd lock ls {locked}" in refusal(ceph, tmp_path / "a", ceph.backend(locked))
     mirror = ceph.create_image("8M")
-def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ceph, tmp_path, shim):
-    image = ceph.create_image("8M")
-    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
-        with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, UNWATCHED=1) as second:
-            with pytest.raises(ControlError, match="uses it"):
-                ask(second.control, "volume.create", name="other", backend=ceph.backend(image))
-        assert volume(first)["trouble"] == ""
-
-
     ceph.rbd("mirror", "pool", "enable", "rbd", "image")
     ceph.rbd("mirror", "image", "enable", mirror, "snapshot")
     ceph.rbd("mirror", "image", "demote", mirror)
@@ -282,14 +306,6 @@ def test_an_away_timeout_that_is_longer_than_ceph_waits_is_a_warning(ceph, tmp_p
             assert ("at most 24 s are safe" in target.log.read_text()) == warns
 
 
-def test_an_error_that_ceph_answers_is_shown_and_is_no_silence(ceph, tmp_path, shim):
-    image = ceph.create_image("8M")
-    refused = tmp_path / "refused"
-    with with_shim(start_target(ceph, tmp_path / "a", ceph.backend(image)), shim, REFUSED=refused) as target:
-        refused.touch()
-        until(lambda: "(Operation not permitted)" in volume(target)["trouble"], 10, "the error is shown")
-        refused.unlink()
-        until(lambda: volume(target)["trouble"] == "", 10, "all is well again")
 def test_time_in_which_the_machine_slept_is_time_without_an_answer_of_ceph(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     slept = tmp_path / "slept"
@@ -304,3 +320,11 @@ def test_time_in_which_the_machine_slept_is_time_without_an_answer_of_ceph(ceph,
         until(lambda: volume(target)["trouble"] == "", 60, "all is well again")
 
 
+def test_an_error_that_ceph_answers_is_shown_and_is_no_silence(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    refused = tmp_path / "refused"
+    with with_shim(start_target(ceph, tmp_path / "a", ceph.backend(image)), shim, REFUSED=refused) as target:
+        refused.touch()
+        until(lambda: "(Operation not permitted)" in volume(target)["trouble"], 10, "the error is shown")
+        refused.unlink()
+        until(lambda: volume(target)["trouble"] == "", 10, "all is well again")

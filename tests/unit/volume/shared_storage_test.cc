@@ -172,6 +172,15 @@ TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_whose_storage_was_
     EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"anybody=rw"});
 }
 
+TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_is_not_resized) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    auto resize = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
+    EXPECT_EQ(await(resize).code(), Code::kInvalid);
+    EXPECT_EQ(shared_.size, uint64_t{1 << 20}) << "it is another owner's";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+}
+
 // Its first report may come from the thread of a reactor that opens it.
 TEST_F(OnSharedStorage, a_volume_whose_storage_is_taken_while_it_is_opened_refuses_everybody) {
     VolumeOptions options;

@@ -476,7 +476,7 @@ TEST_F(VolumeState, a_start_cuts_a_file_once_and_not_what_is_restored_afterwards
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
 }
 
-// A file that is on a file system that became read-only, for instance.
+// A file that is on a file system that became read-only, for instance, or that another owner has had.
 class Uncut final : public io::Backend {
   public:
     explicit Uncut(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
@@ -488,7 +488,9 @@ class Uncut final : public io::Backend {
         return fails ? Status::from_errno(EROFS, "cut") : file_->resize(bytes);
     }
     std::string describe() const override { return file_->describe(); }
+    std::string ownership() const override { return owner; }
     static inline bool fails = false;
+    static inline std::string owner;
 
   private:
     const std::unique_ptr<io::Backend> file_;
@@ -513,6 +515,30 @@ TEST_F(VolumeState, a_start_that_cannot_cut_the_file_serves_the_volume_and_a_res
     EXPECT_TRUE(set_->resize("a", 1 << 19));
     EXPECT_EQ(file_size(), uint64_t{1 << 19});
     EXPECT_EQ(text().find("cut_from"), std::string::npos) << text();
+}
+
+TEST_F(VolumeState, a_start_does_not_cut_storage_that_another_owner_has_had_since) {
+    open_ = [](const std::string& specification,
+               const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+        auto file = io::open_backend(specification, options);
+        if (!file) return file.status();
+        return std::unique_ptr<io::Backend>(std::make_unique<Uncut>(std::move(*file)));
+    };
+    for (const bool others : {true, false}) {
+        Uncut::owner = "1";
+        stop();
+        start();
+        holder_.lets_go = false;
+        EXPECT_FALSE(set_->resize("a", 1 << 19));
+        stop();
+        holder_.lets_go = true;
+        if (others) Uncut::owner = "2";
+        start();
+        EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+        EXPECT_EQ(file_size(), others ? uint64_t{1 << 20} : uint64_t{1 << 19});
+        EXPECT_EQ(text().find("cut_"), std::string::npos) << text();
+        EXPECT_TRUE(set_->resize("a", 1 << 20));
+    }
 }
 
 // Storage elsewhere that has not answered a resize: until it does, nothing is served beyond the size wanted.
