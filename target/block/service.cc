@@ -42,7 +42,8 @@ Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& vol
                  .silence_max = options.silence_max,
                  .take_timeout = options.take_timeout,
                  .secrets = options.secrets,
-                 .boot_id = options.boot_id}) {}
+                 .boot_id = options.boot_id,
+                 .process_id = options.process_id}) {}
 
 Service::~Service() = default;
 

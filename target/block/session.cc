@@ -288,10 +288,16 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
-// To initiators it is the same whether the target's machine was started anew or that of its storage.
+// To initiators it is the same whether the target's machine was started anew, that of its storage, or a
+// process that has a write cache.
 uint32_t SessionTable::boot_id() const noexcept {
-    if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
-    return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
+    bool process_cache = false;
+    service_.volumes().table(0).for_each([&](const volume::OpenVolume& open) {
+        process_cache = process_cache || open.volume().limits().process_cache;
+    });
+    const uint32_t here = process_cache ? options_.process_id : options_.boot_id;
+    if (here == 0 || service_.cache() == nullptr) return here;
+    return here + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
 }
 
 void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,

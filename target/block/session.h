@@ -102,7 +102,7 @@ class SessionTable {
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: nobody authenticates
-        uint32_t boot_id = 0;                             // told to initiators; see Service::Options
+        uint32_t boot_id = 0, process_id = 0;             // told to initiators; see Service::Options
     };
     SessionTable(Service& service, reactor::Reactor& reactor, Options options);
     ~SessionTable();

@@ -211,6 +211,7 @@ Status Daemon::create_service() {
                                            .cache = cached ? &cache_->cache() : nullptr,
                                            .secrets = secrets_,
                                            .boot_id = boot_id(),
+                                           .process_id = static_cast<uint32_t>(Random::entropy()) | 1,
                                            .reservations = std::move(reservations)});
     if (!service) return service.status();
     service_ = std::move(*service);

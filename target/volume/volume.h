@@ -90,6 +90,9 @@ class Volume {
     std::span<std::byte> memory() const;
     // It was opened while a shrink by the operator was not over: what lay beyond its end is to go.
     bool shrinking() const { return shrinking_; }
+    // True once after a reopening: acknowledged writes may have been lost with the storage's former write
+    // cache, and a flush has to fail. What is in front of the volume as a cache finds that out by itself.
+    bool take_lost_writes() const noexcept { return lost_writes_.exchange(false); }
     // What the owner of the VolumeSet attached; nullptr if nothing.
     Extension* extension() const { return extension_.get(); }
 
@@ -107,6 +110,7 @@ class Volume {
     std::atomic<uint64_t> size_;
     std::atomic<bool> read_only_;
     std::atomic<bool> lost_{false};
+    mutable std::atomic<bool> lost_writes_{false};
     std::atomic<uint32_t> generation_{0};
 };
 

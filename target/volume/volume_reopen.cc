@@ -135,6 +135,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
+    again->lost_writes_.store(volume->limits().volatile_cache);
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
     const bool whole = is_whole(*volume);

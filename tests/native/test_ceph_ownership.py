@@ -14,6 +14,7 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
+from .ports import free_port
 from .programs import Target
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
@@ -385,7 +386,6 @@ def test_a_stop_does_not_wait_for_a_resize_that_ceph_does_not_answer(ceph, tmp_p
     ceph.wait_for_osds(3)
 
 
-def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, nbd):
 def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ceph, tmp_path):
     target = start_target(ceph, tmp_path, "ram:1M", "--state", str(tmp_path / "state.json"))
     with target:
@@ -408,6 +408,7 @@ def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ce
         assert {one["name"] for one in ask(target.control, "volume.list")} == {"disk", "image0", "image1"}
 
 
+def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, nbd):
     # Without an object map, whose updates are operations with limits of their own.
     image = ceph.create_image("128M", "--image-feature", "layering,exclusive-lock")
     with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=6)) as target, contextlib.ExitStack() as stack:
@@ -459,6 +460,58 @@ def test_a_discard_of_small_objects_becomes_few_operations_at_once(ceph, tmp_pat
         ceph.wait_for_osds(3)
         discard.join(100)
         assert not discard.is_alive() and client.command(READ, 0, BLOCK) == (0, bytes(BLOCK))
+
+
+def lose_librbds_cache(client, lose) -> None:
+    """A flush fails, once, when writes that librbd had acknowledged were lost with its cache."""
+    until(lambda: client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, 30, "a write")
+    assert client.command(FLUSH, 0, 0)[0] == 0, "the first flush makes librbd write back"
+    assert client.command(WRITE, MIB, BLOCK, b"2" * BLOCK)[0] == 0
+    lose()
+    until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 60, "it is served")
+    assert client.command(FLUSH, 0, 0)[0] != 0
+    assert client.command(FLUSH, 0, 0)[0] == 0
+
+
+def test_with_librbds_cache_a_flush_fails_after_the_target_was_killed(ceph, tmp_path, nbd):
+    backend = ceph.backend(ceph.create_image("8M"), cache="true", steal="true")
+    target = Target(f"tcp://127.0.0.1:{free_port()}", {"disk": backend}, tmp_path).start()
+
+    def kill_and_start() -> None:
+        target.kill()
+        target.start()
+
+    try:
+        with RawNbd(nbd(target, "disk").socket, timeout=60) as client:
+            lose_librbds_cache(client, kill_and_start)
+    finally:
+        target.kill()
+
+
+def test_with_librbds_cache_a_flush_fails_after_the_storage_elsewhere_was_killed(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=0, cache="true") as (cluster, storage):
+        def kill_and_start() -> None:
+            storage.kill()
+            storage.start()
+
+        with RawNbd(nbd(cluster.target, "disk").socket, timeout=60) as client:
+            lose_librbds_cache(client, kill_and_start)
+
+
+@pytest.mark.parametrize("engines", [False, True], ids=["bare", "cached"])
+def test_with_librbds_cache_a_flush_fails_after_a_reopening(ceph, tmp_path, nbd, engines):
+    image = ceph.create_image("8M")
+    backend = ceph.backend(image, cache="true")
+    (tmp_path / "a").mkdir()
+    with Cluster("tcp", tmp_path / "a", engines=1, volumes={"disk": backend}) if engines else start_target(ceph, tmp_path / "a", backend) as first:
+        def take_and_reopen() -> None:
+            lose_to_another_owner(ceph, tmp_path / "b", nbd, image)
+            until(lambda: "blocklisted" in volume(first)["trouble"], 20, "it is lost")
+            ask(first.control, "volume.reopen", name="disk")
+
+        with RawNbd(nbd(first.target if engines else first, "disk").socket, timeout=60) as client:
+            lose_librbds_cache(client, take_and_reopen)
 
 
 def test_with_librbds_cache_what_was_flushed_outlives_a_kill(ceph, tmp_path, nbd):

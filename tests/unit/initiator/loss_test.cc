@@ -191,49 +191,104 @@ TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
     for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(bench.read(*disk, i * kMiB, kMiB), data[i]) << i;
 }
 
-// The target's machine is switched off and on: its disk may have lost what it had not made stable.
-TEST(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_machine_fails_and_says_so) {
-    char path[] = "/tmp/wss-reboot-XXXXXX";
-    int fd = mkstemp(path);
-    ASSERT_GE(fd, 0);
-    ::close(fd);
-    const std::string backend = std::string("aio:") + path;
-    auto world = std::make_unique<block::testing::World>(
-        block::testing::WorldOptions{.service = {.epoch_base = 1, .boot_id = 1}});
-    world->add_volume("disk", backend, kMiB);
-    Bench bench(world->address(), quick());
-    bench.others = [&] {
-        if (world) world->step();
-    };
-    ASSERT_TRUE(bench.start());
-    Volume* disk = bench.open("disk");
-    ASSERT_NE(disk, nullptr);
-    ASSERT_TRUE(disk->info().write_cache);
-    uint64_t epoch = 1;
-    auto restart = [&](uint32_t boot_id) {
-        const uint16_t port = world->address().port;
-        const uint32_t ready = bench.ready;
-        bench.network().cut();
-        world.reset();
-        world = std::make_unique<block::testing::World>(block::testing::WorldOptions{
-            .service = {.epoch_base = ++epoch << 20, .boot_id = boot_id}, .port = port});
-        world->add_volume("disk", backend, kMiB);
-        return bench.until([&] { return bench.ready > ready; });
-    };
-    auto data = pattern(4096, 1);
-    ASSERT_EQ(bench.write(*disk, 0, data), Outcome::kOk);
+// A file with a write cache in this process, as librbd has one.
+class CachingBackend final : public io::Backend {
+  public:
+    explicit CachingBackend(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
+    io::Limits limits() const noexcept override {
+        io::Limits limits = file_->limits();
+        limits.process_cache = true;
+        return limits;
+    }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return file_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override { return file_->resize(bytes); }
+    std::string describe() const override { return "caching"; }
+
+  private:
+    const std::unique_ptr<io::Backend> file_;
+};
+
+// A target is started anew, on its machine or on one that was switched off and on.
+class RebootTest : public ::testing::Test {
+  protected:
+    void start(bool process_cache) {
+        process_cache_ = process_cache;
+        char path[] = "/tmp/wss-reboot-XXXXXX";
+        int fd = mkstemp(path);
+        ASSERT_GE(fd, 0);
+        ::close(fd);
+        path_ = path;
+        start_world(1, 0);
+        bench_ = std::make_unique<Bench>(world_->address(), quick());
+        bench_->others = [this] {
+            if (world_) world_->step();
+        };
+        ASSERT_TRUE(bench_->start());
+        disk_ = bench_->open("disk");
+        ASSERT_NE(disk_, nullptr);
+        ASSERT_TRUE(disk_->info().write_cache);
+    }
+    ~RebootTest() override { ::unlink(path_.c_str()); }
+    void start_world(uint32_t boot_id, uint16_t port) {
+        block::testing::WorldOptions options{
+            .service = {.epoch_base = ++epoch_ << 20, .boot_id = boot_id, .process_id = ++process_},
+            .port = port};
+        if (process_cache_)
+            options.volumes.open = [](const std::string& backend,
+                                      const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
+                auto file = io::open_backend(backend, how);
+                if (!file) return file.status();
+                return std::unique_ptr<io::Backend>(std::make_unique<CachingBackend>(std::move(*file)));
+            };
+        world_ = std::make_unique<block::testing::World>(std::move(options));
+        world_->add_volume("disk", "aio:" + path_, kMiB);
+    }
+    bool restart(uint32_t boot_id) {
+        const uint16_t port = world_->address().port;
+        const uint32_t ready = bench_->ready;
+        bench_->network().cut();
+        world_.reset();
+        start_world(boot_id, port);
+        return bench_->until([&] { return bench_->ready > ready; });
+    }
+    Outcome write(bool fua = false) { return bench_->write(*disk_, 0, pattern(4096, 1), fua); }
+    Outcome flush() { return bench_->simple(*disk_, Operation::kFlush); }
+
+    std::string path_;
+    bool process_cache_ = false;
+    uint64_t epoch_ = 0;
+    uint32_t process_ = 100;
+    std::unique_ptr<block::testing::World> world_;
+    std::unique_ptr<Bench> bench_;
+    Volume* disk_ = nullptr;
+};
+
+TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_machine_fails_and_says_so) {
+    start(false);
+    ASSERT_EQ(write(), Outcome::kOk);
     ASSERT_TRUE(restart(1));
-    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "a process alone loses no cache";
+    EXPECT_EQ(flush(), Outcome::kOk) << "a process alone loses no cache";
     ASSERT_TRUE(restart(2));
-    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "all was flushed";
-    ASSERT_EQ(bench.write(*disk, 0, data), Outcome::kOk);
+    EXPECT_EQ(flush(), Outcome::kOk) << "all was flushed";
+    ASSERT_EQ(write(), Outcome::kOk);
     ASSERT_TRUE(restart(3));
-    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kWritesLost);
-    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "told once";
-    ASSERT_EQ(bench.write(*disk, 0, data, true), Outcome::kOk);
+    EXPECT_EQ(flush(), Outcome::kWritesLost);
+    EXPECT_EQ(flush(), Outcome::kOk) << "told once";
+    ASSERT_EQ(write(true), Outcome::kOk);
     ASSERT_TRUE(restart(4));
-    EXPECT_EQ(bench.simple(*disk, Operation::kFlush), Outcome::kOk) << "FUA was stable";
-    ::unlink(path);
+    EXPECT_EQ(flush(), Outcome::kOk) << "FUA was stable";
+}
+
+TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_a_process_that_had_the_cache_fails) {
+    start(true);
+    ASSERT_EQ(write(), Outcome::kOk);
+    ASSERT_TRUE(restart(1));
+    EXPECT_EQ(flush(), Outcome::kWritesLost);
+    EXPECT_EQ(flush(), Outcome::kOk) << "told once";
+    ASSERT_TRUE(restart(1));
+    EXPECT_EQ(flush(), Outcome::kOk) << "all was flushed";
 }
 
 // Nobody listens: the first connect fails with a reason.

@@ -84,6 +84,7 @@ Limits RbdBackend::limits() const noexcept {
             .discard_granularity = object,
             .discard = !client_->read_only(),
             .volatile_cache = client_->options().cache,
+            .process_cache = client_->options().cache,
             .rotational = false};
 }
 
