@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/scenarios/cluster_parts.h"
 
+#include "target/block/worker.h"
+
 namespace wss::sim {
 
 namespace {
@@ -129,6 +131,13 @@ void ClusterTarget::resize_volume(const std::string& name, uint64_t bytes, std::
 
 void ClusterTarget::remove_volume(const std::string& name, std::function<void(Status)> done) {
     volumes_->remove_async(name, std::move(done));
+}
+
+void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
+                                  std::function<void(Status)> done) {
+    volume::OpenVolume* open = volumes_->table(0).find(volumes_->find(name)->identity.lun);
+    volume::Observer& worker = service_->worker(0);
+    worker.volume_reopens(*open, std::make_shared<volume::Reopening>(give_up_dirty, false, std::move(done)));
 }
 
 // As the daemon does: sessions, then the cache, then the volumes.

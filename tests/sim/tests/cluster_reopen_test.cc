@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storage of a volume was another owner's: what engines hold of it is dropped, by the operator's word also
+// what nobody else has. The target may die at each step of that.
+#include "tests/sim/tests/cluster_operator.h"
+
+namespace wss::sim {
+namespace {
+
+class ClusterReopen : public ClusterOperator {
+  protected:
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), 4u);
+    }
+    void begin_dropping(bool give_up_dirty) {
+        dropped_.reset();
+        target_->drop_contents("a", give_up_dirty, [this](Status status) { dropped_ = std::move(status); });
+    }
+    void restart() {
+        restart_target();
+        create("a", a_);
+        ASSERT_TRUE(until([&] { return recovered() && a_.client->live(); }));
+    }
+    bool given_up() { return !membership().given_up.empty(); }
+    // What was acknowledged is gone, and a flush says so, once.
+    void expect_that_it_was_given_up() {
+        EXPECT_EQ(dirty(), 0u);
+        EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
+        a_.shared.model.crash();
+        EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+        for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    }
+
+    std::optional<Status> dropped_;
+};
+
+TEST_F(ClusterReopen, refuses_to_drop_dirty_lines_without_the_operators_word) {
+    begin_dropping(false);
+    ASSERT_TRUE(until([&] { return dropped_.has_value(); }));
+    EXPECT_EQ(dropped_->code(), Code::kRefused);
+    EXPECT_EQ(dirty(), 4u);
+    EXPECT_FALSE(given_up());
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+TEST_F(ClusterReopen, drops_dirty_lines_by_the_operators_word_and_one_flush_fails) {
+    begin_dropping(true);
+    ASSERT_TRUE(until([&] { return dropped_.has_value(); }));
+    EXPECT_TRUE(*dropped_) << dropped_->to_string();
+    restart();
+    expect_that_it_was_given_up();
+    EXPECT_TRUE(until([&] { return !given_up(); }));
+}
+
+TEST_F(ClusterReopen, erases_nothing_before_it_is_recorded_what_is_given_up) {
+    membership_.stuck = true;
+    begin_dropping(true);
+    world_.run_for(from_s(2));
+    EXPECT_FALSE(dropped_);
+    EXPECT_EQ(dirty(), 4u);
+    membership_.stuck = false;
+    restart();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk) << "nothing was given up, nothing is lost";
+    for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterReopen, brings_nothing_home_after_a_crash_between_record_and_erasure) {
+    begin_dropping(true);
+    ASSERT_TRUE(until([&] { return given_up(); }));
+    ASSERT_FALSE(dropped_) << "the lines are being erased";
+    restart();
+    expect_that_it_was_given_up();
+}
+
+}  // namespace
+}  // namespace wss::sim
