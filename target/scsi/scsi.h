@@ -2,8 +2,8 @@
 // The meaning of a CDB for a volume. Pure: no I/O, no allocation, no state but the unit attentions passed in.
 //
 // interpret() turns the bytes of a command into an Action that the caller carries out. Everything that can be
-// decided without the volume's data is decided here: field checks, ranges, limits, write protection, conflicts
-// with reservations, and the whole answer of INQUIRY and similar commands.
+// decided without the volume's data is decided here: field checks, ranges, limits, write protection,
+// conflicts with reservations, and the whole answer of INQUIRY and similar commands.
 //
 // Invariants
 //  SC1  An Action that touches data lies inside the device: lba + blocks ≤ device.blocks, and blocks ×
