@@ -114,7 +114,7 @@ TEST_P(LivePartitions, refuse_a_map_that_is_not_theirs) {
     options.partitions.push_back(options.partitions[0]);
     Status status = LocalClient::connect(options).status();
     EXPECT_EQ(status.code(), Code::kInvalid);
-    EXPECT_NE(status.to_string().find("has 3 partitions, the client's map has 4"), std::string::npos)
+    EXPECT_NE(status.to_string().find("of 3 partitions, the client's map has 4"), std::string::npos)
         << status.to_string();
     options = cluster.client_options();
     options.connect_timeout = from_s(60);
