@@ -220,6 +220,7 @@ Status Bench::prepare() {
 Status Bench::phase(Phase which) {
     kv::ycsb::RunOptions options;
     options.phase = which;
+    shared_.is_loading = which == Phase::kLoad;
     options.seed = arguments_.seed;
     options.stop = &interrupted;
     options.open = [this](uint32_t thread) { return open_database(shared_, thread); };

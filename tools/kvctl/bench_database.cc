@@ -213,7 +213,7 @@ void StoreDatabase::end_write(std::span<const uint64_t> records, const Writer& w
 
 Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const std::string> keys,
                             std::span<const std::string> values) {
-    if (shared_.mischief.conditional_share > 0 &&
+    if (!shared_.is_loading && shared_.mischief.conditional_share > 0 &&
         kv::ycsb::unit(random_) < shared_.mischief.conditional_share)
         return records.size() == 1 ? replace(records[0], keys[0], values[0]) : update(records, keys, values);
     Writer writer = checked_ == nullptr ? Writer{} : checked_->session->begin_write();

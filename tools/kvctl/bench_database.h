@@ -45,6 +45,8 @@ struct BenchShared {
     std::unique_ptr<kv::check::Checker> checker;      // nullptr: no verification
     std::unique_ptr<kv::check::HistoryFile> history;  // nullptr: none; only with a checker
     uint64_t seed = 1;
+    // Changes between phases only. A load reads nothing: what the store had before is in no history.
+    bool is_loading = false;
 
     std::mutex mutex;  // protects what follows
     std::shared_ptr<kv::SharedState> state;
