@@ -90,6 +90,6 @@ def test_a_target_whose_initiators_authenticate_wants_a_word_about_its_engines(t
     command = [BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M",
                "--cache-listen", "tcp://127.0.0.1:0", "--secrets", book]
     done = run(*command, check=False)
-    assert done.returncode == 2 and "give --cache-secrets FILE, or --cache-auth-off" in done.stderr, done.stderr
+    assert done.returncode == 2 and "use --cache-secrets FILE, or --cache-auth-off" in done.stderr, done.stderr
     done = run(*command, "--cache-secrets", book, "--cache-auth-off", check=False)
     assert done.returncode == 2 and "exclude each other" in done.stderr, done.stderr
