@@ -11,7 +11,8 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import Target
 from tests.system.test_block_stock_initiator import LOGIN, PORTS, scsi_disks
 
-CONFLICT = 24  # exit status of sg3-utils
+CONFLICT = 24  # exit status of sg_persist
+ATTENTIONS_MAX = 16  # the target reports each attention once to every channel of a session
 
 
 @contextmanager
@@ -39,7 +40,14 @@ def persist(vm: Vm, disk: str, words: str, status: int = 0) -> str:
 
 
 def writes(vm: Vm, disk: str) -> bool:
-    return vm.run(f"sg_dd if=/dev/zero of={disk} bs=512 count=8 blk_sgio=1 oflag=sgio", check=False).status == 0
+    """False: the reservation forbids it. No other error counts."""
+    for _ in range(ATTENTIONS_MAX):
+        result = vm.run(f"sg_dd if=/dev/zero of={disk} bs=512 count=8 blk_sgio=1 oflag=sgio", check=False)
+        output = result.stderr.lower()
+        if result.status == 0 or "reservation conflict" in output:
+            return result.status == 0
+        assert "unit attention" in output, f"sg_dd of {disk}: {result.status}\n{result.stdout}{result.stderr}"
+    raise AssertionError(f"{disk} reports one unit attention after the other:\n{result.stderr}")
 
 
 def test_sg_persist_of_two_stock_initiators(vm: Vm) -> None:
