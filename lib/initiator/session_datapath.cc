@@ -71,6 +71,12 @@ size_t Session::pump() noexcept {
 size_t Session::pump_list(List<Request>& list) noexcept {
     size_t issued = 0;
     while (Request* request = list.front()) {
+        if (request->outstanding_ == 0 && request->deadline_ <= reactor_.now()) {
+            // Sent now, it would cost the connection at the next look at the deadlines (see expire()).
+            request->outcome = Outcome::kTimedOut;
+            finish(*request);
+            continue;
+        }
         Channel* channel = pick_channel();
         if (channel == nullptr || !issue(*request, *channel)) break;
         ++issued;

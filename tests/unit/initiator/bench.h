@@ -53,6 +53,17 @@ class CuttablePoller final : public fabric::Poller {
     std::vector<fabric::Connection*> connections_;
 };
 
+// Time as it is, and what a test skips of it.
+class SkippingClock final : public Clock {
+  public:
+    Nanoseconds now() noexcept override { return clock_.now() + skipped_; }
+    void skip(Nanoseconds time) { skipped_ = skipped_ + time; }
+
+  private:
+    SystemClock clock_;
+    Nanoseconds skipped_;
+};
+
 // One request of a test.
 struct Io : Request {
     bool over = false;
@@ -84,6 +95,7 @@ class Bench : public SessionHandler {
     fabric::Fabric& fabric() { return *fabric_; }
     CuttablePoller& network() { return *poller_; }
     reactor::Reactor& reactor() { return reactor_; }
+    SkippingClock& clock() { return clock_; }
     std::function<void()> others = [] {};  // turns the target
     uint32_t ready = 0, lost = 0, changed = 0;
     bool failed = false, closed = false;
@@ -102,7 +114,7 @@ class Bench : public SessionHandler {
     void on_volume_changed(Session&, Volume&) noexcept override { ++changed; }
 
   private:
-    SystemClock clock_;
+    SkippingClock clock_;
     Random random_{42};
     reactor::Reactor reactor_{clock_};
     std::unique_ptr<fabric::Fabric> fabric_;

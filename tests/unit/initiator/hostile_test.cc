@@ -401,6 +401,30 @@ TEST_F(HostileTest, a_busy_target_is_asked_again_until_the_deadline) {
     EXPECT_EQ(bench.lost, 0u) << "nothing was on the wire when it expired";
 }
 
+TEST_F(HostileTest, a_request_is_not_sent_again_after_its_deadline) {
+    uint32_t reads = 0;
+    open([&](FakeTarget& fake, const wire::Command& command) {
+        ++reads;
+        fake.respond({.tag = command.tag, .credits = 1, .status = wire::kBusy});
+    });
+    std::vector<byte> data(4096);
+    iovec buffer{data.data(), data.size()};
+    Io io;
+    io.volume = disk;
+    io.length = data.size();
+    io.buffers = {&buffer, 1};
+    ASSERT_TRUE(bench.session().submit(io));
+    ASSERT_TRUE(bench.until([&] { return reads == 1; }));
+    bench.clock().skip(from_ms(250));  // deadlines are looked at now, and next after that of the request
+    ASSERT_TRUE(bench.until([&] { return reads == 2; }));
+    bench.reactor().step();  // takes the answer
+    bench.clock().skip(from_ms(60));
+    ASSERT_TRUE(bench.until([&] { return io.over; }));
+    EXPECT_EQ(io.outcome, Outcome::kTimedOut);
+    EXPECT_EQ(reads, 2u);
+    EXPECT_EQ(bench.lost, 0u);
+}
+
 TEST_F(HostileTest, endless_unit_attentions_are_given_up) {
     open([](FakeTarget& fake, const wire::Command& command) {
         std::array<byte, 32> sense;
