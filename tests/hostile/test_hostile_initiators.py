@@ -41,10 +41,13 @@ def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setenv("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
     control, state = tmp_path / "control.sock", tmp_path / "state.json"
     state.write_text(json.dumps(STATE))
+    # A volume that the state knows is not made anew: its image is there.
+    with (tmp_path / "good.img").open("wb") as image:
+        image.truncate(64 << 20)
     config = tmp_path / "wss.toml"
     config.write_text(f'control = "{control}"\nstate = "{state}"\nlog_level = "error"\n')
     volumes = {"scratch": "ram:16M", "file": f"aio:{tmp_path}/scratch.img,size=16M,create",
-               "good": f"aio:{tmp_path}/good.img,size=64M,create"}
+               "good": f"aio:{tmp_path}/good.img"}
     target = programs.Target("tcp://127.0.0.1:0", volumes, tmp_path, "--config", str(config), "--reactors", "2")
     del target.command[(at := target.command.index("--control")):at + 2]
     with target:
