@@ -357,7 +357,12 @@ void Store::Parts::evict_item(Item& item) {
 bool Store::Parts::relieve() {
     // Only what takes no items away: the caller holds one.
     window = options.window_floor;
-    if (collect(kReliefBudget) + forget_finished(kForgetFactor * kReliefBudget) > 0) return !is_heap_full();
+    const bool is_for_heap = is_heap_full();
+    const uint64_t used = table.arena().used();
+    // Where the arena is full, what was collected helps only if it was in there.
+    if (collect(kReliefBudget) + forget_finished(kForgetFactor * kReliefBudget) > 0 &&
+        (is_for_heap || table.arena().used() < used))
+        return !is_heap_full();
     return evict(kReliefBudget) + evict(kReliefBudget) > 0 && !is_heap_full();
 }
 

@@ -225,6 +225,28 @@ TEST(KvEviction, AddressOfAnEvictedKeyNeverYieldsAnotherKeysValue) {
     EXPECT_NE(bench.read_remotely("victim", address).slot, Verdict::kOk);
 }
 
+// Versions on disk free nothing in the arena when they are collected: they are no reason not to evict.
+TEST(KvEviction, AFullArenaIsMadeRoomInAlsoWhereVersionsOnDiskWereCollected) {
+    MemoryLog log;
+    Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
+    uint64_t ts = 1;
+    const auto put = [&](uint64_t number) {
+        return bench.put(ts++, {{"key" + std::to_string(number), std::string(1000, 'v')}});
+    };
+    for (uint64_t number = 0; number < 3000; number++) {
+        ASSERT_EQ(put(number), Answer::kOk) << number;
+        bench.store->poll();
+        bench.store->maintain({});
+    }
+    ASSERT_GT(bench.store->statistics().cold_versions, 500u);
+    for (uint64_t number = 0; number < 500; number++) ASSERT_EQ(put(number), Answer::kOk) << number;
+    bench.clock.pass(bench.options.window);
+    for (uint64_t number = 3000; number < 6000; number++) {
+        ASSERT_EQ(put(number), Answer::kOk) << number;
+        bench.store->poll();
+    }
+}
+
 TEST(KvEviction, ColdKeysSurviveARestartAndAreWarmWhenFetched) {
     Bench bench(kSync, size_t{1} << 20);
     for (uint64_t ts = 1; ts <= 300; ts++) {
