@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots and records of any bytes, as a hostile server (or a torn READ) may give them to a client: nothing
-// outside the arena is ever named, nothing outside the bytes is touched, what is accepted is encoded to the
-// same again.
+// Slots, records and buckets of the index of any bytes, as a hostile server (or a torn READ) may give them to
+// a client: nothing outside the arena is ever named, nothing outside the bytes is touched, what is accepted
+// is encoded to the same again.
 //
 // Input: one byte of choices, then the bytes. A checksum stops almost everything at the door, so that one of
 // the choices is to put a right one on.
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/kv/client/index_lookup.h"
 #include "lib/kv/store/log.h"
 #include "lib/kv/store/slot_format.h"
 #include "tests/fuzz/require.h"
@@ -99,6 +100,40 @@ void fuzz_lone_record(std::vector<std::byte> bytes) {
     FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) != Verdict::kOk);
 }
 
+// A bucket at whichever place a reader looks: nobody is sent outside the index or the arena, and the number
+// of reads is bounded.
+void fuzz_bucket(std::vector<std::byte> bytes, bool is_signed, bool is_there) {
+    constexpr uint32_t kGroups = 64;
+    bytes.resize(kBucketBytes);
+    IndexFacts facts{.bytes = kGroups * kGroupBytes, .groups = 1};
+    IndexLookup lookup;
+    SlotAddress found;
+    uint32_t reads = 0;
+    IndexLookup::Next next = lookup.begin(fingerprint(kKey), facts);
+    for (; next == IndexLookup::Next::kRead; reads++) {
+        FUZZ_REQUIRE(lookup.offset() % kBucketBytes == 0);
+        FUZZ_REQUIRE(lookup.offset() + kBucketBytes <= facts.bytes);
+        const auto group = static_cast<uint32_t>(lookup.offset() / kGroupBytes);
+        const auto number = static_cast<uint8_t>(lookup.offset() % kGroupBytes / kBucketBytes);
+        if (is_there) std::memcpy(bytes.data() + 8, &group, sizeof group);
+        if (is_there) std::memcpy(bytes.data() + 13, &number, sizeof number);
+        if (is_signed) sign(bytes, kBucketBytes);
+        BucketView view;
+        if (parse_bucket(bytes, kArena, group, number, view) == Verdict::kOk) {
+            std::array<std::byte, kBucketBytes> again;
+            encode_bucket(view, kArena.epoch, again);
+            BucketView twice;
+            FUZZ_REQUIRE(parse_bucket(again, kArena, group, number, twice) == Verdict::kOk && twice == view);
+        }
+        next = lookup.arrived(bytes, kArena, facts, found);
+        FUZZ_REQUIRE(facts.groups <= kGroups);
+    }
+    FUZZ_REQUIRE(reads <= IndexLookup::kReadsMax);
+    if (next != IndexLookup::Next::kFound) return;
+    FUZZ_REQUIRE(found.bytes >= kSlotHeaderBytes && found.offset <= kArena.bytes);
+    FUZZ_REQUIRE(found.bytes <= kArena.bytes - found.offset);
+}
+
 void fuzz_transaction(std::string_view bytes) {
     LoggedTransaction transaction;
     if (!parse_transaction({1}, bytes, transaction)) return;
@@ -115,6 +150,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::vector<std::byte> copy(bytes, bytes + size - 1);
     fuzz_slot(copy, data[0] & 1, data[0] & 2);
     fuzz_lone_record(copy);
+    fuzz_bucket(copy, data[0] & 1, data[0] & 2);
     fuzz_transaction({reinterpret_cast<const char*>(copy.data()), copy.size()});
     return 0;
 }

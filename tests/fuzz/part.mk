@@ -18,7 +18,7 @@ config_fuzz_SOURCES := $(wildcard lib/base/*.cc) lib/io/filter/filter.cc lib/fab
 kv_message_fuzz_SOURCES := lib/wire/kv.cc lib/kv/metadata.cc
 tcp_frame_fuzz_SOURCES := $(wildcard lib/fabric/stream/*.cc) lib/fabric/fabric.cc lib/fabric/address.cc lib/fabric/sources.cc $(wildcard lib/base/*.cc)
 cache_record_fuzz_SOURCES := $(wildcard lib/wire/*.cc lib/base/*.cc) lib/cache/header.cc lib/cache/geometry.cc
-kv_slot_fuzz_SOURCES := lib/kv/store/slot_format.cc lib/kv/store/log.cc lib/base/status.cc
+kv_slot_fuzz_SOURCES := lib/kv/store/slot_format.cc lib/kv/store/index_format.cc lib/kv/client/index_lookup.cc lib/kv/store/log.cc lib/base/status.cc
 
 $(FUZZ_BUILD)/%.o: %.cc
 	@mkdir -p $(@D)

@@ -97,6 +97,8 @@ std::string memory_of(const store::Statistics& kept) {
         .number("arena_bytes", kept.arena_bytes)
         .number("arena_used", kept.arena_used)
         .number("heap_used", kept.heap_used)
+        .number("indexed_keys", kept.indexed)
+        .number("index_used", kept.index_used)
         .number("refused_memory", kept.refused_memory)
         .number("evicted", kept.evicted)
         .number("fetched", kept.fetched)

@@ -20,10 +20,10 @@ Partition::~Partition() {
     if (store_) reactor_.remove(*store_);
 }
 
-Status Partition::open(std::span<std::byte> arena, store::Log* log) {
+Status Partition::open(const store::Store::Memory& memory, store::Log* log) {
     store::Options options = options_.store;
     options.epoch = random_.next() | 1;
-    auto made = store::Store::create(options, arena, reactor_.clock(), log);
+    auto made = store::Store::create(options, memory, reactor_.clock(), log);
     if (!made) return made.status();
     WSS_TRY((*made)->recover());
     store_ = std::move(*made);

@@ -23,7 +23,7 @@ class Partition {
     Partition(const Partition&) = delete;
     Partition& operator=(const Partition&) = delete;
     // Recovers what the log holds.
-    Status open(std::span<std::byte> arena, store::Log* log);
+    Status open(const store::Store::Memory& memory, store::Log* log);
 
     const ServiceOptions& options() const { return options_; }
     uint32_t count() const { return static_cast<uint32_t>(options_.partitions.size()); }  // of the map

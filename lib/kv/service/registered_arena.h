@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegisteredArena: the memory of a partition's store, registered with every fabric that clients come over.
+// RegisteredArena: the memory of a partition's store, the index behind the arena, registered with every
+// fabric that clients come over.
 //
 // Thread-safety: none. Ownership: owns memory and registrations; dies after the store.
 #pragma once
@@ -16,13 +17,15 @@ class RegisteredArena {
   public:
     // Comes from the first lane whose fabric is called "shm", else from the first, and is registered with the
     // others.
-    Status open(std::span<const std::shared_ptr<Lane>> lanes, uint64_t bytes);
-    std::span<std::byte> bytes() const { return memory_->bytes(); }
+    Status open(std::span<const std::shared_ptr<Lane>> lanes, uint64_t arena_bytes);
+    std::span<std::byte> arena() const { return memory_->bytes().first(arena_bytes_); }
+    std::span<std::byte> index() const { return memory_->bytes().subspan(arena_bytes_); }
     const fabric::Region& of_lane(size_t index) const {
         return registered_[index] ? *registered_[index] : *memory_;
     }
 
   private:
+    uint64_t arena_bytes_ = 0;
     std::unique_ptr<fabric::Region> memory_;
     std::vector<std::unique_ptr<fabric::Region>> registered_;  // by lane; nullptr: the memory's own
 };

@@ -44,11 +44,12 @@ constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and abo
 constexpr Nanoseconds kFinishedAge = from_s(15);
 
 struct Store::Parts final : UndecidedWrites {
-    Parts(const Options& o, std::span<std::byte> memory, Clock& c, Log* l)
+    Parts(const Options& o, std::span<std::byte> memory, std::span<std::byte> index, Clock& c, Log* l)
         : options(o),
           clock(c),
           log(l),
-          table({.epoch = o.epoch, .inline_cells = o.inline_cells, .inline_max = o.inline_max}, memory),
+          table({.epoch = o.epoch, .inline_cells = o.inline_cells, .inline_max = o.inline_max}, memory,
+                index),
           window(o.window) {}
     ~Parts() override;
 

@@ -53,6 +53,12 @@ class HashIndex {
         object->hash_next = nullptr;
         size_--;
     }
+    // By bucket; an object's number grows when the table does.
+    size_t buckets() const { return buckets_.size(); }
+    template <typename Visit>
+    void for_each(size_t bucket, Visit&& visit) {
+        for (T* at = buckets_[bucket]; at != nullptr; at = at->hash_next) visit(*at);
+    }
     size_t size() const { return size_; }
     size_t bytes() const { return buckets_.size() * sizeof(T*); }
 

@@ -44,11 +44,11 @@ Store::Store(std::unique_ptr<Parts> parts, Clock& clock)
 }
 Store::~Store() = default;
 
-Result<std::unique_ptr<Store>> Store::create(const Options& options, std::span<std::byte> arena, Clock& clock,
+Result<std::unique_ptr<Store>> Store::create(const Options& options, const Memory& memory, Clock& clock,
                                              Log* log) {
     if (options.epoch == 0) return failure(Code::kInvalid, "the store's epoch must not be 0");
-    if (arena.size() < 2 * Arena::kPageBytes)
-        return failure(Code::kInvalid, "{} bytes are too few for a store: {} at least", arena.size(),
+    if (memory.arena.size() < 2 * Arena::kPageBytes)
+        return failure(Code::kInvalid, "{} bytes are too few for a store: {} at least", memory.arena.size(),
                        2 * Arena::kPageBytes);
     if (options.inline_cells > kInlineCellsMax || options.inline_max > kInlineBytesMax)
         return failure(Code::kInvalid,
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Store>> Store::create(const Options& options, std::span<s
         return failure(Code::kInvalid, "durability '{}' needs a log", to_string(options.durability));
     if (options.window < options.window_floor || options.decision_window < options.window)
         return failure(Code::kInvalid, "window_floor ≤ window ≤ decision_window does not hold");
-    auto parts = std::make_unique<Parts>(options, arena, clock, log);
+    auto parts = std::make_unique<Parts>(options, memory.arena, memory.index, clock, log);
     return std::unique_ptr<Store>(new Store(std::move(parts), clock));
 }
 
@@ -68,6 +68,15 @@ Status Store::recover() {
 
 ArenaView Store::arena() const {
     return {.bytes = parts_->table.arena().bytes(), .epoch = parts_->options.epoch};
+}
+
+IndexFacts Store::index() const {
+    const SlotIndex& index = parts_->table.index();
+    return {.bytes = index.bytes(), .groups = index.groups()};
+}
+
+void Store::expect_readers() {
+    parts_->table.offers_slots = true;
 }
 
 Answer Store::prepare(const Transaction& transaction, Continuation done) {
@@ -211,6 +220,8 @@ Statistics Store::statistics() const {
     all.arena_used = parts.table.arena().used();
     all.heap_used = parts.heap_used() + parts.decisions.bytes();
     all.window_now = parts.window;
+    all.indexed = parts.table.index().entries();
+    all.index_used = uint64_t{parts.table.index().groups()} * kGroupBytes;
     all.refused_locks = locks_.refused();
     if (Version* oldest = parts_->table.retired.front(); oldest != nullptr)
         all.gc_lag = std::max(Nanoseconds{}, parts_->clock.now() - oldest->retired_at - parts.window);

@@ -67,6 +67,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
+#include "lib/kv/store/index_format.h"
 #include "lib/kv/store/lock_table.h"
 #include "lib/kv/store/log.h"
 #include "lib/kv/store/slot_format.h"
@@ -145,6 +146,8 @@ struct Statistics {
     uint64_t arena_bytes = 0;
     uint64_t arena_used = 0;
     uint64_t heap_used = 0;
+    uint64_t indexed = 0;  // keys that the index has
+    uint64_t index_used = 0;
     uint64_t cold_versions = 0;
     uint64_t prepares = 0;
     uint64_t commits = 0;
@@ -183,16 +186,23 @@ class Pin {
 
 class Store final : public reactor::Source {
   public:
-    // `arena`: page-aligned, zeroed, registered by the caller for remote reading (or plain memory).
+    // Page-aligned, zeroed, registered by the caller for remote reading (or plain memory).
+    struct Memory {
+        std::span<std::byte> arena;
+        std::span<std::byte> index;  // of SlotIndex::bytes_for(arena's); empty: there is no index
+    };
     // `log`: nullptr only for Durability::kMemory without eviction.
-    static Result<std::unique_ptr<Store>> create(const Options& options, std::span<std::byte> arena,
-                                                 Clock& clock, Log* log);
+    static Result<std::unique_ptr<Store>> create(const Options& options, const Memory& memory, Clock& clock,
+                                                 Log* log);
     ~Store() override;
 
     // Reads what the log holds; call once, before anything else. Blocks: it is a part of starting.
     Status recover();
 
     ArenaView arena() const;
+    IndexFacts index() const;
+    // There is a remote reader: keys get slots without having been asked for.
+    void expect_readers();
 
     // --- transactions (S1, S2)
     Answer prepare(const Transaction& transaction, Continuation done);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/assert.h"
 #include "lib/kv/mutation.h"
@@ -15,10 +16,20 @@ constexpr size_t whole_words(size_t bytes) {
 }
 constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, as the allocator gives it
 
+// Nobody has asked for the slots that are offered. With cells they take twice the memory of their values, and
+// their pages never serve another size: only as long as there is plenty. None where values will soon need the
+// memory.
+constexpr uint64_t kOfferCellsBelow_percent = 25;
+constexpr uint64_t kOfferBelow_percent = 75;
+constexpr size_t kOfferLooks = 512;  // of one turn
+
 }  // namespace
 
-Table::Table(const Limits& limits, std::span<std::byte> arena)
-    : limits_(limits), arena_(arena), scratch_(new std::byte[whole_words(kRecordMax)]) {}
+Table::Table(const Limits& limits, std::span<std::byte> arena, std::span<std::byte> index)
+    : limits_(limits),
+      arena_(arena),
+      index_(index, limits.epoch),
+      scratch_(new std::byte[whole_words(kRecordMax)]) {}
 
 Table::~Table() {
     // Lists live in front of the pools: take the elements off before either dies.
@@ -50,6 +61,7 @@ Item& Table::find_or_create(std::string_view key) {
     item.cells.fill(nullptr);
     item.collected = kNoTimestamp;
     item.referenced = true;
+    item.indexed = false;
     items_.insert(&item);
     ordered_.insert(&item);
     key_bytes_ += key.size();
@@ -188,14 +200,37 @@ void Table::move_into_cell(Item& item, Version& version) {
     arena_.free_record(from, whole_words(version.length));
 }
 
-void Table::show(Item& item) {
-    if (item.slot != Arena::kNowhere || item.warm == 0) return;
-    const Version* first = item.latest;
-    if (first == nullptr || first->is_cold()) first = item.newest;
-    make_slot(item, first->length);
-    if (item.slot == Arena::kNowhere) return;
-    if (item.latest != nullptr) move_into_cell(item, *item.latest);
-    publish(item);
+void Table::show(Item& item, bool with_cells) {
+    if (item.slot == Arena::kNowhere) {
+        if (item.warm == 0) return;
+        const Version* first = item.latest;
+        if (first == nullptr || first->is_cold()) first = item.newest;
+        make_slot(item, with_cells ? first->length : SIZE_MAX);
+        if (item.slot == Arena::kNowhere) return;
+        if (item.latest != nullptr) move_into_cell(item, *item.latest);
+        publish(item);
+    }
+    if (!item.indexed) item.indexed = index_.insert(item.hash, slot_of(item));
+}
+
+// Where the hash table grows meanwhile, items move up only.
+size_t Table::show_more() {
+    size_t shown = 0;
+    const size_t end = offers_slots ? std::min(items_.buckets(), offered_to_ + kOfferLooks) : 0;
+    for (; offered_to_ < end; offered_to_++)
+        items_.for_each(offered_to_, [&](Item& item) {
+            const bool hidden = item.slot == Arena::kNowhere;
+            offer(item);
+            shown += hidden && item.slot != Arena::kNowhere;
+        });
+    return shown;
+}
+
+void Table::offer(Item& item) {
+    if (!offers_slots || item.slot != Arena::kNowhere) return;
+    if (item.latest == nullptr || item.latest->is_cold() || item.latest->tombstone) return;
+    const uint64_t percent = arena_.used_pages_percent();
+    if (percent < kOfferBelow_percent) show(item, percent < kOfferCellsBelow_percent);
 }
 
 void Table::make_slot(Item& item, size_t record_length) {
@@ -215,6 +250,7 @@ void Table::make_slot(Item& item, size_t record_length) {
 
 void Table::free_slot(Item& item) {
     if (item.slot == Arena::kNowhere) return;
+    if (std::exchange(item.indexed, false)) index_.erase(item.hash, slot_of(item));
     std::array<std::byte, kSlotHeaderBytes> image;
     encode_free_slot(item.incarnation, limits_.epoch, image);
     copy_to_shared(arena_.at(item.slot), image.data(), image.size());
@@ -295,7 +331,7 @@ bool Table::commit(Version& version, Nanoseconds now) {
 }
 
 void Table::publish(Item& item) {
-    if (item.slot == Arena::kNowhere) return;
+    if (item.slot == Arena::kNowhere) return offer(item);
     // Prepared versions are among the newest. One that a stalled writer left behind thousands of newer ones
     // is not looked for: `incomplete` sends who wants it to the server.
     constexpr uint32_t kWalk = 32;

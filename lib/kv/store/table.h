@@ -27,6 +27,7 @@
 #include "lib/kv/store/log.h"
 #include "lib/kv/store/pool.h"
 #include "lib/kv/store/slot_format.h"
+#include "lib/kv/store/slot_index.h"
 
 namespace wss::kv::store {
 
@@ -79,6 +80,7 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     Timestamp shown_from;  // the slot shows no version older than this
     Nanoseconds grave_at{};
     bool referenced = false;
+    bool indexed = false;  // the index has its slot
 };
 
 // A tombstone that ends a value, and may have memory of the reserve. That of a key without one only takes it.
@@ -93,7 +95,7 @@ class Table {
         uint32_t inline_cells = 0;
         uint32_t inline_max = 0;
     };
-    Table(const Limits& limits, std::span<std::byte> arena);
+    Table(const Limits& limits, std::span<std::byte> arena, std::span<std::byte> index);
 
     Item* find(std::string_view key) const;
     Item& find_or_create(std::string_view key);
@@ -113,9 +115,12 @@ class Table {
     bool commit(Version& version, Nanoseconds now);
     // Shows the item's versions to remote readers (KT3).
     void publish(Item& item);
-    // Gives the item a slot, if it has none and there is something to show and room. Until somebody has asked
-    // where a key is nobody looks there, and its writes need no slot, no cell and no checksum.
-    void show(Item& item);
+    // Gives the item a slot, if it has none and there is something to show and room, and enters it into the
+    // index. Until somebody has asked where a key is, or slots are offered, nobody looks there, and its
+    // writes need no slot, no cell and no checksum.
+    void show(Item& item, bool with_cells = true);
+    // Gives slots to items that were here before `offers_slots`; looks at a bounded number. How many got one.
+    size_t show_more();
 
     RecordView view(const Version& version) const;  // of a cold one: no value, no metadata
     Bytes record(const Version& version) const;     // not of a cold one
@@ -131,6 +136,7 @@ class Table {
 
     Arena& arena() { return arena_; }
     const Arena& arena() const { return arena_; }
+    const SlotIndex& index() const { return index_; }
     uint64_t heap_used() const;
 
     // Owned by the upkeep (upkeep.cc).
@@ -165,6 +171,9 @@ class Table {
 
     uint64_t versions = 0;
     uint64_t cold_versions = 0;
+    // Remote readers find keys by the index: all that have a committed value in memory get slots, unless the
+    // arena is about to be full.
+    bool offers_slots = false;
 
   private:
     Version& link(Item& item, const RecordView& record, size_t length);
@@ -174,6 +183,7 @@ class Table {
     bool move_out_of_cell(Item& item);
     void move_into_cell(Item& item, Version& version);
     void make_slot(Item& item, size_t record_length);
+    void offer(Item& item);
     void seal(Version& version);
     void free_slot(Item& item);
     void free_record(Version& version);
@@ -189,12 +199,14 @@ class Table {
 
     const Limits limits_;
     Arena arena_;
+    SlotIndex index_;
     Pool<Version> version_pool_;
     Pool<Item> item_pool_;
     HashIndex<Item> items_;
     std::set<Item*, ByKey> ordered_;
     std::unique_ptr<std::byte[]> scratch_;  // kRecordMax; untouched beyond what records need
     uint64_t key_bytes_ = 0;
+    size_t offered_to_ = 0;  // the bucket of `items_` where show_more() continues
     struct Late {
         uint64_t offset = 0;
         size_t bytes = 0;

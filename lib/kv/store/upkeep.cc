@@ -123,7 +123,7 @@ size_t Store::Parts::maintain(Timestamp now, size_t budget) {
                   forget_finished(kForgetFactor * budget);
     if (is_above(table.arena(), kEvictAbove_percent)) work += evict(budget);
     flush_trash();
-    return work;
+    return work + table.show_more();
 }
 
 bool Store::Parts::is_pinned(const Version& version) const {

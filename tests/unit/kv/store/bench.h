@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/kv/store/memory_log.h"
+#include "lib/kv/store/slot_index.h"
 #include "lib/kv/store/store.h"
 
 namespace wss::kv::store {
@@ -57,15 +58,21 @@ struct Bench {
     static constexpr size_t kArena = size_t{4} << 20;
 
     explicit Bench(Options wish = {}, size_t arena_bytes = kArena, Log* other_log = nullptr)
-        : options(wish), memory(arena_bytes / 8), log(MemoryLog::Persist::kByHand), used_log(other_log) {
+        : options(wish),
+          memory(arena_bytes / 8),
+          index(SlotIndex::bytes_for(arena_bytes) / 8),
+          log(MemoryLog::Persist::kByHand),
+          used_log(other_log) {
         if (options.epoch == 0) options.epoch = 77;
         if (used_log == nullptr && options.durability != Durability::kMemory) used_log = &log;
         start();
     }
     void start() {
         std::memset(memory.data(), 0, memory.size() * 8);
-        Result<std::unique_ptr<Store>> made =
-            Store::create(options, std::as_writable_bytes(std::span(memory)), clock, used_log);
+        std::memset(index.data(), 0, index.size() * 8);
+        Result<std::unique_ptr<Store>> made = Store::create(
+            options, {std::as_writable_bytes(std::span(memory)), std::as_writable_bytes(std::span(index))},
+            clock, used_log);
         store = std::move(*made);
         recovered = store->recover();
     }
@@ -155,7 +162,7 @@ struct Bench {
 
     Options options;
     HandClock clock;
-    std::vector<uint64_t> memory;
+    std::vector<uint64_t> memory, index;
     MemoryLog log;
     Log* used_log;
     std::unique_ptr<Store> store;
