@@ -59,6 +59,13 @@ class Writer {
         u32(ring.rkey);
         u32(ring.bytes | (ring.announced ? kRingAnnounced : 0) | (ring.likewise ? kRingLikewise : 0));
     }
+    void index(const KvIndex& index) {
+        u16(index.layout);
+        u32(index.rkey);
+        u64(index.address);
+        u64(index.bytes);
+        u32(index.groups);
+    }
 
   private:
     static constexpr size_t kSlack = 128;
@@ -108,6 +115,16 @@ class Reader {
         ring.announced = (word & kRingAnnounced) != 0;
         ring.likewise = (word & kRingLikewise) != 0;
         return ring;
+    }
+    KvIndex index() {
+        KvIndex index;
+        index.layout = u16();
+        index.rkey = u32();
+        index.address = u64();
+        index.bytes = u64();
+        index.groups = u32();
+        require(index.layout != 0);
+        return index;
     }
     void require(bool holds) { good_ = good_ && holds; }
     bool flag(uint8_t value) {
@@ -217,6 +234,7 @@ void encode(const KvHeader& header, const KvHelloReply& body, KvBuffer& out) {
     writer.ring(body.ring);
     writer.u32(body.map.size());
     writer.text(body.map);
+    if (body.index.layout != 0) writer.index(body.index);
 }
 
 bool parse(Bytes message, KvHelloReply& body) {
@@ -234,6 +252,8 @@ bool parse(Bytes message, KvHelloReply& body) {
     body.ring = reader.ring();
     size_t map = reader.u32();
     body.map = reader.text(map, kKvParticipantsMax * 256);
+    // Partitions that have no index, or whose client has not asked for it, end here.
+    body.index = reader.finish() ? KvIndex{} : reader.index();
     return reader.finish();
 }
 

@@ -91,6 +91,17 @@ struct KvRing {
     bool likewise = false;   // hello: yours shall be as mine
 };
 
+// Flag of a hello: the client reads one-sidedly and knows the index of layout 1.
+constexpr uint8_t kKvHelloIndex = 1;
+// Where a one-sided read finds the locations of keys.
+struct KvIndex {
+    uint16_t layout = 0;  // 0: there is none, or the client has not asked for it
+    uint32_t rkey = 0;
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    uint32_t groups = 0;  // in use
+};
+
 struct KvHello {
     uint64_t nonce = 0;               // the client's, for all its connections: who may use the id
     uint32_t client_id = 0;           // 0: lease me one
@@ -111,6 +122,7 @@ struct KvHelloReply {
     uint64_t arena_epoch = 0;  // of the arena's contents
     KvRing ring;
     std::string_view map;  // URIs of all partitions, separated by commas
+    KvIndex index;
 };
 
 enum class KvSelect : uint8_t { kLatest = 0, kExact = 1, kAmong = 2 };

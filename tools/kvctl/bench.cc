@@ -128,6 +128,8 @@ Json store_lines(const BenchShared& shared, const RunResult& result, const Phase
                {"Reconnects", s.reconnects},
                {"OneSidedReads", s.reads_one_sided},
                {"ReadsByMessage", s.reads_by_message},
+               {"IndexReads", s.index_reads},
+               {"WithoutServer(%)", share(s.reads_one_sided, s.reads_one_sided + s.reads_by_message)},
                {"FallbackCold", s.fallback_cold},
                {"FallbackInvalid", s.fallback_invalid},
                {"FallbackStale", s.fallback_stale},

@@ -53,6 +53,13 @@ void add_global_options(CLI::App& app, Context& context) {
     add_choice(app, "--one-sided",
                "Reads without the server's CPU: off, paper (GET* with its invalid bit), on (GET* without)",
                kOneSided, context.options.one_sided);
+    app.add_option(
+           "--address-cache", context.options.address_cache,
+           "Keys whose slots' addresses are remembered for --one-sided; 0: none, every read looks into "
+           "the partition's index")
+        ->capture_default_str()
+        ->check(CLI::Range(0u, kv::kAddressCacheMax))
+        ->type_name("KEYS");
     app.add_flag("--session-order", context.options.session_order,
                  "What was read is never read older again by the same session (ramp-fast)");
     app.add_option("--timeout", context.timeout_seconds, "Of a request, in seconds")

@@ -14,6 +14,7 @@ namespace wss::kv {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 AddressCache::AddressCache(uint32_t entries) {
+    if (entries == 0) return;
     uint32_t buckets = std::bit_ceil(std::max(entries / kWays, 1u));
     mask_ = buckets - 1;
     buckets_ = std::make_unique<Bucket[]>(buckets);
@@ -30,6 +31,7 @@ bool AddressCache::take(Bucket& bucket, uint32_t& sequence) noexcept {
 }
 
 bool AddressCache::find(uint64_t fingerprint, uint64_t epoch, store::SlotAddress& found) const noexcept {
+    if (buckets_ == nullptr) return false;
     const Bucket& bucket = bucket_of(fingerprint);
     for (int attempt = 0; attempt < 4; ++attempt) {
         uint32_t before = bucket.sequence.load(std::memory_order_acquire);
@@ -52,6 +54,7 @@ bool AddressCache::find(uint64_t fingerprint, uint64_t epoch, store::SlotAddress
 }
 
 void AddressCache::put(uint64_t fingerprint, uint64_t epoch, const store::SlotAddress& address) noexcept {
+    if (buckets_ == nullptr) return;
     store::SlotAddress known;
     if (find(fingerprint, epoch, known) && known == address) return;
     Bucket& bucket = bucket_of(fingerprint);
@@ -71,6 +74,7 @@ void AddressCache::put(uint64_t fingerprint, uint64_t epoch, const store::SlotAd
 }
 
 void AddressCache::forget(uint64_t fingerprint) noexcept {
+    if (buckets_ == nullptr) return;
     Bucket& bucket = bucket_of(fingerprint);
     uint32_t sequence;
     if (!take(bucket, sequence)) return;

@@ -20,12 +20,12 @@ namespace wss::kv {
 
 class AddressCache {
   public:
-    explicit AddressCache(uint32_t entries);
+    explicit AddressCache(uint32_t entries);  // 0: remembers nothing
 
     bool find(uint64_t fingerprint, uint64_t epoch, store::SlotAddress& found) const noexcept;
     void put(uint64_t fingerprint, uint64_t epoch, const store::SlotAddress& address) noexcept;
     void forget(uint64_t fingerprint) noexcept;
-    uint32_t capacity() const { return (mask_ + 1) * kWays; }
+    uint32_t capacity() const { return buckets_ == nullptr ? 0 : (mask_ + 1) * kWays; }
 
   private:
     static constexpr uint32_t kWays = 4;
@@ -43,7 +43,7 @@ class AddressCache {
     Bucket& bucket_of(uint64_t fingerprint) const noexcept { return buckets_[fingerprint & mask_]; }
 
     uint32_t mask_ = 0;
-    std::unique_ptr<Bucket[]> buckets_;
+    std::unique_ptr<Bucket[]> buckets_;  // nullptr: of no entries
 };
 
 }  // namespace wss::kv

@@ -42,6 +42,9 @@ Status options_of(const wss_kv_options* given, Options& options) {
     if (all.rings != 0) options.transport = Transport::kRing;
     if (all.one_sided != 0) options.one_sided = OneSided::kOn;
     if (all.threads != 0) options.threads = all.threads;
+    if (all.address_cache != 0)
+        options.address_cache =
+            all.address_cache == UINT32_MAX ? 0 : std::min(all.address_cache, kAddressCacheMax);
     if (all.timeout_ms != 0) options.timeout = from_ms(all.timeout_ms);
     if (all.connect_timeout_ms != 0) options.connect_timeout = from_ms(all.connect_timeout_ms);
     return Status::ok();

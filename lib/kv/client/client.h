@@ -38,6 +38,8 @@ namespace wss::kv {
 class Session;
 class SharedState;  // address cache and partition map that clients of a process share
 
+constexpr uint32_t kAddressCacheMax = 1u << 26;
+
 struct Options {
     // URIs of the partitions, in order of their index; one URI is enough when that server knows the others.
     std::vector<std::string> partitions;
@@ -48,10 +50,10 @@ struct Options {
     uint32_t sessions = 1;                    // of a LocalClient, each with connections of its own
     Nanoseconds timeout = from_s(10);         // of a request, all rounds and retries
     Nanoseconds connect_timeout = from_s(5);  // until a partition has answered, at start
-    uint32_t address_cache = 1u << 16;        // keys whose addresses are remembered
+    uint32_t address_cache = 1u << 16;        // keys whose addresses are remembered; 0: of none
     uint32_t lock_retries = 1000;             // of kLockParallel, each after a random wait
     // Monotonic reads across the transactions of a session (a LocalClient's, a thread's of a Client), also of
-    // keys that a version seen names as its siblings: of the `address_cache` keys seen last. RAMP-Fast only.
+    // keys that a version seen names as its siblings: of 65536 keys, those seen last. RAMP-Fast only.
     bool session_order = false;
     std::shared_ptr<SharedState> shared;  // of another client with the same partitions
 };
@@ -193,6 +195,7 @@ struct Statistics {
     uint64_t lock_conflicts = 0;  // 2PL
     uint64_t messages = 0;
     uint64_t reads_one_sided = 0, reads_by_message = 0;  // of keys
+    uint64_t index_reads = 0;                            // of buckets, where an address was not known
     // Why a key that could have been read one-sided was asked for by a message.
     uint64_t fallback_cold = 0, fallback_invalid = 0, fallback_stale = 0, fallback_torn = 0,
              fallback_large = 0, fallback_second_round = 0;

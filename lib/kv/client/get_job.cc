@@ -26,11 +26,7 @@ void remember_address(Session& session, const ReadSet::Slot& slot,
 }  // namespace
 
 bool GetJob::one_sided() const {
-    // GET* suits the algorithms whose first round returns latest versions (RAMP-Small's asks for timestamps).
-    Algorithm algorithm = session_.options().algorithm;
-    return session_.options().one_sided != OneSided::kOff &&
-           (algorithm == Algorithm::kRampFast || algorithm == Algorithm::kRampHybrid ||
-            algorithm == Algorithm::kNone);
+    return reads_one_sidedly(session_.options());
 }
 
 void GetJob::begin(Request& request) noexcept {

@@ -6,10 +6,11 @@
 //                                     └─────────────────────────────────────────────┘
 //
 // Round 1 asks for the latest committed version of each key: by a one-sided read where an address is known,
-// else by one message to each partition. Evaluation computes, from the metadata of what was returned, the
-// version that each key must at least have (RAMP). Round 2 asks for those; the slot that a one-sided read
-// brought often holds them already. What round 2 answers may name newer siblings again, hence the loop, which
-// is bounded (kRoundsMax, the GC window); then the transaction begins anew.
+// or found in the partition's index, else by one message to each partition. Evaluation computes, from the
+// metadata of what was returned, the version that each key must at least have (RAMP). Round 2 asks for those;
+// the slot that a one-sided read brought often holds them already. What round 2 answers may name newer
+// siblings again, hence the loop, which is bounded (kRoundsMax, the GC window); then the transaction begins
+// anew.
 //
 // RAMP-Small asks for timestamps first, always, and then for the newest version among all of them.
 #pragma once
@@ -22,12 +23,13 @@
 #include "lib/kv/client/lock_phase.h"
 #include "lib/kv/client/read_set.h"
 #include "lib/kv/client/session.h"
+#include "lib/kv/client/slot_search.h"
 
 namespace wss::kv {
 
 class GetJob final : public Job {
   public:
-    explicit GetJob(Session& session) : Job(session), locks_(session) {}
+    explicit GetJob(Session& session) : Job(session), locks_(session), search_(session) {}
 
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;
@@ -40,7 +42,6 @@ class GetJob final : public Job {
     using Slot = ReadSet::Slot;
     using Reading = ReadSet::Reading;
     static constexpr uint32_t kRoundsMax = 6;
-    static constexpr uint32_t kTornMax = 4;
     static constexpr uint32_t kRestartsMax = 1000;  // the deadline comes first
 
     // One message to one partition.
@@ -70,7 +71,12 @@ class GetJob final : public Job {
     void take_reply(uint32_t item, const wire::KvGetReply::Item& reply) noexcept;
 
     // One-sided reads.
-    enum class Now : uint8_t { kDone, kByMessage, kCannot };
+    enum class Now : uint8_t {
+        kDone,
+        kByMessage,
+        kCannot,  // this fabric, or not at this moment
+        kAgain    // what is wanted has changed, or was torn
+    };
     bool try_read(uint32_t item) noexcept;
     bool post_read(uint32_t item) noexcept;
     Now read_now(uint32_t item) noexcept;
@@ -83,8 +89,8 @@ class GetJob final : public Job {
     bool take_record(uint32_t item, wire::Bytes record, const store::Entry& entry) noexcept;
     bool answer_from_view(uint32_t item) noexcept;
     void read_failed(uint32_t item, Fallback reason) noexcept;
-    void fell_back(uint32_t item, Fallback reason) noexcept;
-    void count_one_sided(uint32_t item) noexcept;
+    void go_on(uint32_t item, Fallback obstacle) noexcept;
+    Now fell_back(uint32_t item, Fallback reason) noexcept;
 
     // Evaluation.
     void step_done() noexcept;
@@ -96,6 +102,7 @@ class GetJob final : public Job {
     Request* base_ = nullptr;
     GetAll* request_ = nullptr;
     LockPhase locks_;
+    SlotSearch search_;
     bool locked_ = false;
     ReadSet set_;
     std::vector<std::vector<uint32_t>> waiting_;  // items to ask for, by partition

@@ -1,25 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // A get_all's one-sided reads. What arrives is judged by slot_format.h; what is in doubt is asked for by
 // message.
+#include <utility>
+
 #include "lib/kv/client/get_job.h"
 
 namespace wss::kv {
 
 namespace {
 
+constexpr uint32_t kTornMax = 4;
+
 store::ArenaView arena_of(const PartitionFacts& facts) {
     return {.bytes = facts.arena_bytes, .epoch = facts.arena_epoch};
 }
 
-}  // namespace
-
-void GetJob::count_one_sided(uint32_t index) noexcept {
-    request_->items[index].explain.path = Path::kOneSided;
-    ++session_.statistics().reads_one_sided;
-    session_.link(set_[index].partition).count_one_sided();
+fabric::RemoteAddress at(fabric::RemoteAddress base, uint64_t offset) {
+    base.address += offset;
+    return base;
 }
 
-void GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
+// Of what is wanted first.
+fabric::RemoteAddress place_of(const ReadSet::Slot& slot, const PartitionFacts& facts) {
+    return slot.wanted == ReadSet::Reading::kBucket ? at(facts.index, slot.lookup.offset())
+                                                    : at(facts.arena, slot.address.offset);
+}
+
+// Of a slot or a record that has changed while it was read.
+Fallback repeat(ReadSet::Slot& slot) {
+    return ++slot.torn < kTornMax ? Fallback::kNone : Fallback::kTorn;
+}
+
+}  // namespace
+
+// The key is asked for by message. Fallback::kNone: it is not.
+GetJob::Now GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
+    if (reason == Fallback::kNone) return Now::kAgain;
     static constexpr uint64_t Statistics::*kCounts[] = {
         nullptr,
         &Statistics::fallback_cold,
@@ -32,23 +48,15 @@ void GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
     static_assert(std::size(kCounts) == size_t(Fallback::kCount), "a counter for each reason");
     set_[index].fallback = reason;
     ++(session_.statistics().*kCounts[size_t(reason)]);
+    return Now::kByMessage;
 }
 
 bool GetJob::try_read(uint32_t index) noexcept {
     Slot& slot = set_[index];
     Link& link = session_.link(slot.partition);
     if (!link.ready()) return false;
-    const PartitionFacts& facts = link.facts();
-    if (facts.arena_bytes == 0) return false;
-    if (!session_.addresses().find(slot.fingerprint, facts.arena_epoch, slot.address)) {
-        fell_back(index, Fallback::kCold);
+    if (link.facts().arena_bytes == 0 || fell_back(index, search_.begin(slot)) == Now::kByMessage)
         return false;
-    }
-    if (slot.address.bytes > Landing::kChunk || slot.address.offset > facts.arena_bytes ||
-        slot.address.bytes > facts.arena_bytes - slot.address.offset) {
-        fell_back(index, Fallback::kLarge);
-        return false;
-    }
     switch (read_now(index)) {
         case Now::kDone:
             return true;
@@ -61,16 +69,18 @@ bool GetJob::try_read(uint32_t index) noexcept {
 
 bool GetJob::post_read(uint32_t index) noexcept {
     Slot& slot = set_[index];
+    Link& link = session_.link(slot.partition);
+    const bool is_bucket = slot.wanted == Reading::kBucket;
     if (slot.chunk == Landing::kNone) slot.chunk = session_.reads().landing().take();
     if (slot.chunk == Landing::kNone) return false;
-    if (!session_.reads().begin(session_.link(slot.partition), *this,
-                                {.offset = slot.address.offset,
-                                 .length = slot.address.bytes,
+    if (!session_.reads().begin(link, *this,
+                                {.from = place_of(slot, link.facts()),
+                                 .length = is_bucket ? uint32_t{store::kBucketBytes} : slot.address.bytes,
                                  .chunk = slot.chunk,
                                  .index = index},
                                 slot.cookie))
         return false;
-    slot.reading = Reading::kSlot;
+    slot.reading = slot.wanted;
     ++outstanding_;
     return true;
 }
@@ -82,6 +92,8 @@ void GetJob::on_read_done(uint32_t index, bool good) noexcept {
     ++request_->items[index].explain.rounds;
     if (!good)
         failed_ = true;
+    else if (what == Reading::kBucket)
+        go_on(index, search_.take_bucket(slot, session_.reads().landing().data(slot.chunk)));
     else if (what == Reading::kSlot)
         slot_arrived(index);
     else
@@ -89,25 +101,24 @@ void GetJob::on_read_done(uint32_t index, bool good) noexcept {
     step_done();
 }
 
-// --- where this CPU reaches the partition's memory itself: the slot, then its record, without a turn between
-// ---
+// --- where this CPU reaches the partition's memory itself: buckets, the slot, its record, without a turn
+// between ---
 
 GetJob::Now GetJob::read_now(uint32_t index) noexcept {
     Slot& slot = set_[index];
+    Link& link = session_.link(slot.partition);
     for (;;) {
         slot.has_view = false;
-        const std::byte* bytes =
-            session_.reads().now(session_.link(slot.partition), slot.address.offset, store::kSlotHeaderBytes);
+        const bool is_bucket = slot.wanted == Reading::kBucket;
+        const std::byte* bytes = session_.reads().now(
+            link, place_of(slot, link.facts()), is_bucket ? store::kBucketBytes : store::kSlotHeaderBytes);
         if (bytes == nullptr) return Now::kCannot;
-        Now result = judge_now(index, bytes);
-        if (result != Now::kCannot) return result;
-        if (++slot.torn < kTornMax) continue;
-        fell_back(index, Fallback::kTorn);
-        return Now::kByMessage;
+        const Now result =
+            is_bucket ? fell_back(index, search_.take_bucket(slot, bytes)) : judge_now(index, bytes);
+        if (result != Now::kAgain) return result;
     }
 }
 
-// kCannot: it changed while it was read.
 GetJob::Now GetJob::judge_now(uint32_t index, const std::byte* bytes) noexcept {
     Slot& slot = set_[index];
     GetAll::Item& item = request_->items[index];
@@ -115,36 +126,30 @@ GetJob::Now GetJob::judge_now(uint32_t index, const std::byte* bytes) noexcept {
     store::Verdict verdict =
         store::parse_slot({bytes, store::kSlotHeaderBytes}, arena_of(session_.link(slot.partition).facts()),
                           slot.fingerprint, slot.address, slot.view);
-    if (verdict == store::Verdict::kTorn) return Now::kCannot;
-    if (verdict != store::Verdict::kOk) {
-        session_.addresses().forget(slot.fingerprint);
-        fell_back(index, Fallback::kStale);
-        return Now::kByMessage;
-    }
-    if (session_.options().one_sided == OneSided::kPaper && slot.view.invalid) {
-        fell_back(index, Fallback::kInvalid);
-        return Now::kByMessage;
-    }
+    if (verdict == store::Verdict::kTorn) return fell_back(index, repeat(slot));
+    if (verdict != store::Verdict::kOk) return fell_back(index, search_.begin_again(slot));
+    if (session_.options().one_sided == OneSided::kPaper && slot.view.invalid)
+        return fell_back(index, Fallback::kInvalid);
     slot.has_view = true;
     const store::Entry* latest = slot.view.latest();
     if (latest != nullptr) return record_now(index, *latest);
-    ++item.explain.rounds;  // nobody has committed a version of this key
-    count_one_sided(index);
-    return Now::kDone;
+    // Nobody has committed a version of this key, or the slot is that of a key with the same fingerprint.
+    slot.has_view = false;
+    return fell_back(index, Fallback::kCold);
 }
 
 GetJob::Now GetJob::record_now(uint32_t index, const store::Entry& entry) noexcept {
     Slot& slot = set_[index];
+    Link& link = session_.link(slot.partition);
     const std::byte* bytes =
         entry.is_cold() ? nullptr
-                        : session_.reads().now(session_.link(slot.partition), entry.offset, entry.length);
+                        : session_.reads().now(link, at(link.facts().arena, entry.offset), entry.length);
     if (bytes == nullptr) {
         slot.has_view = false;
-        fell_back(index, Fallback::kLarge);
-        return Now::kByMessage;
+        return fell_back(index, Fallback::kLarge);
     }
     request_->items[index].explain.bytes += entry.length;
-    if (!take_record(index, {bytes, entry.length}, entry)) return Now::kCannot;
+    if (!take_record(index, {bytes, entry.length}, entry)) return fell_back(index, repeat(slot));
     ++request_->items[index].explain.rounds;
     return Now::kDone;
 }
@@ -156,6 +161,12 @@ void GetJob::read_failed(uint32_t index, Fallback reason) noexcept {
     ask_later(index);
 }
 
+// By the next read, unless something stands in the way.
+void GetJob::go_on(uint32_t index, Fallback obstacle) noexcept {
+    if (obstacle != Fallback::kNone) return read_failed(index, obstacle);
+    if (!post_read(index)) read_failed(index, Fallback::kTorn);
+}
+
 void GetJob::slot_arrived(uint32_t index) noexcept {
     Slot& slot = set_[index];
     const PartitionFacts& facts = session_.link(slot.partition).facts();
@@ -165,19 +176,13 @@ void GetJob::slot_arrived(uint32_t index) noexcept {
         store::parse_slot(bytes, arena_of(facts), slot.fingerprint, slot.address, slot.view);
     if (verdict == store::Verdict::kTorn && ++slot.torn < kTornMax && try_read(index)) return;
     if (verdict == store::Verdict::kTorn) return read_failed(index, Fallback::kTorn);
-    if (verdict != store::Verdict::kOk) {
-        session_.addresses().forget(slot.fingerprint);
-        return read_failed(index, Fallback::kStale);
-    }
+    if (verdict != store::Verdict::kOk) return go_on(index, search_.begin_again(slot));
     if (session_.options().one_sided == OneSided::kPaper && slot.view.invalid)
         return read_failed(index, Fallback::kInvalid);
     slot.has_view = slot.has_cells = true;
     const store::Entry* latest = slot.view.latest();
-    if (latest == nullptr) {
-        // Nobody has committed a version of this key.
-        count_one_sided(index);
-        return;
-    }
+    // Nobody has committed a version of this key, or the slot is that of a key with the same fingerprint.
+    if (latest == nullptr) return read_failed(index, Fallback::kCold);
     take_entry(index, *latest);
 }
 
@@ -203,10 +208,13 @@ bool GetJob::read_record(uint32_t index, const store::Entry& entry) noexcept {
     if (entry.length > Landing::kChunk) return false;
     slot.entry = entry;
     // Into the same chunk: what the slot said is in `view`, its cells are no longer needed.
-    if (!session_.reads().begin(
-            session_.link(slot.partition), *this,
-            {.offset = entry.offset, .length = entry.length, .chunk = slot.chunk, .index = index},
-            slot.cookie))
+    Link& link = session_.link(slot.partition);
+    if (!session_.reads().begin(link, *this,
+                                {.from = at(link.facts().arena, entry.offset),
+                                 .length = entry.length,
+                                 .chunk = slot.chunk,
+                                 .index = index},
+                                slot.cookie))
         return false;
     slot.reading = Reading::kRecord;
     slot.has_cells = false;
@@ -236,7 +244,10 @@ bool GetJob::take_record(uint32_t index, wire::Bytes record, const store::Entry&
     slot.deleted = view.tombstone;
     slot.metadata.assign(view.metadata.begin(), view.metadata.end());
     item.value.assign(reinterpret_cast<const char*>(view.value.data()), view.value.size());
-    count_one_sided(index);
+    search_.remember(slot);
+    item.explain.path = Path::kOneSided;
+    ++session_.statistics().reads_one_sided;
+    session_.link(slot.partition).count_one_sided();
     return true;
 }
 

@@ -3,29 +3,25 @@
 
 namespace wss::kv {
 
-bool OneSidedReads::begin(Link& from, Job& job, const Read& read, uint32_t& cookie) noexcept {
-    Channel* channel = from.channel();
+bool OneSidedReads::begin(Link& link, Job& job, const Read& read, uint32_t& cookie) noexcept {
+    Channel* channel = link.channel();
     if (channel == nullptr || read.length > Landing::kChunk) return false;
     if (free_.empty()) {
         free_.push_back(static_cast<uint32_t>(readings_.size()));
         readings_.emplace_back();
     }
     cookie = free_.back();
-    fabric::RemoteAddress remote = from.facts().arena;
-    remote.address += read.offset;
-    if (!channel->read(landing_.segment(read.chunk, read.length), remote, cookie)) return false;
+    if (!channel->read(landing_.segment(read.chunk, read.length), read.from, cookie)) return false;
     free_.pop_back();
     readings_[cookie] = {&job, read.index, read.chunk};
     return true;
 }
 
-const std::byte* OneSidedReads::now(Link& from, uint64_t offset, uint32_t length) noexcept {
-    Channel* channel = from.channel();
+const std::byte* OneSidedReads::now(Link& link, fabric::RemoteAddress from, uint32_t length) noexcept {
+    Channel* channel = link.channel();
     if (channel == nullptr || length > Landing::kChunk) return nullptr;
-    fabric::RemoteAddress remote = from.facts().arena;
-    remote.address += offset;
     // One chunk for all: it stays in the processor's nearest cache.
-    if (!channel->read_now(landing_.segment(Landing::kScratch, length), remote)) return nullptr;
+    if (!channel->read_now(landing_.segment(Landing::kScratch, length), from)) return nullptr;
     return landing_.data(Landing::kScratch);
 }
 

@@ -20,7 +20,7 @@ class Job;
 class OneSidedReads {
   public:
     struct Read {
-        uint64_t offset = 0;  // in the arena
+        fabric::RemoteAddress from;
         uint32_t length = 0;
         uint32_t chunk = 0;
         uint32_t index = 0;  // the job's
@@ -33,9 +33,9 @@ class OneSidedReads {
     Landing& landing() { return landing_; }
     // Begins a one-sided read into a chunk, which is the session's until end(). False: not now. `cookie` is
     // good for abandon().
-    bool begin(Link& from, Job& job, const Read& read, uint32_t& cookie) noexcept;
+    bool begin(Link& link, Job& job, const Read& read, uint32_t& cookie) noexcept;
     // Reads at once, where the fabric can: `length` bytes, which the next call overwrites. nullptr: not now.
-    const std::byte* now(Link& from, uint64_t offset, uint32_t length) noexcept;
+    const std::byte* now(Link& link, fabric::RemoteAddress from, uint32_t length) noexcept;
     // Nobody is told of its end, and the chunk goes back by itself.
     void abandon(uint32_t cookie) noexcept { readings_[cookie].job = nullptr; }
     Ended end(uint64_t cookie) noexcept;

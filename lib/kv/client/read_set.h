@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "lib/kv/client/index_lookup.h"
 #include "lib/kv/client/landing.h"
 #include "lib/kv/store/slot_format.h"
 #include "lib/kv/types.h"
@@ -16,7 +17,7 @@ namespace wss::kv {
 
 class ReadSet {
   public:
-    enum class Reading : uint8_t { kNone, kSlot, kRecord };
+    enum class Reading : uint8_t { kNone, kBucket, kSlot, kRecord };
     // What is known of one key.
     struct Slot {
         uint64_t fingerprint = 0;
@@ -34,8 +35,11 @@ class ReadSet {
         uint32_t chunk = Landing::kNone;
         uint32_t torn = 0;
         Fallback fallback = Fallback::kNone;
-        bool has_view = false;   // `view` is of this transaction's first read
-        bool has_cells = false;  // and so is the chunk
+        bool has_view = false;            // `view` is of this transaction's first read
+        bool has_cells = false;           // and so is the chunk
+        Reading wanted = Reading::kNone;  // a bucket of the index, or the slot at `address`
+        bool by_index = false;            // `address` comes from the index, and may be another key's
+        IndexLookup lookup;
         store::SlotAddress address;
         store::SlotView view;
         store::Entry entry;  // whose record is being read

@@ -42,7 +42,7 @@ void Session::start(std::function<void(const Status&)> ready) {
     if (options_.session_order && options_.algorithm != Algorithm::kRampFast)
         return started(
             Status(Code::kInvalid, "session order needs RAMP-Fast: others do not name a version's keys"));
-    if (options_.session_order) floors_ = std::make_unique<Floors>(options_.address_cache);
+    if (options_.session_order) floors_ = std::make_unique<Floors>(kFloors);
     if (options_.one_sided != OneSided::kOff)
         if (Status status = reads_.landing().open(lane_.fabric()); !status) return started(status);
     for (uint32_t i = 0; i < options_.partitions.size(); ++i)
@@ -51,6 +51,14 @@ void Session::start(std::function<void(const Status&)> ready) {
     if (links_.size() == 1) links_[0]->options().partition = UINT32_MAX;
     try_next_link();
     want_tick(now() + kTick);
+}
+
+bool reads_one_sidedly(const Options& options) {
+    // GET* suits the algorithms whose first round returns latest versions (RAMP-Small's asks for timestamps).
+    const Algorithm algorithm = options.algorithm;
+    return options.one_sided != OneSided::kOff &&
+           (algorithm == Algorithm::kRampFast || algorithm == Algorithm::kRampHybrid ||
+            algorithm == Algorithm::kNone);
 }
 
 Status Session::make_link(uint32_t partition, const std::string& uri) {
@@ -63,7 +71,8 @@ Status Session::make_link(uint32_t partition, const std::string& uri) {
                        .nonce = nonce_,
                        .client_id = clock_.client(),
                        .transport = options_.transport,
-                       .epoch = map_epoch(count)};
+                       .epoch = map_epoch(count),
+                       .one_sided = reads_one_sidedly(options_)};
     links_.push_back(std::make_unique<Link>(lane_, std::move(link), *this));
     return Status::ok();
 }

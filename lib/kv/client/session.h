@@ -84,6 +84,9 @@ class JobPool {
     std::vector<std::unique_ptr<Job>> busy_;
 };
 
+// By its mode and its algorithm.
+bool reads_one_sidedly(const Options& options);
+
 class Session final : public LinkHandler {
   public:
     Session(Lane& lane, WallClock& wall, uint64_t seed, Options options);
@@ -126,6 +129,7 @@ class Session final : public LinkHandler {
 
   private:
     static constexpr Nanoseconds kTick = from_ms(2);
+    static constexpr uint32_t kFloors = 1u << 16;          // keys
     static constexpr Nanoseconds kTryNext = from_ms(250);  // to begin with another partition
 
     Status make_link(uint32_t partition, const std::string& uri);

@@ -51,6 +51,7 @@ struct wss_kv_options {
     uint32_t threads;            /* 1, at most 64 */
     uint32_t timeout_ms;         /* 10000; of a transaction with all its rounds */
     uint32_t connect_timeout_ms; /* 5000 */
+    uint32_t address_cache;      /* 65536 keys whose slots one-sided reads remember; UINT32_MAX: none */
 };
 
 /* `targets`: the addresses of the partitions in their order, separated by commas. */

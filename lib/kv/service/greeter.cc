@@ -53,7 +53,12 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
                              .arena_bytes = partition_.store().arena().bytes,
                              .arena_epoch = partition_.store().arena().epoch,
                              .ring = {},
-                             .map = map};
+                             .map = map,
+                             .index = {}};
+    if ((header.flags & wire::kKvHelloIndex) != 0 && hello_.nonce != 0) {
+        partition_.store().expect_readers();
+        reply.index = index_of(arena);
+    }
     const bool ring = hello_.ring.bytes != 0;
     if (ring)
         reply.ring = hello_.ring.likewise ? peer.channel()->offer_ring(hello_.ring.announced)
@@ -66,6 +71,17 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     peer.flush_now();
     if (!peer.channel()->use_ring(hello_.ring, hello_.nonce))
         peer.channel()->close("the peer offers no ring of ours");
+}
+
+// Behind the arena, in the same region.
+wire::KvIndex Greeter::index_of(const fabric::Region& region) const {
+    const store::IndexFacts facts = partition_.store().index();
+    if (facts.groups == 0) return {};
+    return {.layout = store::kIndexLayout,
+            .rkey = region.rkey(),
+            .address = region.remote_address() + arena_.arena().size(),
+            .bytes = facts.bytes,
+            .groups = facts.groups};
 }
 
 wire::KvStatus Greeter::lease_id(Peer& peer) {

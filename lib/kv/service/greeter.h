@@ -22,6 +22,7 @@ class Greeter {
 
   private:
     wire::KvStatus lease_id(Peer& peer);
+    wire::KvIndex index_of(const fabric::Region& region) const;
     std::string why_no_lease(wire::KvStatus status) const;
 
     Partition& partition_;

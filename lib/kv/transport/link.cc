@@ -69,7 +69,8 @@ void Link::on_up(Channel& channel) noexcept {
         hello.ring = forced ? channel.offer_ring(options_.transport == Transport::kRingAnnounced)
                             : channel.offer_ring();
     hello.ring.likewise = forced;
-    channel.send({.kind = wire::KvKind::kHello, .id = 0, .epoch = options_.epoch}, hello);
+    const uint8_t flags = options_.one_sided ? wire::kKvHelloIndex : 0;
+    channel.send({.kind = wire::KvKind::kHello, .flags = flags, .id = 0, .epoch = options_.epoch}, hello);
 }
 
 void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept {
@@ -114,7 +115,11 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
               .arena = {.address = hello.arena_address, .rkey = hello.arena_rkey},
               .arena_epoch = hello.arena_epoch,
               .arena_bytes = hello.arena_bytes,
+              .index = {.address = hello.index.address, .rkey = hello.index.rkey},
+              .index_facts = {},
               .map = std::string(hello.map)};
+    if (hello.index.layout == store::kIndexLayout)
+        facts_.index_facts = {.bytes = hello.index.bytes, .groups = hello.index.groups};
     return Status::ok();
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/kv/store/index_format.h"
 #include "lib/kv/transport/channel.h"
 #include "lib/kv/types.h"
 
@@ -42,6 +43,8 @@ struct PartitionFacts {
     fabric::RemoteAddress arena;
     uint64_t arena_epoch = 0;
     uint64_t arena_bytes = 0;
+    fabric::RemoteAddress index;
+    store::IndexFacts index_facts;  // nothing: there is none, or of a layout that is not known here
     std::string map;
     bool knows_conditions = false;
 };
@@ -67,6 +70,7 @@ class Link final : private ChannelOwner {
         uint32_t client_id = 0;           // 0: wants one leased
         Transport transport = Transport::kMessage;
         uint32_t epoch = 0;
+        bool one_sided = false;  // reads memory of the partition, and wants to know where its index is
     };
     Link(Lane& lane, Options options, LinkHandler& handler);
     // close() was called and over() holds, or it never started.
@@ -87,6 +91,7 @@ class Link final : private ChannelOwner {
     // "partition 1 (tcp://host:1)".
     std::string name() const;
     const PartitionFacts& facts() const { return facts_; }
+    store::IndexFacts& index_facts() { return facts_.index_facts; }  // readers learn how it grows
     Options& options() { return options_; }
     Channel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }
 

@@ -63,6 +63,7 @@ KvOptions KvOptions::draw(uint64_t seed) {
     options.fail_log_one_in = random.chance(3) ? 100 + static_cast<uint32_t>(random.below(200)) : 0;
     options.conditional_percent = random.chance(2) ? 10 + static_cast<uint32_t>(random.below(40)) : 0;
     options.mixed = options.algorithm != kv::Algorithm::kNone && random.chance(3);
+    if (random.chance(2)) options.address_cache = 0;
     return options;
 }
 
@@ -73,16 +74,16 @@ kv::Algorithm KvOptions::algorithm_of(uint32_t client) const {
 
 std::string KvOptions::to_string() const {
     return fmt::format(
-        "kv seed {}: {}{} over {}, one-sided {}; {} partitions, {} clients, depth {}, {} keys, {} of them "
+        "kv seed {}: {}{} over {}, one-sided {}{}; {} partitions, {} clients, depth {}, {} keys, {} of them "
         "each, {} % "
         "writes of {} bytes, {} % of them conditional, arena {} KiB; skew {} ms, cut 1/{}, crash 1/{}, log "
         "fails "
         "1/{}, kill 1/{}, half 1/{}{}{}",
         seed, kv::to_string(algorithm), mixed ? " and locking" : "", kv::to_string(transport),
-        kv::to_string(one_sided), partitions, clients, depth, keys, keys_per_transaction, write_percent,
-        value_bytes, conditional_percent, arena_bytes / 1024, skew_ms, cut_one_in, crash_one_in,
-        fail_log_one_in, kill_one_in, half_one_in, network.direct ? "; memory in reach" : "",
-        sleep ? "; who is idle sleeps" : "");
+        kv::to_string(one_sided), address_cache == 0 ? " by the index" : "", partitions, clients, depth, keys,
+        keys_per_transaction, write_percent, value_bytes, conditional_percent, arena_bytes / 1024, skew_ms,
+        cut_one_in, crash_one_in, fail_log_one_in, kill_one_in, half_one_in,
+        network.direct ? "; memory in reach" : "", sleep ? "; who is idle sleeps" : "");
 }
 
 std::string KvResult::to_string() const {

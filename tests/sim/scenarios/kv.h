@@ -29,11 +29,12 @@ struct KvOptions {
     bool mixed = false;  // every other client locks, sequentially and in parallel by turns
     kv::Transport transport = kv::Transport::kMessage;
     kv::OneSided one_sided = kv::OneSided::kOff;
-    uint32_t skew_ms = 0;          // clocks are up to this far apart, both ways
-    uint32_t cut_one_in = 0;       // per turn of the fault injector (10 ms)
-    uint32_t crash_one_in = 0;     // of a partition
-    uint32_t kill_one_in = 0;      // of a client
-    uint32_t fail_log_one_in = 0;  // of a partition: it refuses writes until it is started again
+    uint32_t address_cache = 1 << 10;  // more than there are keys; 0: each read looks into the index
+    uint32_t skew_ms = 0;              // clocks are up to this far apart, both ways
+    uint32_t cut_one_in = 0;           // per turn of the fault injector (10 ms)
+    uint32_t crash_one_in = 0;         // of a partition
+    uint32_t kill_one_in = 0;          // of a client
+    uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is started again
     // Of writes: one key, or some of several, if nobody has written any of them since they were read.
     uint32_t conditional_percent = 0;
     uint32_t half_one_in = 0;  // of writes: the client stops after some prepares or commits

@@ -91,8 +91,8 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, kv::Algorithm algor
     options.transport = shared.options.transport;
     options.one_sided = shared.options.one_sided;
     options.timeout = kRequestTimeout;
-    options.connect_timeout = from_s(600);  // partitions come and go
-    options.address_cache = 1 << 10;        // more than there are keys; made anew for each client that dies
+    options.connect_timeout = from_s(600);                 // partitions come and go
+    options.address_cache = shared.options.address_cache;  // made anew for each client that dies
     session_ = std::make_unique<kv::Session>(*lane_, wall_, random_.next(), std::move(options));
     for (uint32_t i = 0; i < shared.options.depth; ++i) {
         auto work = std::make_unique<Work>();

@@ -142,6 +142,7 @@ TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
             options.transport = transport;
             options.one_sided = kv::OneSided::kOn;
             options.network.direct = true;
+            options.address_cache = transport == kv::Transport::kMessage ? 0 : 1 << 10;
             KvResult result = run_kv(options);
             EXPECT_EQ(result.failure, "") << options.to_string();
             options.network.direct = false;

@@ -94,7 +94,8 @@ bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHead
                                            .arena_bytes = 0,
                                            .arena_epoch = 1,
                                            .ring = {},
-                                           .map = {}});
+                                           .map = {},
+                                           .index = {}});
     return true;
 }
 

@@ -272,6 +272,7 @@ TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
     }
     ASSERT_TRUE(put(**client, {items.begin(), items.begin() + 50}));
     uint64_t total_us = 0;
+    EXPECT_EQ(get(**client, {"nobody's"})[0], "(none)");
     for (int i = 0; i < 20; ++i) get(**client, {keys.begin(), keys.begin() + 50});
     uint64_t one_sided = (*client)->statistics().reads_one_sided;
     EXPECT_EQ(one_sided, 0u);
