@@ -216,7 +216,8 @@ TEST(SlotIndex, is_read_right_by_another_thread_while_it_grows_and_shrinks) {
     uint64_t hits = 0, wrong = 0;
     std::thread thread([&] {
         IndexReader reader = first;
-        for (uint64_t turn = 0; !stop || turn < kKeys; turn++) {
+        // Each key once more when the writer is done: perhaps it was done before this thread had its turn.
+        for (uint64_t turn = 0, left = kKeys; left > 0; turn++, left -= stop ? 1 : 0) {
             if (turn % 512 == 0) reader = first;  // what it has learnt is forgotten
             const uint64_t key = turn * 7 % kKeys;
             const SlotAddress found = reader.find(print_of(key));
