@@ -21,39 +21,17 @@ void Index::set_state(Line& line, LineState state) {
 
 // --- entries ---
 
-Line* Index::find(LineKey key) {
-    Line* line = buckets_[bucket_of(key)];
-    while (line != nullptr && line->key_ != key) line = line->hash_next_;
-    return line;
-}
-
 Line* Index::open(LineKey key) {
     if (Line* line = find(key)) return line;
     WSS_ASSERT(key.volume < volumes_.size() && volumes_[key.volume] != nullptr, "add_volume() comes first");
-    Line* line = free_lines_;
-    if (line == nullptr || (placement_held_ && free_line_count_ <= reserved_lines_)) return nullptr;
-    free_lines_ = line->hash_next_;
-    --free_line_count_;
-    line->key_ = key;
-    Line*& bucket = buckets_[bucket_of(key)];
-    line->hash_next_ = bucket;
-    bucket = line;
-    return line;
-}
-
-void Index::unhash(Line& line) {
-    Line** link = &buckets_[bucket_of(line.key_)];
-    while (*link != &line) link = &(*link)->hash_next_;
-    *link = line.hash_next_;
+    if (lines_.free() <= (placement_held_ ? reserved_lines_ : 0)) return nullptr;
+    return &lines_.add(key);
 }
 
 void Index::forget_if_unused(Line& line) {
     if (line.state_ != LineState::kAbsent || line.op_count_ != 0) return;
-    unhash(line);
     line.generation_ = 0;
-    line.hash_next_ = free_lines_;
-    free_lines_ = &line;
-    ++free_line_count_;
+    lines_.remove(line);
 }
 
 // --- operations ---
@@ -109,6 +87,7 @@ void Index::leave(LineOp& op, Granted& granted) {
 void Index::add_holder(Line& line, Slot slot) {
     Engine& engine = engine_of(slot);
     line.holders_[line.holder_count_++] = slot;
+    engine.dirty_lines += !line.dirty_.empty();
     if (line.holder_count_ != 1) return;
     line.replacement_node_ = engine.replacement->insert(line.key_, &line);
     ++volume_of(line).lines;
@@ -116,11 +95,7 @@ void Index::add_holder(Line& line, Slot slot) {
 }
 
 void Index::give_slot_back(Slot slot) {
-    Engine& engine = engine_of(slot);
-    uint32_t inside = slot.number - engine.options.first_slot;
-    WSS_ASSERT(engine.taken[inside], "a slot is given back once");
-    engine.taken[inside] = false;
-    engine.free.push_back(slot.number);  // has room for all its slots
+    engine_of(slot).slots.give_back(slot.number);
 }
 
 void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason) {
@@ -130,6 +105,7 @@ void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason
         line.replacement_node_ = Replacement::kNone;
     }
     give_slot_back(slot);
+    engine_of(slot).dirty_lines -= !line.dirty_.empty();
     --line.holder_count_;
     if (which == 0 && line.holder_count_ > 0) {
         // The second copy has the dirty pieces only.
@@ -164,10 +140,8 @@ bool Index::evict_for(Engine& engine, Line& for_line) {
 
 bool Index::take_slot(EngineIndex index, Line& for_line, Slot& slot) {
     Engine& engine = engines_[index.value];
-    if (engine.free.empty() && !evict_for(engine, for_line)) return false;
-    slot = {index, engine.free.back()};
-    engine.free.pop_back();
-    engine.taken[slot.number - engine.options.first_slot] = true;
+    if (engine.slots.full() && !evict_for(engine, for_line)) return false;
+    slot = {index, engine.slots.take()};
     return true;
 }
 
@@ -205,12 +179,7 @@ EngineIndex Index::first_choice(const Line& line) const {
 bool Index::place_at(Line& line, Slot slot, uint64_t generation) {
     if (!has_engine(slot.engine) || line.holder_count_ == kHoldersMax || line.held_by(slot.engine))
         return false;
-    Engine& engine = engine_of(slot);
-    auto at = std::find(engine.free.begin(), engine.free.end(), slot.number);
-    if (at == engine.free.end()) return false;
-    *at = engine.free.back();
-    engine.free.pop_back();
-    engine.taken[slot.number - engine.options.first_slot] = true;
+    if (!engine_of(slot).slots.take(slot.number)) return false;
     if (line.state_ == LineState::kAbsent) set_state(line, LineState::kFilling);
     line.generation_ = std::max(line.generation_, generation);
     add_holder(line, slot);
@@ -263,6 +232,8 @@ void Index::set_dirty(Line& line, Pieces dirty, Pieces destaging) {
     counters_.dirty_pieces = counters_.dirty_pieces + dirty.count() - line.dirty_.count();
     counters_.dirty_lines = counters_.dirty_lines + is - was;
     volume.dirty_lines = volume.dirty_lines + is - was;
+    if (is != was)
+        for (Slot slot : line.holders()) engine_of(slot).dirty_lines = engine_of(slot).dirty_lines + is - was;
     counters_.destaging_lines = counters_.destaging_lines + is_moving - was_moving;
     if (is_moving && !was_moving) volume.destaging.push_back(line);
     if (!is_moving) static_cast<ListNode<DestageOrder>&>(line).unlink();

@@ -24,7 +24,8 @@
 //   X2  A pointer to a Line is good while an operation is on it, or until the next call that could evict it
 //   (place,
 //       lose_engine, leave of its last operation).
-//   X3  After add_volume() and add_engine() nothing is allocated.
+//   X3  Memory is made in blocks, as lines and slots are first used: no call takes longer because the cache
+//       is larger, but for those that are said to walk the index.
 //
 // Thread-safety: an Index and all in it belong to one thread. A target with several reactors gives each its
 // own lines (shard_of()) and its own stretch of every engine's slots.
@@ -39,8 +40,10 @@
 #include "lib/base/status.h"
 #include "lib/cache/geometry.h"
 #include "lib/cache/line.h"
+#include "lib/cache/line_table.h"
 #include "lib/cache/placement.h"
 #include "lib/cache/replacement.h"
+#include "lib/cache/slot_pool.h"
 #include "lib/cache/types.h"
 
 namespace wss::cache {
@@ -119,7 +122,7 @@ class Index {
     uint32_t slots(EngineIndex engine) const;
 
     // --- lines
-    Line* find(LineKey key);
+    Line* find(LineKey key) const { return lines_.find(key); }
     // Makes an absent entry if there is none; nullptr when all transient lines are in use, which is a limit
     // and not an error: the caller waits or refuses.
     Line* open(LineKey key);
@@ -127,10 +130,16 @@ class Index {
     bool enter(Line& line, LineOp& op);
     // May end the line: an absent one without operations is forgotten.
     void leave(LineOp& op, Granted& granted);
-    // Every line of a volume, or held by an engine; `visit(Line&)` may not open or place lines. Walks the
-    // whole index: control plane only.
+    // Lines are at places, which they keep: walks go from place to place, some each turn.
+    uint64_t places() const { return lines_.places(); }
+    // The lines at [first, first + count); `visit(Line&)` may not open or place lines.
     template <typename Visit>
-    void for_each(Visit&& visit);
+    void for_each(uint64_t first, uint64_t count, Visit&& visit);
+    // All. Walks the whole index: control plane only.
+    template <typename Visit>
+    void for_each(Visit&& visit) {
+        for_each(0, places(), visit);
+    }
 
     // --- room
     // Gives the line slots in `copies` engines, keeping those that it has. Evicts clean idle lines. All or
@@ -186,8 +195,7 @@ class Index {
     uint64_t dirty_lines(uint32_t volume) const;
     // Since when the oldest dirty data is so, destaged now or not; kNever if there is none.
     Nanoseconds dirty_since(uint32_t volume);
-    // Walks the dirty lines, not the index.
-    uint64_t dirty_lines_on(EngineIndex engine);
+    uint64_t dirty_lines_on(EngineIndex engine) const;
     // Visits lines that are dirty and not being destaged, oldest first, until `visit(Line&)` returns false.
     template <typename Visit>
     void for_each_dirty(uint32_t volume, Visit&& visit);
@@ -203,8 +211,8 @@ class Index {
     struct Engine {
         EngineOptions options;
         std::unique_ptr<Replacement> replacement;  // of the lines whose primary it is
-        std::vector<uint32_t> free;                // slots, as a stack
-        std::vector<bool> taken;
+        SlotPool slots;
+        uint64_t dirty_lines = 0;  // that it holds
         bool joined = false;
     };
     struct Volume {
@@ -215,10 +223,7 @@ class Index {
     };
 
     void set_state(Line& line, LineState state);
-    void add_lines(uint32_t count);
-    void rehash(size_t lines);
     void grant(Line& line, Granted& granted);
-    void unhash(Line& line);
     void forget_if_unused(Line& line);
     bool take_slot(EngineIndex index, Line& for_line, Slot& slot);
     bool evict_for(Engine& engine, Line& for_line);
@@ -231,15 +236,9 @@ class Index {
     void settle(Line& line);
     Volume& volume_of(const Line& line) { return *volumes_[line.key_.volume]; }
     Engine& engine_of(Slot slot) { return engines_[slot.engine.value]; }
-    size_t bucket_of(LineKey key) const { return hash(key) & (buckets_.size() - 1); }
 
     const LineGeometry geometry_;
-    std::vector<Line*> buckets_;
-    Line* free_lines_ = nullptr;
-    uint64_t free_line_count_ = 0;
-    std::vector<std::unique_ptr<Line[]>> line_blocks_;  // addresses never change
-    std::vector<uint32_t> line_block_sizes_;
-    uint64_t line_total_ = 0;
+    LineTable lines_;
     uint64_t reserved_lines_ = 0;  // of these, for lines with slots
     std::array<Engine, kEnginesMax> engines_;
     Placement placement_;
@@ -253,12 +252,10 @@ class Index {
 };
 
 template <typename Visit>
-void Index::for_each(Visit&& visit) {
-    for (size_t block = 0; block < line_blocks_.size(); ++block)
-        for (uint32_t i = 0; i < line_block_sizes_[block]; ++i) {
-            Line& line = line_blocks_[block][i];
-            if (line.state_ != LineState::kAbsent || line.op_count_ != 0) visit(line);
-        }
+void Index::for_each(uint64_t first, uint64_t count, Visit&& visit) {
+    lines_.visit(first, count, [&visit](Line& line) {
+        if (line.state_ != LineState::kAbsent || line.op_count_ != 0) visit(line);
+    });
 }
 
 template <typename Visit>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control plane of the index: volumes and engines come and go, memory is reserved for them.
 #include <algorithm>
-#include <bit>
 
 #include "lib/base/assert.h"
 #include "lib/cache/index.h"
@@ -9,42 +8,13 @@
 namespace wss::cache {
 
 Index::Index(const IndexOptions& options) : geometry_(options.geometry) {
-    rehash(options.transient_lines);
-    add_lines(options.transient_lines);
+    lines_.allow(options.transient_lines);
 }
 
 Index::~Index() {
     // Owners of operations have left; what is linked is linked among ourselves.
     WSS_ASSERT(counters_.operations == 0, "every operation leaves before the index dies");
     for (auto& volume : volumes_) volume.reset();
-}
-
-void Index::add_lines(uint32_t count) {
-    if (count == 0) return;
-    auto block = std::make_unique<Line[]>(count);
-    for (uint32_t i = count; i-- > 0;) {
-        block[i].hash_next_ = free_lines_;
-        free_lines_ = &block[i];
-    }
-    free_line_count_ += count;
-    line_blocks_.push_back(std::move(block));
-    line_block_sizes_.push_back(count);
-    line_total_ += count;
-}
-
-void Index::rehash(size_t lines) {
-    size_t wanted = std::bit_ceil(std::max<size_t>(lines, 16));
-    if (wanted <= buckets_.size()) return;
-    std::vector<Line*> old(wanted, nullptr);
-    old.swap(buckets_);
-    for (Line* line : old)
-        while (line != nullptr) {
-            Line* next = line->hash_next_;
-            Line*& bucket = buckets_[bucket_of(line->key_)];
-            line->hash_next_ = bucket;
-            bucket = line;
-            line = next;
-        }
 }
 
 void Index::add_volume(uint32_t volume) {
@@ -68,20 +38,14 @@ Status Index::add_engine(EngineIndex index, const EngineOptions& options) {
     if (engine.joined) return failure(Code::kExists, "engine number {} has joined already", index.value);
     engine.options = options;
     engine.replacement = std::make_unique<Replacement>(options.slots);
-    engine.taken.assign(options.slots, false);
-    engine.free.clear();
-    engine.free.reserve(options.slots);
-    for (uint32_t i = options.slots; i-- > 0;) engine.free.push_back(options.first_slot + i);
+    engine.slots = SlotPool(options.first_slot, options.slots);
     engine.joined = true;
     if (options.slots != 0) placement_.add(index, options.identity, options.weight);
     // Lines with slots are at most as many as slots; the lines of an engine that was lost are used again.
-    uint64_t transient = line_total_ - reserved_lines_;
     capacity_lines_ += options.slots;
     if (capacity_lines_ > reserved_lines_) {
-        uint32_t more = static_cast<uint32_t>(capacity_lines_ - reserved_lines_);
+        lines_.allow(lines_.capacity() + capacity_lines_ - reserved_lines_);
         reserved_lines_ = capacity_lines_;
-        rehash(static_cast<size_t>(reserved_lines_ + transient));
-        add_lines(more);
     }
     return Status::ok();
 }
@@ -123,22 +87,11 @@ uint32_t Index::slots(EngineIndex engine) const {
 }
 
 uint32_t Index::used_slots(EngineIndex engine) const {
-    return has_engine(engine) ? slots(engine) - static_cast<uint32_t>(engines_[engine.value].free.size()) : 0;
+    return has_engine(engine) ? engines_[engine.value].slots.used() : 0;
 }
 
-uint64_t Index::dirty_lines_on(EngineIndex engine) {
-    if (counters_.dirty_lines == 0) return 0;
-    uint64_t count = 0;
-    for (auto& volume : volumes_) {
-        if (volume == nullptr) continue;
-        volume->dirty.for_each([&](Line& line) { count += line.held_by(engine); });
-        volume->destaging.for_each([&](Line& line) {
-            // Written to meanwhile: counted above.
-            const bool counted = static_cast<ListNode<DirtyOrder>&>(line).linked();
-            count += !counted && line.held_by(engine);
-        });
-    }
-    return count;
+uint64_t Index::dirty_lines_on(EngineIndex engine) const {
+    return has_engine(engine) ? engines_[engine.value].dirty_lines : 0;
 }
 
 bool Index::consistent() {
@@ -160,7 +113,7 @@ bool Index::consistent() {
                find(line.key_) == &line;
         for (Slot slot : line.holders()) {
             const Engine& engine = engines_[slot.engine.value];
-            good = good && engine.joined && engine.taken[slot.number - engine.options.first_slot];
+            good = good && engine.joined && engine.slots.is_taken(slot.number);
             ++used[slot.engine.value];
             dirty[slot.engine.value] += !line.dirty_.empty();
         }

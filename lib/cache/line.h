@@ -102,6 +102,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
 
   private:
     friend class Index;
+    friend class LineTable;
 
     // Hot: what a hit reads and writes.
     LineKey key_;

@@ -39,10 +39,22 @@ Replacement::Replacement(uint32_t capacity)
     : capacity_(capacity),
       ghosts_max_(percent(kGhosts, capacity)),
       window_target_(percent(kWindowLeast, capacity)),
-      frequency_(capacity) {
-    nodes_.resize(size_t{capacity} + 2 * ghosts_max_);
-    buckets_.assign(std::bit_ceil(2 * size_t{ghosts_max_}), kNone);
-    for (uint32_t i = 0; i < nodes_.size(); ++i) append(kFree, i);
+      nodes_max_(capacity + 2 * ghosts_max_),
+      nodes_(nodes_max_),
+      buckets_mask_(std::bit_ceil(2 * uint64_t{ghosts_max_}) - 1),
+      buckets_(buckets_mask_ + 1),
+      frequency_(capacity) {}
+
+// There is one: residents and ghosts have their limits. It is in no list.
+uint32_t Replacement::free_node() {
+    const uint32_t index = chains_[kFree].front;
+    if (index != kNone) {
+        unlink(index);
+        return index;
+    }
+    WSS_ASSERT(fresh_ < nodes_max_, "nodes for all residents and ghosts");
+    nodes_.make(fresh_);
+    return fresh_++;
 }
 
 uint32_t Replacement::insert(LineKey key, void* owner) {
@@ -50,10 +62,10 @@ uint32_t Replacement::insert(LineKey key, void* owner) {
     frequency_.age(std::exchange(unaged_uses_, 0) + 1);
     frequency_.add(key, 1);
     heed_ghost(key);
-    uint32_t index = chains_[kFree].front;  // there is one: residents and ghosts have their limits
+    const uint32_t index = free_node();
     nodes_[index].key = key;
     nodes_[index].owner = owner;
-    move(index, kWindow);
+    append(kWindow, index);
     ++resident_;
     balance();
     return index;
@@ -105,22 +117,27 @@ void Replacement::balance() {
 
 void Replacement::make_ghost(uint32_t index, Part part) {
     move(index, part);
-    uint32_t& head = buckets_[bucket_of(nodes_[index].key)];
-    nodes_[index].hash_next = head;
-    head = index;
+    uint32_t& head = buckets_.make(bucket_of(nodes_[index].key));
+    nodes_[index].hash_next = head - 1;
+    head = index + 1;
     if (chains_[part].count > ghosts_max_) drop_ghost(chains_[part].front);
 }
 
 void Replacement::drop_ghost(uint32_t index) {
-    uint32_t* link = &buckets_[bucket_of(nodes_[index].key)];
-    while (*link != index) link = &nodes_[*link].hash_next;
-    *link = nodes_[index].hash_next;
-    nodes_[index].hash_next = kNone;
+    const uint32_t next = std::exchange(nodes_[index].hash_next, kNone);
+    uint32_t& head = buckets_[bucket_of(nodes_[index].key)];
+    uint32_t at = head - 1;
+    if (at == index) {
+        head = next + 1;
+    } else {
+        while (nodes_[at].hash_next != index) at = nodes_[at].hash_next;
+        nodes_[at].hash_next = next;
+    }
     move(index, kFree);
 }
 
 uint32_t Replacement::find_ghost(LineKey key) const {
-    uint32_t at = buckets_[bucket_of(key)];
+    uint32_t at = buckets_.get(bucket_of(key)) - 1;
     while (at != kNone && nodes_[at].key != key) at = nodes_[at].hash_next;
     return at;
 }
@@ -166,14 +183,14 @@ bool Replacement::consistent() const {
         for (uint32_t at = chains_[part].front; at != kNone; before = at, at = nodes_[at].next, ++count) {
             const Node& node = nodes_[at];
             bool resident = part <= kProtected, ghost = part == kWindowGhost || part == kMainGhost;
-            if (node.part != part || node.previous != before || count > nodes_.size()) return false;
+            if (node.part != part || node.previous != before || count > fresh_) return false;
             if (resident != (node.owner != nullptr) || (ghost && find_ghost(node.key) != at)) return false;
         }
         if (count != chains_[part].count || before != chains_[part].back) return false;
         seen += count;
     }
     uint32_t resident = chains_[kWindow].count + chains_[kProbation].count + chains_[kProtected].count;
-    return seen == nodes_.size() && resident == resident_ && resident_ <= capacity_ &&
+    return seen == fresh_ && resident == resident_ && resident_ <= capacity_ &&
            chains_[kWindowGhost].count <= ghosts_max_ && chains_[kMainGhost].count <= ghosts_max_;
 }
 

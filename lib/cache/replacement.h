@@ -21,7 +21,7 @@
 // Documentation/decisions compares it with LRU, ARC, S3-FIFO, LIRS and the optimum; `wssbench cache-sim`
 // measures.
 //
-// Nothing is allocated after construction; every operation is O(1), victim() and insert() look at a bounded
+// Memory is made in blocks as lines come; every operation is O(1), victim() and insert() look at a bounded
 // number of lines.
 //
 // Thread-safety: belongs to the thread of its Index.
@@ -29,8 +29,8 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
+#include "lib/cache/blocks.h"
 #include "lib/cache/frequency.h"
 #include "lib/cache/types.h"
 
@@ -89,6 +89,7 @@ class Replacement {
     template <typename MayGo>
     void* any_that_may_go(MayGo&& may_go) const;
     void make_up(uint32_t index);
+    uint32_t free_node();
     void append(Part part, uint32_t index);
     void unlink(uint32_t index);
     void move(uint32_t index, Part part) {
@@ -100,7 +101,7 @@ class Replacement {
     void drop_ghost(uint32_t index);
     void heed_ghost(LineKey key);
     uint32_t find_ghost(LineKey key) const;
-    size_t bucket_of(LineKey key) const { return hash(key) & (buckets_.size() - 1); }
+    size_t bucket_of(LineKey key) const { return hash(key) & buckets_mask_; }
 
     uint32_t capacity_;
     uint32_t ghosts_max_;  // of each kind
@@ -109,8 +110,11 @@ class Replacement {
     uint32_t resident_ = 0;
     uint64_t unaged_uses_ = 0;  // that the frequencies have not been aged for
     std::array<Chain, kFree + 1> chains_;
-    std::vector<Node> nodes_;
-    std::vector<uint32_t> buckets_;  // of ghosts
+    uint32_t nodes_max_;
+    uint32_t fresh_ = 0;  // nodes from here on were never used
+    Blocks<Node, 1024> nodes_;
+    uint64_t buckets_mask_;
+    Blocks<uint32_t, 16384> buckets_;  // of ghosts; one more than the node, 0: none
     FrequencySketch frequency_;
 };
 
