@@ -102,7 +102,7 @@ struct Store::Parts final : UndecidedWrites {
     void on_fetched(LogCompletion& completion);
     size_t maintain(Timestamp now, size_t budget);
     size_t collect(size_t budget);
-    void recycle();
+    void recycle(size_t written, Nanoseconds now);
     size_t collect(List<Version, RetiredTag>& retired, Nanoseconds keep, size_t budget);
     bool is_pinned(const Version& version) const;
     size_t collect_graves(size_t budget);

@@ -293,7 +293,8 @@ void Store::Parts::durable(Decision& decision) {
 void Store::Parts::commit_now(Decision& decision) {
     const Nanoseconds now = clock.now();
     release(decision);
-    for (Version* version = decision.versions; version != nullptr;) {
+    size_t written = 0;
+    for (Version* version = decision.versions; version != nullptr; written++) {
         Version* next = version->sibling;
         if (!table.commit(*version, now)) counts.commits_lost++;
         table.publish(*version->item);
@@ -306,7 +307,7 @@ void Store::Parts::commit_now(Decision& decision) {
     const bool is_logged = decision.put;
     finished.add(timestamp, now, kind_of(decision.put, decision.participants.size()));
     drop(decision);
-    recycle();
+    recycle(written, now);
     if (options.durability != Durability::kMemory && !is_logged) {
         LogBatch batch;
         batch.put_transaction({.timestamp = timestamp, .state = LoggedState::kCommitted});

@@ -143,11 +143,15 @@ size_t Store::Parts::collect(size_t budget) {
 }
 
 // The cells of what was written last are in the processor's cache, and the next writes want cells. What has a
-// slot is left to the window: each that goes early has its slot written once more.
-void Store::Parts::recycle() {
-    while (table.retired_alone_count > options.retired_alone_max) {
+// slot stays for the window: each that goes early has its slot written once more. Twice as many as were
+// written: more are written in a turn of maintain() than it collects.
+void Store::Parts::recycle(size_t written, Nanoseconds now) {
+    const Nanoseconds keep = std::min(window, options.window_alone);
+    for (size_t budget = 2 * written; budget > 0 && table.retired_alone_count > options.retired_alone_max;
+         budget--) {
         const Version* oldest = table.retired_alone.front();
-        if (oldest == nullptr || oldest->item->slot != Arena::kNowhere) return;
+        if (oldest == nullptr) return;
+        if (oldest->item->slot != Arena::kNowhere && oldest->retired_at + keep > now) return;
         table.retired_alone_count -= collect(table.retired_alone, Nanoseconds{0}, 1);
     }
 }

@@ -326,6 +326,25 @@ TEST_F(IndexedStore, gives_no_slots_unasked_where_the_arena_is_filling_up) {
     EXPECT_EQ(read(keys[0]), value);
 }
 
+// What is superseded of keys with slots stays for a while, however many are written in that time.
+TEST_F(IndexedStore, collects_what_is_superseded_as_fast_as_it_is_written) {
+    expect_readers();
+    uint64_t ts = 10, used = 0;
+    for (int turn = 0; turn < 40; turn++) {
+        for (int i = 0; i < 3000; i++, ts++) {
+            const std::string key = "key" + std::to_string(i % 300);
+            const Write write{.key = key, .value = bytes_of("value")};
+            const Transaction transaction{.timestamp = {ts}, .writes = {&write, 1}, .alone = true};
+            ASSERT_EQ(bench.store->put(transaction, {}), Answer::kOk);
+        }
+        bench.clock.pass(from_ms(5));
+        bench.store->maintain({});
+        if (turn == 9) used = bench.store->statistics().arena_used;
+    }
+    EXPECT_LE(bench.store->statistics().versions, 6 * 3000u) << "four turns are in the window";
+    EXPECT_LT(bench.store->statistics().arena_used, used * 3 / 2);
+}
+
 TEST(IndexedSpill, keys_that_go_to_disk_leave_the_index) {
     Bench bench({.durability = Durability::kAsync, .window = from_ms(500)}, size_t{1} << 20);
     bench.store->expect_readers();
