@@ -21,7 +21,9 @@ constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, as the allocator
 // memory.
 constexpr uint64_t kOfferCellsBelow_percent = 25;
 constexpr uint64_t kOfferBelow_percent = 75;
-constexpr size_t kOfferLooks = 512;  // of one turn
+// Of one turn. A record is read whole for its checksum.
+constexpr size_t kOfferLooks = 512;
+constexpr uint64_t kOfferBytes = uint64_t{512} << 10;
 
 }  // namespace
 
@@ -217,7 +219,8 @@ void Table::show(Item& item, bool with_cells) {
 size_t Table::show_more() {
     size_t shown = 0;
     const size_t end = offers_slots ? std::min(items_.buckets(), offered_to_ + kOfferLooks) : 0;
-    for (; offered_to_ < end; offered_to_++)
+    const uint64_t sealed_end = sealed_bytes_ + kOfferBytes;
+    for (; offered_to_ < end && sealed_bytes_ < sealed_end; offered_to_++)
         items_.for_each(offered_to_, [&](Item& item) {
             const bool hidden = item.slot == Arena::kNowhere;
             offer(item);
@@ -374,6 +377,7 @@ void Table::publish(Item& item) {
 void Table::seal(Version& version) {
     version.checksum = checksum_of_record(limits_.epoch, record(version));
     version.sealed = true;
+    sealed_bytes_ += version.length;
     std::array<std::byte, sizeof version.checksum> word;
     std::memcpy(word.data(), &version.checksum, word.size());
     copy_to_shared(arena_.at(version.offset), word.data(), word.size());

@@ -119,7 +119,8 @@ class Table {
     // index. Until somebody has asked where a key is, or slots are offered, nobody looks there, and its
     // writes need no slot, no cell and no checksum.
     void show(Item& item, bool with_cells = true);
-    // Gives slots to items that were here before `offers_slots`; looks at a bounded number. How many got one.
+    // Gives slots to items that were here before `offers_slots`; looks at a bounded number of items, and of
+    // bytes of their records. How many got one.
     size_t show_more();
 
     RecordView view(const Version& version) const;  // of a cold one: no value, no metadata
@@ -206,7 +207,8 @@ class Table {
     std::set<Item*, ByKey> ordered_;
     std::unique_ptr<std::byte[]> scratch_;  // kRecordMax; untouched beyond what records need
     uint64_t key_bytes_ = 0;
-    size_t offered_to_ = 0;  // the bucket of `items_` where show_more() continues
+    size_t offered_to_ = 0;      // the bucket of `items_` where show_more() continues
+    uint64_t sealed_bytes_ = 0;  // that seal() has read
     struct Late {
         uint64_t offset = 0;
         size_t bytes = 0;

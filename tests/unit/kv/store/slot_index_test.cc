@@ -326,6 +326,21 @@ TEST_F(IndexedStore, gives_no_slots_unasked_where_the_arena_is_filling_up) {
     EXPECT_EQ(read(keys[0]), value);
 }
 
+TEST_F(IndexedStore, gives_slots_to_old_keys_in_steps_that_large_values_keep_short) {
+    const std::string value(100'000, 'v');
+    for (uint64_t key = 0; key < 12; key++)
+        EXPECT_EQ(bench.put(10 + key, {{"key" + std::to_string(key), value}}), Answer::kOk);
+    bench.store->expect_readers();
+    uint64_t before = 0;
+    for (int turn = 0; turn < 100 && before < 12; turn++) {
+        bench.pass(from_ms(5));
+        const uint64_t indexed = bench.store->statistics().indexed;
+        EXPECT_LE(indexed - before, 6u) << "a record of a slot is read whole for its checksum";
+        before = indexed;
+    }
+    EXPECT_EQ(before, 12u);
+}
+
 // What is superseded of keys with slots stays for a while, however many are written in that time.
 TEST_F(IndexedStore, collects_what_is_superseded_as_fast_as_it_is_written) {
     expect_readers();
