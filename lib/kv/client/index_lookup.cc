@@ -9,10 +9,16 @@ namespace wss::kv {
 IndexLookup::Next IndexLookup::begin(uint64_t fingerprint, const store::IndexFacts& facts) noexcept {
     tag_ = store::tag_of(fingerprint);
     reads_ = 0;
-    return again(facts);
+    found_ = refused_ = {};
+    return restart(facts);
 }
 
 IndexLookup::Next IndexLookup::again(const store::IndexFacts& facts) noexcept {
+    refused_ = found_;
+    return restart(facts);
+}
+
+IndexLookup::Next IndexLookup::restart(const store::IndexFacts& facts) noexcept {
     return facts.groups == 0 ? Next::kAbsent : go_to(store::group_of(tag_, facts.groups), facts);
 }
 
@@ -46,10 +52,10 @@ IndexLookup::Next IndexLookup::arrived(store::Bytes bucket, const store::ArenaVi
     }
     if (!learn(view, facts)) return Next::kTorn;
     // The group was split: the key may be in one of those that came from it.
-    if (store::group_at_depth(tag_, view.depth) != group_) return again(facts);
+    if (store::group_at_depth(tag_, view.depth) != group_) return restart(facts);
     for (const store::BucketEntry& entry : view.entries) {
-        if (entry.is_free() || entry.tag != tag_) continue;
-        found = entry.slot;
+        if (entry.is_free() || entry.tag != tag_ || entry.slot == refused_) continue;
+        found = found_ = entry.slot;
         return Next::kFound;
     }
     if (distance_ == 0) spilled_ = view.spilled;

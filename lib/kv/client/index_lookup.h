@@ -24,7 +24,7 @@ class IndexLookup {
     static constexpr uint32_t kReadsMax = 8;
 
     Next begin(uint64_t fingerprint, const store::IndexFacts& facts) noexcept;
-    // The slot that was found is not the key's any more.
+    // The slot that was found is not the key's, or not any more: it is passed over from now on.
     Next again(const store::IndexFacts& facts) noexcept;
     uint64_t offset() const noexcept {
         return store::bucket_offset(group_, home() ^ distance_);
@@ -35,6 +35,7 @@ class IndexLookup {
 
   private:
     uint32_t home() const noexcept { return store::home_of(tag_); }
+    Next restart(const store::IndexFacts& facts) noexcept;
     Next go_to(uint32_t group, const store::IndexFacts& facts) noexcept;
     static bool learn(const store::BucketView& view, store::IndexFacts& facts) noexcept;
 
@@ -43,6 +44,7 @@ class IndexLookup {
     uint32_t distance_ = 0;  // from the home bucket
     uint32_t spilled_ = 0;   // the home bucket's
     uint32_t reads_ = 0;
+    store::SlotAddress found_, refused_;
 };
 
 }  // namespace wss::kv
