@@ -7,6 +7,7 @@
 // Thread-safety: none. Nothing of the book-keeping is outside the index itself but its counts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -21,7 +22,7 @@ class SlotIndex {
 
     // Memory of a full index beside an arena of so many bytes.
     static uint64_t bytes_for(uint64_t arena_bytes) {
-        return arena_bytes / kArenaShare / kGroupBytes * kGroupBytes;
+        return std::min(arena_bytes / kArenaShare / kGroupBytes, uint64_t{1} << kGroupBitsMax) * kGroupBytes;
     }
 
     // The slot is published. False: there is no room, and it is found by asking only.

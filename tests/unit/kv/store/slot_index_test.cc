@@ -140,6 +140,11 @@ TEST(SlotIndex, leads_to_each_of_two_keys_with_equal_tags_and_erases_the_right_o
     EXPECT_EQ(reader.last, IndexLookup::Next::kAbsent);
 }
 
+TEST(SlotIndex, takes_no_memory_that_it_cannot_use) {
+    EXPECT_EQ(SlotIndex::bytes_for(uint64_t{1} << 20), uint64_t{64} << 10);
+    EXPECT_EQ(SlotIndex::bytes_for(uint64_t{4} << 40), (uint64_t{1} << kGroupBitsMax) * kGroupBytes);
+}
+
 TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_believed) {
     IndexBench bench(4);
     ASSERT_TRUE(bench.index.insert(print_of(1), slot_of(1)));
