@@ -60,11 +60,10 @@ std::pair<uint64_t, uint64_t> SizeNotices::State::take() {
 
 void SizeNotices::State::put_back(uint64_t before, uint64_t after, bool own) {
     if (!watched) return;
-    if (lost) {
+    if (after == 0)
         loss_reported = false;
-        return;
-    }
-    if (after < before) lowest = std::min(lowest, after);
+    else if (after < before)
+        lowest = std::min(lowest, after);
     if (!own) {
         reported = before;
         lowest = std::min(lowest, before);

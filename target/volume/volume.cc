@@ -69,6 +69,12 @@ Volume::Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Bac
 
 Volume::~Volume() = default;
 
+void Volume::lose(uint64_t bytes) {
+    Loss none = Loss::kNone;
+    loss_.compare_exchange_strong(none, is_all_of(bytes) ? Loss::kOfAll : Loss::kOfPart,
+                                  std::memory_order_acq_rel);
+}
+
 std::span<std::byte> Volume::memory() const {
     std::span<std::byte> all = backend_->memory();
     return all.first(std::min<size_t>(all.size(), size()));

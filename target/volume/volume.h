@@ -78,13 +78,15 @@ class Volume {
     uint64_t blocks() const { return size() / block_size(); }
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
     // Its storage is another owner's: nobody may use it.
-    bool lost() const { return lost_.load(std::memory_order_acquire); }
+    bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // Grows with each change that an initiator should hear of.
     uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
     // discard, volatile_cache, rotational, physical block; its size and logical block are the volume's.
     const io::Limits& limits() const { return limits_; }
     io::Backend& backend() const { return *backend_; }
+    // It is all of storage with so many bytes.
+    bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
     // The whole volume as memory, empty if its backend is none. The address never changes; the length follows
     // resize().
     std::span<std::byte> memory() const;
@@ -98,6 +100,11 @@ class Volume {
 
   private:
     friend class VolumeSet;
+    // Of its storage, and what the volume was of that, which the backend may not show any more.
+    enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
+    // `bytes`: of its storage, as the volume knew it. The first one counts.
+    void lose(uint64_t bytes);
+    bool lost_all() const { return loss_.load(std::memory_order_acquire) == Loss::kOfAll; }
 
     // Immutable.
     const VolumeOptions options_;  // its size and read_only are those of creation
@@ -109,7 +116,7 @@ class Volume {
     // Atomic: written by the control thread, read by all.
     std::atomic<uint64_t> size_;
     std::atomic<bool> read_only_;
-    std::atomic<bool> lost_{false};
+    std::atomic<Loss> loss_{Loss::kNone};
     mutable std::atomic<bool> lost_writes_{false};
     std::atomic<uint32_t> generation_{0};
 };

@@ -63,12 +63,6 @@ Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) 
     });
 }
 
-// All of its storage.
-static bool is_whole(const Volume& volume) {
-    const uint64_t block = volume.block_size();
-    return volume.size() == volume.backend().limits().size / block * block;
-}
-
 // What a start would make of the volume, on a backend that is open.
 Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume,
                                                    std::unique_ptr<io::Backend> backend) {
@@ -80,7 +74,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.create = false;
     record->options.block_size = volume.block_size();
     // One that was all of its storage still is.
-    record->options.size = is_whole(volume) ? 0 : volume.size();
+    record->options.size = volume.lost_all() ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
     record->reopening = true;
@@ -138,7 +132,6 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     again->lost_writes_.store(volume->limits().volatile_cache);
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
-    const bool whole = is_whole(*volume);
     volume->backend().watch_size({});
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
     {
@@ -148,7 +141,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     const io::Backend& now = again->backend();
     if (!now.lost()) {
         // Notices of its size that came before it replaced the old one found nobody.
-        follow_backend(name, again.get(), whole ? again->size() : 0, now.limits().size);
+        follow_backend(name, again.get(), volume->lost_all() ? again->size() : 0, now.limits().size);
         return Status::ok();
     }
     return failure(Code::kRefused, "volume {}: its storage is still another owner's: {}", name,

@@ -202,13 +202,13 @@ std::shared_ptr<const AccessList> nobody() {
 // Somebody else took its storage: nobody may use the volume, so that cache engines answer nothing old either.
 // What the operator allows meanwhile counts when it is reopened.
 // Of one that is not found, because it is to replace another one first, serve() looks.
-bool VolumeSet::storage_lost(const std::string& name, const Volume* volume) {
+bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint64_t bytes) {
     std::shared_ptr<Volume> live;
     {
         std::lock_guard lock(m_);
         auto found = records_.find(name);
         if (found == records_.end() || found->second->volume.get() != volume) return true;
-        found->second->volume->lost_.store(true, std::memory_order_release);
+        found->second->volume->lose(bytes);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error("volume {}: its storage is lost, or another owner's; it refuses everybody from now on", name);
@@ -226,8 +226,7 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     if (volume->lost()) return true;
     const uint64_t size = volume->size(), block = volume->block_size();
     const uint64_t bytes = after / block * block;
-    const bool whole = size == before / block * block;
-    if (bytes == size || (!whole && bytes > size)) return true;
+    if (bytes == size || (!volume->is_all_of(before) && bytes > size)) return true;
     Status status = resize(name, bytes);
     if (!status && status.code() != Code::kBusy)
         log::warning("{}: its storage was resized, the volume was not yet",

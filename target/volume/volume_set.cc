@@ -247,7 +247,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     backend->watch_size([this, name = options.name, made](uint64_t before, uint64_t after) {
         const Volume* volume = made->load();
         if (volume == nullptr) return false;
-        return after == 0 ? storage_lost(name, volume) : follow_backend(name, volume, before, after);
+        return after == 0 ? storage_lost(name, volume, before) : follow_backend(name, volume, before, after);
     });
     WSS_TRY(fit_size(options, backend->limits()));
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
@@ -293,7 +293,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
             record->state = Record::State::kLive;
             record->reopening = false;
             // A loss is reported once: before this volume replaced another one nobody found it.
-            if (record->volume->backend().lost()) record->volume->lost_.store(true);
+            const io::Backend& backend = record->volume->backend();
+            if (backend.lost()) record->volume->lose(backend.limits().size);
             Known& known = known_[record->options.name];
             known.identity = record->identity;
             known.cut_from = record->cut_from;

@@ -168,7 +168,7 @@ class VolumeSet {
     void bury();
     // False: it has to be repeated.
     bool follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
-    bool storage_lost(const std::string& name, const Volume* volume);
+    bool storage_lost(const std::string& name, const Volume* volume, uint64_t bytes);
     // volume_reopen.cc
     class LostVolume;
     Result<RecordPtr> make_again(const Record& lost, const Volume& volume,

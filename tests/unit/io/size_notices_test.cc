@@ -144,6 +144,16 @@ TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_taken_for_one_of
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{32, 16}}));
 }
 
+TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_follow_is_reported_from_the_size_that_it_has) {
+    user_.hold();
+    user_.refuse();
+    notices_.changed(4);
+    user_.wait_for(1);
+    notices_.lose();
+    user_.let_go();
+    EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 4}, {16, 0}}));
+}
+
 TEST_F(OneUser, loss_that_the_user_could_not_follow_is_reported_again) {
     user_.refuse();
     notices_.lose();

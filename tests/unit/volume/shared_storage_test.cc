@@ -347,6 +347,26 @@ TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_nex
     EXPECT_FALSE(shared_.opened->grow);
 }
 
+// A client that is not shut out, only without the lock, goes on to see the size.
+TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_is_reopened_with_a_size_that_it_got_since) {
+    ASSERT_TRUE(create("a"));
+    for (uint64_t bytes : {512 << 10, 2 << 20}) {
+        shared_.changed(shared_.size, 0);
+        shared_.size = bytes;
+        ASSERT_TRUE(reopen("a"));
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+}
+
+TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_size_when_it_is_reopened) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    shared_.changed(shared_.size, 0);
+    shared_.size = 512 << 10;
+    shared_.left = 2 << 20;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+}
+
 TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
