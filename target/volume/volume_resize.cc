@@ -19,7 +19,9 @@ struct VolumeSet::Resize {
     uint64_t bytes = 0;      // wanted
     uint64_t shrink_to = 0;  // first, if not 0: a shrink that is not over is finished before the volume grows
     uint64_t cut_from = 0;   // see Known
+    bool follows = false;    // its storage has that size
     bool grows() const { return bytes > shrink_to; }
+    Status carry_out(VolumeSet& set) const;
 };
 
 Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes) {
@@ -115,6 +117,7 @@ Status VolumeSet::grow(const Resize& change) {
     io::Backend& backend = volume.backend();
     const uint64_t backend_size = backend.limits().size;
     const bool longer = change.bytes > backend_size;
+    if (longer && change.follows) return failure(Code::kBusy, "its storage became smaller meanwhile");
     if (longer) WSS_TRY(backend.resize(change.bytes));
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
@@ -155,18 +158,22 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
 // As above, but for the backend and the state file, which are changed on the caller's thread.
 Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
     auto change = begin_resize(name, bytes);
-    if (!change) return change.status();
-    auto within = [&](const Status& status) { return status ? status : status.within("volume " + name); };
-    if (change->shrink_to != 0) {
-        WSS_TRY(begin_shrink(*change));
+    return change ? change->carry_out(*this) : change.status();
+}
+
+Status VolumeSet::Resize::carry_out(VolumeSet& set) const {
+    const std::string what = "volume " + name;
+    auto within = [&](const Status& status) { return status ? status : status.within(what); };
+    if (shrink_to != 0) {
+        WSS_TRY(set.begin_shrink(*this));
         WSS_TRY(
-            wait_for("resizing volume " + name, [&](Done done) { drop_beyond(*change, std::move(done)); }));
-        WSS_TRY(within(end_shrink(*change)));
+            set.wait_for("resizing " + what, [&](Done done) { set.drop_beyond(*this, std::move(done)); }));
+        WSS_TRY(within(set.end_shrink(*this)));
     }
-    if (!change->grows()) return Status::ok();
-    WSS_TRY(within(grow(*change)));
-    return wait_for("resizing volume " + name, [&](Done done) {
-        tell_reactors(change->volume, {.change = Change::kResized}, std::move(done));
+    if (!grows()) return Status::ok();
+    WSS_TRY(within(set.grow(*this)));
+    return set.wait_for("resizing " + what, [&](Done done) {
+        set.tell_reactors(volume, {.change = Change::kResized}, std::move(done));
     });
 }
 
@@ -227,7 +234,9 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     const uint64_t size = volume->size(), block = volume->block_size();
     const uint64_t bytes = after / block * block;
     if (bytes == size || (!volume->is_all_of(before) && bytes > size)) return true;
-    Status status = resize(name, bytes);
+    auto change = begin_resize(name, bytes);
+    if (change) change->follows = true;
+    const Status status = change ? change->carry_out(*this) : change.status();
     if (!status && status.code() != Code::kBusy)
         log::warning("{}: its storage was resized, the volume was not yet",
                      status.within("volume " + name).to_string());

@@ -367,6 +367,15 @@ TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_s
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
+TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_a_shrink_that_came_meanwhile) {
+    ASSERT_TRUE(create("a"));
+    shared_.size = 512 << 10;
+    EXPECT_FALSE(shared_.changed(1 << 20, 2 << 20)) << "it is notified again";
+    EXPECT_EQ(shared_.size, uint64_t{512 << 10}) << "others resized it";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    others_resize(256 << 10);
+}
+
 TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
