@@ -378,8 +378,8 @@ void Client::lose(Loss loss) noexcept {
         "image is to be used here again",
         options_.name(), trouble());
     sizes_.lose();
-    // What still has the lock gives it up first.
-    if (loss != Loss::kEmptied) claim_.release();
+    // What may have the lock still gives it up first.
+    if (!keeps_lock(loss)) claim_.release();
     std::lock_guard lock(keeper_lock_);
     lost_now_ = true;
     keeper_wake_.notify_one();

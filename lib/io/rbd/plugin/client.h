@@ -55,6 +55,10 @@ enum class Loss : uint8_t {
     kTaken,        // the lock, by somebody who did not blocklist this client
     kEmptied,      // others resized it to nothing; the lock is given up
 };
+// Its client is served by Ceph as before, and may have the lock.
+constexpr bool keeps_lock(Loss loss) {
+    return loss == Loss::kTaken || loss == Loss::kEmptied;
+}
 
 class Client {
   public:
@@ -129,7 +133,13 @@ class Client {
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
     Status blocklist(const std::string& owner);
+    struct Locker {
+        std::string client, cookie, address;
+    };
+    int find_locker(Locker& locker) const;
+    int remove_lock_of(const Locker& locker) const;
     int break_lock(const std::string& owner) const;
+    int remove_own_lock() const;
     Result<std::string> lock_owner() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     bool answers(uint64_t id) const;

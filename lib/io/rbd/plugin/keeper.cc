@@ -260,10 +260,13 @@ void Client::check_lock() {
     }
 }
 
-// Of an image that is lost although nobody else has taken it.
+// Of an image that is lost although this client is not shut out. Its last requests have ended before another
+// one can take the image.
 void Client::give_up_lock() {
-    if (loss_.load() != Loss::kEmptied || std::exchange(gave_up_lock_, true)) return;
-    if (int result = rbd_lock_release(image_); result < 0)
+    const Loss loss = loss_.load();
+    if (!keeps_lock(loss) || waiting().second > 0 || std::exchange(gave_up_lock_, true)) return;
+    const int result = loss == Loss::kEmptied ? rbd_lock_release(image_) : remove_own_lock();
+    if (result < 0 && result != -ENOENT)
         log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
                      std::generic_category().message(-result));
     claim_.release();

@@ -215,8 +215,8 @@ Status Client::shut_out(const std::string& owner) {
     return Status::ok();
 }
 
-// ENOENT: that client has no lock.
-int Client::break_lock(const std::string& owner) const {
+// ENOENT: nobody has the lock, or several have.
+int Client::find_locker(Locker& locker) const {
     std::array<char, 256> tag{};
     std::array<char, 1024> clients{}, cookies{}, addresses{};
     size_t tag_bytes = tag.size(), clients_bytes = clients.size(), cookies_bytes = cookies.size(),
@@ -226,10 +226,31 @@ int Client::break_lock(const std::string& owner) const {
                                              &tag_bytes, clients.data(), &clients_bytes, cookies.data(),
                                              &cookies_bytes, addresses.data(), &addresses_bytes);
     if (count < 0) return static_cast<int>(count);
+    if (count != 1) return -ENOENT;
+    locker = {clients.data(), cookies.data(), addresses.data()};
+    return 0;
+}
+
+int Client::remove_lock_of(const Locker& locker) const {
+    return rados_break_lock(pool_, header_.c_str(), kLockName, locker.client.c_str(), locker.cookie.c_str());
+}
+
+// ENOENT: that client has no lock.
+int Client::break_lock(const std::string& owner) const {
+    Locker locker;
+    if (int result = find_locker(locker); result < 0) return result;
     // librados puts the protocol before the address ("v1:"), librbd does not.
-    const std::string_view address(addresses.data());
-    if (count != 1 || (address != owner && !address.ends_with(":" + owner))) return -ENOENT;
-    return rados_break_lock(pool_, header_.c_str(), kLockName, clients.data(), cookies.data());
+    if (locker.address != owner && !locker.address.ends_with(":" + owner)) return -ENOENT;
+    return remove_lock_of(locker);
+}
+
+// librbd releases none of an image whose feature was taken away. What is left of it would be a live owner's
+// for whoever opens the image when it has the feature again.
+int Client::remove_own_lock() const {
+    Locker locker;
+    if (int result = find_locker(locker); result < 0) return result;
+    if (locker.client != fmt::format("client.{}", rados_get_instance_id(cluster_))) return -ENOENT;
+    return remove_lock_of(locker);
 }
 
 }  // namespace wss::io::rbd
