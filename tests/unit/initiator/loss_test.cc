@@ -235,13 +235,12 @@ class RebootTest : public ::testing::Test {
         block::testing::WorldOptions options{
             .service = {.epoch_base = ++epoch_ << 20, .boot_id = boot_id, .process_id = ++process_},
             .port = port};
-        if (process_cache_)
-            options.volumes.open = [](const std::string& backend,
+        options.volumes.open = [this](const std::string& backend,
                                       const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
-                auto file = io::open_backend(backend, how);
-                if (!file) return file.status();
-                return std::unique_ptr<io::Backend>(std::make_unique<CachingBackend>(std::move(*file)));
-            };
+            auto file = io::open_backend(backend, how);
+            if (!file || !process_cache_) return file;
+            return std::unique_ptr<io::Backend>(std::make_unique<CachingBackend>(std::move(*file)));
+        };
         world_ = std::make_unique<block::testing::World>(std::move(options));
         world_->add_volume("disk", "aio:" + path_, kMiB);
     }
@@ -251,6 +250,11 @@ class RebootTest : public ::testing::Test {
         bench_->network().cut();
         world_.reset();
         start_world(boot_id, port);
+        return bench_->until([&] { return bench_->ready > ready; });
+    }
+    bool reconnect() {
+        const uint32_t ready = bench_->ready;
+        bench_->network().cut();
         return bench_->until([&] { return bench_->ready > ready; });
     }
     Outcome write(bool fua = false) { return bench_->write(*disk_, 0, pattern(4096, 1), fua); }
@@ -289,6 +293,18 @@ TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_a_proce
     EXPECT_EQ(flush(), Outcome::kOk) << "told once";
     ASSERT_TRUE(restart(1));
     EXPECT_EQ(flush(), Outcome::kOk) << "all was flushed";
+}
+
+TEST_F(RebootTest, no_flush_fails_after_a_reconnection_because_a_volume_with_a_cache_in_the_process_came) {
+    start(false);
+    ASSERT_EQ(write(), Outcome::kOk);
+    process_cache_ = true;
+    world_->add_volume("more", "delay:us=1:ram:1M", kMiB);
+    ASSERT_TRUE(reconnect());
+    EXPECT_EQ(flush(), Outcome::kOk) << "the process has lost nothing";
+    ASSERT_EQ(write(), Outcome::kOk);
+    ASSERT_TRUE(restart(1));
+    EXPECT_EQ(flush(), Outcome::kWritesLost);
 }
 
 // Nobody listens: the first connect fails with a reason.
