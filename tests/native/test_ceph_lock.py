@@ -100,6 +100,23 @@ def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_
         assert volume(cluster)["trouble"] == ""
 
 
+def empty_it(ceph, image) -> None:
+    ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "0", image)
+
+
+@pytest.mark.parametrize("size", [4, 16])
+@pytest.mark.parametrize("lose", [empty_it, remove_the_lock_alone])
+def test_a_volume_that_was_all_of_a_lost_image_is_all_of_it_when_it_is_reopened(ceph, tmp_path, lose, size):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        lose(ceph, image)
+        until(lambda: volume(target)["trouble"] != "", 10, "it is lost")
+        ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", f"{size}M", image)
+        time.sleep(3)  # which the former client could see
+        ask(target.control, "volume.reopen", name="disk")
+        assert volume(target)["size"] == size * MIB and volume(target)["trouble"] == ""
+
+
 def refusal_of_reopening(cluster) -> str:
     with pytest.raises(ControlError) as refused:
         ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
