@@ -20,17 +20,18 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
         return failure(Code::kRefused,
                        "the storage of volume {} was taken by another owner, or deleted, while cache engines "
                        "held writes that it did not have: it is another one, or others may have written it "
-                       "since; give these writes up (wssctl cache give-up {}) and start again",
-                       volume.name(), volume.name());
+                       "since; give these writes up (wssctl cache give-up {}), then wssctl volume reopen {}",
+                       volume.name(), volume.name(), volume.name());
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
         return Status::ok();
-    return failure(Code::kRefused,
-                   "volume {} has {} and had {} when it was served last, and cache engines may hold writes "
-                   "beyond its present end: restore its size, or give them up (wssctl cache give-up {}) and "
-                   "start again",
-                   volume.name(), readable_size(volume.size()), readable_size(known->second.bytes),
-                   volume.name());
+    return failure(
+        Code::kRefused,
+        "volume {} has {} and had {} when it was served last, and cache engines may hold writes "
+        "beyond its present end: restore its size, or give them up (wssctl cache give-up {}); then "
+        "wssctl volume reopen {}",
+        volume.name(), readable_size(volume.size()), readable_size(known->second.bytes), volume.name(),
+        volume.name());
 }
 
 void AbsentVolumes::keep(cache::Recovery& recovery) {

@@ -28,6 +28,11 @@ json to_json(const Totals& totals) {
             {"delayed_ns", totals.delayed_ns}};
 }
 
+const char* state_of(const VolumeInfo& info) {
+    if (info.closed) return "closed";
+    return info.removing ? "removing" : "live";
+}
+
 json to_json(const VolumeInfo& info) {
     return {{"name", info.name},
             {"lun", info.identity.lun},
@@ -41,7 +46,7 @@ json to_json(const VolumeInfo& info) {
             {"iops", info.limits.iops},
             {"bandwidth", info.limits.bandwidth},
             {"trouble", info.trouble},
-            {"state", info.removing ? "removing" : "live"}};
+            {"state", state_of(info)}};
 }
 
 Result<json> answer_with(const VolumeSet& volumes, const std::string& name) {
@@ -165,9 +170,11 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
         [&](const json& params) { return create(volumes, params); });
     methods.add("volume.resize", "name, size: makes it larger or smaller",
                 [&](const json& params) { return resize(volumes, params); });
-    methods.add("volume.reopen",
-                "name, [steal], [give_up_dirty]: opens its storage anew after another owner took it",
-                [&](const json& params) { return reopen(volumes, params); });
+    methods.add(
+        "volume.reopen",
+        "name, [steal], [give_up_dirty]: opens its storage anew after another owner took it, or when it "
+        "could not be opened",
+        [&](const json& params) { return reopen(volumes, params); });
     methods.add("volume.delete", "name: stops serving it; the backing file stays",
                 [&](const json& params) { return remove(volumes, params); });
     methods.add(

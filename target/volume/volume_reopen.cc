@@ -8,6 +8,8 @@
 //             if that shuts out another owner
 //   replace   the old volume closes on each reactor, the new one takes its LUN, name and identity
 //
+// A volume that could not be opened at all has no old one: it is opened as at a start.
+//
 // Until "replace" a failure leaves the volume lost, as it was.
 #include "lib/base/log.h"
 #include "target/volume/volume_record.h"
@@ -110,7 +112,41 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
     return Status::ok();
 }
 
+// As a start does. What engines hold of it is not dropped: it is theirs to refuse a volume that it does not
+// fit.
+Status VolumeSet::open_again(const std::string& name, bool steal) {
+    VolumeOptions options;
+    {
+        std::lock_guard lock(m_);
+        const Unopened::One* unopened = unopened_.find(name);
+        if (unopened == nullptr) return failure(Code::kNotFound, "there is no volume {}", name);
+        options = unopened->stored.options;
+    }
+    Status opened = wait_for("opening volume " + name, [&](Done done) {
+        open_async(options, {.again = true, .steal = steal}, std::move(done));
+    });
+    if (opened) return opened;
+    std::lock_guard lock(m_);
+    unopened_.explain(name, opened.text());
+    return opened;
+}
+
 Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
+    bool unopened = false;
+    {
+        std::lock_guard lock(m_);
+        unopened = unopened_.find(name) != nullptr;
+    }
+    if (unopened && how.give_up_dirty)
+        return failure(Code::kInvalid,
+                       "volume {} is not open: wssctl cache give-up {} drops what cache engines hold of it",
+                       name, name);
+    if (unopened) {
+        WSS_TRY(open_again(name, how.steal));
+        std::lock_guard changing(change_m_);
+        save_again();
+        return Status::ok();
+    }
     LostVolume former(*this, name);
     WSS_TRY(former.find());
     const RecordPtr lost = former.record();
@@ -157,11 +193,9 @@ void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done)
             records_[made->options.name] = made;
         }
         serve(made, [this, made, done](Status served) {
-            if (!served) {
-                log::error("{}; the volume is not served until it is deleted and created, or the next start",
-                           served.to_string());
-                if (!made->options.declared) keep_unopened(*made);
-            }
+            if (!served && !ends_)
+                log::error("{}; the volume is not served until wssctl volume reopen {} succeeds",
+                           served.to_string(), made->options.name);
             done(std::move(served));
         });
     };

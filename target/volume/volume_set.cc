@@ -51,7 +51,7 @@ Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
     std::vector<bool> taken(kLunMax + 1);
     for (const auto& [name, known] : known_) taken[known.identity.lun] = true;
     for (const auto& [name, record] : records_) taken[record->identity.lun] = true;
-    for (const StoredVolume& volume : unopened_) taken[volume.identity.lun] = true;
+    for (const Unopened::One& one : unopened_.all()) taken[one.stored.identity.lun] = true;
     std::vector<bool> avoided = taken;
     for (uint32_t lun : former_luns_) avoided[lun] = true;
     auto free = std::find(avoided.begin(), avoided.end(), false);
@@ -71,20 +71,28 @@ Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
     return identity;
 }
 
-Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
+static Status ends() {
+    return Status(Code::kClosed, "the target ends");
+}
+
+Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bool again) {
     WSS_TRY(check_name(options.name));
     if (options.block_size != 0 && options.block_size != 512 && options.block_size != 4096)
         return failure(Code::kInvalid, "volume {}: the block size is 512 or 4096, not {}", options.name,
                        options.block_size);
     std::lock_guard lock(m_);
+    if (ends_) return ends();
+    if (again && records_.contains(options.name))
+        return failure(Code::kBusy, "volume {} is being opened", options.name);
     if (records_.contains(options.name))
         return failure(Code::kExists, "there is a volume {} already", options.name);
-    bool unopened = std::any_of(unopened_.begin(), unopened_.end(), [&](const StoredVolume& stored) {
-        return stored.options.name == options.name;
-    });
-    if (unopened)
-        return failure(Code::kExists, "volume {} exists but could not be opened at start; delete it first",
-                       options.name);
+    const bool unopened = unopened_.find(options.name) != nullptr;
+    if (unopened && !again)
+        return failure(Code::kExists,
+                       "volume {} exists and could not be opened: wssctl volume reopen {} tries again; or "
+                       "delete it first",
+                       options.name, options.name);
+    if (again && !unopened) return failure(Code::kNotFound, "there is no volume {}", options.name);
     if (records_.size() >= kVolumesMax)
         return failure(Code::kExhausted, "there are {} volumes, the limit", kVolumesMax);
     auto identity = choose_identity(options);
@@ -115,7 +123,13 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options) {
 
 Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const {
     auto found = records_.find(name);
-    if (found == records_.end()) return failure(Code::kNotFound, "there is no volume {}", name);
+    if (found == records_.end()) {
+        if (unopened_.find(name) == nullptr) return failure(Code::kNotFound, "there is no volume {}", name);
+        return failure(Code::kRefused,
+                       "volume {} could not be opened, as volume list says: wssctl volume reopen {} tries "
+                       "again",
+                       name, name);
+    }
     switch (found->second->state) {
         case Record::State::kOpening:
             return failure(Code::kBusy, "volume {} is being created", name);
@@ -128,19 +142,26 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
 }
 
 void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
-    std::lock_guard lock(m_);
-    const std::string& name = record->options.name;
-    if (auto known = known_.find(name); identity_too && known != known_.end()) known->second.unmade = true;
-    if (identity_too && !record->options.declared) {
-        former_luns_.push_back(record->identity.lun);
-        known_.erase(name);
-        // Under the lock of the list, so that whoever sees the volume gone finds its record gone as well.
-        std::erase_if(deleting_,
-                      [&](const StoredVolume& stored) { return stored.identity == record->identity; });
+    std::vector<Done> over;
+    {
+        std::lock_guard lock(m_);
+        const std::string& name = record->options.name;
+        if (auto known = known_.find(name); identity_too && known != known_.end())
+            known->second.unmade = true;
+        if (identity_too && !record->options.declared) {
+            former_luns_.push_back(record->identity.lun);
+            known_.erase(name);
+            // Under the lock of the list, so that whoever sees the volume gone finds its record gone as well.
+            std::erase_if(deleting_,
+                          [&](const StoredVolume& stored) { return stored.identity == record->identity; });
+        }
+        record->opens.clear();
+        if (record->volume) graves_.push_back(std::move(record->volume));
+        records_.erase(name);
+        if (records_.empty()) over.swap(all_closed_);
     }
-    record->opens.clear();
-    if (record->volume) graves_.push_back(std::move(record->volume));
-    records_.erase(name);
+    // The set may be gone as soon as the last of these is called.
+    for (const Done& done : over) done(Status::ok());
 }
 
 void VolumeSet::bury() {
@@ -261,16 +282,17 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     return Status::ok();
 }
 
-void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
+void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Done done) {
     bury();
-    auto reserved = reserve(options);
+    auto reserved = reserve(options, how.again);
     if (!reserved) return done(reserved.status());
     RecordPtr record = *reserved;
-    if (!grow) record->grow = false;
+    if (how.again) record->grow = false;
     auto backend = options_.open(options.backend, {.size = record->options.size,
                                                    .create = record->options.create,
                                                    .read_only = options.read_only,
-                                                   .grow = record->grow});
+                                                   .grow = record->grow,
+                                                   .steal = how.steal});
     Status made = backend ? make_volume(*record, std::move(*backend))
                           : backend.status().within(fmt::format("volume {}", options.name));
     if (made) return serve(record, std::move(done));
@@ -279,38 +301,45 @@ void VolumeSet::open_async(const VolumeOptions& options, bool grow, Done done) {
                        "volume {}: it was there before, and {} is gone: mount its file system and start "
                        "again, or delete the volume (wssctl volume delete {})",
                        options.name, options.backend, options.name);
-        keep_unopened(*record);
     }
-    forget(record, false);
+    forget_unserved(record, made);
     done(made);
 }
 
 // Its volume is made; it is forgotten when it cannot be served.
 void VolumeSet::serve(const RecordPtr& record, Done done) {
-    auto live = [this, record, done](Status) {
-        {
-            std::lock_guard lock(m_);
-            record->state = Record::State::kLive;
-            record->reopening = false;
-            // A loss is reported once: before this volume replaced another one nobody found it.
-            const io::Backend& backend = record->volume->backend();
-            if (backend.lost()) record->volume->lose(backend.limits().size);
-            Known& known = known_[record->options.name];
-            known.identity = record->identity;
-            known.cut_from = record->cut_from;
-            if (known.cut_from == 0) known.cut_ownership.clear();
-            known.unmade = false;
+    auto close = [this, record, done](const Status& why) {
+        close_on_reactors(record, [this, record, done, why](Status) {
+            forget_unserved(record, why);
+            done(why);
+        });
+    };
+    auto live = [this, record, done, close](Status) {
+        std::unique_lock lock(m_);
+        if (ends_) {
+            lock.unlock();
+            return close(ends());
         }
+        unopened_.erase(record->options.name);
+        record->state = Record::State::kLive;
+        record->reopening = false;
+        // A loss is reported once: before this volume replaced another one nobody found it.
+        const io::Backend& backend = record->volume->backend();
+        if (backend.lost()) record->volume->lose(backend.limits().size);
+        Known& known = known_[record->options.name];
+        known.identity = record->identity;
+        known.cut_from = record->cut_from;
+        if (known.cut_from == 0) known.cut_ownership.clear();
+        known.unmade = false;
+        lock.unlock();
         if (record->volume->lost())
             return tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
         done(Status::ok());
     };
-    open_on_reactors(record, [this, record, done, live](Status opened) {
-        if (opened) return publish_on_reactors(record, live);
-        close_on_reactors(record, [this, record, done, opened](Status) {
-            forget(record, false);
-            done(opened);
-        });
+    open_on_reactors(record, [this, record, close, live](Status opened) {
+        if (opened && ends_) opened = ends();
+        if (!opened) return close(opened);
+        publish_on_reactors(record, live);
     });
 }
 
@@ -318,7 +347,18 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
 
 void VolumeSet::remove_async(const std::string& name, Done done) {
     uint64_t gone = 0;
-    if (forget_unopened(name, gone)) {
+    bool unopened = false;
+    {
+        std::lock_guard lock(m_);
+        // One that is being opened is more than a line in the state file.
+        unopened = !records_.contains(name) && unopened_.erase(name);
+        auto known = known_.find(name);
+        if (unopened && known != known_.end()) {
+            gone = known->second.identity.wwid;
+            known_.erase(known);
+        }
+    }
+    if (unopened) {
         auto recorded = [this, gone, done = std::move(done)] {
             end_deletion(gone);
             done(Status::ok());
@@ -343,19 +383,18 @@ void VolumeSet::close_all_async(Done done) {
     std::vector<RecordPtr> live;
     {
         std::lock_guard lock(m_);
+        ends_ = true;
         for (auto& [name, record] : records_) {
             if (record->state != Record::State::kLive) continue;
             record->state = Record::State::kRemoving;
             live.push_back(record);
         }
+        // Others are being made, reopened or removed, which ends with their being closed.
+        if (!records_.empty()) all_closed_.push_back(std::exchange(done, nullptr));
     }
-    if (live.empty()) return done(Status::ok());
-    auto gathering = std::make_shared<Gathering>(live.size(), std::move(done));
+    if (done) return done(Status::ok());
     for (const RecordPtr& record : live)
-        close_on_reactors(record, [this, record, gathering](Status status) {
-            forget(record, false);
-            gathering->arrive(std::move(status));
-        });
+        close_on_reactors(record, [this, record](Status) { forget(record, false); });
 }
 
 // --- read-only and access ---
@@ -465,6 +504,7 @@ Status VolumeSet::create(const VolumeOptions& options) {
     {
         std::lock_guard changing(change_m_);
         saved = save();
+        if (ends_) return ends().within(fmt::format("volume {} is not created", options.name));
         // Removing it would end what is known of it elsewhere, such as acknowledged writes in cache engines.
         stays = !saved && is_in_file(options.name);
     }
@@ -527,52 +567,6 @@ Status VolumeSet::close_all() {
         save_again();
     }
     return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
-}
-
-// --- lists ---
-
-VolumeInfo VolumeSet::info_of(const Record& record) const {
-    VolumeInfo info;
-    info.name = record.options.name;
-    info.backend = record.options.backend;
-    info.identity = record.identity;
-    info.declared = record.options.declared;
-    info.access = record.options.access;
-    info.limits = record.options.limits;
-    info.removing = record.state == Record::State::kRemoving;
-    if (record.volume) {
-        info.size = record.volume->size();
-        info.block_size = record.volume->block_size();
-        info.read_only = record.volume->read_only();
-        info.trouble = record.volume->backend().trouble();
-    }
-    for (const auto& open : record.opens) info.totals.add(open->counters());
-    return info;
-}
-
-std::vector<VolumeInfo> VolumeSet::list() const {
-    std::vector<VolumeInfo> all;
-    {
-        std::lock_guard lock(m_);
-        for (const auto& [name, record] : records_)
-            if (record->state != Record::State::kOpening) all.push_back(info_of(*record));
-    }
-    std::sort(all.begin(), all.end(),
-              [](const VolumeInfo& a, const VolumeInfo& b) { return a.identity.lun < b.identity.lun; });
-    return all;
-}
-
-Result<VolumeInfo> VolumeSet::find(const std::string& name) const {
-    std::lock_guard lock(m_);
-    auto found = records_.find(name);
-    if (found == records_.end() || found->second->state == Record::State::kOpening)
-        return failure(Code::kNotFound, "there is no volume {}", name);
-    return info_of(*found->second);
-}
-
-size_t VolumeSet::count() const {
-    std::lock_guard lock(m_);
-    return records_.size();
 }
 
 }  // namespace wss::volume

@@ -17,6 +17,7 @@
 // under the device's feet.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -30,6 +31,7 @@
 
 #include "lib/base/clock.h"
 #include "target/volume/state_file.h"
+#include "target/volume/unopened.h"
 #include "target/volume/volume.h"
 
 namespace wss::volume {
@@ -41,6 +43,7 @@ struct VolumeInfo {
     uint64_t size = 0;
     uint32_t block_size = 0;
     bool read_only = false, declared = false, removing = false;
+    bool closed = false;  // it could not be opened, for the reason that `trouble` has
     std::vector<std::string> access;
     RateLimits limits;
     std::string trouble;  // of its storage; empty: none
@@ -79,8 +82,8 @@ class VolumeSet {
     VolumeSet& operator=(const VolumeSet&) = delete;
 
     // Reads the state file and opens the run-time volumes it names. A damaged file is an error and is left
-    // alone; a volume that cannot be opened is logged, kept in the file and skipped. Call once, before
-    // create(); the reactors must turn.
+    // alone; a volume that cannot be opened is logged, listed and kept in the file, and reopen() tries again.
+    // Call once, before create(); the reactors must turn.
     Status restore();
 
     // Gives each of these volumes the LUN that it had, else a new one, in this order and before any is
@@ -96,7 +99,7 @@ class VolumeSet {
     // Opens the storage of a volume that others took anew. Its name, identity, size (unless it is all of its
     // storage), access and what is set for it stay; what is known of its contents is dropped, because others
     // have written them. Refuses when its storage has another owner, or when acknowledged data is not in
-    // storage.
+    // storage. Also opens a volume that could not be opened before, as a start would.
     struct ReopenOptions {
         bool steal = false;          // shut out the present owner
         bool give_up_dirty = false;  // … and that data is lost
@@ -113,7 +116,7 @@ class VolumeSet {
     };
     Status set_limits(const std::string& name, const LimitsChange& change);
 
-    void create_async(const VolumeOptions& options, Done done) { open_async(options, true, std::move(done)); }
+    void create_async(const VolumeOptions& options, Done done) { open_async(options, {}, std::move(done)); }
     void remove_async(const std::string& name, Done done);
     void resize_async(const std::string& name, uint64_t bytes, Done done);
     void set_read_only_async(const std::string& name, bool read_only, Done done, WritesLeft left = nullptr);
@@ -121,7 +124,8 @@ class VolumeSet {
                           WritesLeft left = nullptr);
     void set_limits_async(const std::string& name, const RateLimits& limits, Done done);
 
-    // Removes every volume from every reactor without forgetting it; for shutdown.
+    // Removes every volume from every reactor without forgetting it, for shutdown: also one that is being
+    // made, reopened or removed. From then on none is made.
     void close_all_async(Done done);
     Status close_all();
 
@@ -154,9 +158,13 @@ class VolumeSet {
     class SettingTurn;
     using RecordPtr = std::shared_ptr<Record>;
 
-    // `grow`: a file that is shorter than options.size is made longer.
-    void open_async(const VolumeOptions& options, bool grow, Done done);
-    Result<RecordPtr> reserve(const VolumeOptions& options);
+    struct Opening {
+        bool again = false;  // it is one of `unopened_`; a file that is too short is not made longer
+        bool steal = false;  // as ReopenOptions says
+    };
+    void open_async(const VolumeOptions& options, const Opening& how, Done done);
+    Status open_again(const std::string& name, bool steal);
+    Result<RecordPtr> reserve(const VolumeOptions& options, bool again);
     Status make_volume(Record& record, std::unique_ptr<io::Backend> backend);
     void serve(const RecordPtr& record, Done done);
     void open_on_reactors(const RecordPtr& record, Done done);
@@ -165,6 +173,7 @@ class VolumeSet {
     struct News;
     void tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
     void forget(const RecordPtr& record, bool identity_too);
+    void forget_unserved(const RecordPtr& record, const Status& why);
     void bury();
     // False: it has to be repeated.
     bool follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
@@ -188,22 +197,22 @@ class VolumeSet {
                        const std::function<void(Done)>& start, const WritesLeft& left = nullptr);
     void remember(const std::string& name, const std::function<void(Known&)>& change);
     bool is_in_file(const std::string& name);  // change_m_ held
-    void keep_unopened(const Record& record);
-    bool forget_unopened(const std::string& name, uint64_t& gone);
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;      // m_ held
     Result<Identity> choose_identity(const VolumeOptions& options);  // m_ held
     VolumeInfo info_of(const Record& record) const;                  // m_ held
     Status end_of(Begun& begun, const std::string& what, const WritesLeft& left = nullptr);
     Status wait_for(const std::string& what, const std::function<void(Done)>& start);
-    std::vector<StoredVolume> to_store() const;
-    Status save();      // change_m_ held
-    void save_again();  // … too
+    std::vector<StoredVolume> to_store() const;  // change_m_ held
+    Status save();                               // change_m_ held
+    void save_again();                           // … too
 
     // Immutable.
     const Options options_;
     const std::vector<reactor::Reactor*> reactors_;
     std::vector<std::unique_ptr<VolumeTable>> tables_;
+
+    std::atomic<bool> ends_{false};  // all are being closed, for good; written under m_
 
     // One change of what is remembered at a time, until it is saved or taken back: else another one's save
     // would bring a refused change to the file. Nobody waits for reactors with it. Taken before m_.
@@ -217,10 +226,10 @@ class VolumeSet {
     std::condition_variable setting_over_;  // of m_
     // Guarded by m_.
     std::set<std::string> setting_;  // volumes of which a setting is being changed
+    std::vector<Done> all_closed_;   // called when there is no record any more
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
-    // Run-time volumes that could not be opened, and declared ones whose storage is gone: kept in the file.
-    std::vector<StoredVolume> unopened_;
+    Unopened unopened_;
     std::vector<StoredVolume> deleting_;  // the file says so until they are gone
     // Of volumes that this process has deleted, in that order: given again only when there are no others.
     // Commands that an initiator sent before it heard of the deletion may come at any time, and must not find

@@ -16,6 +16,9 @@ Status VolumeSet::restore() {
         std::lock_guard lock(m_);
         restored_ = saved_is_known_ = true;
         saved_ = *stored;
+        // Until they are open, a save of anything leaves them as they are.
+        for (const StoredVolume& volume : *stored)
+            if (!volume.deleted && !volume.options.declared) unopened_.add(volume, "it is not opened yet");
         for (const StoredVolume& volume : *stored) {
             if (volume.deleted) continue;
             known_[volume.options.name] = {
@@ -44,12 +47,10 @@ Status VolumeSet::restore() {
     std::erase_if(*stored, [](const StoredVolume& volume) { return volume.deleted; });
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
-        Status opened = wait_for("opening volume " + volume.options.name,
-                                 [&](Done done) { open_async(volume.options, false, std::move(done)); });
-        if (opened) continue;
-        log::error("{}; it stays in {} and is not served", opened.to_string(), options_.state->path());
-        std::lock_guard lock(m_);
-        unopened_.push_back(volume);
+        const std::string& name = volume.options.name;
+        if (Status opened = open_again(name, false); !opened)
+            log::error("{}; it stays in {} and is not served; wssctl volume reopen {} tries again",
+                       opened.to_string(), options_.state->path(), name);
     }
     // What was cut is not cut again.
     const bool cut = std::any_of(stored->begin(), stored->end(),
@@ -76,7 +77,8 @@ Status VolumeSet::declare(const std::vector<VolumeOptions>& volumes) {
 
 std::vector<StoredVolume> VolumeSet::to_store() const {
     std::lock_guard lock(m_);
-    std::vector<StoredVolume> stored = unopened_;
+    std::vector<StoredVolume> stored;
+    for (const Unopened::One& one : unopened_.all()) stored.push_back(one.stored);
     auto is_doomed = [&](const Identity& identity) {
         return std::any_of(deleting_.begin(), deleting_.end(),
                            [&](const StoredVolume& doomed) { return doomed.identity == identity; });
@@ -84,8 +86,7 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
     std::erase_if(stored, [&](const StoredVolume& volume) { return is_doomed(volume.identity); });
     for (const auto& [name, known] : known_) {
         if (is_doomed(known.identity)) continue;
-        auto same = [&, &wanted = name](const StoredVolume& volume) { return volume.options.name == wanted; };
-        if (std::any_of(unopened_.begin(), unopened_.end(), same)) continue;
+        if (unopened_.find(name) != nullptr) continue;
         // Without a volume it is a declared one whose configuration is gone for now: its identity stays.
         StoredVolume volume{.options = {.name = name, .declared = true},
                             .identity = known.identity,
@@ -95,9 +96,14 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
                             .cut_from = known.cut_from,
                             .cut_ownership = known.cut_ownership,
                             .unmade = known.unmade};
+        // One that is not open now, at a start or a stop, is what it was.
+        auto in_file = std::find_if(saved_.begin(), saved_.end(), [&](const StoredVolume& one) {
+            return !one.deleted && one.options.name == volume.options.name && one.identity == known.identity;
+        });
+        if (in_file != saved_.end()) volume.options = in_file->options;
         auto found = records_.find(name);
         if (found != records_.end() &&
-            (found->second->state == Record::State::kLive || found->second->reopening)) {
+            (found->second->state != Record::State::kOpening || found->second->reopening)) {
             const Volume& live = *found->second->volume;
             volume.options = live.options_;
             volume.options.create = false;
@@ -130,33 +136,30 @@ void VolumeSet::save_again() {
     if (Status saved = save(); !saved) log::error("{}", saved.to_string());
 }
 
-// As one that could not be opened at start.
-void VolumeSet::keep_unopened(const Record& record) {
-    std::lock_guard lock(m_);
-    auto known = known_.find(record.options.name);
-    if (known == known_.end()) return;
-    StoredVolume stored{.options = record.options,
-                        .identity = known->second.identity,
-                        .resized = known->second.resized,
-                        .write_protected = known->second.write_protected,
-                        .access_changed = record.options.declared && known->second.access.has_value(),
-                        .limits_changed = record.options.declared && known->second.limits.has_value(),
-                        .shrinking = known->second.shrinking,
-                        .cut_from = known->second.cut_from,
-                        .cut_ownership = known->second.cut_ownership};
-    if (stored.options.size == 0) stored.options.size = known->second.resized;
-    unopened_.push_back(std::move(stored));
-}
-
-// One that could not be opened is only a line in the state file.
-bool VolumeSet::forget_unopened(const std::string& name, uint64_t& gone) {
-    std::lock_guard lock(m_);
-    auto same = [&](const StoredVolume& stored) { return stored.options.name == name; };
-    if (std::erase_if(unopened_, same) == 0) return false;
-    auto known = known_.find(name);
-    if (known != known_.end()) gone = known->second.identity.wwid;
-    known_.erase(name);
-    return true;
+// The target goes on without it: one of its configuration that is refused, or one that was being reopened.
+// Such a one is kept as one that could not be opened at start.
+void VolumeSet::forget_unserved(const RecordPtr& record, const Status& why) {
+    {
+        std::lock_guard lock(m_);
+        const bool declared = record->options.declared;
+        const bool stays = record->reopening || (declared && why.code() == Code::kRefused);
+        auto found = known_.find(record->options.name);
+        if (stays && found != known_.end()) {
+            const Known& known = found->second;
+            StoredVolume stored{.options = record->options,
+                                .identity = known.identity,
+                                .resized = known.resized,
+                                .write_protected = known.write_protected,
+                                .access_changed = declared && known.access.has_value(),
+                                .limits_changed = declared && known.limits.has_value(),
+                                .shrinking = known.shrinking,
+                                .cut_from = known.cut_from,
+                                .cut_ownership = known.cut_ownership};
+            if (stored.options.size == 0) stored.options.size = known.resized;
+            unopened_.add(std::move(stored), why.text());
+        }
+    }
+    forget(record, false);
 }
 
 // With the identity that it has.
@@ -277,9 +280,7 @@ std::optional<uint64_t> VolumeSet::note_deletion(const std::string& name) {
     auto record = records_.find(name);
     if (known == known_.end() || (record != records_.end() && record->second->options.declared))
         return std::nullopt;
-    const bool unopened = std::any_of(unopened_.begin(), unopened_.end(), [&](const StoredVolume& stored) {
-        return stored.options.name == name;
-    });
+    const bool unopened = record == records_.end() && unopened_.find(name) != nullptr;
     const bool live = record != records_.end() && record->second->state == Record::State::kLive;
     if (!live && !unopened) return std::nullopt;
     deleting_.push_back(

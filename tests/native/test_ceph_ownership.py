@@ -15,7 +15,7 @@ import pytest
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .ports import free_port
-from .programs import Target
+from .programs import BUILD, Target, run
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 from .test_ceph_faults import Writer, lose_to_another_owner, storage_elsewhere
@@ -331,6 +331,30 @@ def test_a_killed_target_writes_its_dirty_lines_home_only_if_nobody_else_had_the
         with RawNbd(nbd(first.target, "disk").socket) as client:
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 60, "it is served")
             writer.check(client)
+
+
+def test_a_volume_whose_cluster_is_away_at_start_is_shown_and_opened_when_it_is_back(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with Cluster("tcp", tmp_path, engines=2, volumes={"other": "ram:1M"}) as cluster:
+        ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, mount_timeout=3, steal="true"))
+        cluster.policy("write-back")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        cluster.target.kill()
+        ceph.hang_all()
+        ceph.daemons["mon.a"].send_signal(signal.SIGSTOP)
+        try:
+            cluster.target.start()
+            closed = next(v for v in ask(cluster.control, "volume.list") if v["name"] == "disk")
+            assert closed["state"] == "closed" and "no monitor answered" in closed["trouble"]
+            with pytest.raises(ControlError, match="no monitor answered"):
+                ask(cluster.control, "volume.reopen", name="disk")
+        finally:
+            ceph.go_on()
+        cluster.wait_for_engines(2, 60)
+        until(lambda: run(BUILD / "wssctl", "--control", cluster.control, "volume", "reopen", "disk", check=False).returncode == 0, 60, "it is opened")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), "an acknowledged write"
 
 
 def test_an_opening_that_was_given_up_takes_nothing(ceph, tmp_path):

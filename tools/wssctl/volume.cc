@@ -102,7 +102,9 @@ void add_resize(CLI::App& volume, Context& context, Arguments& arguments) {
 
 void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand(
-        "reopen", "Serve a volume again whose storage another owner took, as volume list says");
+        "reopen",
+        "Serve a volume again whose storage another owner took, or that could not be opened, as volume list "
+        "says");
     command->add_option("NAME", arguments.name)->required();
     command->add_flag(
         "--steal", arguments.steal,

@@ -24,13 +24,16 @@ struct Shared {
     bool refuses = false;                   // to be opened
     bool taken = false;                     // from whose is the newest
     std::optional<io::OpenOptions> opened;  // how it was last
+    std::atomic<int> clients{0};
 };
 class SharedBackend final : public io::Backend {
   public:
     explicit SharedBackend(Shared& shared)
         : shared_(shared), ram_(*io::open_backend("delay:us=1:ram:4M", {})) {
         shared_.newest = this;
+        ++shared_.clients;
     }
+    ~SharedBackend() override { --shared_.clients; }
     io::Limits limits() const noexcept override {
         return {.size = shared_.newest == this ? shared_.size : shared_.former_size};
     }
@@ -66,6 +69,8 @@ class OnSharedStorage : public testing::Test {
     }
     ~OnSharedStorage() override {
         EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
+        set_.reset();
+        EXPECT_EQ(shared_.clients, 0) << "one is left, and keeps the lock";
     }
     Status await(const std::function<void(VolumeSet::Done)>& start) {
         std::optional<Status> result;
@@ -74,8 +79,9 @@ class OnSharedStorage : public testing::Test {
         while (!result && clock_.now() < deadline) reactor_.step();
         return result.value_or(Status(Code::kTimedOut, "the test's patience"));
     }
-    Status create(const std::string& name, uint64_t size = 0) {
+    Status create(const std::string& name, uint64_t size = 0, bool declared = false) {
         VolumeOptions options;
+        options.declared = declared;
         options.name = name;
         options.backend = "any";
         options.size = size;
@@ -334,15 +340,15 @@ TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect
 
 // … which the next start would give back the size of its configuration.
 TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_next_start) {
-    ASSERT_TRUE(create("a", 1 << 20));
+    ASSERT_TRUE(create("a", 1 << 20, true));
     for (uint64_t bytes : {1 << 20, 512 << 10, 768 << 10}) {
         shared_.changed(shared_.size, 0);
         shared_.left = bytes;
         ASSERT_TRUE(reopen("a"));
         EXPECT_EQ(set_->find("a")->size, bytes);
     }
-    ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
-    ASSERT_TRUE(create("a", 1 << 20));
+    ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->remove_async("a", std::move(done)); }));
+    ASSERT_TRUE(create("a", 1 << 20, true));
     EXPECT_EQ(set_->find("a")->size, uint64_t{768 << 10});
     EXPECT_FALSE(shared_.opened->grow);
 }
@@ -384,6 +390,60 @@ TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out
     observer.fails = true;
     EXPECT_EQ(reopen("a", {.steal = true}).code(), Code::kBusy);
     EXPECT_FALSE(shared_.opened);
+}
+
+// The reopening waits for a command of the old volume.
+TEST_F(OnSharedStorage, a_stop_closes_a_volume_that_is_being_reopened) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::optional<Status> reopened;
+    std::atomic<bool> over{false};
+    std::thread control([&] {
+        reopened = set_->reopen("a", {});
+        over = true;
+    });
+    while (!held->closing()) reactor_.step();
+    EXPECT_EQ(shared_.clients, 2);
+    std::optional<Status> closed;
+    set_->close_all_async([&](Status status) { closed = std::move(status); });
+    for (int i = 0; i < 10; ++i) reactor_.step();
+    EXPECT_FALSE(closed);
+    held->release();
+    while (!over || !closed) reactor_.step();
+    control.join();
+    EXPECT_EQ(reopened->code(), Code::kClosed);
+    EXPECT_TRUE(*closed);
+    EXPECT_EQ(set_->count(), 0u);
+}
+
+TEST_F(OnSharedStorage, a_stop_closes_a_volume_that_is_being_created) {
+    VolumeOptions options;
+    options.name = "a";
+    options.backend = "any";
+    std::optional<Status> created, closed;
+    set_->create_async(options, [&](Status status) { created = std::move(status); });
+    ASSERT_FALSE(created);
+    set_->close_all_async([&](Status status) { closed = std::move(status); });
+    while (!created || !closed) reactor_.step();
+    EXPECT_EQ(created->code(), Code::kClosed);
+    EXPECT_EQ(set_->count(), 0u);
+    EXPECT_EQ(create("b").code(), Code::kClosed);
+}
+
+TEST_F(OnSharedStorage, a_stop_waits_for_a_volume_that_is_being_removed) {
+    ASSERT_TRUE(create("a"));
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::optional<Status> removed, closed;
+    set_->remove_async("a", [&](Status status) { removed = std::move(status); });
+    set_->close_all_async([&](Status status) { closed = std::move(status); });
+    for (int i = 0; i < 10; ++i) reactor_.step();
+    EXPECT_FALSE(closed);
+    held->release();
+    while (!removed || !closed) reactor_.step();
+    EXPECT_TRUE(*removed);
 }
 
 }  // namespace

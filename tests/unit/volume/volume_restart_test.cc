@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
+#include <utility>
 
 #include "lib/io/backend.h"
 #include "target/volume/volume_set.h"
@@ -67,6 +69,90 @@ TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
         EXPECT_EQ(set_->find("refused")->identity.lun, 0u);
         stop();
     }
+}
+
+// The one before it is resized by others meanwhile, and the target dies before it is open.
+TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
+    const std::string file = folder_.file("state.json");
+    std::function<void()> meanwhile;
+    start({.state = locked(file), .open = [&](const std::string& what, const io::OpenOptions& options) {
+               if (what.ends_with("slow") && meanwhile) meanwhile();
+               return io::open_backend(what, options);
+           }});
+    const auto options = [&](const char* name) {
+        return VolumeOptions{
+            .name = name, .backend = "aio:" + folder_.file(name), .size = 1 << 20, .create = true};
+    };
+    ASSERT_TRUE(set_->create(options("quick")));
+    ASSERT_TRUE(set_->create(options("slow")));
+    stop();
+    set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>(), options_);
+    std::vector<StoredVolume> stored;
+    meanwhile = [&] {
+        EXPECT_TRUE(set_->resize("quick", 2 << 20));
+        stored = *read_state_file(*options_.state);
+    };
+    ASSERT_TRUE(set_->restore());
+    ASSERT_EQ(stored.size(), 2u);
+    for (const StoredVolume& volume : stored) {
+        EXPECT_FALSE(volume.options.declared) << volume.options.name;
+        EXPECT_EQ(volume.options.backend, "aio:" + folder_.file(volume.options.name));
+    }
+    EXPECT_EQ(set_->find("quick")->size, uint64_t{2 << 20});
+}
+
+// It saves again, to take itself back, when all volumes are closed.
+TEST_F(Restarts, a_change_that_outlasts_the_stop_forgets_no_volume) {
+    bool stops = false;
+    start(
+        {.state = locked(folder_.file("state.json")), .write = [&](const StateLock& to, const auto& volumes) {
+             if (std::exchange(stops, false)) set_->close_all_async([](const Status&) {});
+             return write_state_file(to, volumes);
+         }});
+    ASSERT_TRUE(create("disk", "aio:" + folder_.file("disk"), {.size = 1 << 20, .create = true}));
+    stops = true;
+    EXPECT_FALSE(set_->set_read_only("disk", true)) << "it is closed";
+    restart();
+    ASSERT_TRUE(set_->find("disk"));
+    EXPECT_FALSE(set_->find("disk")->read_only) << "what was refused";
+}
+
+TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_by_the_operators_word) {
+    start({.state = locked(folder_.file("state.json"))});
+    const std::string file = folder_.file("disk");
+    ASSERT_TRUE(create("disk", "aio:" + file, {.size = 1 << 20, .create = true}));
+    const VolumeInfo before = *set_->find("disk");
+    std::filesystem::rename(file, file + ".away");
+    restart();
+    EXPECT_FALSE(set_->reopen("disk", {}));
+    EXPECT_TRUE(set_->find("disk")->closed);
+    std::filesystem::rename(file + ".away", file);
+    EXPECT_EQ(set_->reopen("disk", {.give_up_dirty = true}).code(), Code::kInvalid) << "that is the cache's";
+    ASSERT_TRUE(set_->reopen("disk", {}));
+    EXPECT_EQ(set_->find("disk")->identity, before.identity);
+    EXPECT_FALSE(set_->find("disk")->closed);
+    EXPECT_EQ(set_->reopen("disk", {}).code(), Code::kInvalid) << "it is open";
+    ASSERT_TRUE(set_->resize("disk", 2 << 20));
+    restart();
+    EXPECT_EQ(set_->find("disk")->size, uint64_t{2 << 20});
+    ASSERT_TRUE(set_->remove("disk"));
+    EXPECT_TRUE(set_->list().empty());
+}
+
+TEST_F(Restarts, a_volume_of_the_configuration_that_is_refused_is_opened_by_the_operators_word) {
+    bool refuses = true;
+    start({.open = [&](const std::string&, const io::OpenOptions& options) {
+        if (!refuses) return io::open_backend("ram:1M", options);
+        return Result<std::unique_ptr<io::Backend>>(Status(Code::kRefused, "engines hold writes"));
+    }});
+    const VolumeOptions disk{.name = "disk", .backend = "any", .declared = true};
+    ASSERT_TRUE(set_->declare({disk}));
+    EXPECT_FALSE(set_->create(disk));
+    EXPECT_NE(set_->find("disk")->trouble.find("engines hold writes"), std::string::npos);
+    refuses = false;
+    ASSERT_TRUE(set_->reopen("disk", {}));
+    EXPECT_TRUE(set_->find("disk")->declared);
+    EXPECT_FALSE(set_->find("disk")->closed);
 }
 
 TEST_F(Restarts, limits_survive_a_restart) {

@@ -407,13 +407,18 @@ TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_on
     std::filesystem::rename(folder.file("disk"), folder.file("elsewhere"));
     restart();
     ASSERT_TRUE(set_->restore());
-    EXPECT_TRUE(set_->list().empty());
+    ASSERT_EQ(set_->list().size(), 1u);
+    EXPECT_TRUE(set_->list()[0].closed);
+    EXPECT_NE(set_->list()[0].trouble.find(folder.file("disk")), std::string::npos)
+        << set_->list()[0].trouble;
     ASSERT_TRUE(create("other", "ram:1M"));
-    EXPECT_EQ(create("away", "ram:1M").code(), Code::kExists);
+    EXPECT_NE(create("away", "ram:1M").text().find("wssctl volume reopen away"), std::string::npos);
+    EXPECT_FALSE(set_->resize("away", 2 << 20));
     std::filesystem::rename(folder.file("elsewhere"), folder.file("disk"));
     restart();
     ASSERT_TRUE(set_->restore());
     EXPECT_EQ(set_->find("away")->identity, before.identity);
+    EXPECT_FALSE(set_->find("away")->closed);
 }
 
 TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
@@ -428,7 +433,8 @@ TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
     std::filesystem::resize_file(folder.file("other"), 1 << 20);
     restart();
     ASSERT_TRUE(set_->restore());
-    EXPECT_TRUE(set_->list().empty());
+    ASSERT_EQ(set_->list().size(), 1u);
+    EXPECT_TRUE(set_->list()[0].closed);
     EXPECT_EQ(std::filesystem::file_size(folder.file("disk")), uint64_t{1 << 19}) << "not made longer";
     Status refused = create("declared", "aio:" + folder.file("other"), declared);
     EXPECT_NE(refused.text().find("bring back what is missing"), std::string::npos) << refused.text();
