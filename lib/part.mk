@@ -11,7 +11,7 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field
 CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
 LDFLAGS += $(OPT) -pthread
 # A program needs the libraries that it calls and no others: kvctl no libaio, libwss.so no RocksDB.
-LDLIBS += -Wl,--as-needed -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lcrypto -lrocksdb -ldl
+LDLIBS += -Wl,--as-needed -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lssl -lcrypto -lrocksdb -ldl
 
 LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*' -not -path 'lib/io/rbd/plugin/*'))
 LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)

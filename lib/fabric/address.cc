@@ -6,12 +6,24 @@
 
 namespace wss::fabric {
 
-constexpr std::pair<std::string_view, Scheme> kSchemes[] = {
-    {"rdma://", Scheme::kRdma}, {"tcp://", Scheme::kTcp}, {"shm://", Scheme::kShm}, {"sim://", Scheme::kSim}};
+constexpr std::pair<std::string_view, Scheme> kSchemes[] = {{"rdma://", Scheme::kRdma},
+                                                            {"tcp://", Scheme::kTcp},
+                                                            {"tls://", Scheme::kTls},
+                                                            {"shm://", Scheme::kShm},
+                                                            {"sim://", Scheme::kSim}};
+
+std::string_view fabric_name(Scheme scheme) {
+    if (scheme == Scheme::kRdma) return "verbs";
+    for (const auto& [prefix, known] : kSchemes)
+        if (known == scheme) return prefix.substr(0, prefix.find(':'));
+    return {};
+}
 
 static Status wrong(std::string_view uri, std::string_view why) {
-    return failure(Code::kInvalid, "address '{}': {}; write rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH",
-                   uri, why);
+    return failure(
+        Code::kInvalid,
+        "address '{}': {}; write rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or shm:///PATH", uri,
+        why);
 }
 
 static Result<uint16_t> parse_port(std::string_view uri, std::string_view text) {
@@ -51,8 +63,7 @@ Result<Address> Address::parse(std::string_view uri, uint16_t default_port) {
     for (const auto& [prefix, scheme] : kSchemes) {
         if (!uri.starts_with(prefix)) continue;
         std::string_view rest = uri.substr(prefix.size());
-        if (scheme == Scheme::kRdma || scheme == Scheme::kTcp)
-            return parse_host_port(uri, rest, scheme, default_port);
+        if (has_host(scheme)) return parse_host_port(uri, rest, scheme, default_port);
         if (scheme == Scheme::kShm && !rest.starts_with('/')) return wrong(uri, "the path must be absolute");
         if (rest.empty()) return wrong(uri, "the name is missing");
         return Address{.scheme = scheme, .host = std::string(rest), .port = 0};

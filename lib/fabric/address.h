@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of WSS are URIs: rdma://host:port, tcp://host:port, shm:///path, sim://name.
+// Addresses of WSS are URIs: rdma://host:port, tcp://host:port, tls://host:port, shm:///path, sim://name.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,20 @@
 
 namespace wss::fabric {
 
-enum class Scheme : uint8_t { kRdma, kTcp, kShm, kSim };
+enum class Scheme : uint8_t { kRdma, kTcp, kTls, kShm, kSim };
+
+// Its addresses are host and port.
+constexpr bool has_host(Scheme scheme) {
+    return scheme == Scheme::kRdma || scheme == Scheme::kTcp || scheme == Scheme::kTls;
+}
+
+// Caps::name of the fabric that serves them.
+std::string_view fabric_name(Scheme scheme);
 
 struct Address {
     Scheme scheme = Scheme::kTcp;
-    std::string host;   // rdma, tcp: name or number, IPv6 without its brackets; shm: absolute path; sim: name
-                        // of the node
-    uint16_t port = 0;  // rdma, tcp
+    std::string host;  // name or number, IPv6 without its brackets; shm: absolute path; sim: name of the node
+    uint16_t port = 0;  // where the scheme has hosts
 
     // `default_port` stands in for a missing one. Says what is wrong and shows the form that is right.
     static Result<Address> parse(std::string_view uri, uint16_t default_port);

@@ -6,10 +6,10 @@
 // between two processes. A *region* is registered memory; the pair {remote_address, rkey} lets a connected
 // peer read or write it without the local CPU.
 //
-// Four implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread executes
-// one-sided operations), `shm` (same host), `sim` (one thread, time and chance from a seed). Code above this
-// file includes no other one of lib/fabric; differences between implementations are data (Caps). The
-// conformance suite (tests/conformance) is the executable form of the rules below.
+// Five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread executes
+// one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host), `sim` (one thread, time and chance
+// from a seed). Code above this file includes no other one of lib/fabric; differences between implementations
+// are data (Caps). The conformance suite (tests/conformance) is the executable form of the rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
@@ -169,6 +169,9 @@ class Connection {
     virtual void close() noexcept = 0;
     // "10.0.0.1:4711", a socket path's pid and uid …: for people and access lists.
     virtual std::string peer() const = 0;
+    // A value that both ends of this connection compute alike and nobody else can (RFC 9266): what a proof
+    // covers so that it is worth nothing on another connection. Empty where the fabric has none.
+    virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
 
   protected:
     Connection() = default;
@@ -228,7 +231,7 @@ class Poller : public reactor::Source {
 };
 
 struct Caps {
-    std::string_view name;  // "verbs", "tcp", "shm", "sim"
+    std::string_view name;  // "verbs", "tcp", "tls", "shm", "sim"
     bool write_immediate = false;
     bool send_invalidate = false;
     bool read_sink_remote_write = false;  // iWARP: the local target of a READ needs Access::kRemoteWrite

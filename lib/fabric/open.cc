@@ -3,12 +3,19 @@
 
 #include "lib/fabric/shm/shm.h"
 #include "lib/fabric/tcp/tcp.h"
+#include "lib/fabric/tls/context.h"
 #include "lib/fabric/verbs/connection.h"
 #include "lib/fabric/verbs/verbs.h"
 
 namespace wss::fabric {
 
-Result<std::unique_ptr<Fabric>> open(const Address& address) {
+static Result<std::unique_ptr<Fabric>> open_tls(const tls::Credentials& credentials) {
+    auto context = tls::Context::create(credentials);
+    if (!context) return context.status();
+    return tcp::open(std::move(*context));
+}
+
+Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credentials& credentials) {
     switch (address.scheme) {
         case Scheme::kRdma:
             return verbs::open(address);
@@ -16,6 +23,8 @@ Result<std::unique_ptr<Fabric>> open(const Address& address) {
             return shm::open();
         case Scheme::kTcp:
             return tcp::open();
+        case Scheme::kTls:
+            return open_tls(credentials);
         default:
             break;
     }

@@ -5,12 +5,14 @@
 #include <memory>
 
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/tls/credentials.h"
 
 namespace wss::fabric {
 
 // `address` is where one will listen or connect: for verbs it selects the RDMA device. Fails with a text that
-// says what is missing (no RDMA device, no route, no support in this build).
-Result<std::unique_ptr<Fabric>> open(const Address& address);
+// says what is missing (no RDMA device, no route, no support in this build). `credentials` are of use to
+// tls:// only.
+Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credentials& credentials = {});
 
 // Does the device promise that a peer's WRITE becomes visible in order of its bytes, so that whoever polls
 // for the last one has them all? Asked of an established connection. False: not so, or nobody knows; true

@@ -137,7 +137,7 @@ Result<std::vector<SocketAddress>> resolve(const Address& address, Nanoseconds t
 }
 
 Result<Address> to_numeric(const Address& address) {
-    if (address.scheme != Scheme::kRdma && address.scheme != Scheme::kTcp) return address;
+    if (!has_host(address.scheme)) return address;
     auto found = resolve(address);
     if (!found) return found.status();
     Address numeric = address;

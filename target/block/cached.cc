@@ -320,6 +320,7 @@ void Channel::join_cache() noexcept {
     const std::string_view fabric = lane_.fabric().caps().name;
     fabric::Scheme scheme = fabric == "verbs" ? fabric::Scheme::kRdma
                             : fabric == "tcp" ? fabric::Scheme::kTcp
+                            : fabric == "tls" ? fabric::Scheme::kTls
                             : fabric == "shm" ? fabric::Scheme::kShm
                                               : fabric::Scheme::kSim;
     cache_client_ = cache->add_client(scheme, *this);

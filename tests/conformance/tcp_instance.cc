@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tcp fabric under test, over the loopback interface.
+// The tcp fabric under test, and tls with a pre-shared key, over the loopback interface.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -25,30 +25,44 @@ Descriptor occupy(uint16_t& port, bool listening) {
     return socket;
 }
 
+// Of both ends: each may connect to the other.
+std::shared_ptr<const tls::Context> shared_key() {
+    const NamedSecret secret{.name = "host1", .secret = Secret("what both of the ends know")};
+    return *tls::Context::create(
+        {.files = {}, .identity = secret, .known = std::make_shared<tls::KnownPeers>(std::vector{secret})});
+}
+
 class TcpWorld final : public World {
   public:
+    explicit TcpWorld(Scheme scheme)
+        : scheme_(scheme), context_(scheme == Scheme::kTls ? shared_key() : nullptr) {}
     Fabric& client() override { return *client_; }
     Fabric& server() override { return *server_; }
-    Address listen_address() override { return {.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 0}; }
+    Address listen_address() override { return {.scheme = scheme_, .host = "127.0.0.1", .port = 0}; }
     Address nobody() override {
         if (!bound_) bound_ = occupy(bound_port_, false);
-        return {.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = bound_port_};
+        return {.scheme = scheme_, .host = "127.0.0.1", .port = bound_port_};
     }
+    // A handshake costs a hundred times what a connection does.
+    int cycles() const override { return scheme_ == Scheme::kTls ? 1'000 : World::cycles(); }
     std::optional<Address> silent() override {
         if (!deaf_) deaf_ = occupy(deaf_port_, true);
-        return Address{.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = deaf_port_};
+        return Address{.scheme = scheme_, .host = "127.0.0.1", .port = deaf_port_};
     }
 
   private:
-    std::unique_ptr<Fabric> client_ = *tcp::open();
-    std::unique_ptr<Fabric> server_ = *tcp::open();
+    const Scheme scheme_;
+    const std::shared_ptr<const tls::Context> context_;
+    std::unique_ptr<Fabric> client_ = *tcp::open(context_);
+    std::unique_ptr<Fabric> server_ = *tcp::open(context_);
     Descriptor bound_;  // keeps the port free of listeners
     Descriptor deaf_;   // the kernel takes connections, nobody answers them
     uint16_t bound_port_ = 0;
     uint16_t deaf_port_ = 0;
 };
 
-const Registration kTcp({.name = "tcp", .make = [] { return std::make_unique<TcpWorld>(); }});
+const Registration kTcp({.name = "tcp", .make = [] { return std::make_unique<TcpWorld>(Scheme::kTcp); }});
+const Registration kTls({.name = "tls", .make = [] { return std::make_unique<TcpWorld>(Scheme::kTls); }});
 
 }  // namespace
 }  // namespace wss::fabric::conformance

@@ -12,7 +12,7 @@ FUZZ_CXXFLAGS = -std=c++20 -O1 -g $(FUZZ_SANITIZE) -fno-omit-frame-pointer $(WAR
 
 iu_fuzz_SOURCES := $(wildcard lib/wire/*.cc lib/base/*.cc)
 cdb_fuzz_SOURCES := $(wildcard lib/wire/*.cc target/scsi/*.cc lib/base/*.cc) target/volume/reservations.cc
-config_fuzz_SOURCES := $(wildcard lib/base/*.cc) lib/io/filter/filter.cc lib/fabric/address.cc \
+config_fuzz_SOURCES := $(wildcard lib/base/*.cc) lib/io/filter/filter.cc lib/fabric/address.cc lib/fabric/tls/credentials.cc \
 	lib/cache/policy.cc target/control/config.cc \
 	$(wildcard target/volume/access*.cc) target/volume/volume.cc target/volume/state_file.cc target/volume/rate_limit.cc
 kv_message_fuzz_SOURCES := lib/wire/kv.cc lib/kv/metadata.cc

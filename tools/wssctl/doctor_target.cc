@@ -105,11 +105,12 @@ bool check_name(const Address& address, const std::string& target, const Questio
 void check_target(const Host& host, const std::string& target, const Question& question, Findings& findings) {
     auto address = parse_host(target);
     if (!address) {
-        findings.push_back({"name", Level::kFailed, address.status().text(),
-                            "Write HOST:PORT, rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH."});
+        findings.push_back(
+            {"name", Level::kFailed, address.status().text(),
+             "Write HOST:PORT, rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or shm:///PATH."});
         return;
     }
-    const bool has_host = address->scheme == Scheme::kRdma || address->scheme == Scheme::kTcp;
+    const bool has_host = fabric::has_host(address->scheme);
     if (has_host && !check_name(*address, target, question, findings)) return;
     if (address->scheme == Scheme::kRdma && host.rdma_devices().empty()) {
         findings.push_back({"connect", Level::kSkipped, address->to_string() + ": no RDMA device here",

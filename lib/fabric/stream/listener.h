@@ -35,6 +35,7 @@ class Arrival : public Watched {
     virtual Heard hear() noexcept = 0;
     // After kHello. Takes the socket; fails when the hello is none of ours.
     virtual Result<std::unique_ptr<ConnectRequest>> request() = 0;
+    void on_ready(uint32_t epoll_events) noexcept override;
 
     StreamListener& listener_;
     Descriptor socket_;
@@ -43,7 +44,6 @@ class Arrival : public Watched {
 
   private:
     friend class StreamListener;
-    void on_ready(uint32_t epoll_events) noexcept override;
     void on_deadline() noexcept override;
 };
 

@@ -11,9 +11,12 @@ namespace {
 
 class TcpFabric final : public Fabric {
   public:
+    explicit TcpFabric(std::shared_ptr<const tls::Context> context)
+        : context_(std::move(context)), caps_(stream::caps(context_ ? "tls" : "tcp", kDeadPeerMs)) {}
+
     const Caps& caps() const noexcept override { return caps_; }
     Result<std::unique_ptr<Poller>> create_poller() override {
-        Result<std::unique_ptr<TcpPoller>> poller = TcpPoller::create(table_);
+        Result<std::unique_ptr<TcpPoller>> poller = TcpPoller::create(table_, context_);
         if (!poller) return poller.status();
         return std::unique_ptr<Poller>(std::move(*poller));
     }
@@ -25,15 +28,16 @@ class TcpFabric final : public Fabric {
     }
 
   private:
-    const Caps caps_ = stream::caps("tcp", kDeadPeerMs);
+    const std::shared_ptr<const tls::Context> context_;
+    const Caps caps_;
     // Shared with pollers, connections and regions, which may outlive the fabric.
     const std::shared_ptr<stream::RegionTable> table_ = std::make_shared<stream::RegionTable>();
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Fabric>> open() {
-    return std::unique_ptr<Fabric>(std::make_unique<TcpFabric>());
+Result<std::unique_ptr<Fabric>> open(std::shared_ptr<const tls::Context> context) {
+    return std::unique_ptr<Fabric>(std::make_unique<TcpFabric>(std::move(context)));
 }
 
 }  // namespace wss::fabric::tcp

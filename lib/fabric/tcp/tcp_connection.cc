@@ -39,12 +39,6 @@ Status set_socket_options(int socket) noexcept {
     return ok ? Status() : Status::from_errno(errno, "cannot set the options of a socket");
 }
 
-bool say(int socket, const Hello& hello) noexcept {
-    std::array<std::byte, stream::kHelloBytes> bytes;
-    stream::encode(hello, bytes);
-    return send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
-}
-
 // --- connecting ---
 
 TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table,
@@ -54,6 +48,7 @@ TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTa
       tcp_poller_(poller),
       phase_(Phase::kResolving),
       timeout_(options.connect_timeout),
+      host_(address.host),
       hello_(hello(HelloKind::kConnect)) {
     peer_ = address.to_string();
     hello_.set_data(data);
@@ -93,17 +88,17 @@ void TcpConnection::dial() noexcept {
         poller_.set_deadline(*this, now + Nanoseconds{(connect_by_ - now).count / left});
         SocketAddress address = addresses_.back();
         addresses_.pop_back();
-        socket_ =
-            Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        if (!socket_) {
+        stream_ = ByteStream(
+            Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+        if (!stream_) {
             last_failure_ = Status::from_errno(errno, fmt::format("{}: cannot make a socket", peer_));
             continue;
         }
-        last_failure_ = set_socket_options(socket_.get());
+        last_failure_ = set_socket_options(stream_.socket());
         if (!last_failure_) continue;
-        if (connect(socket_.get(), address.get(), address.length) == 0 || errno == EINPROGRESS) {
+        if (connect(stream_.socket(), address.get(), address.length) == 0 || errno == EINPROGRESS) {
             phase_ = Phase::kDialling;
-            last_failure_ = poller_.watch(*this, socket_.get(), kSocketEvents);
+            last_failure_ = poller_.watch(*this, stream_.socket(), kSocketEvents);
             if (last_failure_) return;
             continue;
         }
@@ -115,35 +110,67 @@ void TcpConnection::dial() noexcept {
 void TcpConnection::dialled() noexcept {
     int error = 0;
     socklen_t length = sizeof error;
-    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    getsockopt(stream_.socket(), SOL_SOCKET, SO_ERROR, &error, &length);
     sockaddr_storage peer;
     socklen_t peer_length = sizeof peer;
-    bool connected = getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
+    bool connected = getpeername(stream_.socket(), reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
     if (error == 0 && !connected) return;  // not yet
-    if (error == 0) return greet();
+    if (error == 0) return tcp_poller_.context() ? secure() : greet();
     last_failure_ = Status::from_errno(error, fmt::format("cannot connect to {}", peer_));
     dial();
+}
+
+void TcpConnection::secure() noexcept {
+    phase_ = Phase::kSecuring;
+    poller_.set_deadline(*this, connect_by_);
+    auto session = tls::Session::connect(tcp_poller_.context(), stream_.socket(), host_);
+    if (!session) return refuse_connect(session.status().within(peer_), {});
+    stream_.set_session(std::move(*session));
+    shake_hands();
+}
+
+void TcpConnection::shake_hands() noexcept {
+    switch (stream_.session()->shake_hands()) {
+        case tls::Session::Step::kWait:
+            return;
+        case tls::Session::Step::kFailed:
+            return refuse_connect(stream_.session()->failure().within(peer_), {});
+        case tls::Session::Step::kDone:
+            return greet();
+    }
 }
 
 void TcpConnection::greet() noexcept {
     phase_ = Phase::kGreeting;
     poller_.set_deadline(*this, connect_by_);
-    if (!say(socket_.get(), hello_))
+    if (!stream_.say(hello_))
         return refuse_connect(failure(Code::kUnavailable, "{} hung up at once", peer_), {});
     hear_greeting();
 }
 
+// A target that wants a certificate says so only after the handshake.
+Status TcpConnection::explain_silence(int error) const {
+    if (stream_.session() != nullptr && !stream_.session()->failure())
+        return stream_.session()->failure().within(peer_);
+    return Status::from_errno(error, fmt::format("cannot connect to {}", peer_));
+}
+
 void TcpConnection::hear_greeting() noexcept {
+    // After a long chain of certificates the hello may have found no room.
+    if (stream_.session() != nullptr) stream_.session()->flush();
     while (greeting_have_ < greeting_.size()) {
         // Not one byte more than the hello: what follows are frames, which the engine reads.
-        ssize_t got = recv(socket_.get(), &greeting_[greeting_have_], greeting_.size() - greeting_have_, 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return;
-        if (got < 0)
-            return refuse_connect(Status::from_errno(errno, fmt::format("cannot connect to {}", peer_)), {});
+        iovec rest{&greeting_[greeting_have_], greeting_.size() - greeting_have_};
+        ssize_t got = stream_.read({&rest, 1});
+        if (got == -EINTR) continue;
+        if (got == -EAGAIN) return;
+        if (got < 0) return refuse_connect(explain_silence(static_cast<int>(-got)), {});
         if (got == 0)
             return refuse_connect(failure(Code::kRefused, "{} hung up without an answer", peer_), {});
         greeting_have_ += static_cast<size_t>(got);
+        if (stream_.session() == nullptr && begins_tls(greeting_[0]))
+            return refuse_connect(failure(Code::kRefused, "{} speaks TLS: it is reached as tls://", peer_),
+                                  {});
     }
     greeted();
 }
@@ -178,17 +205,18 @@ void TcpConnection::on_deadline() noexcept {
 
 // --- accepting ---
 
-TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, Descriptor socket,
+TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ByteStream stream,
                              const Hello& hello, std::string peer, const ConnectionOptions& options,
                              ConnectionHandler& handler)
     : Engine({poller, std::move(table), options, handler, State::kRequested}),
       tcp_poller_(poller),
-      socket_(std::move(socket)),
+      stream_(std::move(stream)),
       phase_(Phase::kDeciding),
       timeout_(options.connect_timeout),
       peer_read_depth_(hello.read_depth) {
     peer_ = std::move(peer);
-    if (Status status = poller_.watch(*this, socket_.get(), kSocketEvents); !status) fail(std::move(status));
+    if (Status status = poller_.watch(*this, stream_.socket(), kSocketEvents); !status)
+        fail(std::move(status));
 }
 
 Status TcpConnection::accept(std::span<const std::byte> data) {
@@ -200,7 +228,7 @@ Status TcpConnection::accept(std::span<const std::byte> data) {
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     phase_ = Phase::kStreaming;
-    if (!say(socket_.get(), answer)) {
+    if (!stream_.say(answer)) {
         fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
         return failure(Code::kClosed, "{} has gone", peer_);
     }
@@ -217,6 +245,8 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
             return resolved();
         case Phase::kDialling:
             return dialled();
+        case Phase::kSecuring:
+            return shake_hands();
         case Phase::kGreeting:
             return hear_greeting();
         case Phase::kDeciding:
@@ -227,33 +257,32 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
         case Phase::kStreaming:
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = readable_ = true;
             if (epoll_events & EPOLLIN) readable_ = true;
-            if (epoll_events & EPOLLOUT) writable_ = true;
+            if (epoll_events & EPOLLOUT) {
+                writable_ = true;
+                if (stream_.session() != nullptr) stream_.session()->flush();
+            }
             activate();
     }
 }
 
 ssize_t TcpConnection::read(std::span<const iovec> into) noexcept {
-    ssize_t got = into.size() == 1 ? recv(socket_.get(), into[0].iov_base, into[0].iov_len, 0)
-                                   : readv(socket_.get(), into.data(), static_cast<int>(into.size()));
-    return got < 0 ? -errno : got;
+    const ssize_t got = stream_.read(into);
+    // What a session has met behind the data is read next, though the socket reports nothing new.
+    if (stream_.session() != nullptr && stream_.session()->ended()) hung_up_ = true;
+    return got;
 }
 
 ssize_t TcpConnection::write(std::span<const iovec> from) noexcept {
-    msghdr message{};
-    message.msg_iov = const_cast<iovec*>(from.data());  // sendmsg does not change it
-    message.msg_iovlen = from.size();
-    ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    return sent < 0 ? -errno : sent;
+    return stream_.write(from);
 }
 
 void TcpConnection::detach(bool orderly) noexcept {
     resolution_.reset();
-    if (!socket_) return;
-    if (phase_ == Phase::kDeciding) say(socket_.get(), hello(HelloKind::kReject));
-    if (orderly)
-        tcp_poller_.linger(std::move(socket_));
-    else
-        socket_.reset();
+    if (!stream_) return;
+    if (phase_ == Phase::kDeciding) stream_.say(hello(HelloKind::kReject));
+    if (!orderly) return stream_.abandon();
+    std::unique_ptr<tls::Session> session = stream_.take_session();
+    tcp_poller_.linger(stream_.take_socket(), std::move(session));
 }
 
 }  // namespace wss::fabric::tcp

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tcp connection: the engine over a socket, and how it comes to be (look up, dial, exchange hellos).
+// A tcp connection: the engine over a socket, and how it comes to be (look up, dial, shake hands if under
+// TLS, exchange hellos).
 #pragma once
 
 #include <array>
@@ -8,6 +9,7 @@
 
 #include "lib/fabric/resolve.h"
 #include "lib/fabric/stream/engine.h"
+#include "lib/fabric/tcp/byte_stream.h"
 
 namespace wss::fabric::tcp {
 
@@ -19,17 +21,21 @@ class TcpConnection final : public stream::Engine {
     TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, const Address& address,
                   std::span<const std::byte> data, const ConnectionOptions& options,
                   ConnectionHandler& handler);
-    // Accepting side: `socket` has said `hello`.
-    TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, Descriptor socket,
+    // Accepting side: the peer has said `hello` on `stream`.
+    TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ByteStream stream,
                   const stream::Hello& hello, std::string peer, const ConnectionOptions& options,
                   ConnectionHandler& handler);
 
     Status accept(std::span<const std::byte> data) override;
+    std::span<const std::byte> channel_binding() const noexcept override {
+        return stream_.session() == nullptr ? std::span<const std::byte>() : stream_.session()->binding();
+    }
 
   private:
     enum class Phase : uint8_t {
         kResolving,  // a name is being looked up
         kDialling,   // the handshake of TCP
+        kSecuring,   // the handshake of TLS
         kGreeting,   // our hello is out, the peer's is due
         kDeciding,   // accepting side: the user has not accepted
         kStreaming,  // frames
@@ -45,12 +51,15 @@ class TcpConnection final : public stream::Engine {
     void resolved() noexcept;
     void dial() noexcept;
     void dialled() noexcept;
+    void secure() noexcept;
+    void shake_hands() noexcept;
     void greet() noexcept;
+    Status explain_silence(int error) const;
     void hear_greeting() noexcept;
     void greeted() noexcept;
 
     TcpPoller& tcp_poller_;
-    Descriptor socket_;
+    ByteStream stream_;
     Phase phase_;
     const Nanoseconds timeout_;
     Nanoseconds connect_by_ = kNever;
@@ -58,6 +67,7 @@ class TcpConnection final : public stream::Engine {
 
     // Connecting side, until the connection is established.
     std::shared_ptr<Resolution> resolution_;
+    std::string host_;                      // as it was given: what a certificate is of
     std::vector<SocketAddress> addresses_;  // still to be tried, the next one last
     stream::Hello hello_;
     std::array<std::byte, stream::kHelloBytes> greeting_;
@@ -65,8 +75,6 @@ class TcpConnection final : public stream::Engine {
     Status last_failure_;
 };
 
-// Says `hello` on a fresh socket, whose buffer always has room for it; false when the peer is gone.
-bool say(int socket, const stream::Hello& hello) noexcept;
 Status set_socket_options(int socket) noexcept;
 
 }  // namespace wss::fabric::tcp

@@ -22,16 +22,26 @@ constexpr size_t kLingerBytesPerTurn = 1u << 20;  // of all: tens of microsecond
 constexpr size_t kDiscardCost = 4096;  // what a call counts at least: many small ones take time too
 constexpr size_t kLingeringMax = 256;  // each holds a descriptor; an honest peer is done at once
 constexpr int kBacklog = 1024;
+// Of a turn, for handshakes: no step is begun after it. One takes 0.1 to 1 ms, as keys and certificates are.
+constexpr Nanoseconds kHandshakesLast = from_us(300);
 
 // --- lingering ---
 
 void Linger::start() noexcept {
-    shutdown(socket_.get(), SHUT_WR);
     poller_.set_deadline(*this, poller_.now() + kLingerLasts);
-    if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP)) poller_.bury(*this);
+    say_last_words();
+    const uint32_t writable = session_ ? uint32_t{EPOLLOUT} : 0;
+    if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP | writable)) poller_.bury(*this);
+}
+
+void Linger::say_last_words() noexcept {
+    if (session_ && !session_->say_goodbye()) return;
+    session_.reset();
+    shutdown(socket_.get(), SHUT_WR);
 }
 
 void Linger::on_ready(uint32_t) noexcept {
+    if (session_) say_last_words();
     poller_.discard_later(*this);
 }
 
@@ -56,11 +66,11 @@ size_t Linger::discard(size_t bytes_max) noexcept {
     return bytes;
 }
 
-void TcpPoller::linger(Descriptor socket) noexcept {
+void TcpPoller::linger(Descriptor socket, std::unique_ptr<tls::Session> session) noexcept {
     // The watch of the connection ends; the socket lives on under another token.
     epoll_ctl(fd(), EPOLL_CTL_DEL, socket.get(), nullptr);
     if (lingering_.size() >= kLingeringMax) lingering_.erase(lingering_.begin());
-    lingering_.push_back(std::make_unique<Linger>(*this, std::move(socket)));
+    lingering_.push_back(std::make_unique<Linger>(*this, std::move(socket), std::move(session)));
     lingering_.back()->start();
 }
 
@@ -72,10 +82,25 @@ void TcpPoller::discard_later(Linger& linger) noexcept {
     if (!linger.linked()) unread_.push_back(linger);
 }
 
+void TcpPoller::shake_hands_later(Handshake& handshake) noexcept {
+    if (!handshake.linked()) handshakes_.push_back(handshake);
+}
+
+size_t TcpPoller::shake_hands() noexcept {
+    if (handshakes_.empty()) return 0;
+    const Nanoseconds until = now() + kHandshakesLast;
+    size_t steps = 0;
+    do {
+        handshakes_.pop_front()->go_on();
+        ++steps;
+    } while (!handshakes_.empty() && now() < until);
+    return steps;
+}
+
 // --- the poller ---
 
 size_t TcpPoller::poll() noexcept {
-    size_t events = EventPoller::poll();
+    size_t events = EventPoller::poll() + shake_hands();
     for (size_t budget = kLingerBytesPerTurn; budget > 0; ++events) {
         Linger* next = unread_.pop_front();
         if (next == nullptr) break;
@@ -84,8 +109,9 @@ size_t TcpPoller::poll() noexcept {
     return events;
 }
 
-Result<std::unique_ptr<TcpPoller>> TcpPoller::create(std::shared_ptr<stream::RegionTable> table) {
-    std::unique_ptr<TcpPoller> poller(new TcpPoller(std::move(table)));
+Result<std::unique_ptr<TcpPoller>> TcpPoller::create(std::shared_ptr<stream::RegionTable> table,
+                                                     std::shared_ptr<const tls::Context> context) {
+    std::unique_ptr<TcpPoller> poller(new TcpPoller(std::move(table), std::move(context)));
     WSS_TRY(poller->start());
     return poller;
 }
@@ -94,8 +120,10 @@ Result<std::unique_ptr<Connection>> TcpPoller::connect(const Address& address,
                                                        std::span<const std::byte> data,
                                                        const ConnectionOptions& options,
                                                        ConnectionHandler& handler) {
-    if (address.scheme != Scheme::kTcp)
-        return failure(Code::kInvalid, "the tcp fabric cannot connect to {}", address.to_string());
+    if (address.scheme != scheme())
+        return failure(Code::kInvalid, "the {} fabric cannot connect to {}", context_ ? "tls" : "tcp",
+                       address.to_string());
+    if (context_) WSS_TRY(context_->can_connect().within(address.to_string()));
     if (data.size() > stream::kConnectDataMax)
         return failure(Code::kInvalid, "{} bytes of private data; a connect takes {}", data.size(),
                        stream::kConnectDataMax);
@@ -122,8 +150,10 @@ static uint16_t port_of(int socket) {
 }
 
 Result<std::unique_ptr<Listener>> TcpPoller::listen(const Address& address, ListenHandler& handler) {
-    if (address.scheme != Scheme::kTcp)
-        return failure(Code::kInvalid, "the tcp fabric cannot listen on {}", address.to_string());
+    if (address.scheme != scheme())
+        return failure(Code::kInvalid, "the {} fabric cannot listen on {}", context_ ? "tls" : "tcp",
+                       address.to_string());
+    if (context_) WSS_TRY(context_->can_listen());
     Result<std::vector<SocketAddress>> found = resolve(address);
     if (!found) return found.status();
     Result<Descriptor> socket = bind_one(found->front());
@@ -141,11 +171,11 @@ namespace {
 
 class TcpConnectRequest final : public stream::StreamConnectRequest {
   public:
-    TcpConnectRequest(std::shared_ptr<stream::RegionTable> table, Descriptor socket, const Hello& hello,
+    TcpConnectRequest(std::shared_ptr<stream::RegionTable> table, ByteStream stream, const Hello& hello,
                       std::string peer)
         : StreamConnectRequest(hello, std::move(peer)),
           table_(std::move(table)),
-          socket_(std::move(socket)) {}
+          stream_(std::move(stream)) {}
     ~TcpConnectRequest() override { reject({}); }
 
   private:
@@ -154,27 +184,30 @@ class TcpConnectRequest final : public stream::StreamConnectRequest {
         auto* tcp_poller = dynamic_cast<TcpPoller*>(&poller);
         if (tcp_poller == nullptr) return failure(Code::kInvalid, "a tcp connection needs a tcp poller");
         return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(
-            *tcp_poller, table_, std::move(socket_), hello_, peer_, options, handler));
+            *tcp_poller, table_, std::move(stream_), hello_, peer_, options, handler));
     }
     void refuse(const Hello& answer) noexcept override {
-        say(socket_.get(), answer);
-        socket_.reset();
+        stream_.say(answer);
+        stream_.hang_up();
     }
 
     const std::shared_ptr<stream::RegionTable> table_;
-    Descriptor socket_;
+    ByteStream stream_;
 };
 
-class TcpArrival final : public stream::Arrival {
+class TcpArrival : public stream::Arrival {
   public:
     TcpArrival(stream::StreamListener& listener, std::shared_ptr<stream::RegionTable> table,
                Descriptor socket, std::string from)
         : Arrival(listener, std::move(socket), std::move(from)), table_(std::move(table)) {}
 
-  private:
+  protected:
     Heard hear() noexcept override;
     Result<std::unique_ptr<ConnectRequest>> request() override;
 
+    std::unique_ptr<tls::Session> session_;
+
+  private:
     const std::shared_ptr<stream::RegionTable> table_;
     std::array<std::byte, stream::kHelloBytes> greeting_;
     size_t greeting_have_ = 0;
@@ -182,21 +215,71 @@ class TcpArrival final : public stream::Arrival {
 
 TcpArrival::Heard TcpArrival::hear() noexcept {
     while (greeting_have_ < greeting_.size()) {
-        ssize_t got = recv(socket_.get(), &greeting_[greeting_have_], greeting_.size() - greeting_have_, 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return Heard::kPart;
+        iovec rest{&greeting_[greeting_have_], greeting_.size() - greeting_have_};
+        const ssize_t got = session_ ? session_->read({&rest, 1}) : receive(socket_.get(), {&rest, 1});
+        if (got == -EINTR) continue;
+        if (got == -EAGAIN) return Heard::kPart;
         if (got <= 0) return Heard::kHangUp;
         greeting_have_ += static_cast<size_t>(got);
+        if (!session_ && begins_tls(greeting_[0]))
+            break;  // less than a hello, maybe; request() says what it is
     }
     return Heard::kHello;
 }
 
 Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
+    if (!session_ && begins_tls(greeting_[0])) {
+        send_wrong_protocol(socket_.get());
+        return failure(Code::kInvalid, "speaks TLS, and this address does not: it is reached as tcp://");
+    }
     Hello hello;
     if (stream::decode(greeting_, hello) != HelloFault::kNone || hello.kind != HelloKind::kConnect)
         return failure(Code::kInvalid, "sent a greeting of another protocol or version");
-    return std::unique_ptr<ConnectRequest>(
-        std::make_unique<TcpConnectRequest>(table_, std::move(socket_), hello, from_));
+    return std::unique_ptr<ConnectRequest>(std::make_unique<TcpConnectRequest>(
+        table_, ByteStream(std::move(socket_), std::move(session_)), hello, from_));
+}
+
+// The session is made when the peer has sent something: one that is silent costs no more than it does without
+// TLS.
+class TlsArrival final : public TcpArrival, private Handshake {
+  public:
+    TlsArrival(stream::StreamListener& listener, std::shared_ptr<stream::RegionTable> table,
+               Descriptor socket, std::string from, TcpPoller& poller)
+        : TcpArrival(listener, std::move(table), std::move(socket), std::move(from)), poller_(poller) {}
+
+  private:
+    void on_ready(uint32_t) noexcept override { poller_.shake_hands_later(*this); }
+    void go_on() noexcept override { Arrival::on_ready(0); }
+    Heard hear() noexcept override;
+    Result<std::unique_ptr<ConnectRequest>> request() override {
+        if (!failure_) return failure_;
+        return TcpArrival::request();
+    }
+
+    TcpPoller& poller_;
+    Status failure_;
+};
+
+TlsArrival::Heard TlsArrival::hear() noexcept {
+    if (!session_) {
+        auto session = tls::Session::accept(poller_.context(), socket_.get());
+        if (!session) {
+            failure_ = session.status();
+            return Heard::kHello;
+        }
+        session_ = std::move(*session);
+    }
+    switch (session_->shake_hands()) {
+        case tls::Session::Step::kWait:
+            return Heard::kPart;
+        case tls::Session::Step::kFailed:
+            failure_ = session_->failure();
+            if (session_->peer_is_plain()) send_wrong_protocol(socket_.get());
+            return Heard::kHello;
+        case tls::Session::Step::kDone:
+            break;
+    }
+    return TcpArrival::hear();
 }
 
 }  // namespace
@@ -207,6 +290,8 @@ std::unique_ptr<stream::Arrival> TcpListener::welcome(Descriptor socket) {
     if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length) != 0 ||
         !set_socket_options(socket.get()))
         return nullptr;
+    if (tcp_poller_.context())
+        return std::make_unique<TlsArrival>(*this, table_, std::move(socket), from.to_string(), tcp_poller_);
     return std::make_unique<TcpArrival>(*this, table_, std::move(socket), from.to_string());
 }
 

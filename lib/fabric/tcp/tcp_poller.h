@@ -10,6 +10,7 @@
 #include "lib/fabric/stream/engine.h"
 #include "lib/fabric/stream/listener.h"
 #include "lib/fabric/stream/poller.h"
+#include "lib/fabric/tls/session.h"
 
 namespace wss::fabric::tcp {
 
@@ -17,12 +18,14 @@ constexpr uint32_t kDeadPeerMs = 8000;
 
 class TcpPoller;
 struct UnreadTag;
+struct HandshakeTag;
 
 // A socket whose connection is closed for its user, until the peer has read our last words: closing it with
 // unread data in it would make TCP throw them away.
 class Linger final : public stream::Watched, public ListNode<UnreadTag> {
   public:
-    Linger(TcpPoller& poller, Descriptor socket) : poller_(poller), socket_(std::move(socket)) {}
+    Linger(TcpPoller& poller, Descriptor socket, std::unique_ptr<tls::Session> session)
+        : poller_(poller), socket_(std::move(socket)), session_(std::move(session)) {}
     ~Linger() override { unlink(); }
     void start() noexcept;
     // Discards no more than `bytes_max` of what has arrived and returns how many bytes. May destroy it.
@@ -31,32 +34,51 @@ class Linger final : public stream::Watched, public ListNode<UnreadTag> {
   private:
     void on_ready(uint32_t epoll_events) noexcept override;
     void on_deadline() noexcept override;
+    void say_last_words() noexcept;
 
     TcpPoller& poller_;
     Descriptor socket_;
+    std::unique_ptr<tls::Session> session_;  // until it has said its last words
     size_t discarded_ = 0;
+};
+
+// A socket accepted under TLS whose peer has sent something: its handshake goes on in the poller's turn,
+// because each step may cost a good part of a millisecond.
+class Handshake : public ListNode<HandshakeTag> {
+  public:
+    virtual ~Handshake() { unlink(); }
+    virtual void go_on() noexcept = 0;  // may destroy it
 };
 
 class TcpPoller final : public stream::EventPoller {
   public:
-    static Result<std::unique_ptr<TcpPoller>> create(std::shared_ptr<stream::RegionTable> table);
+    // `context`: of the tls fabric; nullptr: of tcp.
+    static Result<std::unique_ptr<TcpPoller>> create(std::shared_ptr<stream::RegionTable> table,
+                                                     std::shared_ptr<const tls::Context> context);
 
     size_t poll() noexcept override;
-    bool arm() noexcept override { return unread_.empty() && EventPoller::arm(); }
+    bool arm() noexcept override { return unread_.empty() && handshakes_.empty() && EventPoller::arm(); }
 
     Result<std::unique_ptr<Listener>> listen(const Address& address, ListenHandler& handler) override;
     Result<std::unique_ptr<Connection>> connect(const Address& address, std::span<const std::byte> data,
                                                 const ConnectionOptions& options,
                                                 ConnectionHandler& handler) override;
 
-    void linger(Descriptor socket) noexcept;
+    const std::shared_ptr<const tls::Context>& context() const { return context_; }
+    Scheme scheme() const { return context_ ? Scheme::kTls : Scheme::kTcp; }
+    void linger(Descriptor socket, std::unique_ptr<tls::Session> session = nullptr) noexcept;
     void bury(const Linger& linger) noexcept;  // destroys it
     void discard_later(Linger& linger) noexcept;
+    void shake_hands_later(Handshake& handshake) noexcept;
 
   private:
-    explicit TcpPoller(std::shared_ptr<stream::RegionTable> table) : table_(std::move(table)) {}
+    TcpPoller(std::shared_ptr<stream::RegionTable> table, std::shared_ptr<const tls::Context> context)
+        : table_(std::move(table)), context_(std::move(context)) {}
+    size_t shake_hands() noexcept;
 
     const std::shared_ptr<stream::RegionTable> table_;
+    const std::shared_ptr<const tls::Context> context_;
+    List<Handshake, HandshakeTag> handshakes_;        // in turn
     List<Linger, UnreadTag> unread_;                  // those that may have something to discard, in turn
     std::vector<std::unique_ptr<Linger>> lingering_;  // oldest first
 };
@@ -66,12 +88,14 @@ class TcpListener final : public stream::StreamListener {
     TcpListener(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ListenHandler& handler,
                 Descriptor socket, const Address& address)
         : StreamListener(poller, handler, socket.get(), address),
+          tcp_poller_(poller),
           table_(std::move(table)),
           socket_(std::move(socket)) {}
 
   private:
     std::unique_ptr<stream::Arrival> welcome(Descriptor socket) override;
 
+    TcpPoller& tcp_poller_;
     const std::shared_ptr<stream::RegionTable> table_;
     const Descriptor socket_;
 };

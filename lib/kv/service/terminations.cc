@@ -94,10 +94,7 @@ Link* Terminations::link_to(uint32_t partition) {
     auto address = fabric::Address::parse(partition_.options().partitions[partition], kDefaultPort);
     if (!address) return nullptr;
     // Over the fabric that fits the address; partitions that listen on several name one in the map.
-    std::string_view wanted = address->scheme == fabric::Scheme::kRdma  ? "verbs"
-                              : address->scheme == fabric::Scheme::kTcp ? "tcp"
-                              : address->scheme == fabric::Scheme::kShm ? "shm"
-                                                                        : "sim";
+    const std::string_view wanted = fabric::fabric_name(address->scheme);
     for (const auto& lane : lanes_)
         if (lane->fabric().caps().name == wanted) {
             Link::Options options{.address = *address, .partition = partition};

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/tls/context.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "lib/fabric/tls/session.h"
+
+namespace wss::fabric::tls {
+
+constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
+constexpr const char* kGroups = "X25519:P-256";
+constexpr long kCertificatesMax = 32 * 1024;    // bytes of the chain that a peer shows
+constexpr size_t kReadBufferBytes = 64 * 1024;  // of a session: several records with one system call
+// TLS_AES_128_GCM_SHA256: names the hash that the key goes with.
+constexpr uint8_t kPskCipherSuite[] = {0x13, 0x01};
+
+Counters& counters() noexcept {
+    static Counters all;
+    return all;
+}
+
+std::string last_error() {
+    const unsigned long error = ERR_peek_last_error();
+    const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
+    ERR_clear_error();
+    return reason == nullptr ? "the reason is not known" : reason;
+}
+
+// --- pre-shared keys ---
+
+static SSL_SESSION* psk_session(SSL* ssl, const Secret& key) {
+    SSL_SESSION* session = SSL_SESSION_new();
+    const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kPskCipherSuite);
+    const auto* bytes = reinterpret_cast<const unsigned char*>(key.bytes().data());
+    if (session != nullptr && cipher != nullptr &&
+        SSL_SESSION_set1_master_key(session, bytes, key.bytes().size()) == 1 &&
+        SSL_SESSION_set_cipher(session, cipher) == 1 &&
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1)
+        return session;
+    SSL_SESSION_free(session);
+    return nullptr;
+}
+
+static const Context& context_of(SSL* ssl) {
+    return *static_cast<const Context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+}
+
+static int offer_psk(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* id_length,
+                     SSL_SESSION** session) {
+    const NamedSecret& identity = *context_of(ssl).credentials().identity;
+    *session = psk_session(ssl, derive_psk(identity.name, identity.secret));
+    *id = reinterpret_cast<const unsigned char*>(identity.name.data());
+    *id_length = identity.name.size();
+    return *session != nullptr;
+}
+
+static int find_psk(SSL* ssl, const unsigned char* id, size_t id_length, SSL_SESSION** session) {
+    const std::string_view name(reinterpret_cast<const char*>(id), id_length);
+    *session = nullptr;
+    if (!check_initiator_name(name)) return 1;  // no such identity can exist: go on without
+    static_cast<Session*>(SSL_get_app_data(ssl))->set_claimed_name(name);
+    *session = psk_session(ssl, context_of(ssl).credentials().known->key_of(name));
+    return *session != nullptr;
+}
+
+// --- the contexts ---
+
+// libssl would ask at the terminal, and wait.
+static int have_no_passphrase(char*, int, int, void*) {
+    return -1;
+}
+
+static bool restrict(SSL_CTX* context) {
+    SSL_CTX_set_default_passwd_cb(context, have_no_passphrase);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_ENABLE_KTLS);
+    SSL_CTX_clear_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALLOW_NO_DHE_KEX);
+    // What is not the user's data is to be seen by the session, one message at a time.
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
+    SSL_CTX_set_max_cert_list(context, kCertificatesMax);
+    return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_num_tickets(context, 0) == 1 && SSL_CTX_set_max_early_data(context, 0) == 1 &&
+           SSL_CTX_set_ciphersuites(context, kCipherSuites) == 1 &&
+           SSL_CTX_set1_groups_list(context, kGroups) == 1;
+}
+
+static Status unusable(std::string_view option, const std::string& path) {
+    return failure(Code::kInvalid, "{} {}: cannot be used: {}", option, path, last_error());
+}
+
+// Of this process, for reload_all().
+static std::mutex contexts_mutex;
+static std::vector<const Context*> contexts;  // guarded by contexts_mutex
+
+Result<std::shared_ptr<const Context>> Context::create(Credentials credentials) {
+    WSS_TRY(credentials.files.check());
+    std::shared_ptr<Context> context(new Context(std::move(credentials)));
+    WSS_TRY(context->load());
+    std::lock_guard lock(contexts_mutex);
+    contexts.push_back(context.get());
+    return std::shared_ptr<const Context>(std::move(context));
+}
+
+Context::~Context() {
+    std::lock_guard lock(contexts_mutex);
+    std::erase(contexts, this);
+}
+
+Result<size_t> Context::reload_all() {
+    std::lock_guard lock(contexts_mutex);
+    size_t loaded = 0;
+    Status first_failure;
+    for (const Context* context : contexts) {
+        if (context->credentials_.files.empty()) continue;
+        ++loaded;
+        if (Status status = context->load(); !status && first_failure) first_failure = std::move(status);
+    }
+    if (!first_failure) return first_failure;
+    return loaded;
+}
+
+void Context::FreeContext::operator()(SSL_CTX* context) const {
+    SSL_CTX_free(context);
+}
+
+Status Context::load() const {
+    Result<Loaded> client = set_up(End::kConnecting);
+    if (!client) return client.status();
+    Result<Loaded> server = set_up(End::kListening);
+    if (!server) return server.status();
+    std::lock_guard lock(m_);
+    client_.swap(*client);  // sessions keep the one that they began with
+    server_.swap(*server);
+    return Status::ok();
+}
+
+SSL* Context::begin(End end) const {
+    std::lock_guard lock(m_);
+    return SSL_new(end == End::kConnecting ? client_.get() : server_.get());
+}
+
+Result<Context::Loaded> Context::set_up(End end) const {
+    Loaded made(SSL_CTX_new(end == End::kConnecting ? TLS_client_method() : TLS_server_method()));
+    if (made == nullptr || !restrict(made.get()))
+        return failure(Code::kUnsupported, "libssl cannot do TLS 1.3 as it is needed: {}", last_error());
+    SSL_CTX_set_app_data(made.get(), const_cast<Context*>(this));
+    WSS_TRY(end == End::kConnecting ? set_up_client(made.get()) : set_up_server(made.get()));
+    return made;
+}
+
+// The clocks of the peers decide, not the one of this machine, which therefore only warns.
+static void warn_if_expired(SSL_CTX* context, const std::string& path) {
+    const X509* own = SSL_CTX_get0_certificate(context);
+    const char* fault = X509_cmp_current_time(X509_get0_notAfter(own)) < 0    ? "has expired"
+                        : X509_cmp_current_time(X509_get0_notBefore(own)) > 0 ? "is not valid yet"
+                                                                              : nullptr;
+    if (fault != nullptr)
+        log::warning("--tls-cert {} {}: peers refuse it; replace it and reload, or correct the clock here",
+                     path, fault);
+}
+
+Status Context::use_certificate(SSL_CTX* context) const {
+    const Files& files = credentials_.files;
+    if (files.certificate.empty()) return Status::ok();
+    if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1)
+        return unusable("--tls-cert", files.certificate);
+    if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context) != 1)
+        return unusable("--tls-key", files.key);
+    return Status::ok();
+}
+
+Status Context::set_up_client(SSL_CTX* context) const {
+    // Without authorities no certificate passes.
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    const std::string& authorities = credentials_.files.authorities;
+    if (!authorities.empty() && SSL_CTX_load_verify_file(context, authorities.c_str()) != 1)
+        return unusable("--tls-ca", authorities);
+    if (credentials_.identity) SSL_CTX_set_psk_use_session_callback(context, offer_psk);
+    WSS_TRY(use_certificate(context));
+    if (!credentials_.files.certificate.empty()) warn_if_expired(context, credentials_.files.certificate);
+    return Status::ok();
+}
+
+Status Context::set_up_server(SSL_CTX* context) const {
+    const std::string& authorities = credentials_.files.client_authorities;
+    if (credentials_.known != nullptr) SSL_CTX_set_psk_find_session_callback(context, find_psk);
+    if (!authorities.empty()) {
+        if (SSL_CTX_load_verify_file(context, authorities.c_str()) != 1)
+            return unusable("--tls-client-ca", authorities);
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+        // Without one libssl takes no pre-shared key where it verifies certificates.
+        static constexpr unsigned char kSessions[] = {'w', 's', 's'};
+        SSL_CTX_set_session_id_context(context, kSessions, sizeof kSessions);
+    } else if (credentials_.known != nullptr) {
+        return Status::ok();  // without a certificate only a known key gets through
+    }
+    return use_certificate(context);
+}
+
+Status Context::can_connect() const {
+    if (credentials_.identity || !credentials_.files.authorities.empty()) return Status::ok();
+    return failure(
+        Code::kInvalid,
+        "nothing to know the other end of tls:// by: give a secret (its pre-shared key), or --tls-ca FILE");
+}
+
+Status Context::can_listen() const {
+    if (credentials_.known != nullptr || !credentials_.files.certificate.empty()) return Status::ok();
+    return failure(
+        Code::kInvalid,
+        "nothing to show to clients of tls://: give secrets (pre-shared keys), or --tls-cert and --tls-key");
+}
+
+}  // namespace wss::fabric::tls

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TLS session of ours and a peer that uses libssl in its own way: small records, keys changed all the time,
+// early data, older versions, damaged handshakes.
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/fabric/tls/session.h"
+#include "tests/support/certificates.h"
+
+namespace wss::fabric::tls {
+namespace {
+
+struct Free {
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+};
+
+class TlsSession : public testing::Test {
+  public:
+    TlsSession() {
+        int ends[2];
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+        ours_ = Descriptor(ends[0]);
+        theirs_ = Descriptor(ends[1]);
+        SSL_CTX_set_verify(foreign_context_.get(), SSL_VERIFY_NONE, nullptr);
+    }
+    // Ours listens, with a certificate; `prepare` makes the peer what it is.
+    void begin(const std::function<void(SSL*)>& prepare = {}) {
+        const auto own = authority_.issue("target", "IP:127.0.0.1");
+        begin(*Context::create({.files = {own.certificate, own.key, "", ""}, .identity = {}, .known = {}}),
+              prepare);
+    }
+    void begin(std::shared_ptr<const Context> context, const std::function<void(SSL*)>& prepare) {
+        session = *Session::accept(std::move(context), ours_.get());
+        peer.reset(SSL_new(foreign_context_.get()));
+        SSL_set_fd(peer.get(), theirs_.get());
+        SSL_set_connect_state(peer.get());
+        if (prepare) prepare(peer.get());
+    }
+    // Of both ends; how ours ended.
+    Session::Step shake_hands() {
+        Session::Step step = Session::Step::kWait;
+        for (int i = 0; i < 100 && (step == Session::Step::kWait || !SSL_is_init_finished(peer.get())); ++i) {
+            SSL_do_handshake(peer.get());
+            step = session->shake_hands();
+            if (step == Session::Step::kFailed) break;
+        }
+        return step;
+    }
+    ssize_t read(std::span<std::byte> into) {
+        const iovec all{into.data(), into.size()};
+        return session->read({&all, 1});
+    }
+    ssize_t write(std::string_view from) {
+        const iovec all{const_cast<char*>(from.data()), from.size()};
+        return session->write({&all, 1});
+    }
+    // What the peer reads at once.
+    std::string heard(int length) {
+        std::string bytes(static_cast<size_t>(length), '\0');
+        const int got = SSL_read(peer.get(), bytes.data(), length);
+        bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
+        return bytes;
+    }
+
+    std::unique_ptr<Session> session;
+    std::unique_ptr<SSL, Free> peer;
+
+  protected:
+    test::Authority authority_;
+    Descriptor ours_, theirs_;
+    std::unique_ptr<SSL_CTX, Free> foreign_context_{SSL_CTX_new(TLS_client_method())};
+};
+
+std::string pattern(size_t length) {
+    std::string made(length, '\0');
+    for (size_t i = 0; i < length; ++i) made[i] = static_cast<char>(i * 7 + i / 251);
+    return made;
+}
+
+TEST_F(TlsSession, data_arrives_whole_at_a_slow_peer_that_wants_small_records) {
+    begin([](SSL* ssl) { SSL_set_tlsext_max_fragment_length(ssl, TLSEXT_max_fragment_length_512); });
+    ASSERT_EQ(shake_hands(), Session::Step::kDone);
+    const std::string sent = pattern(1'000'000);
+    std::string got;
+    for (size_t done = 0; got.size() < sent.size();) {
+        const ssize_t taken = write(std::string_view(sent).substr(done));
+        ASSERT_TRUE(taken >= 0 || taken == -EAGAIN) << taken;
+        if (taken > 0) done += static_cast<size_t>(taken);
+        const std::string next = heard(3000);
+        ASSERT_TRUE(!next.empty() || done == sent.size() || taken != 0);
+        got += next;
+        session->flush();
+    }
+    EXPECT_TRUE(got == sent);
+}
+
+TEST_F(TlsSession, a_goodbye_that_finds_no_room_is_sent_when_there_is_some) {
+    begin();
+    ASSERT_EQ(shake_hands(), Session::Step::kDone);
+    size_t sent = 0;
+    for (ssize_t taken; (taken = write(pattern(1))) == 1;) ++sent;
+    ASSERT_FALSE(session->say_goodbye());
+    size_t got = 0;
+    for (bool gone = false; !gone || got < sent;) {
+        gone = gone || session->say_goodbye();
+        const std::string next = heard(1);
+        ASSERT_FALSE(next.empty()) << got << " of " << sent;
+        got += next.size();
+    }
+    EXPECT_EQ(heard(1), "");
+    EXPECT_EQ(SSL_get_shutdown(peer.get()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
+}
+
+TEST_F(TlsSession, a_peer_that_changes_its_key_all_the_time_is_in_breach_of_the_protocol) {
+    begin();
+    ASSERT_EQ(shake_hands(), Session::Step::kDone);
+    ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    ASSERT_EQ(SSL_write(peer.get(), "x", 1), 1);
+    std::array<std::byte, 16> into;
+    EXPECT_EQ(read(into), -EPROTO);
+}
+
+TEST_F(TlsSession, an_older_version_is_refused) {
+    begin([](SSL* ssl) { SSL_set_max_proto_version(ssl, TLS1_2_VERSION); });
+    EXPECT_EQ(shake_hands(), Session::Step::kFailed);
+    EXPECT_EQ(session->failure().code(), Code::kPermission) << session->failure().to_string();
+}
+
+TEST_F(TlsSession, a_peer_gets_no_ticket_to_resume_with) {
+    begin();
+    ASSERT_EQ(shake_hands(), Session::Step::kDone);
+    ASSERT_EQ(write("x"), 1);
+    ASSERT_EQ(heard(1), "x");
+    EXPECT_EQ(SSL_SESSION_is_resumable(SSL_get0_session(peer.get())), 0);
+}
+
+// --- pre-shared keys ---
+
+constexpr const char* kName = "host1";
+const Secret kSecret("0123456789abcdef-of-host1");
+
+// A peer that knows the secret, and would send data before the handshake is over.
+int offer(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* length, SSL_SESSION** out) {
+    const uint8_t suite[] = {0x13, 0x01};
+    const Secret key = derive_psk(kName, kSecret);
+    *out = SSL_SESSION_new();
+    SSL_SESSION_set1_master_key(*out, reinterpret_cast<const unsigned char*>(key.bytes().data()),
+                                key.bytes().size());
+    SSL_SESSION_set_cipher(*out, SSL_CIPHER_find(ssl, suite));
+    SSL_SESSION_set_protocol_version(*out, TLS1_3_VERSION);
+    SSL_SESSION_set_max_early_data(*out, 16384);
+    *id = reinterpret_cast<const unsigned char*>(kName);
+    *length = std::strlen(kName);
+    return 1;
+}
+
+class TlsSessionOfKey : public TlsSession {
+  public:
+    void begin_with_key() {
+        begin(context_, [](SSL* ssl) { SSL_set_psk_use_session_callback(ssl, offer); });
+    }
+
+  private:
+    const std::vector<NamedSecret> secrets_{{.name = kName, .secret = kSecret}};
+    const std::shared_ptr<const Context> context_ =
+        *Context::create({.files = {}, .identity = {}, .known = std::make_shared<KnownPeers>(secrets_)});
+};
+
+TEST_F(TlsSessionOfKey, early_data_is_not_taken) {
+    begin_with_key();
+    size_t written = 0;
+    ASSERT_EQ(SSL_write_early_data(peer.get(), "early", 5, &written), 1);
+    ASSERT_EQ(shake_hands(), Session::Step::kDone) << session->failure().to_string();
+    EXPECT_EQ(SSL_get_early_data_status(peer.get()), SSL_EARLY_DATA_REJECTED);
+    ASSERT_EQ(SSL_write(peer.get(), "late", 4), 4);
+    std::array<std::byte, 16> into;
+    ASSERT_EQ(read(into), 4);
+    EXPECT_EQ(std::memcmp(into.data(), "late", 4), 0);
+}
+
+TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_taken_for_one_with_a_bad_certificate) {
+    begin_with_key();
+    SSL_do_handshake(peer.get());
+    ASSERT_EQ(session->shake_hands(), Session::Step::kWait);
+    theirs_.reset();
+    ASSERT_EQ(session->shake_hands(), Session::Step::kFailed);
+    EXPECT_EQ(session->failure().text().find("certificate"), std::string::npos)
+        << session->failure().to_string();
+}
+
+TEST_F(TlsSessionOfKey, a_damaged_handshake_fails_or_waits) {
+    Random random(1);
+    for (int round = 0; round < 1000; ++round) {
+        int ends[2];
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+        ours_ = Descriptor(ends[0]);
+        theirs_ = Descriptor(ends[1]);
+        begin_with_key();
+        BIO* flight = BIO_new(BIO_s_mem());
+        SSL_set0_wbio(peer.get(), flight);
+        SSL_do_handshake(peer.get());
+        char* bytes = nullptr;
+        const long length = BIO_get_mem_data(flight, &bytes);
+        ASSERT_GT(length, 100);
+        for (uint64_t hits = 1 + random.below(4); hits > 0; --hits)
+            bytes[random.below(static_cast<uint64_t>(length))] ^= static_cast<char>(1 + random.below(255));
+        const auto sent = static_cast<size_t>(length) - (random.chance(4) ? random.below(100) : 0);
+        ASSERT_EQ(send(theirs_.get(), bytes, sent, MSG_NOSIGNAL), static_cast<ssize_t>(sent));
+        const Session::Step step = session->shake_hands();
+        ASSERT_NE(step, Session::Step::kDone);
+        ASSERT_EQ(step == Session::Step::kFailed, !session->failure());
+    }
+}
+
+}  // namespace
+}  // namespace wss::fabric::tls

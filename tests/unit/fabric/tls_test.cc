@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// TLS on the tcp fabric: who gets through, who does not and learns why, and peers that do not keep to the
+// protocol.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/fabric/tcp/tcp.h"
+#include "tests/support/certificates.h"
+
+namespace wss::fabric::tcp {
+namespace {
+
+struct Heard final : ConnectionHandler {
+    void on_established(Connection& connection, std::span<const std::byte>) noexcept override {
+        established = true;
+        binding.assign(connection.channel_binding().begin(), connection.channel_binding().end());
+    }
+    void on_refused(Connection&, const Status& status, std::span<const std::byte>) noexcept override {
+        over = true;
+        why = status;
+    }
+    void on_completions(Connection&, std::span<const Completion>) noexcept override {}
+    void on_closed(Connection&, const Status& status) noexcept override {
+        over = true;
+        why = status;
+    }
+    bool established = false, over = false;
+    std::vector<std::byte> binding;
+    Status why;
+};
+
+NamedSecret named(const std::string& name, const std::string& secret) {
+    return {.name = name, .secret = Secret(secret)};
+}
+
+// One end: a fabric with a poller.
+struct End {
+    explicit End(const tls::Credentials& credentials) : End(*tls::Context::create(credentials)) {}
+    explicit End(std::shared_ptr<const tls::Context> context) : fabric(*tcp::open(std::move(context))) {}
+    std::unique_ptr<Fabric> fabric;
+    std::unique_ptr<Poller> poller = std::move(*fabric->create_poller());
+};
+
+class Tls : public testing::Test, public ListenHandler {
+  public:
+    void TearDown() override {
+        for (auto* side : {&client, &server})
+            if (*side != nullptr) (*side)->close();
+        wait([&] { return (client == nullptr || heard.over) && (server == nullptr || server_heard.over); });
+        client.reset();
+        server.reset();
+    }
+    void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept override {
+        ++requests;
+        server = std::move(*request->create(*listening->poller, {}, server_heard));
+        ASSERT_TRUE(server->accept({}));
+    }
+    template <typename Done>
+    bool wait(Done&& done, Nanoseconds patience = from_s(20)) {
+        SystemClock clock;
+        const Nanoseconds deadline = clock.now() + patience;
+        while (!done()) {
+            for (End* end : {listening.get(), connecting.get()})
+                if (end != nullptr) end->poller->poll();
+            if (clock.now() > deadline) return false;
+        }
+        return true;
+    }
+    void listen(std::unique_ptr<End> end, Scheme scheme = Scheme::kTls) {
+        listening = std::move(end);
+        listener =
+            std::move(*listening->poller->listen({.scheme = scheme, .host = "127.0.0.1", .port = 0}, *this));
+        address = listener->address();
+    }
+    void connect(std::unique_ptr<End> end, Scheme scheme = Scheme::kTls) {
+        connecting = std::move(end);
+        address.scheme = scheme;
+        auto made = connecting->poller->connect(address, {}, {.connect_timeout = from_s(10)}, heard);
+        ASSERT_TRUE(made) << made.status().to_string();
+        client = std::move(*made);
+        ASSERT_TRUE(wait([&] { return heard.over || (heard.established && server_heard.established); }));
+    }
+    void expect_refused(std::string_view text) {
+        EXPECT_TRUE(heard.over && !heard.established);
+        EXPECT_NE(heard.why.to_string().find(text), std::string::npos) << heard.why.to_string();
+        EXPECT_EQ(requests, 0);
+    }
+    static std::unique_ptr<End> knows(std::vector<NamedSecret> secrets) {
+        return std::make_unique<End>(tls::Credentials{
+            .files = {}, .identity = {}, .known = std::make_shared<tls::KnownPeers>(secrets)});
+    }
+    static std::unique_ptr<End> is(const std::string& name, const std::string& secret) {
+        return std::make_unique<End>(
+            tls::Credentials{.files = {}, .identity = named(name, secret), .known = {}});
+    }
+    static std::unique_ptr<End> with(const tls::Files& files) {
+        return std::make_unique<End>(tls::Credentials{.files = files, .identity = {}, .known = {}});
+    }
+    static std::unique_ptr<End> plain() {
+        return std::make_unique<End>(std::shared_ptr<const tls::Context>());
+    }
+    Descriptor dial() const {
+        Descriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in to{.sin_family = AF_INET,
+                       .sin_port = htons(listener->address().port),
+                       .sin_addr = {htonl(INADDR_LOOPBACK)},
+                       .sin_zero = {}};
+        EXPECT_EQ(::connect(made.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+        return made;
+    }
+    bool hung_up(const Descriptor& socket) {
+        return wait([&] {
+            char byte;
+            const ssize_t got = recv(socket.get(), &byte, 1, MSG_DONTWAIT);
+            return got == 0 || (got < 0 && errno == ECONNRESET);
+        });
+    }
+
+    test::Authority authority;
+    std::unique_ptr<End> listening, connecting;
+    std::unique_ptr<Listener> listener;
+    Address address;
+    Heard heard, server_heard;
+    std::unique_ptr<Connection> client, server;
+    int requests = 0;
+};
+
+constexpr const char* kSecret = "0123456789abcdef-of-host1";
+
+TEST_F(Tls, a_known_key_connects_and_both_ends_have_the_same_binding) {
+    listen(knows({named("host0", "another secret 0123"), named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    ASSERT_TRUE(heard.established) << heard.why.to_string();
+    EXPECT_EQ(heard.binding.size(), 32u);
+    EXPECT_EQ(heard.binding, server_heard.binding);
+}
+
+TEST_F(Tls, each_connection_has_a_binding_of_its_own) {
+    listen(knows({named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    const auto first = heard.binding;
+    TearDown();
+    heard = {}, server_heard = {};
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    EXPECT_NE(first, heard.binding);
+}
+
+TEST_F(Tls, a_wrong_secret_and_an_unknown_name_fail_alike) {
+    listen(knows({named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", "not the secret of host1")));
+    expect_refused("TLS handshake failed: there 'host1' is not known, or has another secret");
+    heard = {};
+    client.reset();
+    ASSERT_NO_FATAL_FAILURE(connect(is("host2", kSecret)));
+    expect_refused("TLS handshake failed: there 'host2' is not known, or has another secret");
+}
+
+TEST_F(Tls, a_replaced_key_is_refused_and_the_new_one_connects) {
+    auto known = std::make_shared<tls::KnownPeers>(std::vector{named("host1", kSecret)});
+    listen(std::make_unique<End>(tls::Credentials{.files = {}, .identity = {}, .known = known}));
+    known->replace({named("host1", "the next secret of host1")});
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    expect_refused("TLS handshake failed");
+    heard = {};
+    client.reset();
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", "the next secret of host1")));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+}
+
+TEST_F(Tls, the_key_is_not_the_secret_and_differs_by_name) {
+    const Secret secret(kSecret);
+    const Secret key = tls::derive_psk("host1", secret);
+    EXPECT_EQ(key.bytes().size(), sizeof(Digest));
+    EXPECT_NE(key.bytes(), tls::derive_psk("host2", secret).bytes());
+    const Digest plain = hmac_sha256(kSecret, {});
+    EXPECT_NE(std::memcmp(key.bytes().data(), plain.data(), plain.size()), 0);
+}
+
+TEST_F(Tls, a_certificate_of_the_dialled_host_connects) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    listen(with({ours.certificate, ours.key, "", ""}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+}
+
+TEST_F(Tls, a_certificate_of_another_host_is_refused) {
+    const auto ours = authority.issue("target", "IP:127.0.0.2,DNS:localhost");
+    listen(with({ours.certificate, ours.key, "", ""}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("IP address mismatch");
+}
+
+TEST_F(Tls, a_common_name_does_not_stand_for_the_host) {
+    const auto ours = authority.issue("localhost", "email:root@localhost");
+    listen(with({ours.certificate, ours.key, "", ""}));
+    address.host = "localhost";
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("hostname mismatch; the address must be among its alternative names");
+}
+
+TEST_F(Tls, an_expired_certificate_is_refused_and_the_clock_is_suspected) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1", -60);
+    listen(with({ours.certificate, ours.key, "", ""}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("certificate has expired; it must be replaced, or the clock of this machine is wrong");
+}
+
+TEST_F(Tls, a_certificate_of_an_unknown_authority_is_refused) {
+    test::Authority other;
+    const auto ours = other.issue("target", "IP:127.0.0.1");
+    listen(with({ours.certificate, ours.key, "", ""}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("certificate");
+}
+
+TEST_F(Tls, a_client_with_a_key_only_refuses_a_target_that_shows_a_certificate) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    listen(with({ours.certificate, ours.key, "", ""}));
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    expect_refused("certificate");
+}
+
+TEST_F(Tls, a_client_without_the_certificate_that_is_wanted_is_refused_and_learns_why) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    listen(with({ours.certificate, ours.key, "", authority.file()}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("certificate required");
+}
+
+TEST_F(Tls, a_client_with_an_expired_certificate_is_refused_and_learns_why) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    const auto theirs = authority.issue("client", "DNS:client", -60);
+    listen(with({ours.certificate, ours.key, "", authority.file()}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({theirs.certificate, theirs.key, authority.file(), ""})));
+    expect_refused("certificate expired");
+}
+
+TEST_F(Tls, a_client_with_the_certificate_that_is_wanted_connects) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    const auto theirs = authority.issue("client", "DNS:client");
+    listen(with({ours.certificate, ours.key, "", authority.file()}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({theirs.certificate, theirs.key, authority.file(), ""})));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+}
+
+TEST_F(Tls, with_known_keys_a_client_without_one_is_refused_whatever_it_verifies) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    listen(std::make_unique<End>(
+        tls::Credentials{.files = {ours.certificate, ours.key, "", ""},
+                         .identity = {},
+                         .known = std::make_shared<tls::KnownPeers>(std::vector{named("host1", kSecret)})}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("TLS handshake failed");
+}
+
+TEST_F(Tls, with_known_keys_and_an_authority_of_clients_either_gets_through_and_nobody_else) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    const auto theirs = authority.issue("client", "DNS:client");
+    listen(std::make_unique<End>(
+        tls::Credentials{.files = {ours.certificate, ours.key, "", authority.file()},
+                         .identity = {},
+                         .known = std::make_shared<tls::KnownPeers>(std::vector{named("host1", kSecret)})}));
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+    TearDown();
+    heard = {}, server_heard = {};
+    ASSERT_NO_FATAL_FAILURE(connect(with({theirs.certificate, theirs.key, authority.file(), ""})));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+    TearDown();
+    heard = {}, server_heard = {}, requests = 0;
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("certificate required");
+}
+
+TEST_F(Tls, without_credentials_nothing_listens_and_nothing_connects) {
+    End bare(tls::Credentials{});
+    const Address any{.scheme = Scheme::kTls, .host = "127.0.0.1", .port = 0};
+    EXPECT_FALSE(bare.poller->listen(any, *this));
+    EXPECT_FALSE(bare.poller->connect(any, {}, {}, heard));
+}
+
+TEST_F(Tls, files_that_cannot_be_used_are_named) {
+    auto made = tls::Context::create({.files = {"/nowhere/cert.pem", "/nowhere/key.pem", "", ""}});
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.status().text().find("/nowhere/cert.pem"), std::string::npos) << made.status().to_string();
+    EXPECT_FALSE(tls::Context::create({.files = {"cert.pem", "", "", ""}}));
+}
+
+TEST_F(Tls, a_key_under_a_passphrase_is_refused_and_asks_nobody) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1");
+    authority.protect(ours.key);
+    auto made = tls::Context::create({.files = {ours.certificate, ours.key, "", ""}});
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.status().text().find("--tls-key " + ours.key), std::string::npos)
+        << made.status().to_string();
+}
+
+TEST_F(Tls, files_that_are_read_again_count_for_new_connections_and_broken_ones_do_not) {
+    const auto ours = authority.issue("target", "IP:127.0.0.1", -60);
+    listen(with({ours.certificate, ours.key, "", ""}));
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    expect_refused("expired");
+    heard = {};
+    client.reset();
+    authority.issue("target", "IP:127.0.0.1");
+    ASSERT_TRUE(tls::Context::reload_all());
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+    ASSERT_EQ(truncate(ours.certificate.c_str(), 0), 0);
+    const auto broken = tls::Context::reload_all();
+    ASSERT_FALSE(broken);
+    EXPECT_NE(broken.status().text().find(ours.certificate), std::string::npos);
+    EXPECT_FALSE(heard.over) << "the connection is not affected";
+    TearDown();
+    heard = {}, server_heard = {};
+    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+}
+
+TEST_F(Tls, a_tls_fabric_does_not_connect_to_tcp_addresses_nor_the_other_way) {
+    const Address tcp{.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 1};
+    const Address tls{.scheme = Scheme::kTls, .host = "127.0.0.1", .port = 1};
+    EXPECT_FALSE(is("host1", kSecret)->poller->connect(tcp, {}, {}, heard));
+    EXPECT_FALSE(plain()->poller->connect(tls, {}, {}, heard));
+}
+
+TEST_F(Tls, a_plain_client_at_a_tls_address_learns_what_it_met) {
+    listen(knows({named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(connect(plain(), Scheme::kTcp));
+    expect_refused("tls://");
+}
+
+TEST_F(Tls, a_tls_client_at_a_plain_address_is_refused) {
+    listen(plain(), Scheme::kTcp);
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    expect_refused("tcp://");
+}
+
+// --- hostile peers ---
+
+TEST_F(Tls, garbage_instead_of_a_handshake_is_hung_up_on) {
+    listen(knows({named("host1", kSecret)}));
+    const Descriptor hostile = dial();
+    const std::string garbage(4096, '\xa5');
+    ASSERT_EQ(send(hostile.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 4096);
+    EXPECT_TRUE(hung_up(hostile));
+    EXPECT_EQ(requests, 0);
+}
+
+TEST_F(Tls, half_a_handshake_and_then_silence_ends_in_time_and_others_get_through) {
+    listen(knows({named("host1", kSecret)}));
+    const Descriptor hostile = dial();
+    const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};  // of a ClientHello of 508 bytes
+    ASSERT_EQ(send(hostile.get(), begun.data(), begun.size(), MSG_NOSIGNAL), 9);
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+    EXPECT_TRUE(hung_up(hostile));
+}
+
+TEST_F(Tls, handshakes_that_stand_still_shut_nobody_out) {
+    listen(knows({named("host1", kSecret)}));
+    const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};
+    std::vector<Descriptor> hostile;
+    for (int i = 0; i < 300; ++i) {  // more than a source may have
+        hostile.push_back(dial());
+        ASSERT_EQ(send(hostile.back().get(), begun.data(), begun.size(), MSG_NOSIGNAL), 9);
+        listening->poller->poll();
+    }
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+    EXPECT_TRUE(hung_up(hostile.front()));
+}
+
+// Between client and listener: passes bytes on, keeps them, and does to them what a test wants.
+class Relay {
+  public:
+    explicit Relay(uint16_t target) : target_(target) {
+        listening_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        sockaddr_in any{
+            .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+        socklen_t length = sizeof any;
+        auto* generic = reinterpret_cast<sockaddr*>(&any);
+        EXPECT_EQ(bind(listening_.get(), generic, length), 0);
+        EXPECT_EQ(::listen(listening_.get(), 1), 0);
+        EXPECT_EQ(getsockname(listening_.get(), generic, &length), 0);
+        port_ = ntohs(any.sin_port);
+    }
+    uint16_t port() const { return port_; }
+    void turn() {
+        if (!ends_[0]) {
+            ends_[0] = Descriptor(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            if (!ends_[0]) return;
+            ends_[1] = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+            sockaddr_in to{.sin_family = AF_INET,
+                           .sin_port = htons(target_),
+                           .sin_addr = {htonl(INADDR_LOOPBACK)},
+                           .sin_zero = {}};
+            EXPECT_EQ(::connect(ends_[1].get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+        }
+        for (int from : {0, 1}) {
+            std::array<char, 4096> bytes;
+            const ssize_t got = recv(ends_[from].get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+            if (got <= 0) continue;
+            if (flip && from == 0) bytes[static_cast<size_t>(got) - 1] ^= 1;
+            (void)send(ends_[1 - from].get(), bytes.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
+            seen.append(bytes.data(), static_cast<size_t>(got));
+        }
+    }
+    void cut() {
+        for (Descriptor& end : ends_) shutdown(end.get(), SHUT_WR);
+    }
+    bool flip = false;
+    std::string seen;
+
+  private:
+    const uint16_t target_;
+    uint16_t port_ = 0;
+    Descriptor listening_;
+    std::array<Descriptor, 2> ends_;
+};
+
+class TlsRelay : public Tls {
+  public:
+    void connect_through() {
+        listen(knows({named("host1", kSecret)}));
+        relay = std::make_unique<Relay>(address.port);
+        address.port = relay->port();
+        connecting = is("host1", kSecret);
+        client = std::move(*connecting->poller->connect(address, {}, {.connect_timeout = from_s(10)}, heard));
+        ASSERT_TRUE(wait([&] {
+            relay->turn();
+            return heard.over || (heard.established && server_heard.established);
+        }));
+        ASSERT_TRUE(heard.established) << heard.why.to_string();
+    }
+    std::unique_ptr<Relay> relay;
+};
+
+TEST_F(TlsRelay, what_is_sent_is_not_seen_on_the_way) {
+    ASSERT_NO_FATAL_FAILURE(connect_through());
+    auto memory = std::move(*connecting->fabric->allocate(4096, Access::kLocal));
+    auto sink = std::move(*listening->fabric->allocate(4096, Access::kRemoteWrite));
+    const std::string text = "what nobody else may read";
+    std::memcpy(memory->bytes().data(), text.data(), text.size());
+    const Segment segment{memory->bytes().data(), 4096, memory->lkey()};
+    const WorkRequest write{
+        .op = Op::kWrite, .segments = {&segment, 1}, .remote = {sink->remote_address(), sink->rkey()}};
+    ASSERT_EQ(client->post({&write, 1}), Code::kOk);
+    ASSERT_TRUE(wait([&] {
+        relay->turn();
+        return std::memcmp(sink->bytes().data(), text.data(), text.size()) == 0;
+    }));
+    EXPECT_GT(relay->seen.size(), 4096u);
+    EXPECT_EQ(relay->seen.find(text), std::string::npos);
+}
+
+TEST_F(TlsRelay, a_changed_bit_ends_the_connection) {
+    ASSERT_NO_FATAL_FAILURE(connect_through());
+    relay->flip = true;
+    auto memory = std::move(*connecting->fabric->allocate(4096, Access::kLocal));
+    const Segment segment{memory->bytes().data(), 4096, memory->lkey()};
+    const WorkRequest write{.op = Op::kWrite, .segments = {&segment, 1}, .remote = {1, 1}};
+    ASSERT_EQ(client->post({&write, 1}), Code::kOk);
+    ASSERT_TRUE(wait([&] {
+        relay->turn();
+        return server_heard.over;
+    }));
+    EXPECT_NE(server_heard.why.code(), Code::kClosed) << server_heard.why.to_string();
+}
+
+TEST_F(TlsRelay, a_stream_that_is_cut_is_lost_and_one_that_is_closed_is_closed) {
+    ASSERT_NO_FATAL_FAILURE(connect_through());
+    relay->cut();
+    ASSERT_TRUE(wait([&] { return heard.over && server_heard.over; }));
+    EXPECT_EQ(heard.why.sys_errno(), ECONNRESET) << heard.why.to_string();
+    EXPECT_EQ(server_heard.why.sys_errno(), ECONNRESET) << server_heard.why.to_string();
+}
+
+TEST_F(Tls, a_close_is_no_truncation) {
+    listen(knows({named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
+    client->close();
+    ASSERT_TRUE(wait([&] { return server_heard.over; }));
+    EXPECT_EQ(server_heard.why.code(), Code::kClosed) << server_heard.why.to_string();
+}
+
+}  // namespace
+}  // namespace wss::fabric::tcp
