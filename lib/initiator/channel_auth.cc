@@ -14,6 +14,7 @@ std::byte* Channel::auth_memory(uint32_t index) const noexcept {
 
 void Channel::begin_proving(std::span<const std::byte> login_response) {
     state_ = State::kProving;
+    transcript_.binding(connection_->channel_binding());
     wire::AuthStart start{.name = options_.identity.name};
     fill_unpredictable(start.nonce);
     wire::MutableBytes out{auth_memory(0), kAuthBytes};

@@ -126,7 +126,7 @@ Digest AuthTranscript::proof(const Secret& secret, Prover prover) const {
     std::array<std::byte, WSS_AUTH_LABEL_BYTES> label{};
     std::string_view text = prover == Prover::kInitiator ? WSS_AUTH_LABEL_INITIATOR : WSS_AUTH_LABEL_TARGET;
     std::memcpy(label.data(), text.data(), text.size());
-    const Bytes parts[] = {label, login_request_, login_response_, start_, challenge_};
+    const Bytes parts[] = {label, login_request_, login_response_, start_, challenge_, binding_};
     return hmac_sha256(secret.bytes(), parts);
 }
 

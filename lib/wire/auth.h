@@ -9,7 +9,8 @@
 //
 // Each proof covers the login request and response too, as they were on the wire: whoever changes a port, an
 // extension or the epoch on the way makes the proofs fail. The two labels keep one side's proof from being
-// the other's; fresh nonces of both keep an old one from being of use.
+// the other's; fresh nonces of both keep an old one from being of use. Over a fabric with a channel binding
+// the proofs cover that too: whoever forwards the messages over a connection of its own makes them fail.
 //
 // Thread-safety: values.
 #pragma once
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/hmac.h"
 #include "lib/wire/srp.h"
@@ -59,6 +61,8 @@ class AuthTranscript {
     bool logins(Bytes request, Bytes response);
     bool start(Bytes message);
     bool challenge(Bytes message);
+    // Of the connection; empty where the fabric has none.
+    void binding(Bytes value) { binding_.assign(value.begin(), value.end()); }
 
     enum class Prover : uint8_t { kInitiator, kTarget };
     Digest proof(const Secret& secret, Prover prover) const;
@@ -68,6 +72,7 @@ class AuthTranscript {
     std::array<std::byte, sizeof(wss_srp_login_rsp)> login_response_{};
     std::array<std::byte, sizeof(wss_srp_auth_start)> start_{};
     std::array<std::byte, sizeof(wss_srp_auth_challenge)> challenge_{};
+    std::vector<std::byte> binding_;
 };
 
 }  // namespace wss::wire

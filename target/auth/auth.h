@@ -27,6 +27,7 @@ class SecretBook {
     bool still_grants(std::string_view name, const SecretBook& other) const;
     const std::string& target_name() const { return target_name_; }
     size_t size() const { return secrets_.size(); }
+    const std::vector<NamedSecret>& secrets() const { return secrets_; }
 
   private:
     const std::string target_name_;
@@ -39,6 +40,9 @@ class Authenticator {
   public:
     Authenticator(std::shared_ptr<const SecretBook> secrets, wire::Bytes login_request,
                   wire::Bytes login_response);
+
+    // Of the connection that the conversation is on.
+    void bind(wire::Bytes channel_binding) { transcript_.binding(channel_binding); }
 
     enum class Verdict : uint8_t {
         kChallenge,  // `answer` holds the challenge, `length` bytes

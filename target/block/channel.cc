@@ -87,6 +87,7 @@ Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte>
     auto connection = request.create(lane_.poller(), options, *this);
     if (!connection) return connection.status();
     connection_ = std::move(*connection);
+    if (auth_) auth_->bind(connection_->channel_binding());
     // From here on the connection has a life of its own: it ends by on_closed() or on_refused().
     if (!post_receives()) return Status::ok();
     if (Status accepted = connection_->accept(accept_data); !accepted) close(accepted.to_string());

@@ -57,7 +57,9 @@ Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric,
     auto link = cache::RecordLink::create(fabric, options, *this);
     if (!link) return link.status();
     link_ = std::move(*link);
-    return link_->accept(request, poller, answer);
+    WSS_TRY(link_->accept(request, poller, answer));
+    if (auth_) auth_->bind(link_->channel_binding());
+    return Status::ok();
 }
 
 bool EngineLink::prove(const wire::Record& record) noexcept {

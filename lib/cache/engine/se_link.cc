@@ -126,6 +126,7 @@ bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
         return refuse("the target accepts only cache engines that authenticate: use --secret-file");
     proof_ = Proof::kNotYet;
     transcript_ = std::make_unique<wire::AuthTranscript>();
+    transcript_->binding(link_->channel_binding());
     wire::AuthStart start{.name = own.name};
     fill_unpredictable(start.nonce);
     std::array<std::byte, 256> out;
