@@ -205,7 +205,7 @@ Result<std::unique_ptr<Lane>> EchoLane::create(const std::string& uri, const Ech
                        kEchoBytesMax);
     std::unique_ptr<EchoLane> lane(new EchoLane(options));
     lane->address_ = *address;
-    auto opened = fabric::open(*address);
+    auto opened = fabric::open(*address, echo_credentials());
     if (!opened) return opened.status();
     lane->fabric_ = std::move(*opened);
     auto poller = lane->fabric_->create_poller();

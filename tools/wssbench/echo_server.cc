@@ -169,7 +169,7 @@ Result<std::unique_ptr<Server>> Server::start(const std::string& uri) {
     auto address = fabric::parse_local(uri, kEchoPort);
     if (!address) return address.status();
     std::unique_ptr<Server> server(new Server);
-    auto opened = fabric::open(*address);
+    auto opened = fabric::open(*address, echo_credentials());
     if (!opened) return opened.status();
     server->fabric_ = std::move(*opened);
     auto memory = server->fabric_->allocate(kEchoMemory, fabric::Access::kRemoteReadWrite);

@@ -15,6 +15,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/fabric/tls/credentials.h"
 
 namespace wss::wssbench {
 
@@ -42,5 +46,13 @@ constexpr uint64_t kEchoMemory = 64 << 20;   // of the server
 constexpr uint32_t kEchoBytesMax = 1 << 20;  // of one request
 constexpr uint32_t kPingBytesMax = 64 << 10;
 constexpr uint16_t kEchoPort = 5557;
+
+// A key that every wssbench knows: TLS costs the same with it, and protects nothing.
+inline fabric::tls::Credentials echo_credentials() {
+    const NamedSecret known{.name = "wssbench", .secret = Secret("known to everybody")};
+    return {.files = {},
+            .identity = known,
+            .known = std::make_shared<fabric::tls::KnownPeers>(std::vector{known})};
+}
 
 }  // namespace wss::wssbench

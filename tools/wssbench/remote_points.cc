@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/wssbench/remote_points.h"
 
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -121,7 +122,7 @@ Result<std::string> Storage::path(const std::string& side) {
 Result<std::string> listen_at(const std::string& fabric, const Settings& settings, const Storage& storage) {
     static std::atomic<uint32_t> count{0};
     if (fabric == "shm") return fmt::format("shm://{}", storage.socket(fmt::format("s{}", count++)));
-    if (fabric == "tcp") return std::string("tcp://127.0.0.1:0");
+    if (fabric == "tcp" || fabric == "tls") return fabric + "://127.0.0.1:0";
     if (settings.address.empty())
         return Status(Code::kInvalid,
                       "rdma needs the address of this machine's RDMA device: --address rdma://10.0.0.1");
@@ -218,10 +219,13 @@ Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words) {
     return sizes;
 }
 
-void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics) {
-    command.add_option("--fabric", fabrics, "shm, tcp or rdma (which needs --address); several: shm,tcp")
+void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics,
+                       const std::vector<std::string>& known) {
+    command
+        .add_option("--fabric", fabrics,
+                    fmt::format("{}; rdma needs --address; several: shm,tcp", fmt::join(known, ", ")))
         ->delimiter(',')
-        ->check(CLI::IsMember({"shm", "tcp", "rdma"}))
+        ->check(CLI::IsMember(known))
         ->capture_default_str();
 }
 

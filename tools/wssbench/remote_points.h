@@ -71,6 +71,7 @@ Result<std::string> listen_at(const std::string& fabric, const Settings& setting
 Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words);
 
 // The options that the commands have in common, described in one way.
-void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics);
+void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics,
+                       const std::vector<std::string>& known = {"shm", "tcp", "rdma"});
 
 }  // namespace wss::wssbench
