@@ -23,9 +23,10 @@ void describe(CLI::App& app, Options& options) {
         "  wss-cache --join tcp://storage1:5556 --listen tcp://10.0.0.7:5557 --memory 8G\n");
     app.add_option("--config", options.config, "TOML file; an option given here replaces the file's value")
         ->type_name("FILE");
-    app.add_option("--join", config.join,
-                   "A storage engine (wss-target --cache-listen): rdma://HOST[:PORT], tcp://HOST[:PORT], "
-                   "shm:///PATH; repeatable, each gets an equal part of the memory")
+    app.add_option(
+           "--join", config.join,
+           "A storage engine (wss-target --cache-listen): rdma://HOST[:PORT], tcp://HOST[:PORT], "
+           "tls://HOST[:PORT] (TLS 1.3), shm:///PATH; repeatable, each gets an equal part of the memory")
         ->type_name("URI");
     app.add_option(
            "--listen", config.listen,
@@ -39,6 +40,7 @@ void describe(CLI::App& app, Options& options) {
                    "File with this engine's NAME:SECRET line (mode 600): proves it to storage engines with "
                    "--cache-secrets, and joins no others")
         ->type_name("FILE");
+    daemon::describe_tls(app, config.tls);
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");
     app.add_option("--metrics", config.metrics, "Address of the Prometheus exporter (default: none)")
         ->type_name("HOST:PORT");
@@ -61,6 +63,7 @@ Status configure(const CLI::App& app, const Options& options, daemon::EngineConf
     replace(app, "--listen", given.listen, config.listen);
     replace(app, "--advertise", given.advertise, config.advertise);
     replace(app, "--secret-file", given.secret_file, config.secret_file);
+    config.tls.replace_by(given.tls);
     replace(app, "--control", given.control, config.control);
     replace(app, "--metrics", given.metrics, config.metrics);
     replace(app, "--leave-seconds", given.leave_seconds, config.leave_seconds);

@@ -14,7 +14,7 @@ namespace {
 
 // The partition of a key-value store; what is not given is left as the file says.
 struct KvWords {
-    std::string role, partitions, memory, index_memory, durability, directory;
+    std::string role, partitions, memory, index_memory, durability, directory, secrets;
     std::vector<std::string> listen;
     uint32_t partition = UINT32_MAX, partitions_here = 0, window_ms = 0, terminate_ms = 0;
 };
@@ -42,6 +42,11 @@ void describe_kv(CLI::App& app, KvWords& kv) {
     app.add_option("--kv-durability", kv.durability, "memory, async or sync (default: memory)");
     app.add_option("--kv-directory", kv.directory, "Where the log is, and values that do not fit in memory")
         ->type_name("DIR");
+    app.add_option(
+           "--kv-secrets", kv.secrets,
+           "File of NAME:SECRET lines, one for each client (mode 600): the keys that tls:// addresses of the "
+           "key-value store take")
+        ->type_name("FILE");
     app.add_option("--kv-window-ms", kv.window_ms, "How long superseded versions are kept (default: 5000)");
     app.add_option(
         "--kv-terminate-ms", kv.terminate_ms,
@@ -71,6 +76,7 @@ Status configure_kv(const KvWords& words, control::TargetConfig& config) {
     }
     if (!words.durability.empty()) kv.durability = words.durability;
     if (!words.directory.empty()) kv.directory = words.directory;
+    if (!words.secrets.empty()) kv.secrets = words.secrets;
     if (words.window_ms > 0) kv.window_ms = words.window_ms;
     if (words.terminate_ms > 0) kv.terminate_ms = words.terminate_ms;
     return Status::ok();
@@ -88,6 +94,7 @@ struct Options {
     std::optional<uint32_t> cache_grace;
     uint32_t reactors = 0;
     bool control_set = false;
+    fabric::tls::Files tls;
     KvWords kv;
 };
 
@@ -100,9 +107,9 @@ void describe_rs(CLI::App& app, Options& options) {
     app.add_option("--advertise", options.advertise,
                    "With --role rs: addresses that clients receive instead of --listen, in the same order")
         ->type_name("URI");
-    app.add_option(
-           "--secret-file", options.secret_file,
-           "With --role rs: file with our NAME:SECRET line (mode 600) for a target with --cache-secrets")
+    app.add_option("--secret-file", options.secret_file,
+                   "With --role rs or kv: file with our NAME:SECRET line (mode 600), for a target with "
+                   "--cache-secrets or partitions with --kv-secrets")
         ->type_name("FILE");
 }
 
@@ -142,7 +149,8 @@ void describe(CLI::App& app, Options& options) {
         "  wss-target --listen rdma://0.0.0.0:5555 --volume disk0=aio:/dev/nvme0n1\n"
         "  wss-target --listen shm:///run/wss/t --volume fast=ram:1G\n");
     app.add_option("--listen", options.listen,
-                   "Where to listen: rdma://HOST[:PORT], tcp://HOST[:PORT], shm:///PATH; repeatable")
+                   "Where to listen: rdma://HOST[:PORT], tcp://HOST[:PORT], tls://HOST[:PORT] (TLS 1.3), "
+                   "shm:///PATH; repeatable")
         ->type_name("URI");
     app.add_option(
            "--volume", options.volumes,
@@ -168,6 +176,7 @@ void describe(CLI::App& app, Options& options) {
     app.add_flag(
         "--auth-off", options.auth_off,
         "Serve whoever reaches a listening address; without --secrets it is so anyway, and warned of");
+    daemon::describe_tls(app, options.tls);
     describe_kv(app, options.kv);
     describe_rs(app, options);
     app.add_option("--name", options.name,
@@ -222,6 +231,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     if (!options.join.empty()) config.join = options.join;
     if (!options.advertise.empty()) config.advertise = options.advertise;
     if (!options.secret_file.empty()) config.secret_file = options.secret_file;
+    config.tls.replace_by(options.tls);
     if (!options.state.empty()) config.state = options.state;
     if (!options.secrets.empty()) config.secrets = options.secrets;
     if (options.auth_off) config.auth_off = true;
@@ -245,6 +255,7 @@ daemon::EngineConfig storage_config(const control::TargetConfig& config) {
             .control = config.control,
             .metrics = config.metrics,
             .secret_file = config.secret_file,
+            .tls = config.tls,
             .leave_seconds = config.drain_seconds};
 }
 

@@ -31,10 +31,13 @@ Options options_of(const wss_options* given) {
     return options;
 }
 
-// Where it has room for one, the structure may name a file with our secret.
-Status take_secret(const wss_options* given, Options& options) {
+// Where it has room for them, the structure may name files: our secret, and what TLS needs.
+Status take_files(const wss_options* given, Options& options) {
     wss_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
+    if (all.tls_ca != nullptr) options.tls.authorities = all.tls_ca;
+    if (all.tls_cert != nullptr) options.tls.certificate = all.tls_cert;
+    if (all.tls_key != nullptr) options.tls.key = all.tls_key;
     if (all.secret_file == nullptr) return Status::ok();
     auto identity = read_own_secret(all.secret_file);
     if (!identity) return identity.status();
@@ -110,7 +113,7 @@ int wss_connect(const char* uri, const wss_options* options, wss_client** client
     if (uri == nullptr || client == nullptr)
         return c_fail(EINVAL, "wss_connect: uri and client must not be NULL");
     wss::initiator::Options all = options_of(options);
-    if (Status taken = take_secret(options, all); !taken) return c_fail(taken);
+    if (Status taken = take_files(options, all); !taken) return c_fail(taken);
     auto connected = Client::connect(uri, std::move(all));
     if (!connected) return c_fail(connected.status());
     *client = new wss_client{std::move(*connected)};

@@ -74,7 +74,9 @@ Result<std::unique_ptr<Client>> Client::connect(const std::string& uri, Options 
 }
 
 Status Client::prepare(Options options) {
-    auto fabric = fabric::open(address_);
+    fabric::tls::Credentials credentials{.files = options.tls, .identity = {}, .known = {}};
+    if (!options.identity.secret.empty()) credentials.identity = options.identity;
+    auto fabric = fabric::open(address_, credentials);
     if (!fabric) return fabric.status();
     fabric_ = std::move(*fabric);
     auto poller = fabric_->create_poller();

@@ -8,6 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/secrets.h"
 #include "lib/fabric/address.h"
+#include "lib/fabric/tls/credentials.h"
 #include "lib/wire/srp.h"
 
 namespace wss::initiator {
@@ -44,7 +45,9 @@ struct Options {
 
     // Who we are, and the secret that proves it. With one, a target that does not prove to know it as well is
     // refused; without (empty), a target that wants one refuses us.
+    // Over tls:// it also is the pre-shared key.
     NamedSecret identity;
+    fabric::tls::Files tls;  // for tls:// addresses, of the target and of cache engines
 
     Nanoseconds connect_timeout = from_s(5);
     // From submission to completion, whatever happens in between. A request may set its own.

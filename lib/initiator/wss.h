@@ -66,12 +66,20 @@ struct wss_options {
      * makes one. With it both ends prove who they are, and one that cannot is refused. NULL: none.
      */
     const char* secret_file;
+    /*
+     * PEM files for tls:// addresses. tls_ca: the authorities that sign the certificate of the target, which
+     * must be of HOST, and of cache engines; not needed where the target has the secret above, which then is
+     * the key. tls_cert and tls_key: our certificate, for targets that want one. NULL: none.
+     */
+    const char* tls_ca;
+    const char* tls_cert;
+    const char* tls_key;
 };
 
 /*
- * Connects to rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH. `options` may be NULL. -EINVAL: the address
- * is malformed; -EACCES: a secret file that others can read, or a target that cannot prove who it is;
- * -ECONNREFUSED: nobody listens there, or the target said no; -ETIMEDOUT; -ENODEV: no such
+ * Connects to rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or shm:///PATH. `options` may be NULL.
+ * -EINVAL: the address is malformed; -EACCES: a secret file that others can read, or a target that cannot
+ * prove who it is; -ECONNREFUSED: nobody listens there, or the target said no; -ETIMEDOUT; -ENODEV: no such
  * device.
  */
 int wss_connect(const char* uri, const struct wss_options* options, struct wss_client** client);

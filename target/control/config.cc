@@ -60,6 +60,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("name", config.name, [&config] { return volume::check_name(config.name); });
     schema.text("secrets", config.secrets);
     schema.flag("auth_off", config.auth_off);
+    describe_tls(schema, config.tls);
     schema.text("metrics", config.metrics);
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
     schema.texts("cache_listen", config.cache_listen);
@@ -79,6 +80,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("kv_durability", config.kv.durability);
     schema.text("kv_directory", config.kv.directory);
     schema.number("kv_window_ms", config.kv.window_ms, 10, 3'600'000);
+    schema.text("kv_secrets", config.kv.secrets);
     schema.number("kv_terminate_ms", config.kv.terminate_ms, 1, 3'600'000);
     schema.tables("volume",
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
@@ -118,6 +120,36 @@ Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
 
 }  // namespace
 
+void describe_tls(ConfigSchema& schema, fabric::tls::Files& files) {
+    schema.text("tls_cert", files.certificate);
+    schema.text("tls_key", files.key);
+    schema.text("tls_ca", files.authorities);
+    schema.text("tls_client_ca", files.client_authorities);
+}
+
+static bool is_tls(std::string_view uri) {
+    return uri.starts_with("tls://");
+}
+
+Status check_tls(const fabric::tls::Files& files, std::initializer_list<std::span<const std::string>> uris) {
+    WSS_TRY(files.check());
+    if (files.empty()) return Status::ok();
+    for (const auto& some : uris)
+        if (std::any_of(some.begin(), some.end(), is_tls)) return Status::ok();
+    return Status(
+        Code::kInvalid,
+        "TLS is configured (--tls-cert, --tls-key, --tls-ca or --tls-client-ca), and no address is tls://: "
+        "nothing would be encrypted");
+}
+
+static bool all_tls(std::span<const std::string> uris) {
+    return !uris.empty() && std::all_of(uris.begin(), uris.end(), is_tls);
+}
+
+bool admits_by_certificate(const fabric::tls::Files& files, std::span<const std::string> uris) {
+    return !files.client_authorities.empty() && all_tls(uris);
+}
+
 Status check_log_level(const std::string& level) {
     static const std::vector<std::string_view> kLevels{"debug", "info", "warning", "error", "off"};
     if (std::find(kLevels.begin(), kLevels.end(), level) != kLevels.end()) return Status::ok();
@@ -136,14 +168,15 @@ Status check_role(const TargetConfig& config) {
     const Setting settings[] = {
         {"--join", !config.join.empty(), kStorage},
         {"--advertise", !config.advertise.empty(), kStorage},
-        {"--secret-file", !config.secret_file.empty(), kStorage},
+        {"--secret-file", !config.secret_file.empty(), kStorage | kKv},
         {"--secrets", !config.secrets.empty(), kBlock},
         {"--access", std::any_of(config.volumes.begin(), config.volumes.end(), has_access), kBlock},
         {"--volume", !config.volumes.empty(), kBlock | kStorage},
         {"--state", !config.state.empty(), kBlock},
         {"--cache-listen", !config.cache_listen.empty(), kBlock},
         {"--cache-secrets", !config.cache_secrets.empty(), kBlock},
-        {"--kv-listen", !config.kv.listen.empty(), kBlock | kKv}};
+        {"--kv-listen", !config.kv.listen.empty(), kBlock | kKv},
+        {"--kv-secrets", !config.kv.secrets.empty(), kBlock | kKv}};
     for (const Setting& setting : settings) {
         if (!setting.given || (setting.roles & role) != 0) continue;
         if (setting.roles == kStorage) return failure(Code::kInvalid, "{} is for --role rs", setting.name);
@@ -206,7 +239,17 @@ static Status check_cache(const TargetConfig& config) {
     return check_cache_secrets(config);
 }
 
+// Keys that cover a part of the addresses would leave the store open by the others.
+static Status check_kv_secrets(const TargetConfig& config) {
+    if (config.kv.secrets.empty() || all_tls(config.kv.listen)) return Status::ok();
+    return Status(Code::kInvalid,
+                  "--kv-secrets: clients of the key-value store prove their secrets by TLS only: give tls:// "
+                  "addresses, and no others");
+}
+
 Status check_target_config(const TargetConfig& config) {
+    WSS_TRY(check_tls(config.tls, {config.listen, config.cache_listen, config.kv.listen, config.kv.map}));
+    WSS_TRY(check_kv_secrets(config));
     // A target that only holds keys has no volumes and needs no address for them.
     if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
     if (config.listen.empty())

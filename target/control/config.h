@@ -3,14 +3,21 @@
 // Documentation/examples/wss-target.toml is the commented reference; a test reads it.
 #pragma once
 
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/paths.h"
 #include "lib/base/status.h"
+#include "lib/fabric/tls/credentials.h"
 #include "target/kv/options.h"
 #include "target/volume/options.h"
+
+namespace wss {
+class ConfigSchema;
+}
 
 namespace wss::control {
 
@@ -21,10 +28,11 @@ struct TargetConfig {
     std::string cpus;                              // "2,4-7": where reactors run; "": anywhere
     std::string control = default_control_path();  // "": no control socket
     std::string state;                             // "": nothing is remembered
-    std::string name;       // of the target, told to initiators that authenticate; "": the host's
-    std::string secrets;    // file of NAME:SECRET lines; "": nobody authenticates
-    bool auth_off = false;  // ... and that is meant
-    std::string metrics;    // HOST:PORT where Prometheus asks; "": nowhere
+    std::string name;        // of the target, told to initiators that authenticate; "": the host's
+    std::string secrets;     // file of NAME:SECRET lines; "": nobody authenticates
+    bool auth_off = false;   // ... and that is meant
+    fabric::tls::Files tls;  // for every tls:// address
+    std::string metrics;     // HOST:PORT where Prometheus asks; "": nowhere
     std::string log_level = "info";
     std::vector<std::string> cache_listen;       // where cache engines join; empty: no cache
     std::string cache_secrets;                   // as `secrets`, of cache engines; "": whoever comes joins
@@ -36,7 +44,7 @@ struct TargetConfig {
     uint32_t drain_seconds = 30;                 // how long shutdown waits for I/O in flight
     std::string join;                            // of role "rs": the target whose volumes are here
     std::vector<std::string> advertise;          // ... what its clients are told instead of `listen`
-    std::string secret_file;                     // ... with our NAME:SECRET line for that target
+    std::string secret_file;  // our NAME:SECRET line for that target, or for other partitions
     kvpart::KvOptions kv;
     std::vector<volume::VolumeOptions> volumes;  // all `declared`
 };
@@ -58,6 +66,13 @@ Status check_target_config(const TargetConfig& config);
 // What belongs to another role is refused: who configured a secret, or a list of who may, must not believe
 // that it counts.
 Status check_role(const TargetConfig& config);
+
+// tls_cert, tls_key, tls_ca, tls_client_ca.
+void describe_tls(ConfigSchema& schema, fabric::tls::Files& files);
+// The files belong together, and to one of the addresses at least.
+Status check_tls(const fabric::tls::Files& files, std::initializer_list<std::span<const std::string>> uris);
+// Whether all who connect to `uris` show a certificate of --tls-client-ca, or prove a secret.
+bool admits_by_certificate(const fabric::tls::Files& files, std::span<const std::string> uris);
 Status check_log_level(const std::string& level);
 
 // "NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create][,iops=N][,bandwidth=SIZE]", the form of --volume.

@@ -46,6 +46,8 @@ class Methods {
 
 // ping, version; `version` is what the program calls itself.
 void add_basic_methods(Methods& methods, const std::string& program, const std::string& version);
+// The section "tls" of stats: what the tls:// addresses of this process have seen.
+void add_tls_statistics(Methods& methods);
 // volume.create, .resize, .delete, .set, .list and the section "volumes" of stats. `volumes` outlives
 // `methods`.
 void add_volume_methods(Methods& methods, volume::VolumeSet& volumes);

@@ -16,11 +16,19 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
                                                      const volume::StateLock::Shared& state,
                                                      reactor::Reactor& reactor) {
     std::unique_ptr<CachePart> part(new CachePart(reactor));
+    std::shared_ptr<const auth::SecretBook> secrets;
+    fabric::tls::Credentials credentials{.files = config.tls, .identity = {}, .known = {}};
+    if (!config.cache_secrets.empty()) {
+        auto book = read_secret_book(config, config.cache_secrets);
+        if (!book) return book.status().within("--cache-secrets");
+        secrets = std::move(*book);
+        credentials.known = std::make_shared<fabric::tls::KnownPeers>(secrets->secrets());
+    }
     std::vector<se::Cache::Net> nets;
     for (const std::string& uri : config.cache_listen) {
         auto address = fabric::parse_local(uri, control::kCachePort);
         if (!address) return address.status().within("--cache-listen");
-        auto fabric = fabric::open(*address);
+        auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen for cache engines on " + address->to_string());
         auto poller = (*fabric)->create_poller();
         if (!poller) return poller.status();
@@ -36,11 +44,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     options.read_ahead.window_first =
         std::min(options.read_ahead.window_first, options.read_ahead.window_max);
     options.secrets = [] { return Random::entropy(); };
-    if (!config.cache_secrets.empty()) {
-        auto book = read_secret_book(config, config.cache_secrets);
-        if (!book) return book.status().within("--cache-secrets");
-        options.engine_secrets = std::move(*book);
-    }
+    options.engine_secrets = std::move(secrets);
     auto policy = cache::parse_policy(config.cache_policy);
     if (!policy) return policy.status().within("--cache-policy");
     options.default_policy.policy = *policy;
@@ -86,6 +90,8 @@ Status CachePart::listen() {
 
 void CachePart::warn_if_open(const control::TargetConfig& config) const {
     if (!config.cache_secrets.empty()) return log::info("cache engines authenticate");
+    if (control::admits_by_certificate(config.tls, config.cache_listen))
+        return log::info("cache engines need a certificate of --tls-client-ca");
     if (config.cache_auth_off)
         return log::warning(
             "CACHE ENGINES DO NOT AUTHENTICATE, as configured: any process that reaches them may join");

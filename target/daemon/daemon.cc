@@ -23,6 +23,7 @@
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
 #include "target/kv/kv_metrics.h"
+#include "target/metrics/tls_samples.h"
 
 namespace wss::daemon {
 
@@ -65,10 +66,27 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const control::TargetConfig& confi
     return started_or_stopped(std::move(daemon), started);
 }
 
+static Result<fabric::tls::Credentials> kv_credentials(const control::TargetConfig& config) {
+    fabric::tls::Credentials credentials{.files = config.tls, .identity = {}, .known = {}};
+    if (!config.kv.secrets.empty()) {
+        auto secrets = read_secrets(config.kv.secrets);
+        if (!secrets) return secrets.status().within("--kv-secrets");
+        credentials.known = std::make_shared<fabric::tls::KnownPeers>(*secrets);
+    }
+    if (!config.secret_file.empty()) {
+        auto own = read_own_secret(config.secret_file);
+        if (!own) return own.status().within("--secret-file");
+        credentials.identity = std::move(*own);
+    }
+    return credentials;
+}
+
 Status Daemon::run_start() {
     if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
     if (!config_.kv.listen.empty()) {
-        auto kv = kvpart::KvPart::start(config_.kv);
+        auto credentials = kv_credentials(config_);
+        if (!credentials) return credentials.status();
+        auto kv = kvpart::KvPart::start(config_.kv, *credentials);
         if (!kv) return kv.status();
         kv_ = std::move(*kv);
     }
@@ -117,12 +135,15 @@ Status Daemon::load_secrets() {
     auto book = read_secret_book(config_, config_.secrets);
     if (!book) return book.status().within("secrets");
     secrets_ = std::move(*book);
+    known_->replace(secrets_->secrets());
     return Status::ok();
 }
 
 // Loudly, unless it cannot be reached from elsewhere.
 void Daemon::warn_if_open() const {
-    if (secrets_ != nullptr && !config_.kv.listen.empty())
+    const bool kv_open =
+        config_.kv.secrets.empty() && !control::admits_by_certificate(config_.tls, config_.kv.listen);
+    if (secrets_ != nullptr && !config_.kv.listen.empty() && kv_open)
         log::warning(
             "THE KEY-VALUE STORE DOES NOT AUTHENTICATE: --secrets does not cover --kv-listen; whoever "
             "reaches "
@@ -131,6 +152,10 @@ void Daemon::warn_if_open() const {
     if (secrets_ != nullptr)
         return log::info("authentication is on: {} initiator{} known", secrets_->size(),
                          secrets_->size() == 1 ? " is" : "s are");
+    if (control::admits_by_certificate(config_.tls, config_.listen))
+        return log::info(
+            "initiators need a certificate of --tls-client-ca; their names are not verified (--secrets "
+            "does)");
     if (config_.auth_off)
         return log::warning(
             "AUTHENTICATION IS OFF, as configured: any peer that reaches this target may use it");
@@ -145,10 +170,12 @@ Status Daemon::open_fabrics() {
         return failure(Code::kInvalid,
                        "nowhere to listen: give --listen URI, for instance --listen tcp://0.0.0.0:{}",
                        WSS_SRP_DEFAULT_PORT);
+    fabric::tls::Credentials credentials{.files = config_.tls, .identity = {}, .known = {}};
+    if (secrets_ != nullptr) credentials.known = known_;
     for (const std::string& uri : config_.listen) {
         auto address = fabric::parse_local(uri, WSS_SRP_DEFAULT_PORT);
         if (!address) return address.status().within("--listen");
-        auto fabric = fabric::open(*address);
+        auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
         wanted_.push_back(*address);
         fabrics_.push_back(std::move(*fabric));
@@ -269,10 +296,11 @@ Status Daemon::listen() {
 Status Daemon::start_control() {
     if (config_.control.empty()) return Status::ok();
     control::add_basic_methods(methods_, "wss-target", WSS_VERSION);
+    control::add_tls_statistics(methods_);
     if (service_ != nullptr) {
         control::add_volume_methods(methods_, *volumes_);
         add_session_methods(methods_, *service_);
-        add_auth_methods(methods_, *service_, config_);
+        add_auth_methods(methods_, *service_, config_, *known_);
     }
     if (cache_ != nullptr) cache_->add_methods(methods_);
     if (kv_ != nullptr)
@@ -292,6 +320,7 @@ Status Daemon::start_control() {
 Status Daemon::start_metrics() {
     if (config_.metrics.empty()) return Status::ok();
     exporter_ = std::make_unique<metrics::Exporter>();
+    exporter_->add(metrics::tls_samples);
     if (service_ != nullptr) add_target_metrics(*exporter_, *service_, *volumes_, cache_.get());
     if (kv_ != nullptr) kvpart::add_kv_metrics(*exporter_, *kv_);
     return exporter_->start(config_.metrics);
@@ -366,7 +395,7 @@ Status Daemon::reload() {
         log::info("nothing to reload: a running target reads only its secrets again, and it has none");
         return Status::ok();
     }
-    return reload_secrets(*service_, config_).status();
+    return reload_secrets(*service_, config_, *known_).status();
 }
 
 // All at once: a check takes as long as one reactor may take, however many there are.

@@ -78,6 +78,9 @@ class Daemon final : public Service {
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
+    // The same, as keys of tls://; what is replaced at a reload.
+    const std::shared_ptr<fabric::tls::KnownPeers> known_ =
+        std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     std::vector<std::thread> threads_;
     bool started_ = false;   // all of it
     std::vector<int> cpus_;  // where they are pinned, in turn; empty: nowhere

@@ -208,6 +208,22 @@ int serve(const Program& program, const sigset_t& signals) {
 
 }  // namespace
 
+void describe_tls(CLI::App& app, fabric::tls::Files& files) {
+    app.add_option("--tls-cert", files.certificate,
+                   "Certificate of this machine (PEM, with its chain), shown to clients of tls:// addresses "
+                   "that have no secret here")
+        ->type_name("FILE");
+    app.add_option("--tls-key", files.key, "Private key of --tls-cert (PEM)")->type_name("FILE");
+    app.add_option("--tls-ca", files.authorities,
+                   "Authorities (PEM) that sign the certificates of the tls:// addresses that this process "
+                   "connects to")
+        ->type_name("FILE");
+    app.add_option("--tls-client-ca", files.client_authorities,
+                   "Authorities (PEM) of clients: who has neither a known secret nor a certificate that they "
+                   "signed is refused on tls:// addresses")
+        ->type_name("FILE");
+}
+
 int run_process(const Program& program, int argc, char** argv) {
     const sigset_t signals = block_signals();  // before anything else: until then SIGHUP ends the process
     try {

@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/status.h"
+#include "lib/fabric/tls/credentials.h"
 
 namespace CLI {
 class App;
@@ -61,6 +62,9 @@ struct Program {
     // Signals are blocked, so that threads made here never take them.
     std::function<Result<std::unique_ptr<Service>>()> start;
 };
+
+// --tls-cert, --tls-key, --tls-ca, --tls-client-ca.
+void describe_tls(CLI::App& app, fabric::tls::Files& files);
 
 // The whole of main(). SIGTERM and SIGINT stop the service, SIGHUP reloads it.
 int run_process(const Program& program, int argc, char** argv);

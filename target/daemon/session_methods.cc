@@ -88,13 +88,15 @@ static json session_statistics(block::Service& service) {
 }
 
 // Secrets can be changed while the target runs, not whether it wants them: that is a decision for a start.
-Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config) {
+Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config,
+                                       fabric::tls::KnownPeers& known) {
     if (config.secrets.empty())
         return failure(Code::kInvalid,
                        "this target was started without secrets: start it with --secrets FILE");
     auto book = read_secret_book(config, config.secrets);
     if (!book) return book.status().within("nothing is changed");
     const size_t count = (*book)->size();
+    known.replace((*book)->secrets());
     // Once posted it takes effect, however late: the log says when.
     auto ended = ask_reactor<size_t>([&](auto take) {
         service.set_secrets(std::move(*book), [count, take](size_t sessions) {
@@ -106,8 +108,8 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
     return ReloadedSecrets{count, *ended};
 }
 
-void add_auth_methods(control::Methods& methods, block::Service& service,
-                      const control::TargetConfig& config) {
+void add_auth_methods(control::Methods& methods, block::Service& service, const control::TargetConfig& config,
+                      fabric::tls::KnownPeers& known) {
     methods.add("auth.show", "whether initiators must authenticate",
                 [&config](const json& params) -> Result<json> {
                     WSS_TRY(control::Params(params).finish());
@@ -115,7 +117,7 @@ void add_auth_methods(control::Methods& methods, block::Service& service,
                 });
     methods.add("auth.reload", "reads the file of secrets again", [&](const json& params) -> Result<json> {
         WSS_TRY(control::Params(params).finish());
-        auto done = reload_secrets(service, config);
+        auto done = reload_secrets(service, config, known);
         if (!done) return done.status();
         return json{{"authentication", "on"},
                     {"initiators", done->initiators},

@@ -18,11 +18,13 @@ Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::
 struct ReloadedSecrets {
     size_t initiators, sessions_ended;
 };
-// Reads the file of secrets again and ends the sessions whose secret is gone or changed.
-Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config);
+// Reads the file of secrets again, for logins and for the keys of tls://, and ends the sessions whose secret
+// is gone or changed.
+Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config,
+                                       fabric::tls::KnownPeers& known);
 
-// auth.show and auth.reload. `config` outlives the control server.
-void add_auth_methods(control::Methods& methods, block::Service& service,
-                      const control::TargetConfig& config);
+// auth.show and auth.reload. `config` and `known` outlive the control server.
+void add_auth_methods(control::Methods& methods, block::Service& service, const control::TargetConfig& config,
+                      fabric::tls::KnownPeers& known);
 
 }  // namespace wss::daemon

@@ -14,6 +14,7 @@ static ConfigSchema schema_of(EngineConfig& config) {
     schema.texts("advertise", config.advertise);
     schema.size("memory", config.memory);
     schema.text("secret_file", config.secret_file);
+    control::describe_tls(schema, config.tls);
     schema.text("control", config.control);
     schema.text("metrics", config.metrics);
     schema.number("leave_seconds", config.leave_seconds, 1, kLeaveSecondsMax);
@@ -27,6 +28,7 @@ Status read_engine_config(const std::string& path, EngineConfig& config) {
 }
 
 Status check_engine_config(const EngineConfig& config) {
+    WSS_TRY(control::check_tls(config.tls, {config.join, config.listen}));
     if (config.join.empty())
         return failure(Code::kInvalid,
                        "no storage engine: give --join URI, for instance --join tcp://storage1:{}",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/fabric/tls/credentials.h"
 #include "target/volume/options.h"
 
 namespace wss::daemon {
@@ -21,6 +22,7 @@ struct EngineConfig {
     std::string control;                         // "": none
     std::string metrics;                         // "HOST:PORT"; "": none
     std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
+    fabric::tls::Files tls;   // for every tls:// address
     uint32_t leave_seconds = 30;
     std::string log_level = "info";
 };

@@ -13,6 +13,7 @@
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
 #include "target/daemon/boot_id.h"
+#include "target/metrics/tls_samples.h"
 
 namespace wss::daemon {
 
@@ -31,14 +32,15 @@ Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& co
     return started_or_stopped(std::move(daemon), started);
 }
 
-static Result<EngineDaemon::Net> open_net(reactor::Reactor& reactor, std::string key,
-                                          const fabric::Address& address) {
-    auto fabric = fabric::open(address);
+Result<EngineDaemon::Net> EngineDaemon::open_net(std::string key, const fabric::Address& address) {
+    fabric::tls::Credentials credentials{.files = config_.tls, .identity = {}, .known = {}};
+    if (!secret_.name.empty()) credentials.identity = secret_;
+    auto fabric = fabric::open(address, credentials);
     if (!fabric) return fabric.status().within(address.to_string());
     auto poller = (*fabric)->create_poller();
     if (!poller) return poller.status().within(address.to_string());
-    reactor.add(**poller);
-    return EngineDaemon::Net{std::move(key), std::move(*fabric), std::move(*poller)};
+    reactor_.add(**poller);
+    return Net{std::move(key), std::move(*fabric), std::move(*poller)};
 }
 
 Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
@@ -47,13 +49,18 @@ Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
     const std::string name = fmt::format("{}/{}", static_cast<int>(address.scheme), key);
     for (size_t i = 0; i < nets_.size(); ++i)
         if (nets_[i].key == name) return i;
-    auto net = open_net(reactor_, name, address);
+    auto net = open_net(name, address);
     if (!net) return net.status();
     nets_.push_back(std::move(*net));
     return nets_.size() - 1;
 }
 
 Status EngineDaemon::run_start() {
+    if (!config_.secret_file.empty()) {
+        auto secret = read_own_secret(config_.secret_file);
+        if (!secret) return secret.status().within("--secret-file");
+        secret_ = std::move(*secret);
+    }
     for (const std::string& uri : config_.join) {
         auto address = fabric::Address::parse(uri, control::kCachePort);
         if (!address) return address.status().within("--join");
@@ -71,11 +78,7 @@ Status EngineDaemon::run_start() {
     std::vector<cache::Engine::Net> nets;
     for (Net& net : nets_) nets.push_back({net.fabric.get(), net.poller.get()});
     cache::Engine::Options options{.memory = config_.memory};
-    if (!config_.secret_file.empty()) {
-        auto secret = read_own_secret(config_.secret_file);
-        if (!secret) return secret.status().within("--secret-file");
-        options.secret = std::move(*secret);
-    }
+    options.secret = secret_;
     WSS_TRY(open_volumes(options));
     auto engine = cache::Engine::create(reactor_, random_, nets, options);
     if (!engine) return engine.status();
@@ -99,7 +102,7 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
     }
     if (!config_.volumes.empty()) {
         // To cache engines, on a fabric that nobody else comes by.
-        auto reach = open_net(reactor_, "reach", join_.front().first);
+        auto reach = open_net("reach", join_.front().first);
         if (!reach) return reach.status();
         reach_ = std::move(*reach);
         options.reach = {reach_.fabric.get(), reach_.poller.get()};
@@ -169,6 +172,7 @@ static json to_json(const cache::Engine& engine) {
 Status EngineDaemon::start_control() {
     if (config_.control.empty()) return Status::ok();
     control::add_basic_methods(methods_, "wss-cache", WSS_VERSION);
+    control::add_tls_statistics(methods_);
     auto status = [this]() -> Result<json> {
         auto answer = ask_reactor<json>(
             [this](auto take) { reactor_.post([this, take] { take(to_json(*engine_)); }); });
@@ -198,6 +202,7 @@ Status EngineDaemon::start_control() {
 Status EngineDaemon::start_metrics() {
     if (config_.metrics.empty()) return Status::ok();
     exporter_ = std::make_unique<metrics::Exporter>();
+    exporter_->add(metrics::tls_samples);
     exporter_->add([this] {
         std::vector<metrics::Sample> out;
         auto c = ask_reactor<cache::EngineCounters>(

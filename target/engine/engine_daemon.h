@@ -40,6 +40,7 @@ class EngineDaemon final : public Service {
   private:
     explicit EngineDaemon(const EngineConfig& config) : config_(config) {}
     Status run_start();
+    Result<Net> open_net(std::string key, const fabric::Address& address);
     Result<size_t> net_for(const fabric::Address& address);
     Status open_volumes(cache::Engine::Options& options);
     Status listen_all();
@@ -47,6 +48,7 @@ class EngineDaemon final : public Service {
     Status start_metrics();
 
     const EngineConfig config_;
+    NamedSecret secret_;  // ours; nameless: none
     SystemClock clock_;
     Random random_{Random::entropy()};
     reactor::Reactor reactor_{clock_};

@@ -50,9 +50,10 @@ Status check_options(const KvOptions& options) {
     return Status::ok();
 }
 
-Result<std::unique_ptr<KvPart>> KvPart::start(const KvOptions& options) {
+Result<std::unique_ptr<KvPart>> KvPart::start(const KvOptions& options,
+                                              const fabric::tls::Credentials& credentials) {
     WSS_TRY(check_options(options));
-    std::unique_ptr<KvPart> part(new KvPart(options));
+    std::unique_ptr<KvPart> part(new KvPart(options, credentials));
     if (Status status = part->open(); !status) return status.within("key-value service");
     return part;
 }
@@ -97,7 +98,7 @@ Status KvPart::open_lanes() {
         if (options_.partitions > 1 && address->scheme != wanted_[0].scheme)
             return Status(Code::kInvalid, "the addresses of several partitions here must be of one kind");
         if (options_.partitions > 1 && !lanes_.empty()) continue;
-        auto fabric = fabric::open(*address);
+        auto fabric = fabric::open(*address, credentials_);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
         fabrics_.push_back(std::move(*fabric));
         auto lane = kv::Lane::create(reactor_, *fabrics_.back());

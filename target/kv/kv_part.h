@@ -11,6 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/tls/credentials.h"
 #include "lib/kv/service/service.h"
 #include "lib/kv/store/rocks_log.h"
 #include "target/kv/options.h"
@@ -23,7 +24,9 @@ Status check_options(const KvOptions& options);
 class KvPart {
   public:
     // Recovers what the log holds, listens, and serves.
-    static Result<std::unique_ptr<KvPart>> start(const KvOptions& options);
+    // `credentials` are for tls:// addresses, of clients and of other partitions.
+    static Result<std::unique_ptr<KvPart>> start(const KvOptions& options,
+                                                 const fabric::tls::Credentials& credentials = {});
     // Closes the connections and writes what is queued for the log.
     Status stop(uint32_t seconds);
     // Without stop(): ends as it is. What was acknowledged is in the log as far as its durability promises.
@@ -37,7 +40,8 @@ class KvPart {
     std::vector<std::string> infos_json();
 
   private:
-    explicit KvPart(const KvOptions& options) : options_(options) {}
+    KvPart(const KvOptions& options, const fabric::tls::Credentials& credentials)
+        : options_(options), credentials_(credentials) {}
     // A partition that is here.
     struct Part {
         uint32_t number = 0;
@@ -53,6 +57,7 @@ class KvPart {
     Status listen();
 
     const KvOptions options_;
+    const fabric::tls::Credentials credentials_;
     SystemClock clock_;
     kv::SystemWallClock wall_;
     reactor::Reactor reactor_{clock_};

@@ -18,7 +18,8 @@ struct KvOptions {
     std::string durability = "memory";      // or "async", "sync"
     std::string directory;                  // of the log; needed unless durability is "memory"
     uint32_t window_ms = 5000;              // how long superseded versions are kept, and reads may take
-    uint32_t terminate_ms = 1000;           // when the partitions decide what a client left undecided
+    std::string secrets;           // file of NAME:SECRET lines: whose keys tls:// takes; "": any client
+    uint32_t terminate_ms = 1000;  // when the partitions decide what a client left undecided
 };
 
 }  // namespace wss::kvpart

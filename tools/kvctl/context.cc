@@ -17,6 +17,14 @@ kv::Client* Context::client() {
         return nullptr;
     }
     options.timeout = from_s(timeout_seconds);
+    if (!secret_file.empty()) {
+        auto identity = read_own_secret(secret_file);
+        if (!identity) {
+            fail(identity.status());
+            return nullptr;
+        }
+        options.identity = std::move(*identity);
+    }
     auto connected = kv::Client::connect(options);
     if (!connected) {
         fail(connected.status());

@@ -32,6 +32,7 @@ constexpr const char* kUnknownOutcome = "unknown: it becomes visible as a whole,
 
 struct Context {
     kv::Options options;
+    std::string secret_file;
     uint32_t timeout_seconds = 10;
     bool json = false, raw = false;
     bool shell = false;  // commands come from the shell: no second shell in it

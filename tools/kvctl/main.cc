@@ -41,10 +41,21 @@ void add_choice(CLI::App& app, const std::string& name, const std::string& help,
 void add_global_options(CLI::App& app, Context& context) {
     app.add_option("--target,-t", context.options.partitions,
                    "Partitions of the store, as URIs separated by commas: rdma://HOST:PORT, tcp://HOST:PORT, "
-                   "shm:///PATH")
+                   "tls://HOST:PORT, shm:///PATH")
         ->delimiter(',')
         ->envname("KVCTL_TARGET")
         ->type_name("URI,...");
+    app.add_option("--secret-file", context.secret_file,
+                   "File with our line NAME:SECRET (mode 600), for tls:// partitions with --kv-secrets")
+        ->type_name("FILE");
+    app.add_option("--tls-ca", context.options.tls.authorities,
+                   "Authorities (PEM) that sign the certificates of tls:// partitions")
+        ->type_name("FILE");
+    app.add_option("--tls-cert", context.options.tls.certificate,
+                   "Our certificate (PEM), for partitions that want one")
+        ->type_name("FILE");
+    app.add_option("--tls-key", context.options.tls.key, "Private key of --tls-cert (PEM)")
+        ->type_name("FILE");
     add_choice(app, "--algorithm",
                "Concurrency control: ramp-fast, ramp-small, ramp-hybrid, 2pl-sequential, 2pl-parallel, none",
                kAlgorithms, context.options.algorithm);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/fabric/tls/credentials.h"
 
 namespace wss::wssctl {
 
@@ -47,6 +48,7 @@ class Host {
 struct Question {
     std::vector<std::string> hosts;  // targets
     std::string secret_file;
+    fabric::tls::Files tls;
     Nanoseconds timeout = from_s(5);  // of each step of reaching a host
 };
 

@@ -66,6 +66,7 @@ Finding explain_failure(const Address& address, const Status& status) {
 void check_login(const Address& address, const Question& question, Findings& findings) {
     initiator::Options options;
     options.connect_timeout = options.request_timeout = question.timeout;
+    options.tls = question.tls;
     if (!question.secret_file.empty()) {
         auto secret = read_own_secret(question.secret_file);
         if (!secret) {

@@ -32,7 +32,7 @@ namespace {
 struct Settings {
     std::string target;
     std::string volume;
-    std::string secret_file;
+    std::string files[4];  // as in kFiles
     wss_options options{.size = sizeof(wss_options)};
 };
 Settings settings;
@@ -75,6 +75,18 @@ constexpr NumberKey kNumbers[] = {
     {"reconnect-timeout", &wss_options::reconnect_timeout_ms, 1000},
 };
 
+struct FileKey {
+    const char* key;
+    const char* wss_options::*member;
+};
+constexpr FileKey kFiles[] = {
+    {"secret-file", &wss_options::secret_file},
+    {"tls-ca", &wss_options::tls_ca},
+    {"tls-cert", &wss_options::tls_cert},
+    {"tls-key", &wss_options::tls_key},
+};
+static_assert(std::size(kFiles) == std::extent_v<decltype(Settings::files)>, "each has its place");
+
 int plugin_config(const char* key, const char* value) {
     if (std::string_view(key) == "target") {
         settings.target = value;
@@ -84,13 +96,14 @@ int plugin_config(const char* key, const char* value) {
         settings.volume = value;
         return 0;
     }
-    if (std::string_view(key) == "secret-file") {
+    for (size_t i = 0; i < std::size(kFiles); ++i) {
+        if (std::string_view(key) != kFiles[i].key) continue;
         // nbdkit may change its folder.
         char* path = nbdkit_absolute_path(value);
         if (path == nullptr) return -1;
-        settings.secret_file = path;
+        settings.files[i] = path;
         free(path);
-        settings.options.secret_file = settings.secret_file.c_str();
+        settings.options.*kFiles[i].member = settings.files[i].c_str();
         return 0;
     }
     for (const NumberKey& number : kNumbers) {
@@ -105,7 +118,8 @@ int plugin_config(const char* key, const char* value) {
         return 0;
     }
     nbdkit_error(
-        "unknown parameter '%s'; the plugin knows target, volume, secret-file, channels, depth, "
+        "unknown parameter '%s'; the plugin knows target, volume, secret-file, tls-ca, tls-cert, tls-key, "
+        "channels, depth, "
         "connect-timeout, "
         "request-timeout and reconnect-timeout",
         key);
@@ -114,7 +128,9 @@ int plugin_config(const char* key, const char* value) {
 
 int plugin_config_complete() {
     if (!settings.target.empty()) return 0;
-    nbdkit_error("target=URI is missing, where URI is rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH");
+    nbdkit_error(
+        "target=URI is missing, where URI is rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or "
+        "shm:///PATH");
     return -1;
 }
 
@@ -242,9 +258,12 @@ int plugin_zero(void* handle, uint32_t count, uint64_t offset, uint32_t flags) {
 }
 
 constexpr char kHelp[] =
-    "target=URI                  (required) rdma://HOST:PORT, tcp://HOST:PORT or shm:///PATH\n"
+    "target=URI                  (required) rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or "
+    "shm:///PATH\n"
     "volume=NAME                 the volume; without it the NBD export name chooses\n"
     "secret-file=FILE            with the line NAME:SECRET that the target has of us (mode 600)\n"
+    "tls-ca=FILE                 authorities of the target's certificate (tls://; PEM)\n"
+    "tls-cert=FILE tls-key=FILE  our certificate, for a target that wants one\n"
     "channels=N                  connections to the target (1)\n"
     "depth=N                     commands on the wire of each (128)\n"
     "connect-timeout=SECONDS     (5)\n"

@@ -31,6 +31,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
+#include "lib/fabric/tls/credentials.h"
 #include "lib/kv/types.h"
 
 namespace wss::kv {
@@ -56,6 +57,9 @@ struct Options {
     // keys that a version seen names as its siblings: of 65536 keys, those seen last. RAMP-Fast only.
     bool session_order = false;
     std::shared_ptr<SharedState> shared;  // of another client with the same partitions
+    // For tls:// addresses: the pre-shared key that is offered, and certificates.
+    std::optional<NamedSecret> identity;
+    fabric::tls::Files tls;
 };
 
 // What a request costs, and why.

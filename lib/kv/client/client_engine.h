@@ -29,7 +29,8 @@ struct Engine {
             return Status(Code::kInvalid, "the address of a partition is missing");
         auto address = fabric::Address::parse(options.partitions[0], kDefaultPort);
         if (!address) return address.status();
-        auto opened = fabric::open(*address);
+        auto opened =
+            fabric::open(*address, {.files = options.tls, .identity = options.identity, .known = {}});
         if (!opened) return opened.status();
         fabric = std::move(*opened);
         auto made = Lane::create(reactor, *fabric);

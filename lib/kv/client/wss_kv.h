@@ -52,6 +52,15 @@ struct wss_kv_options {
     uint32_t timeout_ms;         /* 10000; of a transaction with all its rounds */
     uint32_t connect_timeout_ms; /* 5000 */
     uint32_t address_cache;      /* 65536 keys whose slots one-sided reads remember; UINT32_MAX: none */
+    /*
+     * Files for tls:// addresses; NULL: none. secret_file: our line NAME:SECRET (mode 600), for partitions
+     * that have it in --kv-secrets. tls_ca: the authorities (PEM) that sign the certificates of the
+     * partitions. tls_cert and tls_key: our certificate, for partitions that want one.
+     */
+    const char* secret_file;
+    const char* tls_ca;
+    const char* tls_cert;
+    const char* tls_key;
 };
 
 /* `targets`: the addresses of the partitions in their order, separated by commas. */

@@ -70,7 +70,7 @@ TEST(TargetConfig, the_role_and_what_belongs_to_it_come_from_the_file) {
 TEST(TargetConfig, what_belongs_to_another_role_is_refused) {
     TargetConfig block;
     block.secret_file = "/s";
-    EXPECT_EQ(check_role(block).to_string(), "--secret-file is for --role rs");
+    EXPECT_EQ(check_role(block).to_string(), "--secret-file is not for --role block");
     TargetConfig storage;
     storage.role = "rs";
     storage.volumes = {{.name = "a", .access = {"host1=rw"}}};
@@ -95,6 +95,36 @@ TEST(TargetConfig, what_a_key_value_store_does_not_honour_is_refused) {
     wrong = kv;
     wrong.volumes = {{.name = "a"}};
     EXPECT_EQ(check_role(wrong).to_string(), "--volume is not for --role kv");
+}
+
+TEST(TargetConfig, files_for_tls_without_an_address_for_them_are_refused) {
+    TargetConfig config;
+    config.listen = {"tcp://127.0.0.1:0"};
+    config.tls.authorities = "/ca.pem";
+    EXPECT_FALSE(check_target_config(config));
+    config.listen.push_back("tls://127.0.0.1:0");
+    EXPECT_TRUE(check_target_config(config)) << check_target_config(config).to_string();
+    config.tls.certificate = "/cert.pem";
+    EXPECT_FALSE(check_target_config(config)) << "its key is missing";
+}
+
+TEST(TargetConfig, secrets_of_the_key_value_store_leave_no_address_open) {
+    TargetConfig config;
+    config.kv.secrets = "/secrets";
+    config.kv.listen = {"tls://127.0.0.1:0", "tcp://127.0.0.1:0"};
+    EXPECT_FALSE(check_target_config(config));
+    config.kv.listen.pop_back();
+    EXPECT_TRUE(check_target_config(config)) << check_target_config(config).to_string();
+}
+
+TEST(TargetConfig, certificates_of_clients_admit_where_all_addresses_are_tls) {
+    const fabric::tls::Files files{
+        .certificate = {}, .key = {}, .authorities = {}, .client_authorities = "/ca"};
+    const std::vector<std::string> all{"tls://a:1", "tls://b:1"}, some{"tls://a:1", "tcp://b:1"};
+    EXPECT_TRUE(admits_by_certificate(files, all));
+    EXPECT_FALSE(admits_by_certificate(files, some));
+    EXPECT_FALSE(admits_by_certificate(files, {}));
+    EXPECT_FALSE(admits_by_certificate({}, all));
 }
 
 TEST(VolumeOption, is_name_backend_and_words) {

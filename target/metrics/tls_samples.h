@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tls:// addresses of this process have seen (lib/fabric/tls/context.h), for Prometheus.
+#pragma once
+
+#include "target/metrics/exporter.h"
+
+namespace wss::metrics {
+
+std::vector<Sample> tls_samples();
+
+}  // namespace wss::metrics

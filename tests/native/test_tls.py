@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tls:// addresses: what is on the wire, who gets through, and that every part speaks it: volumes, cache engines, keys."""
+
+import json
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from .cache_cluster import ask, until
+from .certificates import Authority
+from .kv import KVCTL, START_SECONDS, Partition
+from .ports import free_port
+from .programs import BUILD, Target, run, run_under_nbdkit
+
+WSSCTL = BUILD / "wssctl"
+PATTERN = b"what nobody else may read: " * 300
+IO = 'qemu-io -f raw -c "write -s {} 1M 8192" -c "flush" -c "read -P 0x0 2M 4096" "$uri" && ' \
+     'qemu-io -f raw -c "read -v 1M 512" "$uri" | grep -q "what.nobody"'
+
+
+def secret_file(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def alice(tmp_path):
+    return secret_file(tmp_path / "alice", run(WSSCTL, "secret", "alice").stdout.strip())
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path / "certificates")
+
+
+class Recorder:
+    """A proxy before a port of this host that keeps all bytes that pass."""
+
+    def __init__(self, port):
+        self.port, self.seen = port, bytearray()
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listening.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client, _ = self.listening.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            for ends in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source, sink):
+        try:
+            while part := source.recv(1 << 16):
+                self.seen += part
+                sink.sendall(part)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listening.close()
+
+
+def port_of(target):
+    return int(target.address.rsplit(":", 1)[1])
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+def test_a_recording_of_a_volume_holds_its_data_over_tcp_and_none_over_tls(scheme, alice, tmp_path):
+    (tmp_path / "pattern").write_bytes(PATTERN)
+    volume = tmp_path / "file.img"
+    with Target(f"{scheme}://127.0.0.1:0", {"disk": f"aio:{volume},size=16M,create"}, tmp_path, "--secrets", str(alice)) as target, \
+            Recorder(port_of(target)) as recorder:
+        done = run_under_nbdkit(IO.format(tmp_path / "pattern"), f"target={scheme}://127.0.0.1:{recorder.address}", "volume=disk",
+                                f"secret-file={alice}")
+        assert done.returncode == 0, done.stderr
+    assert PATTERN[:4096] in volume.read_bytes()
+    assert len(recorder.seen) > 2 * 8192
+    assert (b"what nobody else may read" in recorder.seen) == (scheme == "tcp")
+    if scheme == "tls":
+        assert b"disk" not in recorder.seen, "the name of the volume"
+
+
+def test_certificates_encrypt_without_secrets_and_the_name_is_verified(authority, tmp_path):
+    certificate, key = authority.issue("target")
+    with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as target:
+        words = [f"target={target.address}", "volume=disk"]
+        done = run_under_nbdkit('qemu-io -f raw -c "write -P 0x5a 0 1M" -c "read -P 0x5a 0 1M" "$uri"', *words, f"tls-ca={authority.file}")
+        assert done.returncode == 0, done.stderr
+        done = run_under_nbdkit("true", *words)
+        assert done.returncode != 0 and "--tls-ca" in done.stderr, done.stderr
+        done = run_under_nbdkit("true", f"target=tls://localhost:{port_of(target)}", "volume=disk", f"tls-ca={authority.file}")
+        assert done.returncode != 0 and "certificate" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("listen, dialled, said", [
+    ("tcp", "tls", "reached as tcp://"),
+    ("tls", "tcp", "reached as tls://"),
+])
+def test_neither_end_falls_back_to_plain_tcp(listen, dialled, said, alice, tmp_path):
+    with Target(f"{listen}://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice)) as target:
+        done = run_under_nbdkit("true", f"target={dialled}://127.0.0.1:{port_of(target)}", "volume=disk", f"secret-file={alice}")
+        assert done.returncode != 0 and said in done.stderr, done.stderr
+        until(lambda: f"reached as {listen}://" in target.log.read_text(), what="the line in the log")
+
+
+def test_a_wrong_secret_does_not_get_as_far_as_a_login(alice, tmp_path):
+    wrong = secret_file(tmp_path / "wrong", "alice:this-is-not-the-secret-of-alice")
+    with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice)) as target:
+        done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={wrong}")
+        assert done.returncode != 0 and "TLS handshake failed: there 'alice' is not known, or has another secret" in done.stderr, done.stderr
+        until(lambda: "'alice' is not known here, or has another secret" in target.log.read_text(), what="the line in the log")
+        assert "audit:" not in target.log.read_text()
+
+
+def test_tls_files_without_a_tls_address_are_refused(authority, tmp_path):
+    certificate, key = authority.issue("target")
+    done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--volume", "disk=ram:32M", "--control", "", "--tls-cert",
+               certificate, "--tls-key", key, check=False)
+    assert done.returncode == 2 and "no address is tls://" in done.stderr, done.stderr
+
+
+def test_keys_are_read_and_written_by_clients_with_a_known_secret_only(alice, tmp_path):
+    address = f"tls://127.0.0.1:{free_port()}"
+    store = Partition(0, [address], tmp_path, ["--kv-secrets", str(alice)], [], {})
+    store.start()
+    try:
+        kvctl = [KVCTL, "--target", address, "--timeout", "10"]
+        run(*kvctl, "--secret-file", alice, "put", "key", "value")
+        assert run(*kvctl, "--secret-file", alice, "get", "key").stdout.startswith("value")
+        wrong = secret_file(tmp_path / "wrong", "alice:this-is-not-the-secret-of-alice")
+        assert run(*kvctl, "--secret-file", wrong, "get", "key", check=False).returncode != 0
+        assert run(*kvctl, "get", "key", check=False).returncode != 0
+    finally:
+        assert store.stop() == 0
+
+
+def test_a_cache_engine_joins_and_answers_over_tls(alice, authority, tmp_path):
+    engine_secret = secret_file(tmp_path / "engine", run(WSSCTL, "secret", "engine").stdout.strip())
+    certificate, key = authority.issue("engine")
+    join, control = f"tls://127.0.0.1:{free_port()}", tmp_path / "control"
+    with Target("tls://127.0.0.1:0", {"disk": f"aio:{tmp_path}/file.img,size=16M,create"}, tmp_path, "--secrets", str(alice),
+                "--cache-listen", join, "--cache-secrets", str(engine_secret), "--control", str(control)) as target:
+        engine = subprocess.Popen([BUILD / "wss-cache", "--join", join, "--listen", "tls://127.0.0.1:0", "--memory", "64M",
+                                   "--secret-file", engine_secret, "--tls-cert", certificate, "--tls-key", key,
+                                   "--control", tmp_path / "engine.sock"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        try:
+            assert b"ready" in engine.stdout.readline()
+            joined = lambda: any(one["up"] for one in ask(tmp_path / "engine.sock", "stats")["engine"]["storages"])  # noqa: E731
+            until(joined, START_SECONDS, "the engine's joining")
+            done = run_under_nbdkit('qemu-io -f raw -c "write -P 0x5a 0 4M" -c "read -P 0x5a 0 4M" -c "read -P 0x5a 0 4M" "$uri"',
+                                    f"target={target.address}", "volume=disk", f"secret-file={alice}", f"tls-ca={authority.file}")
+            assert done.returncode == 0, done.stderr
+            assert ask(tmp_path / "engine.sock", "stats")["tls"]["handshakes"] >= 2, "the engine's with the target, the client's with the engine"
+            assert json.dumps(ask(control, "stats")["tls"])
+        finally:
+            engine.terminate()
+            assert engine.wait(20) == 0
