@@ -66,15 +66,21 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const control::TargetConfig& confi
     return started_or_stopped(std::move(daemon), started);
 }
 
-static Result<fabric::tls::Credentials> kv_credentials(const control::TargetConfig& config) {
-    fabric::tls::Credentials credentials{.files = config.tls, .identity = {}, .known = {}};
-    if (!config.kv.secrets.empty()) {
-        auto secrets = read_secrets(config.kv.secrets);
-        if (!secrets) return secrets.status().within("--kv-secrets");
-        credentials.known = std::make_shared<fabric::tls::KnownPeers>(*secrets);
+Status Daemon::load_kv_secrets() {
+    auto secrets = read_secrets(config_.kv.secrets);
+    if (!secrets) return secrets.status().within("--kv-secrets");
+    kv_known_->replace(*secrets);
+    return Status::ok();
+}
+
+Result<fabric::tls::Credentials> Daemon::kv_credentials() {
+    fabric::tls::Credentials credentials{.files = config_.tls, .identity = {}, .known = {}};
+    if (!config_.kv.secrets.empty()) {
+        WSS_TRY(load_kv_secrets());
+        credentials.known = kv_known_;
     }
-    if (!config.secret_file.empty()) {
-        auto own = read_own_secret(config.secret_file);
+    if (!config_.secret_file.empty()) {
+        auto own = read_own_secret(config_.secret_file);
         if (!own) return own.status().within("--secret-file");
         credentials.identity = std::move(*own);
     }
@@ -84,7 +90,7 @@ static Result<fabric::tls::Credentials> kv_credentials(const control::TargetConf
 Status Daemon::run_start() {
     if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
     if (!config_.kv.listen.empty()) {
-        auto credentials = kv_credentials(config_);
+        auto credentials = kv_credentials();
         if (!credentials) return credentials.status();
         auto kv = kvpart::KvPart::start(config_.kv, *credentials);
         if (!kv) return kv.status();
@@ -390,12 +396,20 @@ Daemon::~Daemon() {
     cache_.reset();
 }
 
+// A file that cannot be read does not keep the others from being read.
 Status Daemon::reload() {
-    if (service_ == nullptr || config_.secrets.empty()) {
-        log::info("nothing to reload: a running target reads only its secrets again, and it has none");
+    const bool block = service_ != nullptr && !config_.secrets.empty();
+    const bool kv = kv_ != nullptr && !config_.kv.secrets.empty();
+    if (!block && !kv && config_.tls.empty()) {
+        log::info(
+            "nothing to reload: a running target reads only its secrets and its files for TLS again, and "
+            "has none of them");
         return Status::ok();
     }
-    return reload_secrets(*service_, config_, *known_).status();
+    const Status files = reload_tls_files();
+    const Status kv_secrets = kv ? load_kv_secrets() : Status::ok();
+    const Status secrets = block ? reload_secrets(*service_, config_, *known_).status() : Status::ok();
+    return !files ? files : !kv_secrets ? kv_secrets : secrets;
 }
 
 // All at once: a check takes as long as one reactor may take, however many there are.

@@ -56,6 +56,8 @@ class Daemon final : public Service {
     Status lock_state();
     Status open_fabrics();
     Status load_secrets();
+    Status load_kv_secrets();
+    Result<fabric::tls::Credentials> kv_credentials();
     void warn_if_open() const;
     Status create_service();
     Status start_threads();
@@ -80,6 +82,8 @@ class Daemon final : public Service {
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
     // The same, as keys of tls://; what is replaced at a reload.
     const std::shared_ptr<fabric::tls::KnownPeers> known_ =
+        std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
+    const std::shared_ptr<fabric::tls::KnownPeers> kv_known_ =
         std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     std::vector<std::thread> threads_;
     bool started_ = false;   // all of it

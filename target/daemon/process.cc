@@ -21,6 +21,7 @@
 #include "lib/base/descriptors.h"
 #include "lib/base/journal.h"
 #include "lib/base/log.h"
+#include "lib/fabric/tls/context.h"
 #include "lib/io/plugin.h"
 #include "target/daemon/service_manager.h"
 
@@ -222,6 +223,13 @@ void describe_tls(CLI::App& app, fabric::tls::Files& files) {
                    "Authorities (PEM) of clients: who has neither a known secret nor a certificate that they "
                    "signed is refused on tls:// addresses")
         ->type_name("FILE");
+}
+
+Status reload_tls_files() {
+    auto reloaded = fabric::tls::Context::reload_all();
+    if (!reloaded) return reloaded.status();
+    if (*reloaded > 0) log::info("files for TLS read again; connections that exist are not affected");
+    return Status::ok();
 }
 
 int run_process(const Program& program, int argc, char** argv) {

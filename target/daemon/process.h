@@ -29,8 +29,8 @@ class Service {
     virtual ~Service() = default;
     // "rdma://10.0.0.1:5555, 2 volumes": where it listens and what it serves.
     virtual std::string describe() const = 0;
-    // Reads again what may change while it runs. kTimedOut: it may take effect yet; on other errors nothing
-    // has changed.
+    // Reads again what may change while it runs. kTimedOut: it may take effect yet; on other errors what
+    // could not be read is as it was.
     virtual Status reload() = 0;
     // Whether its threads still turn; bounded by some seconds each.
     virtual Status check_alive() = 0;
@@ -65,6 +65,8 @@ struct Program {
 
 // --tls-cert, --tls-key, --tls-ca, --tls-client-ca.
 void describe_tls(CLI::App& app, fabric::tls::Files& files);
+// Those that are in use are read again, for the connections to come.
+Status reload_tls_files();
 
 // The whole of main(). SIGTERM and SIGINT stop the service, SIGHUP reloads it.
 int run_process(const Program& program, int argc, char** argv);

@@ -264,7 +264,8 @@ EngineDaemon::~EngineDaemon() {
 }
 
 Status EngineDaemon::reload() {
-    log::info("nothing to reload: a cache engine reads its files at its start only");
+    if (!config_.tls.empty()) return reload_tls_files();
+    log::info("nothing to reload: a running cache engine reads only its files for TLS again, and has none");
     return Status::ok();
 }
 

@@ -2,6 +2,7 @@
 """tls:// addresses: what is on the wire, who gets through, and that every part speaks it: volumes, cache engines, keys."""
 
 import json
+import signal
 import socket
 import subprocess
 import threading
@@ -121,6 +122,40 @@ def test_a_wrong_secret_does_not_get_as_far_as_a_login(alice, tmp_path):
         assert done.returncode != 0 and "TLS handshake failed: there 'alice' is not known, or has another secret" in done.stderr, done.stderr
         until(lambda: "'alice' is not known here, or has another secret" in target.log.read_text(), what="the line in the log")
         assert "audit:" not in target.log.read_text()
+
+
+def test_a_reload_replaces_the_certificate_and_a_broken_file_replaces_nothing(authority, tmp_path):
+    certificate, key = authority.issue("target", "IP:127.0.0.2")
+    with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as target:
+        words = [f"target={target.address}", "volume=disk", f"tls-ca={authority.file}"]
+        done = run_under_nbdkit("true", *words)
+        assert done.returncode != 0 and "IP address mismatch" in done.stderr, done.stderr
+        authority.issue("target")
+        target.process.send_signal(signal.SIGHUP)
+        until(lambda: "files for TLS read again" in target.log.read_text(), what="the reload")
+        certificate.write_text("broken")
+        target.process.send_signal(signal.SIGHUP)
+        until(lambda: "continuing with what was loaded before" in target.log.read_text(), what="the reload that fails")
+        assert str(certificate) in target.log.read_text()
+        done = run_under_nbdkit("true", *words)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_reload_replaces_the_secrets_of_the_key_value_store(alice, tmp_path):
+    address = f"tls://127.0.0.1:{free_port()}"
+    known = secret_file(tmp_path / "known", alice.read_text().strip())
+    bob = secret_file(tmp_path / "bob", run(WSSCTL, "secret", "bob").stdout.strip())
+    store = Partition(0, [address], tmp_path, ["--kv-secrets", str(known)], [], {})
+    store.start()
+    try:
+        kvctl = [KVCTL, "--target", address, "--timeout", "10"]
+        run(*kvctl, "--secret-file", alice, "put", "key", "value")
+        secret_file(known, bob.read_text().strip())
+        store.process.send_signal(signal.SIGHUP)
+        until(lambda: run(*kvctl, "--secret-file", bob, "get", "key", check=False).stdout.startswith("value"), what="the new secret")
+        assert run(*kvctl, "--secret-file", alice, "get", "key", check=False).returncode != 0
+    finally:
+        assert store.stop() == 0
 
 
 def test_tls_files_without_a_tls_address_are_refused(authority, tmp_path):
