@@ -6,17 +6,35 @@ from __future__ import annotations
 import random
 import re
 import socket
+import ssl
 import time
 
 
+def client_hello(chance: random.Random) -> bytes:
+    """The first message of an honest client, damaged or cut more often than not."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello = bytearray(outgoing.read())
+    for _ in range(chance.randrange(4)):
+        hello[chance.randrange(len(hello))] = chance.randrange(256)
+    return bytes(hello[: chance.choice((len(hello), len(hello), chance.randrange(len(hello))))])
+
+
 def noise(address: str, until: float, chance: random.Random) -> int:
-    """Connects to tcp://HOST:PORT and sends senseless bytes, again and again; returns how often."""
-    host, port = re.fullmatch(r"tcp://(.+):(\d+)", address).groups()
+    """Connects to tcp:// or tls://HOST:PORT and sends senseless bytes, again and again; returns how often."""
+    scheme, host, port = re.fullmatch(r"(tcp|tls)://(.+):(\d+)", address).groups()
     count = 0
     while time.monotonic() < until:
         with socket.create_connection((host, int(port)), timeout=10) as stranger:
             stranger.settimeout(0.3)
             try:
+                if scheme == "tls" and chance.random() < 0.7:
+                    stranger.sendall(client_hello(chance))
                 for _ in range(chance.randrange(4)):
                     stranger.sendall(chance.randbytes(chance.choice((1, 16, 64, 4096, 100000))))
                 if chance.random() < 0.3:

@@ -10,11 +10,14 @@ import random
 import re
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.hostile.noise import noise
 from tests.native import programs
+from tests.native.certificates import Authority
 from tests.native.fio import fio
+from tests.native.ports import free_port
 from tests.native.programs import Nbd, run
 
 HOSTILE = Path(os.environ.get("WSS_HOSTILE_BUILD", "build/asan")).resolve()
@@ -48,14 +51,17 @@ def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None
     config.write_text(f'control = "{control}"\nstate = "{state}"\nlog_level = "error"\n')
     volumes = {"scratch": "ram:16M", "file": f"aio:{tmp_path}/scratch.img,size=16M,create",
                "good": f"aio:{tmp_path}/good.img"}
-    target = programs.Target("tcp://127.0.0.1:0", volumes, tmp_path, "--config", str(config), "--reactors", "2")
+    certificate, key = Authority(tmp_path / "certificates").issue("target")
+    tls = f"tls://127.0.0.1:{free_port()}"
+    target = programs.Target("tcp://127.0.0.1:0", volumes, tmp_path, "--config", str(config), "--reactors", "2", "--listen", tls,
+                             "--tls-cert", str(certificate), "--tls-key", str(key))
     del target.command[(at := target.command.index("--control")):at + 2]
     with target:
         luns = {volume["name"]: volume["lun"] for volume in answer(control, "volume", "list")}
         assert luns == {"scratch": 0, "file": 1, "good": GOOD_LUN}
         good = Nbd(target.address, "good", tmp_path / "nbd", {}).start()
         try:
-            attack_beside_a_good_client(target, good, control)
+            attack_beside_a_good_client(target, tls, good, control)
         finally:
             good.stop()
         log = (tmp_path / "nbd/log").read_text()
@@ -64,7 +70,7 @@ def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None
     assert "Sanitizer" not in said and "runtime error" not in said, said[-8000:]
 
 
-def attack_beside_a_good_client(target: programs.Target, good: Nbd, control: Path) -> None:
+def attack_beside_a_good_client(target: programs.Target, tls: str, good: Nbd, control: Path) -> None:
     until = time.monotonic() + SECONDS
     first = memory_mib(target.process.pid)
     attack = subprocess.Popen([HOSTILE / "wss-attack", target.address, str(SECONDS), str(SEED)], stdout=subprocess.PIPE,
@@ -74,7 +80,8 @@ def attack_beside_a_good_client(target: programs.Target, good: Nbd, control: Pat
          "--iodepth=8", "--size=48m", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--verify_state_save=0",
          "--time_based", f"--runtime={SECONDS}", "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        strangers = noise(target.address, until, random.Random(SEED))
+        with ThreadPoolExecutor() as pool:
+            strangers = min(pool.map(lambda address: noise(address, until, random.Random(SEED)), (target.address, tls)))
         assert target.process.poll() is None, target.log.read_text()[-8000:]
         said, complaint = attack.communicate(timeout=90)
         assert attack.returncode == 0, (said, complaint, target.log.read_text()[-8000:])
@@ -90,6 +97,7 @@ def attack_beside_a_good_client(target: programs.Target, good: Nbd, control: Pat
     print(f"{done}, {job['read']['total_ios']} reads verified beside it, memory grew by {grown} MiB")
     # Otherwise the attack was none.
     assert strangers > SECONDS
+    assert answer(control, "stats")["target"]["tls"]["handshakes_failed"] > SECONDS
     assert done["messages"] > 500 * SECONDS and done["answers"] > 100 * SECONDS and done["logins"] > 3 * SECONDS, done
     assert done["refused"] > 0 and done["closed_by_target"] > SECONDS, done
     assert job["read"]["total_ios"] > 10 * SECONDS, job["read"]
