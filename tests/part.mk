@@ -30,7 +30,7 @@ lint: ## check layers, sizes, licences and format
 format: ## format the C++ files in place
 	@clang-format -i $(CXX_FILES)
 
-check: deps ## build and run all tests that fit in 15 minutes (this is what CI runs)
+check: deps ## build and run all tests that CI runs (half an hour on two processors, once built)
 	@tests/check
 
 check-all: deps ## everything: check, long fuzzing, many simulation seeds, the comparison with peers, the demo
