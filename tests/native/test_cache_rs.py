@@ -285,7 +285,7 @@ def test_words_for_real_storage_are_checked(tmp_path):
     for words, said in ((["--role", "rs", "--volume", "a=ram:64M"], "give --join URI"),
                         (["--role", "rs", "--join", "tcp://127.0.0.1:1"], "give --volume"),
                         (["--join", "tcp://127.0.0.1:1", "--volume", "a=ram:64M"], "--join is for --role rs"),
-                        (["--secret-file", "s", "--volume", "a=ram:64M"], "--secret-file is for --role rs"),
+                        (["--secret-file", "s", "--volume", "a=ram:64M"], "--secret-file is not for --role block"),
                         (["--role", "rs", "--join", "tcp://127.0.0.1:1", "--volume", "a=ram:64M", "--secrets", "s"], "--secrets is not for --role rs"),
                         (["--volume", "a=rs:a", "--cache-listen", "tcp://127.0.0.1:0"], "rs:a needs a size")):
         done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", *words, check=False)

@@ -11,7 +11,7 @@ from .programs import run
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "Documentation/examples/kv"
-LIBRARIES = "-libverbs -lrdmacm -laio -lspdlog -lfmt -lxxhash -lcrypto -lrocksdb -ldl".split()
+LIBRARIES = "-libverbs -lrdmacm -laio -lspdlog -lfmt -lxxhash -lssl -lcrypto -lrocksdb -ldl".split()
 
 
 @pytest.fixture(scope="module", params=["tcp", "shm"])
