@@ -7,7 +7,7 @@ RESETS = 100 if THOROUGH else 3
 
 
 def test_reset_under_load(rig: Rig) -> None:
-    device = rig.map("a", "reconnect_delay=1")
+    device = rig.map("a", "fast_io_fail_tmo=off reconnect_delay=1")
     load = rig.start_verifying(device, 4 * RESETS)
     for times in range(1, RESETS + 1):
         rig.reset()
