@@ -77,8 +77,6 @@ static int have_no_passphrase(char*, int, int, void*) {
 
 static bool restrict(SSL_CTX* context) {
     SSL_CTX_set_default_passwd_cb(context, have_no_passphrase);
-    // Without SSL_OP_ENABLE_KTLS: with it a first handshake after the boot timed out in the lab (Linux 6.1),
-    // for a reason that is not known yet.
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_clear_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALLOW_NO_DHE_KEX);

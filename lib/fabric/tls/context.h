@@ -23,15 +23,12 @@ namespace wss::fabric::tls {
 struct Counters {
     std::atomic<uint64_t> handshakes{0};
     std::atomic<uint64_t> handshakes_failed{0};
-    std::atomic<uint64_t> kernel_sends{0};
     std::atomic<uint64_t> truncated{0};
 
     template <typename Visit>  // visit(name, help, value)
     void for_each(Visit&& visit) const {
         visit("handshakes", "TLS handshakes that succeeded", handshakes.load());
         visit("handshakes_failed", "TLS handshakes that failed", handshakes_failed.load());
-        visit("kernel_sends", "of the handshakes: connections for which the kernel encrypts",
-              kernel_sends.load());
         visit("truncated", "TLS connections that ended without close_notify", truncated.load());
     }
 };

@@ -2,7 +2,6 @@
 #include "lib/fabric/tls/session.h"
 
 #include <arpa/inet.h>
-#include <linux/tls.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -22,30 +21,10 @@ constexpr uint64_t kRecordsPerKeyMin = 1 << 16;
 
 // --- the socket: libssl's, but a peer that is gone raises no SIGPIPE ---
 
-// The kernel seals it as one; what is sent without this it takes for data.
-static ssize_t send_alert_by_kernel(int socket, const void* alert, size_t length) {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(1)> control{};
-    iovec piece{const_cast<void*>(alert), length};  // sendmsg does not change it
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* type = CMSG_FIRSTHDR(&message);
-    type->cmsg_level = SOL_TLS;
-    type->cmsg_type = TLS_SET_RECORD_TYPE;
-    type->cmsg_len = CMSG_LEN(1);
-    *CMSG_DATA(type) = SSL3_RT_ALERT;
-    return sendmsg(socket, &message, MSG_NOSIGNAL);
-}
-
 static int write_quietly(BIO* bio, const char* bytes, int length) {
     int socket = -1;
     BIO_get_fd(bio, &socket);
-    // Where the kernel seals data, libssl writes nothing but alerts: tickets and key changes are off.
-    const ssize_t sent = BIO_get_ktls_send(bio)
-                             ? send_alert_by_kernel(socket, bytes, static_cast<size_t>(length))
-                             : send(socket, bytes, static_cast<size_t>(length), MSG_NOSIGNAL);
+    const ssize_t sent = send(socket, bytes, static_cast<size_t>(length), MSG_NOSIGNAL);
     BIO_clear_retry_flags(bio);
     if (sent <= 0 && BIO_sock_should_retry(static_cast<int>(sent))) BIO_set_retry_write(bio);
     return static_cast<int>(sent);
@@ -213,9 +192,7 @@ void Session::established() noexcept {
     binding_ = binding_storage_;
     established_ = true;
     records_read_ = 0;
-    kernel_sends_ = BIO_get_ktls_send(SSL_get_wbio(ssl_));
     counters().handshakes.fetch_add(1, std::memory_order_relaxed);
-    if (kernel_sends_) counters().kernel_sends.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Session::message_seen(int outgoing, int, int type, const void* bytes, size_t length, SSL*,
@@ -313,7 +290,6 @@ bool Session::flush() noexcept {
 }
 
 ssize_t Session::write(std::span<const iovec> from) noexcept {
-    if (kernel_sends_) return send_by_kernel(from);
     if (!record_) record_ = std::make_unique<std::array<std::byte, 16384>>();
     if (!flush()) return -EAGAIN;
     size_t total = 0;
@@ -340,14 +316,6 @@ ssize_t Session::write(std::span<const iovec> from) noexcept {
         break;
     }
     return static_cast<ssize_t>(total);
-}
-
-ssize_t Session::send_by_kernel(std::span<const iovec> from) noexcept {
-    msghdr message{};
-    message.msg_iov = const_cast<iovec*>(from.data());  // sendmsg does not change it
-    message.msg_iovlen = from.size();
-    const ssize_t sent = sendmsg(socket_, &message, MSG_NOSIGNAL);
-    return sent < 0 ? -errno : sent;
 }
 
 bool Session::say_goodbye() noexcept {

@@ -9,9 +9,6 @@
 //  TS3  The end of the stream is the peer's close_notify. Without it the connection is lost (ECONNRESET).
 //  TS4  After the handshake the peer may send data, close_notify, and now and then a new key; else EPROTO.
 //
-// Where the kernel can encrypt (Linux' tls module), it does, and write() goes to the socket. libssl 3.0
-// leaves what arrives in TLS 1.3 to itself.
-//
 // Thread-safety: none; may pass from thread to thread.
 #pragma once
 
@@ -58,7 +55,6 @@ class Session {
     bool say_goodbye() noexcept;
 
     std::span<const std::byte> binding() const { return binding_; }
-    bool kernel_sends() const { return kernel_sends_; }
 
   private:
     Session(std::shared_ptr<const Context> context, ssl_st* ssl, int socket);
@@ -71,7 +67,6 @@ class Session {
     Status explain_reason(int reason) const;
     ssize_t read_some(std::byte* to, size_t length) noexcept;
     int seal(const std::byte* from, size_t length) noexcept;
-    ssize_t send_by_kernel(std::span<const iovec> from) noexcept;
 
     const std::shared_ptr<const Context> context_;
     ssl_st* const ssl_;
@@ -82,7 +77,6 @@ class Session {
     std::span<const std::byte> binding_;
     bool established_ = false;
     bool peer_is_plain_ = false;
-    bool kernel_sends_ = false;
     size_t sealed_ = 0;  // bytes of the user's in record_ that libssl has taken and the socket has not
     uint64_t records_sent_ = 0;  // under the key in use
     uint64_t records_read_ = 0;
