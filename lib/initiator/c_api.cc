@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/errno.h"
+#include "lib/fabric/tls/given_files.h"
 
 namespace wss::initiator {
 
@@ -35,14 +36,7 @@ Options options_of(const wss_options* given) {
 Status take_files(const wss_options* given, Options& options) {
     wss_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
-    if (all.tls_ca != nullptr) options.tls.authorities = all.tls_ca;
-    if (all.tls_cert != nullptr) options.tls.certificate = all.tls_cert;
-    if (all.tls_key != nullptr) options.tls.key = all.tls_key;
-    if (all.secret_file == nullptr) return Status::ok();
-    auto identity = read_own_secret(all.secret_file);
-    if (!identity) return identity.status();
-    options.identity = std::move(*identity);
-    return Status::ok();
+    return fabric::tls::take_files(all, options.tls, options.identity);
 }
 
 Client& client_of(wss_client* handle) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/base/errno.h"
+#include "lib/fabric/tls/given_files.h"
 #include "lib/kv/client/client.h"
 #include "lib/kv/client/counter.h"
 #include "lib/kv/client/wss_kv.h"
@@ -47,14 +48,7 @@ Status options_of(const wss_kv_options* given, Options& options) {
             all.address_cache == UINT32_MAX ? 0 : std::min(all.address_cache, kAddressCacheMax);
     if (all.timeout_ms != 0) options.timeout = from_ms(all.timeout_ms);
     if (all.connect_timeout_ms != 0) options.connect_timeout = from_ms(all.connect_timeout_ms);
-    if (all.tls_ca != nullptr) options.tls.authorities = all.tls_ca;
-    if (all.tls_cert != nullptr) options.tls.certificate = all.tls_cert;
-    if (all.tls_key != nullptr) options.tls.key = all.tls_key;
-    if (all.secret_file == nullptr) return Status::ok();
-    auto identity = read_own_secret(all.secret_file);
-    if (!identity) return identity.status();
-    options.identity = std::move(*identity);
-    return Status::ok();
+    return fabric::tls::take_files(all, options.tls, options.identity);
 }
 static_assert(static_cast<uint32_t>(Algorithm::kNone) == WSS_KV_NONE,
               "the numbers of the C API are those of Algorithm");

@@ -7,10 +7,10 @@
 #include <bit>
 #include <cstring>
 
+#include "lib/kv/store/fields.h"
+
 namespace wss::kv::store {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "fields are copied as they are in memory");
 
 constexpr size_t kChecksum = 0;
 constexpr size_t kGroup = 8;
@@ -23,18 +23,6 @@ constexpr size_t kBucketEntryBytes = 16;
 static_assert(kFirstEntry + kBucketEntries * kBucketEntryBytes == kBucketBytes);
 
 constexpr uint32_t kSpilledMask = ((1u << kGroupBuckets) - 1) & ~1u;
-
-template <typename T>
-T load(const std::byte* from) noexcept {
-    T value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-
-template <typename T>
-void store(std::byte* to, T value) noexcept {
-    std::memcpy(to, &value, sizeof value);
-}
 
 uint64_t checksum_of(Bytes bucket, uint64_t epoch) noexcept {
     return XXH3_64bits_withSeed(bucket.data() + kGroup, kBucketBytes - kGroup, epoch);

@@ -9,11 +9,10 @@
 
 #include "lib/base/assert.h"
 #include "lib/kv/mutation.h"
+#include "lib/kv/store/fields.h"
 
 namespace wss::kv::store {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "fields are copied as they are in memory");
 
 // Offsets of the slot's fixed part.
 constexpr size_t kSlotChecksum = 0;
@@ -46,18 +45,6 @@ constexpr size_t kRecordMetadataLength = 36;
 constexpr size_t kRecordKeyLength = 40;
 constexpr size_t kRecordFlags = 42;
 constexpr uint8_t kFlagTombstone = 1;
-
-template <typename T>
-T load(const std::byte* from) noexcept {
-    T value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-
-template <typename T>
-void store(std::byte* to, T value) noexcept {
-    std::memcpy(to, &value, sizeof value);
-}
 
 uint64_t checksum_of(Bytes bytes, uint64_t epoch) noexcept {
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), epoch);

@@ -35,7 +35,7 @@ class SlotIndex {
     uint64_t entries() const { return entries_; }
 
   private:
-    // The smallest slots with their records fill the arena before 28 entries of each group are used.
+    // The smallest keys take 256 bytes of the arena each. If it is full of those, one in eight is left out.
     static constexpr uint64_t kArenaShare = 16;
     // Entries for each group, on average, beyond which a group is split. Those that wait longest for their
     // split have twice as many then, of 28.
