@@ -35,7 +35,9 @@ void describe_kv(CLI::App& app, KvWords& kv) {
                    "How many partitions are here, from --kv-partition on, each with a --listen of its own "
                    "(default: 1)")
         ->check(CLI::Range(1u, 256u));
-    app.add_option("--kv-memory", kv.memory, "Memory for keys and values (default: 256M)")->type_name("SIZE");
+    app.add_option("--kv-memory", kv.memory,
+                   "Memory for keys and values (default: 256M); a sixteenth more is for the index of slots")
+        ->type_name("SIZE");
     app.add_option("--kv-index-memory", kv.index_memory,
                    "Memory for what finds keys, beside --kv-memory (default: no limit)")
         ->type_name("SIZE");

@@ -4,11 +4,10 @@
 //   age      a dirty line is brought home after `age_max`: what a crash of every holder could cost
 //   ratio    above `dirty_high_percent` of the cache dirty, until below `dirty_low_percent`: room for writes
 //   mark     a flush waits (Index::flush_mark), or the volume or an engine is being emptied
-//   merging  with the oldest line go its neighbours that are dirty and idle, so that sequential writes leave
-//   as one
-//            sequential write
-//   failure  storage that failed is left alone for a while that doubles up to `retry_max`; the data stay
-//   dirty
+//   merging  neighbours of the oldest line that are dirty and idle go with it, so that sequential writes
+//            leave as one
+//   failure  storage that failed is left alone for a while, which doubles up to `retry_max`; the data stay
+//            dirty
 //
 // The planner decides; target/cache reads the lines from their holders and writes them. One planner for each
 // volume of an Index; it belongs to the thread of the Index.

@@ -18,12 +18,10 @@
 // when the line is clean and its last operation leaves.
 //
 // Rules
-//   X1  Only who has entered a line may place it or say what became of its data, and only of the pieces that
-//   the
-//       operation names, exclusively for filled(), written(), invalidate().
-//   X2  A pointer to a Line is good while an operation is on it, or until the next call that could evict it
-//   (place,
-//       lose_engine, leave of its last operation).
+//   X1  Only an operation that has entered a line may place it or report what became of its data, and only of
+//       the pieces that it names; filled(), written() and invalidate() need exclusive access.
+//   X2  A pointer to a Line is valid while an operation is on it, or until the next call that could evict it:
+//       place(), lose_engine(), leave() of its last operation.
 //   X3  Memory is made in blocks, as lines and slots are first used: no call takes longer because the cache
 //       is larger, but for those that are said to walk the index.
 //

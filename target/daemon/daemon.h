@@ -45,7 +45,7 @@ class Daemon final : public Service {
     Daemon& operator=(const Daemon&) = delete;
 
     std::string describe() const override;
-    // The secrets of initiators.
+    // The secrets of initiators and of key-value clients, and the files of TLS.
     Status reload() override;
     Status check_alive() override;
     const std::vector<fabric::Address>& addresses() const { return bound_; }

@@ -72,7 +72,7 @@ constexpr Row kRows[] = {
     {"memory", "indexed_keys", "wss_kv_indexed_keys", "keys that one-sided reads find without the server",
      kGauge},
     {"memory", "index_used", "wss_kv_index_used_bytes", "memory of the index that leads to them", kGauge},
-    {"memory", "heap_used", "wss_kv_heap_used_bytes", "memory beside the arena: the index, decisions",
+    {"memory", "heap_used", "wss_kv_heap_used_bytes", "memory beside the arena: what finds keys, decisions",
      kGauge},
     {"memory", "refused_memory", "wss_kv_refused_memory_total", "writes refused because memory was full",
      kCounter},
