@@ -95,6 +95,8 @@ class Backend {
     virtual bool suspended() const noexcept { return false; }
     // The same as long as nobody but OpenOptions::owner has had the storage; empty: that is not known.
     virtual std::string ownership() const { return {}; }
+    // Whether OpenOptions::steal is possible for storage of this kind; else what the operator can do.
+    virtual Status may_steal() const { return Status::ok(); }
     // All requests are done, nothing but the destructor follows. Begins what that waits for, so that many
     // backends can be closed together.
     virtual void begin_close() noexcept {}

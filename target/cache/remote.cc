@@ -222,16 +222,18 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     waiting_.push_front(request);
 }
 
+static Status not_here(const std::string& name) {
+    return failure(Code::kInvalid,
+                   "rs:{}: its owner can be shut out only where the storage is, by steal=true there", name);
+}
+
 Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, const std::string& name,
                                                          const io::OpenOptions& options) {
     if (name.empty())
         return failure(Code::kInvalid, "rs: needs the volume's name there, for example rs:disk0");
     if (options.size == 0)
         return failure(Code::kInvalid, "rs:{} needs a size, for example rs:{},size=100G", name, name);
-    if (options.steal)
-        return failure(Code::kInvalid,
-                       "rs:{}: its owner can be shut out only where the storage is, by steal=true there",
-                       name);
+    if (options.steal) return not_here(name);
     auto state = RemoteState::create(options.size);
     if (!state) return state.status();
     return std::unique_ptr<io::Backend>(new RemoteBackend(nodes, name, std::move(*state)));
@@ -243,6 +245,10 @@ io::Limits RemoteBackend::limits() const noexcept {
 
 Result<std::unique_ptr<io::Queue>> RemoteBackend::open_queue(reactor::Reactor& reactor) {
     return RemoteQueue::create(nodes_, reactor, name_, state_);
+}
+
+Status RemoteBackend::may_steal() const {
+    return not_here(name_);
 }
 
 Status RemoteBackend::resize(uint64_t) {

@@ -116,6 +116,7 @@ class RemoteBackend final : public io::Backend {
     std::string trouble() const override { return state_->trouble(); }
     bool lost() const noexcept override { return state_->is_lost(); }
     bool suspended() const noexcept override { return state_->is_suspended(); }
+    Status may_steal() const override;
     ~RemoteBackend() override { state_->watch({}); }
     std::string describe() const override { return "rs:" + name_; }
 

@@ -2,7 +2,8 @@
 // A volume whose storage was lost to another owner is opened anew, by the operator's word: with a new
 // backend, and all else as it was.
 //
-//   look      it is lost, and nobody holds data of it that its storage has not
+//   look      it is lost, nobody holds data of it that its storage has not, and its owner can be shut out, if
+//             that is asked for
 //   open      the new backend, by its own rules (it may refuse, while another owner lives)
 //   drop      observers drop what they know of its contents, which others have written since; before "open"
 //             if that shuts out another owner
@@ -154,6 +155,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a change of its size is not over; try again", name);
     const Turn turn(lost);
+    if (how.steal) WSS_TRY(volume->backend().may_steal().within("volume " + name));
     // A live owner is shut out when nothing of that can refuse any more.
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),

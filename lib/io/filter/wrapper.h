@@ -19,6 +19,7 @@ class Wrapper : public Backend {
     bool lost() const noexcept override { return inner_->lost(); }
     bool suspended() const noexcept override { return inner_->suspended(); }
     std::string ownership() const override { return inner_->ownership(); }
+    Status may_steal() const override { return inner_->may_steal(); }
     void begin_close() noexcept override { inner_->begin_close(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
     const FilterRule& rule() const { return rule_; }

@@ -23,6 +23,7 @@ struct Shared {
     const io::Backend* newest = nullptr;    // whose that is
     bool refuses = false;                   // to be opened
     bool taken = false;                     // from whose is the newest
+    bool elsewhere = false;                 // its owner can be shut out only there
     std::optional<io::OpenOptions> opened;  // how it was last
     std::atomic<int> clients{0};
 };
@@ -45,6 +46,8 @@ class SharedBackend final : public io::Backend {
         if (shared_.newest == this) shared_.changed = std::move(changed);
     }
     bool lost() const noexcept override { return shared_.newest == this && shared_.taken; }
+    Status may_steal() const override { return shared_.elsewhere ? not_here() : Status::ok(); }
+    static Status not_here() { return Status(Code::kInvalid, "its owner can be shut out only there"); }
     std::string describe() const override { return "shared"; }
 
   private:
@@ -58,6 +61,7 @@ class OnSharedStorage : public testing::Test {
     OnSharedStorage() {
         auto open = [this](const std::string&,
                            const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+            if (shared_.elsewhere && options.steal) return SharedBackend::not_here();
             shared_.opened = options;
             if (shared_.refuses) return failure(Code::kBusy, "the client at 1.2.3.4 uses it");
             shared_.former_size = shared_.size;
@@ -390,6 +394,17 @@ TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out
     observer.fails = true;
     EXPECT_EQ(reopen("a", {.steal = true}).code(), Code::kBusy);
     EXPECT_FALSE(shared_.opened);
+}
+
+TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    shared_.elsewhere = observer.dirty = true;
+    EXPECT_EQ(reopen("a", {.steal = true, .give_up_dirty = true}).code(), Code::kInvalid);
+    EXPECT_EQ(observer.drops, 0);
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_EQ(observer.drops, 1);
 }
 
 // The reopening waits for a command of the old volume.
