@@ -107,7 +107,7 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
         const uint64_t configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
         // A shrink that was not over concerned what others have written since.
-        known.shrinking = false;
+        known.end_shrink();
     });
     set_.save_again();
     return Status::ok();

@@ -100,11 +100,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
 Status VolumeSet::end_shrink(const Resize& change) {
     if (change.cut_from != 0) WSS_TRY(change.volume->backend().resize(change.shrink_to));
     std::lock_guard changing(change_m_);
-    remember(change.name, [](Known& known) {
-        known.shrinking = false;
-        known.cut_from = 0;
-        known.cut_ownership.clear();
-    });
+    remember(change.name, [](Known& known) { known.end_shrink(); });
     if (change.grows()) return Status::ok();
     if (Status saved = save(); !saved)
         log::warning("{}: the next start finishes the shrink of volume {} again", saved.to_string(),

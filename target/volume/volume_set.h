@@ -148,6 +148,11 @@ class VolumeSet {
         bool shrinking = false;
         uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
         std::string cut_ownership;  // … while nobody else has had it
+        void end_shrink() {
+            shrinking = false;
+            cut_from = 0;
+            cut_ownership.clear();
+        }
         // It was never opened, or the operator deleted it. Storage of another one is never created: where
         // that is gone, an empty one in its place would be taken for it by who knows its identity.
         bool unmade = false;

@@ -10,6 +10,7 @@
 
 #include "target/volume/volume_set.h"
 #include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
 
 namespace wss::volume {
 namespace {
@@ -24,6 +25,7 @@ struct Shared {
     bool refuses = false;                   // to be opened
     bool taken = false;                     // from whose is the newest
     bool elsewhere = false;                 // its owner can be shut out only there
+    bool silent = false;                    // it is not resized
     std::optional<io::OpenOptions> opened;  // how it was last
     std::atomic<int> clients{0};
 };
@@ -41,7 +43,10 @@ class SharedBackend final : public io::Backend {
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
         return ram_->open_queue(reactor);
     }
-    Status resize(uint64_t bytes) override { return shared_.size = bytes, Status::ok(); }
+    Status resize(uint64_t bytes) override {
+        if (shared_.silent && bytes != shared_.size) return Status(Code::kTimedOut, "no answer");
+        return shared_.size = bytes, Status::ok();
+    }
     void watch_size(SizeChanged changed) override {
         if (shared_.newest == this) shared_.changed = std::move(changed);
     }
@@ -58,18 +63,18 @@ class SharedBackend final : public io::Backend {
 // One reactor on the test's own thread.
 class OnSharedStorage : public testing::Test {
   protected:
-    OnSharedStorage() {
-        auto open = [this](const std::string&,
-                           const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
-            if (shared_.elsewhere && options.steal) return SharedBackend::not_here();
-            shared_.opened = options;
+    OnSharedStorage() { make_set({}); }
+    void make_set(VolumeSet::Options options) {
+        options.open = [this](const std::string&,
+                              const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
+            if (shared_.elsewhere && how.steal) return SharedBackend::not_here();
+            shared_.opened = how;
             if (shared_.refuses) return failure(Code::kBusy, "the client at 1.2.3.4 uses it");
             shared_.former_size = shared_.size;
             if (shared_.left != 0) shared_.size = shared_.left;
             return std::unique_ptr<io::Backend>(std::make_unique<SharedBackend>(shared_));
         };
-        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&reactor_},
-                                           VolumeSet::Options{.open = open});
+        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&reactor_}, std::move(options));
     }
     ~OnSharedStorage() override {
         EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
@@ -119,6 +124,8 @@ class OnSharedStorage : public testing::Test {
 
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
+    io::test::TemporaryFolder folder_;
+    std::vector<std::vector<StoredVolume>> written_;  // to the state file, if there is one
     Shared shared_;
     std::unique_ptr<VolumeSet> set_;
 };
@@ -405,6 +412,29 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing
     EXPECT_EQ(observer.drops, 0);
     ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
     EXPECT_EQ(observer.drops, 1);
+}
+
+// A start after any of what is written would else cut what others have written since.
+TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_volume_is_reopened) {
+    make_set(
+        {.state = locked(folder_.file("state.json")), .write = [this](const StateLock&, const auto& volumes) {
+             written_.push_back(volumes);
+             return Status::ok();
+         }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a"));
+    shared_.silent = true;
+    auto shrink = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
+    ASSERT_EQ(await(shrink).code(), Code::kTimedOut);
+    ASSERT_EQ(written_.back().front().cut_from, uint64_t{1 << 20});
+    shared_.changed(shared_.size, 0);
+    written_.clear();
+    ASSERT_TRUE(reopen("a"));
+    ASSERT_FALSE(written_.empty());
+    for (const auto& volumes : written_) {
+        EXPECT_FALSE(volumes.front().shrinking);
+        EXPECT_EQ(volumes.front().cut_from, 0u);
+    }
 }
 
 // The reopening waits for a command of the old volume.
