@@ -26,12 +26,15 @@ class VolumeSet::LostVolume {
     // Observers drop what they know of its contents; `look_only`: they say whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
     // What was set for the volume until now counts for `made`; later changes find the old one being removed.
+    // A failure leaves all as it was.
     Status hand_over_to(Record& made);
 
     const RecordPtr& record() const { return record_; }
     const std::shared_ptr<Volume>& volume() const { return volume_; }
 
   private:
+    Status save_for(const Record& made);  // change_m_ held
+
     VolumeSet& set_;
     const std::string& name_;
     RecordPtr record_;
@@ -87,30 +90,37 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
 }
 
 Status VolumeSet::LostVolume::hand_over_to(Record& made) {
-    const uint64_t bytes = made.volume->size();
     std::lock_guard changing(set_.change_m_);
+    WSS_TRY(save_for(made));
     const bool read_only = volume_->read_only();
-    {
-        std::lock_guard lock(set_.m_);
-        auto live = set_.find_live(name_);
-        if (!live) return live.status();
-        if (*live != record_) return failure(Code::kBusy, "volume {} was made anew meanwhile", name_);
-        record_->state = Record::State::kRemoving;
-        record_->reopening = true;
-        made.access = record_->access;
-        made.options.access = record_->options.access;
-        made.write_protected = read_only;
-        made.volume->read_only_.store(read_only, std::memory_order_relaxed);
-    }
+    std::lock_guard lock(set_.m_);
+    auto live = set_.find_live(name_);
+    if (!live) return live.status();
+    if (*live != record_) return failure(Code::kBusy, "volume {} was made anew meanwhile", name_);
+    record_->state = Record::State::kRemoving;
+    record_->reopening = true;
+    made.access = record_->access;
+    made.options.access = record_->options.access;
+    made.write_protected = read_only;
+    made.volume->read_only_.store(read_only, std::memory_order_relaxed);
+    return Status::ok();
+}
+
+Status VolumeSet::LostVolume::save_for(const Record& made) {
+    Known before;
     // Others may have resized it: the next start must not give it back the size of its configuration.
     set_.remember(name_, [&](Known& known) {
-        const uint64_t configured = record_->options.size;
+        before = known;
+        const uint64_t bytes = made.volume->size(), configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
         // A shrink that was not over concerned what others have written since.
         known.end_shrink();
     });
+    Status saved = set_.save();
+    if (saved) return saved;
+    set_.remember(name_, [&](Known& known) { known = before; });
     set_.save_again();
-    return Status::ok();
+    return saved.within(fmt::format("volume {} is not reopened", name_));
 }
 
 // As a start does. What engines hold of it is not dropped: it is theirs to refuse a volume that it does not

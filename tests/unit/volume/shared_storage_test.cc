@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -435,6 +436,24 @@ TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_
         EXPECT_FALSE(volumes.front().shrinking);
         EXPECT_EQ(volumes.front().cut_from, 0u);
     }
+}
+
+// The next start would give it the size of its configuration, and the storage with it.
+TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it_was) {
+    bool full = false;
+    make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
+                  return full ? Status::from_errno(ENOSPC, "state file") : Status::ok();
+              }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a", 1 << 20, true));
+    shared_.changed(shared_.size, 0);
+    shared_.left = 512 << 10;
+    full = true;
+    EXPECT_EQ(reopen("a").sys_errno(), ENOSPC);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    full = false;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
 // The reopening waits for a command of the old volume.
