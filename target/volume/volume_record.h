@@ -22,6 +22,7 @@ struct VolumeSet::Record {
     bool shrinking = false;        // as Known says
     uint64_t cut_from = 0;
     std::string cut_ownership;
+    bool lost_writes = false;  // see Volume::take_lost_writes()
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
     // Set by the thread that creates it, before any reactor sees it.

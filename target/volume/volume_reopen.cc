@@ -83,6 +83,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.size = volume.lost_all() ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
+    record->lost_writes = volume.limits().volatile_cache;
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
     record->options.size = lost.options.size;
@@ -115,6 +116,7 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
         // A shrink that was not over concerned what others have written since.
         known.end_shrink();
+        known.lost_writes = made.lost_writes;
     });
     Status saved = set_.save();
     if (saved) return saved;
@@ -177,7 +179,6 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
-    again->lost_writes_.store(volume->limits().volatile_cache);
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
     volume->backend().watch_size({});

@@ -108,6 +108,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
         record->shrinking = known->second.shrinking;
         record->cut_from = known->second.cut_from;
         record->cut_ownership = known->second.cut_ownership;
+        record->lost_writes = known->second.lost_writes;
         record->write_protected = known->second.write_protected;
         if (known->second.access) record->options.access = *known->second.access;
         if (known->second.limits) record->options.limits = *known->second.limits;
@@ -274,6 +275,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
+    record.volume->lost_writes_.store(record.lost_writes);
     made->store(record.volume.get());
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
@@ -330,7 +332,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         known.identity = record->identity;
         known.cut_from = record->cut_from;
         if (known.cut_from == 0) known.cut_ownership.clear();
-        known.unmade = false;
+        known.lost_writes = known.unmade = false;
         lock.unlock();
         if (record->volume->lost())
             return tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);

@@ -153,6 +153,8 @@ class VolumeSet {
             cut_from = 0;
             cut_ownership.clear();
         }
+        // A reopening that came to no volume yet: see Volume::take_lost_writes().
+        bool lost_writes = false;
         // It was never opened, or the operator deleted it. Storage of another one is never created: where
         // that is gone, an empty one in its place would be taken for it by who knows its identity.
         bool unmade = false;

@@ -22,15 +22,15 @@ Status VolumeSet::restore() {
         for (const StoredVolume& volume : *stored) {
             if (volume.deleted) continue;
             known_[volume.options.name] = {
-                volume.identity,
-                volume.resized,
-                volume.write_protected,
-                volume.access_changed ? std::optional(volume.options.access) : std::nullopt,
-                volume.limits_changed ? std::optional(volume.options.limits) : std::nullopt,
-                volume.shrinking,
-                volume.cut_from,
-                volume.cut_ownership,
-                volume.unmade};
+                .identity = volume.identity,
+                .resized = volume.resized,
+                .write_protected = volume.write_protected,
+                .access = volume.access_changed ? std::optional(volume.options.access) : std::nullopt,
+                .limits = volume.limits_changed ? std::optional(volume.options.limits) : std::nullopt,
+                .shrinking = volume.shrinking,
+                .cut_from = volume.cut_from,
+                .cut_ownership = volume.cut_ownership,
+                .unmade = volume.unmade};
         }
     }
     // Those that were being deleted when the target ended. Without a cache their records stay in the file for

@@ -218,6 +218,9 @@ class Forgetful final : public Observer {
   public:
     explicit Forgetful(VolumeTable& table) : table_(table) { table_.add_observer(*this); }
     ~Forgetful() override { table_.remove_observer(*this); }
+    Status may_open(const Volume&) override {
+        return refuses ? Status(Code::kRefused, "engines hold writes") : Status::ok();
+    }
     void volume_changed(Change change, OpenVolume& volume) noexcept override {
         if (change == Change::kRemoved) replaced = volume.reopening();
         if (change == Change::kAccess) allowed.push_back(volume.access().of("anybody"));
@@ -229,7 +232,7 @@ class Forgetful final : public Observer {
         if (meanwhile && !reopening->look_only()) meanwhile();
         reopening->end(Status::ok());
     }
-    bool dirty = false, fails = false, replaced = false;
+    bool dirty = false, fails = false, replaced = false, refuses = false;
     int drops = 0;
     std::vector<Permission> allowed;  // with each change of access
     std::function<void()> meanwhile;  // happens after the new backend was opened
@@ -402,6 +405,20 @@ TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out
     observer.fails = true;
     EXPECT_EQ(reopen("a", {.steal = true}).code(), Code::kBusy);
     EXPECT_FALSE(shared_.opened);
+}
+
+TEST_F(OnSharedStorage, a_flush_fails_also_when_the_reopening_needs_another_attempt) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.refuses = true;
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    EXPECT_TRUE(set_->find("a")->closed);
+    observer.refuses = false;
+    ASSERT_TRUE(reopen("a"));
+    const Volume& again = set_->table(0).find(0)->volume();
+    EXPECT_TRUE(again.take_lost_writes()) << "what its former client acknowledged may be lost";
+    EXPECT_FALSE(again.take_lost_writes());
 }
 
 TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing) {
