@@ -27,6 +27,7 @@ struct VolumeSet::Record {
     std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
     // Set by the thread that creates it, before any reactor sees it.
     std::shared_ptr<Volume> volume;
+    uint64_t storage_bytes = 0;  // when `volume` was made of it
     std::vector<std::unique_ptr<OpenVolume>> opens;
     // By a start, in the place of what began it.
     void finish_cut(io::Backend& backend);

@@ -271,7 +271,9 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
         if (volume == nullptr) return false;
         return after == 0 ? storage_lost(name, volume, before) : follow_backend(name, volume, before, after);
     });
-    WSS_TRY(fit_size(options, backend->limits()));
+    const io::Limits limits = backend->limits();
+    WSS_TRY(fit_size(options, limits));
+    record.storage_bytes = limits.size;
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
@@ -325,9 +327,9 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         unopened_.erase(record->options.name);
         record->state = Record::State::kLive;
         record->reopening = false;
-        // A loss is reported once: before this volume replaced another one nobody found it.
-        const io::Backend& backend = record->volume->backend();
-        if (backend.lost()) record->volume->lose(backend.limits().size);
+        // A loss is reported once: before this volume replaced another one nobody found it, nor followed a
+        // size that came before.
+        if (record->volume->backend().lost()) record->volume->lose(record->storage_bytes);
         Known& known = known_[record->options.name];
         known.identity = record->identity;
         known.cut_from = record->cut_from;

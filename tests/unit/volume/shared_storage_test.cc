@@ -432,6 +432,23 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing
     EXPECT_EQ(observer.drops, 1);
 }
 
+// The size that it has then is not the one that the volume was made of.
+TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_gets_what_is_left_by_the_next) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.meanwhile = [this] {
+        const uint64_t before = std::exchange(shared_.size, 512 << 10);
+        shared_.taken = true;
+        shared_.changed(before, 0);
+    };
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    observer.meanwhile = {};
+    shared_.taken = false;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+}
+
 // A start after any of what is written would else cut what others have written since.
 TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_volume_is_reopened) {
     make_set(

@@ -110,7 +110,7 @@ void Client::end_size_reads() {
 // What get_size of the image's header has answered. On the thread of librados that reports the ends of
 // operations, so that answers come here in their order.
 void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcept {
-    // Of one that is lost the last size that was its own stays: a reopening compares the volume with it.
+    // A lost image keeps its last size: nobody follows that of another owner.
     if (lost() || !options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
     if (bytes == 0) return lose(Loss::kEmptied);
