@@ -14,7 +14,7 @@ VolumeInfo VolumeSet::info_of(const Record& record) const {
     info.declared = record.options.declared;
     info.access = record.options.access;
     info.limits = record.options.limits;
-    info.removing = record.state == Record::State::kRemoving;
+    info.removing = record.state == Record::State::kRemoving && !record.reopening;
     if (record.volume) {
         info.size = record.volume->size();
         info.block_size = record.volume->block_size();

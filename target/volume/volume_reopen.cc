@@ -25,7 +25,7 @@ class VolumeSet::LostVolume {
     Status find();
     // Observers drop what they know of its contents; `look_only`: they say whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
-    // What was set for the volume until now counts for `made`; later changes find the old one being removed.
+    // What was set for the volume until now counts for `made`; later changes find the old one being reopened.
     // A failure leaves all as it was.
     Status hand_over_to(Record& made);
 
@@ -165,7 +165,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     const RecordPtr lost = former.record();
     const std::shared_ptr<Volume> volume = former.volume();
     if (lost->resizing.exchange(true))
-        return failure(Code::kBusy, "volume {}: a change of its size is not over; try again", name);
+        return failure(Code::kBusy, "volume {}: a change of its size, or a reopening, is not over; try again",
+                       name);
     const Turn turn(lost);
     if (how.steal) WSS_TRY(volume->backend().may_steal().within("volume " + name));
     // A live owner is shut out when nothing of that can refuse any more.

@@ -131,6 +131,9 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
                        "again",
                        name, name);
     }
+    if (found->second->reopening)
+        return failure(Code::kBusy,
+                       "volume {} is being reopened, and commands of before are not over; try again", name);
     switch (found->second->state) {
         case Record::State::kOpening:
             return failure(Code::kBusy, "volume {} is being created", name);

@@ -490,6 +490,27 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
+// Commands of before are not over, and its operator has given up waiting.
+TEST_F(OnSharedStorage, a_change_of_a_volume_that_is_being_reopened_is_refused_with_that_word) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::atomic<bool> over{false};
+    std::thread control([&] {
+        EXPECT_TRUE(set_->reopen("a", {}));
+        over = true;
+    });
+    while (!held->closing()) reactor_.step();
+    const Status again = set_->reopen("a", {});
+    EXPECT_EQ(again.code(), Code::kBusy);
+    EXPECT_NE(again.text().find("is being reopened"), std::string::npos) << again.text();
+    EXPECT_FALSE(set_->find("a")->removing);
+    held->release();
+    while (!over) reactor_.step();
+    control.join();
+}
+
 // The reopening waits for a command of the old volume.
 TEST_F(OnSharedStorage, a_stop_closes_a_volume_that_is_being_reopened) {
     ASSERT_TRUE(create("a"));
