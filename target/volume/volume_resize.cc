@@ -19,7 +19,7 @@ struct VolumeSet::Resize {
     uint64_t bytes = 0;      // wanted
     uint64_t shrink_to = 0;  // first, if not 0: a shrink that is not over is finished before the volume grows
     uint64_t cut_from = 0;   // see Known
-    bool follows = false;    // its storage has that size
+    bool follows = false;    // its storage has that size, and is not changed
     bool grows() const { return bytes > shrink_to; }
     Status carry_out(VolumeSet& set) const;
 };
@@ -231,7 +231,11 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     const uint64_t bytes = after / block * block;
     if (bytes == size || (!volume->is_all_of(before) && bytes > size)) return true;
     auto change = begin_resize(name, bytes);
-    if (change) change->follows = true;
+    if (change) {
+        change->follows = true;
+        // Nor is a shrink finished that was not over: others have given the storage another size since.
+        change->cut_from = 0;
+    }
     const Status status = change ? change->carry_out(*this) : change.status();
     if (!status && status.code() != Code::kBusy)
         log::warning("{}: its storage was resized, the volume was not yet",

@@ -97,16 +97,22 @@ class OnSharedStorage : public testing::Test {
         options.size = size;
         return await([&](VolumeSet::Done done) { set_->create_async(options, std::move(done)); });
     }
-    // As the backend's own thread does, which may block.
-    void others_resize(uint64_t bytes) {
-        const uint64_t before = std::exchange(shared_.size, bytes);
+    // As the backend's own thread does, which may block. False: the volume does not follow yet.
+    bool follows(uint64_t before, uint64_t after) {
+        bool done = false;
         std::atomic<bool> over{false};
         std::thread keeper([&] {
-            while (!shared_.changed(before, bytes)) std::this_thread::yield();
+            done = shared_.changed(before, after);
             over = true;
         });
         while (!over) reactor_.step();
         keeper.join();
+        return done;
+    }
+    void others_resize(uint64_t bytes) {
+        const uint64_t before = std::exchange(shared_.size, bytes);
+        while (!follows(before, bytes)) {
+        }
     }
 
     // As the control thread does, which waits for the reactors.
@@ -386,6 +392,20 @@ TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_s
     shared_.left = 2 << 20;
     ASSERT_TRUE(reopen("a"));
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+}
+
+// The operator's shrink had no answer, and was carried out for all that.
+TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_it_for_a_shrink_that_was_not_over) {
+    ASSERT_TRUE(create("a"));
+    shared_.silent = true;
+    auto shrink = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
+    ASSERT_EQ(await(shrink).code(), Code::kTimedOut);
+    shared_.silent = false;
+    shared_.size = 512 << 10;
+    const uint64_t before = std::exchange(shared_.size, 1 << 20);
+    EXPECT_TRUE(follows(before, 1 << 20));
+    EXPECT_EQ(shared_.size, uint64_t{1 << 20});
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
 TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_a_shrink_that_came_meanwhile) {
