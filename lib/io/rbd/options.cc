@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kNameMax = 95;  // RBD_MAX_IMAGE_NAME_SIZE less its terminator
 constexpr uint32_t kSecondsMax = 3600;
+// The client's keeper looks at the image every one to two seconds, and Ceph takes a while to answer. A
+// shorter limit would pass between two looks.
+constexpr uint32_t kAwaySecondsMin = 5;
 constexpr std::string_view kForm = "POOL/IMAGE[@SNAP][?KEY=VALUE&...]";
 
 struct Key {
@@ -20,19 +23,21 @@ struct Key {
     std::string RbdOptions::*text = nullptr;
     bool RbdOptions::*flag = nullptr;
     uint32_t RbdOptions::*seconds = nullptr;
+    uint32_t seconds_min = 1;
 };
-constexpr Key kKeys[] = {{.name = "conf", .text = &RbdOptions::conf},
-                         {.name = "id", .text = &RbdOptions::user},
-                         {.name = "keyring", .text = &RbdOptions::keyring},
-                         {.name = "cache", .flag = &RbdOptions::cache},
-                         {.name = "steal", .flag = &RbdOptions::steal},
-                         {.name = "mount_timeout", .seconds = &RbdOptions::mount_timeout},
-                         {.name = "osd_timeout", .seconds = &RbdOptions::osd_timeout},
-                         {.name = "mon_timeout", .seconds = &RbdOptions::mon_timeout},
-                         {.name = "open_timeout", .seconds = &RbdOptions::open_timeout},
-                         {.name = "resize_timeout", .seconds = &RbdOptions::resize_timeout},
-                         {.name = "close_timeout", .seconds = &RbdOptions::close_timeout},
-                         {.name = "away_timeout", .seconds = &RbdOptions::away_timeout}};
+constexpr Key kKeys[] = {
+    {.name = "conf", .text = &RbdOptions::conf},
+    {.name = "id", .text = &RbdOptions::user},
+    {.name = "keyring", .text = &RbdOptions::keyring},
+    {.name = "cache", .flag = &RbdOptions::cache},
+    {.name = "steal", .flag = &RbdOptions::steal},
+    {.name = "mount_timeout", .seconds = &RbdOptions::mount_timeout},
+    {.name = "osd_timeout", .seconds = &RbdOptions::osd_timeout},
+    {.name = "mon_timeout", .seconds = &RbdOptions::mon_timeout},
+    {.name = "open_timeout", .seconds = &RbdOptions::open_timeout},
+    {.name = "resize_timeout", .seconds = &RbdOptions::resize_timeout},
+    {.name = "close_timeout", .seconds = &RbdOptions::close_timeout},
+    {.name = "away_timeout", .seconds = &RbdOptions::away_timeout, .seconds_min = kAwaySecondsMin}};
 
 bool has_control_character(std::string_view text) {
     return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
@@ -59,9 +64,10 @@ Status set_flag(const Key& key, std::string_view value, RbdOptions& options) {
 Status set_seconds(const Key& key, std::string_view value, RbdOptions& options) {
     uint32_t seconds = 0;
     auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-    if (wrong != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > kSecondsMax)
-        return failure(Code::kInvalid, "rbd: {}={}: the value is a number of seconds, 1 to {}", key.name,
-                       value, kSecondsMax);
+    if (wrong != std::errc() || end != value.data() + value.size() || seconds < key.seconds_min ||
+        seconds > kSecondsMax)
+        return failure(Code::kInvalid, "rbd: {}={}: the value is a number of seconds, {} to {}", key.name,
+                       value, key.seconds_min, kSecondsMax);
     options.*key.seconds = seconds;
     return Status::ok();
 }

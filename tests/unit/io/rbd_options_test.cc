@@ -69,6 +69,7 @@ TEST(RbdOptions, each_wrong_word_is_named) {
         {"rbd/i?osd_timeout=3601", "1 to 3600"},
         {"rbd/i?osd_timeout=5s", "1 to 3600"},
         {"rbd/i?osd_timeout=99999999999", "1 to 3600"},
+        {"rbd/i?away_timeout=4", "5 to 3600"},
         {"rbd/i@s?steal=1", "a snapshot has not"},
     };
     for (const auto& [text, word] : wrong)
