@@ -82,6 +82,8 @@ void Engine::Storage::introduce(RecordLink& link, bool states) noexcept {
     for (uint32_t number = 0; number < volumes_.size(); ++number) {
         Volume& volume = volumes_[number];
         const io::Limits limits = volume.backend->limits();
+        // A shrink from before the join: this SE would drop what was written since.
+        volume.lowest->store(UINT64_MAX);
         volume.reported = state_of(number);
         // One that is lost may have no size any more, which its state says.
         link.wrote(

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <functional>
 
 #include "lib/cache/engine/engine.h"
 #include "lib/fabric/open.h"
@@ -38,7 +39,8 @@ class SharedBackend final : public io::Backend {
 
 class StorageState : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
   protected:
-    void start(bool takes_states) {
+    void start(
+        bool takes_states, const std::function<void()>& before_it_joins = [] {}) {
         takes_states_ = takes_states;
         const auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
         fabric_ = std::move(*fabric::open(address));
@@ -50,6 +52,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
                             {.memory = 4u << 20, .identity = 42, .volumes = {{"disk", &backend_}}}));
         storage_->join(0, listener_->address());
         ASSERT_TRUE(storage_->start());
+        before_it_joins();
         ASSERT_TRUE(until([this] { return ready_; }));
     }
     void TearDown() override {
@@ -134,6 +137,16 @@ TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_followed_at_once) {
     ASSERT_TRUE(until([this] { return states_.size() == 3; }));
     EXPECT_EQ(states_[1].bytes, uint64_t{1 << 20});
     EXPECT_EQ(states_[2].bytes, uint64_t{8 << 20});
+}
+
+TEST_F(StorageState, storage_reports_no_shrink_of_before_it_joined) {
+    start(true, [this] {
+        backend_.changed(4 << 20, 1 << 20);
+        backend_.changed(1 << 20, 4 << 20);
+    });
+    backend_.why = "the next report";
+    ASSERT_TRUE(until([this] { return states_.size() >= 2; }));
+    EXPECT_EQ(states_[1].bytes, uint64_t{4 << 20});
 }
 
 TEST_F(StorageState, storage_that_was_taken_reports_that_before_it_answers_what_failed_for_it) {
