@@ -69,18 +69,6 @@ def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ce
             assert again.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
 
 
-@pytest.mark.parametrize("size", [8, 32])
-def test_a_volume_whose_lock_was_taken_away_is_reopened_with_the_size_that_the_image_got_since(ceph, tmp_path, size):
-    image = ceph.create_image("16M")
-    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
-        disable_and_enable_the_lock(ceph, image)
-        until(lambda: TAKEN in volume(target)["trouble"], 10, "the loss is shown")
-        ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", f"{size}M", image)
-        time.sleep(3)  # the lost client is not shut out: it sees that
-        ask(target.control, "volume.reopen", name="disk")
-        assert volume(target)["size"] == size * MIB
-
-
 def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_size(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
@@ -105,7 +93,7 @@ def empty_it(ceph, image) -> None:
 
 
 @pytest.mark.parametrize("size", [4, 16])
-@pytest.mark.parametrize("lose", [empty_it, remove_the_lock_alone])
+@pytest.mark.parametrize("lose", [empty_it, remove_the_lock_alone, disable_and_enable_the_lock])
 def test_a_volume_that_was_all_of_a_lost_image_is_all_of_it_when_it_is_reopened(ceph, tmp_path, lose, size):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image)) as target:
