@@ -325,6 +325,13 @@ def test_errors_say_what_to_do(tmp_path):
         assert stderr_of("check", str(tmp_path / "h"), status=FAILED)
 
 
+def test_a_load_that_does_not_fit_fails(tmp_path):
+    with Store("shm", 1, tmp_path, ["--kv-memory", "8M"]) as store:
+        load = store.command("bench", "--workload", "c", "--phase", "load", "-p", "recordcount=20000", "-p", "fieldlength=100")
+        done = subprocess.run(load, capture_output=True, text=True, timeout=120)
+        assert done.returncode == FAILED and "of 20000 records could not be written" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("letter", "abcdef")
 def test_every_standard_workload_runs_verified(store, letter):
     result = store.bench({"threadcount": 2, "operationcount": 400, "recordcount": 200}, "--workload", letter, "--verify")
