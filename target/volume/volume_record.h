@@ -45,6 +45,11 @@ struct VolumeSet::News {
     WritesLeft writes = nullptr;
 };
 
+// Whatever the change was.
+inline Status removed_meanwhile() {
+    return Status(Code::kClosed, "the volume was removed meanwhile");
+}
+
 // Grants nothing.
 std::shared_ptr<const AccessList> nobody();
 // nullptr: no limits.

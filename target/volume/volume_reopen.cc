@@ -63,7 +63,7 @@ Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) 
                     auto answer = [gathering](Status status) { gathering->arrive(std::move(status)); };
                     OpenVolume* open = table->find(volume->lun());
                     if (open == nullptr || &open->volume() != volume.get())
-                        return answer(Status(Code::kClosed, "the volume was removed meanwhile"));
+                        return answer(removed_meanwhile());
                     table->reopen(*open, give_up_dirty, look_only, answer);
                 });
     });
@@ -110,7 +110,7 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
 Status VolumeSet::LostVolume::save_for(const Record& made) {
     Known before;
     // Others may have resized it: the next start must not give it back the size of its configuration.
-    set_.remember(name_, [&](Known& known) {
+    const bool there = set_.remember(*volume_, [&](Known& known) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
@@ -118,9 +118,10 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
         known.end_shrink();
         known.lost_writes = made.lost_writes;
     });
+    if (!there) return removed_meanwhile();
     Status saved = set_.save();
     if (saved) return saved;
-    set_.remember(name_, [&](Known& known) { known = before; });
+    set_.remember(*volume_, [&](Known& known) { known = before; });
     set_.save_again();
     return saved.within(fmt::format("volume {} is not reopened", name_));
 }

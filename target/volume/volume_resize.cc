@@ -59,16 +59,17 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     if (change.cut_from != 0) WSS_TRY(backend.resize(backend.limits().size).within("volume " + change.name));
     std::lock_guard changing(change_m_);
     Known before;
-    remember(change.name, [&](Known& known) {
+    const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
         known.resized = change.shrink_to;
         known.shrinking = true;
         known.cut_from = change.cut_from;
         known.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
     });
+    if (!there) return removed_meanwhile();
     Status saved = save();
     if (saved) return saved;
-    remember(change.name, [&](Known& known) { known = before; });
+    remember(*change.volume, [&](Known& known) { known = before; });
     save_again();
     return saved.within(fmt::format("volume {} is not changed", change.name));
 }
@@ -87,8 +88,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
     for (size_t i = 0; i < tables_.size(); ++i)
         reactors_[i]->post([this, volume, answer, i, bytes = change.shrink_to, turn = change.turn]() mutable {
             OpenVolume* open = tables_[i]->find(volume->lun());
-            if (open == nullptr || &open->volume() != volume.get())
-                return answer(turn, Status(Code::kClosed, "the volume was removed meanwhile"));
+            if (open == nullptr || &open->volume() != volume.get()) return answer(turn, removed_meanwhile());
             tables_[i]->tell(Change::kResized, *open);
             // The turn is over when the answers are, whatever they are.
             tables_[i]->shrink(*open, bytes, [answer, turn = std::move(turn)](Status status) mutable {
@@ -100,7 +100,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
 Status VolumeSet::end_shrink(const Resize& change) {
     if (change.cut_from != 0) WSS_TRY(change.volume->backend().resize(change.shrink_to));
     std::lock_guard changing(change_m_);
-    remember(change.name, [](Known& known) { known.end_shrink(); });
+    if (!remember(*change.volume, [](Known& known) { known.end_shrink(); })) return removed_meanwhile();
     if (change.grows()) return Status::ok();
     if (Status saved = save(); !saved)
         log::warning("{}: the next start finishes the shrink of volume {} again", saved.to_string(),
@@ -120,9 +120,11 @@ Status VolumeSet::grow(const Resize& change) {
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
     std::lock_guard changing(change_m_);
     uint64_t before = 0;
-    remember(change.name, [&](Known& known) { before = std::exchange(known.resized, change.bytes); });
+    const bool there =
+        remember(volume, [&](Known& known) { before = std::exchange(known.resized, change.bytes); });
+    if (!there) return removed_meanwhile();
     if (Status saved = save(); !saved) {
-        remember(change.name, [&](Known& known) { known.resized = before; });
+        remember(volume, [&](Known& known) { known.resized = before; });
         save_again();
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());

@@ -425,7 +425,7 @@ void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Don
         return done(failure(Code::kPermission,
                             "volume {} was opened read-only: delete it and create it again to write", name));
     (*volume)->read_only_.store(read_only, std::memory_order_relaxed);
-    remember(name, [read_only](Known& known) { known.write_protected = read_only; });
+    remember(**volume, [read_only](Known& known) { known.write_protected = read_only; });
     (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
     auto writes = read_only ? or_new(std::move(left)) : nullptr;
     tell_reactors(*volume, {.change = Change::kReadOnly, .writes = std::move(writes)}, std::move(done));
@@ -445,7 +445,7 @@ void VolumeSet::set_access_async(const std::string& name, const std::vector<std:
         (*record)->access = access;
         (*record)->options.access = words;
     }
-    remember(name, [&words](Known& known) { known.access = words; });
+    remember(*volume, [&words](Known& known) { known.access = words; });
     tell_reactors(volume, {.change = Change::kAccess, .access = access, .writes = or_new(std::move(left))},
                   std::move(done));
 }
@@ -461,7 +461,7 @@ void VolumeSet::set_limits_async(const std::string& name, const RateLimits& limi
         volume = (*record)->volume;
         (*record)->options.limits = limits;
     }
-    remember(name, [&limits](Known& known) { known.limits = limits; });
+    remember(*volume, [&limits](Known& known) { known.limits = limits; });
     tell_reactors(volume, {.change = Change::kLimits, .limiter = limiter_of(limits)}, std::move(done));
 }
 

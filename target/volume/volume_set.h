@@ -202,7 +202,8 @@ class VolumeSet {
     template <typename Value>
     Status save_and_do(const std::string& name, Value Known::*field, const Value& value,
                        const std::function<void(Done)>& start, const WritesLeft& left = nullptr);
-    void remember(const std::string& name, const std::function<void(Known&)>& change);
+    // False: the volume was removed, and another one may have its name.
+    bool remember(const Volume& volume, const std::function<void(Known&)>& change);
     bool is_in_file(const std::string& name);  // change_m_ held
     Result<std::shared_ptr<Volume>> hold_live(const std::string& name) const;
     Result<RecordPtr> find_live(const std::string& name) const;      // m_ held

@@ -175,9 +175,12 @@ bool VolumeSet::is_in_file(const std::string& name) {
 
 // --- changes ---
 
-void VolumeSet::remember(const std::string& name, const std::function<void(Known&)>& change) {
+bool VolumeSet::remember(const Volume& volume, const std::function<void(Known&)>& change) {
     std::lock_guard lock(m_);
-    if (auto known = known_.find(name); known != known_.end()) change(known->second);
+    auto known = known_.find(volume.name());
+    if (known == known_.end() || known->second.identity != volume.identity_) return false;
+    change(known->second);
+    return true;
 }
 
 // While it exists no other setting of the volume changes: what one change finds is what it replaces.
@@ -215,15 +218,17 @@ class VolumeSet::SettingTurn {
 template <typename Value>
 Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, const Value& value,
                               const std::function<void(Done)>& start, const WritesLeft& left) {
+    auto volume = hold_live(name);
+    if (!volume) return volume.status();
     std::optional<Value> before;
     std::shared_ptr<Begun> begun;
     auto take_back = [&] {  // change_m_ held
-        if (before) remember(name, [&](Known& known) { known.*field = *before; });
+        if (before) remember(**volume, [&](Known& known) { known.*field = *before; });
         if (before) save_again();
     };
     {
         std::lock_guard changing(change_m_);
-        remember(name, [&](Known& known) { before = std::exchange(known.*field, value); });
+        remember(**volume, [&](Known& known) { before = std::exchange(known.*field, value); });
         if (Status saved = save(); !saved) {
             take_back();
             return saved.within(fmt::format("volume {} is not changed", name));

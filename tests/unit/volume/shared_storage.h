@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// A set of volumes on storage that others can resize and take, as an image of a Ceph cluster is.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+
+namespace wss::volume {
+
+// Storage that others resize and take, as the test says.
+struct Shared {
+    uint64_t size = 1 << 20;
+    uint64_t former_size = 0;  // which its former client goes by
+    uint64_t left = 0;         // what the next client finds; 0: it has its size
+    io::Backend::SizeChanged changed;
+    const io::Backend* newest = nullptr;    // whose that is
+    bool refuses = false;                   // to be opened
+    bool taken = false;                     // from whose is the newest
+    bool elsewhere = false;                 // its owner can be shut out only there
+    bool silent = false;                    // it is not resized
+    std::optional<io::OpenOptions> opened;  // how it was last
+    std::function<void()> meanwhile;        // happens once, while it is opened or resized
+    void let_happen() {
+        if (auto what = std::exchange(meanwhile, {})) what();
+    }
+    std::atomic<int> clients{0};
+};
+class SharedBackend final : public io::Backend {
+  public:
+    explicit SharedBackend(Shared& shared)
+        : shared_(shared), ram_(*io::open_backend("delay:us=1:ram:4M", {})) {
+        shared_.newest = this;
+        ++shared_.clients;
+    }
+    ~SharedBackend() override { --shared_.clients; }
+    io::Limits limits() const noexcept override {
+        return {.size = shared_.newest == this ? shared_.size : shared_.former_size};
+    }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return ram_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override {
+        if (shared_.silent && bytes != shared_.size) return Status(Code::kTimedOut, "no answer");
+        if (bytes != shared_.size) shared_.let_happen();
+        return shared_.size = bytes, Status::ok();
+    }
+    void watch_size(SizeChanged changed) override {
+        if (shared_.newest == this) shared_.changed = std::move(changed);
+    }
+    bool lost() const noexcept override { return shared_.newest == this && shared_.taken; }
+    Status may_steal() const override { return shared_.elsewhere ? not_here() : Status::ok(); }
+    static Status not_here() { return Status(Code::kInvalid, "its owner can be shut out only there"); }
+    std::string describe() const override { return "shared"; }
+
+  private:
+    Shared& shared_;
+    const std::unique_ptr<io::Backend> ram_;
+};
+
+// One reactor on the test's own thread.
+class OnSharedStorage : public testing::Test {
+  protected:
+    OnSharedStorage() { make_set({}); }
+    void make_set(VolumeSet::Options options) {
+        options.open = [this](const std::string&,
+                              const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
+            if (shared_.elsewhere && how.steal) return SharedBackend::not_here();
+            shared_.opened = how;
+            shared_.let_happen();
+            if (shared_.refuses) return failure(Code::kBusy, "the client at 1.2.3.4 uses it");
+            shared_.former_size = shared_.size;
+            if (shared_.left != 0) shared_.size = shared_.left;
+            return std::unique_ptr<io::Backend>(std::make_unique<SharedBackend>(shared_));
+        };
+        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&reactor_}, std::move(options));
+    }
+    ~OnSharedStorage() override {
+        EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
+        set_.reset();
+        EXPECT_EQ(shared_.clients, 0) << "one is left, and keeps the lock";
+    }
+    Status await(const std::function<void(VolumeSet::Done)>& start) {
+        std::optional<Status> result;
+        start([&](Status status) { result = std::move(status); });
+        const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+        while (!result && clock_.now() < deadline) reactor_.step();
+        return result.value_or(Status(Code::kTimedOut, "the test's patience"));
+    }
+    Status create(const std::string& name, uint64_t size = 0, bool declared = false) {
+        VolumeOptions options;
+        options.declared = declared;
+        options.name = name;
+        options.backend = "any";
+        options.size = size;
+        return await([&](VolumeSet::Done done) { set_->create_async(options, std::move(done)); });
+    }
+    // As the backend's own thread does, which may block. False: the volume does not follow yet.
+    bool follows(uint64_t before, uint64_t after) {
+        bool done = false;
+        std::atomic<bool> over{false};
+        std::thread keeper([&] {
+            done = shared_.changed(before, after);
+            over = true;
+        });
+        while (!over) reactor_.step();
+        keeper.join();
+        return done;
+    }
+    void others_resize(uint64_t bytes) {
+        const uint64_t before = std::exchange(shared_.size, bytes);
+        while (!follows(before, bytes)) {
+        }
+    }
+
+    // As the control thread does, which waits for the reactors.
+    Status control(const std::function<Status()>& command) {
+        std::optional<Status> result;
+        std::atomic<bool> over{false};
+        std::thread control([&] {
+            result = command();
+            over = true;
+        });
+        while (!over) reactor_.step();
+        control.join();
+        return *result;
+    }
+    Status reopen(const std::string& name, const VolumeSet::ReopenOptions& how = {}) {
+        return control([&] { return set_->reopen(name, how); });
+    }
+    Status resize(const std::string& name, uint64_t bytes) {
+        return control([&] { return set_->resize(name, bytes); });
+    }
+    Permission permission() { return set_->table(0).find(0)->access().of("anybody"); }
+
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    io::test::TemporaryFolder folder_;
+    std::vector<std::vector<StoredVolume>> written_;  // to the state file, if there is one
+    Shared shared_;
+    std::unique_ptr<VolumeSet> set_;
+};
+
+}  // namespace wss::volume
