@@ -110,7 +110,8 @@ std::string Membership::to_text() const {
              {"policies", policies_json}};
     put_lost(*this, out);
     put_dirty(*this, out);
-    return out.dump(1) + "\n";
+    // What storage says of its owner may hold any byte.
+    return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 Result<Membership> Membership::parse(const std::string& text) {

@@ -221,6 +221,20 @@ def test_an_image_that_says_that_it_has_no_cache_is_served(ceph, tmp_path):
             pass
 
 
+def test_metadata_that_others_wrote_in_the_place_of_the_owner_is_another_owner(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
+        cluster.policy("write-back")
+        cluster.target.stop()
+        name, number = ceph.rbd("image-meta", "get", image, "wss_owner").split()
+        foul = ["rbd", "-c", str(ceph.conf), "image-meta", "set", image, "wss_owner", name.encode() + b" \xff\xfe"]
+        subprocess.run(foul, check=True, timeout=60)
+        cluster.target.start()
+        cluster.wait_for_engines(2, 60)
+        again = ceph.rbd("image-meta", "get", image, "wss_owner").split()
+        assert again[0] == name and again[1] != number and len(again[1]) == len(number), again
+
+
 @pytest.mark.parametrize("dead", [False, True], ids=["stolen", "dead"])
 def test_a_former_owner_is_blocklisted_for_long(ceph, tmp_path, dead):
     image = ceph.create_image("8M")

@@ -25,6 +25,15 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     }
 }
 
+// An image's metadata may be written by others.
+TEST(Membership, can_be_written_whatever_storage_says_of_its_owner) {
+    Membership foul;
+    foul.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b \xff"};
+    auto read = Membership::parse(foul.to_text());
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_NE(read->dirty.at(5).ownership, foul.dirty.at(5).ownership) << "it is another one than before";
+}
+
 TEST(Membership, of_the_first_version_has_the_volumes_of_its_policies_as_dirty) {
     auto read = Membership::parse(R"({"version": 1, "storage": "7", "next_incarnation": 3,
         "line_bytes": 65536, "degraded": false, "engines": {"1": 2},

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.h"
+#include "lib/io/rbd/owner_mark.h"
 
 namespace wss::io::rbd {
 
@@ -26,19 +27,14 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& header, con
     // What does not fit is nothing of ours.
     if (found < 0 && found != -ENOENT && found != -ERANGE)
         return Status::from_errno(-found, fmt::format("cannot read the image's metadata {}", kKey));
-    const std::string_view known = found < 0 ? "" : value.data();
-    const size_t space = known.find(' ');
-    const bool is_ours = !owner.empty() && space != known.npos && known.substr(0, space) == owner;
-    if (is_ours || read_only) {
-        if (space == known.npos) return std::string();
-        return fmt::format("{} {}", header, known.substr(space + 1));
-    }
-    const std::string number = entropy();
-    const std::string name = owner.empty() ? entropy() : owner;
-    const int written = rbd_metadata_set(image, kKey, fmt::format("{} {}", name, number).c_str());
+    const std::optional<OwnerMark> known = parse_owner_mark(found < 0 ? "" : value.data());
+    if (known && (read_only || known->name == owner)) return fmt::format("{} {}", header, known->number);
+    if (read_only) return std::string();
+    const OwnerMark mark{.name = owner.empty() ? entropy() : owner, .number = entropy()};
+    const int written = rbd_metadata_set(image, kKey, mark.text().c_str());
     if (written < 0)
         return Status::from_errno(-written, fmt::format("cannot write the image's metadata {}", kKey));
-    return fmt::format("{} {}", header, number);
+    return fmt::format("{} {}", header, mark.number);
 }
 
 }  // namespace wss::io::rbd
