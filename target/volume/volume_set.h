@@ -25,7 +25,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -233,8 +232,9 @@ class VolumeSet {
     mutable std::mutex m_;
     std::condition_variable setting_over_;  // of m_
     // Guarded by m_.
-    std::set<std::string> setting_;  // volumes of which a setting is being changed
-    std::vector<Done> all_closed_;   // called when there is no record any more
+    // By volume: the change of a setting that is being made, and those that wait for it. None is empty.
+    std::map<std::string, std::deque<const SettingTurn*>> settings_;
+    std::vector<Done> all_closed_;  // called when there is no record any more
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     Unopened unopened_;

@@ -183,20 +183,29 @@ bool VolumeSet::remember(const Volume& volume, const std::function<void(Known&)>
     return true;
 }
 
-// While it exists no other setting of the volume changes: what one change finds is what it replaces.
+// While it exists no other setting of the volume changes: what one change finds is what it replaces. Changes
+// take turns as they came. One gives up when a single one before it takes too long, not when there are many.
 class VolumeSet::SettingTurn {
   public:
     SettingTurn(VolumeSet& set, const std::string& name) : set_(set), name_(name) {
         std::unique_lock lock(set_.m_);
         const auto limit = std::chrono::nanoseconds(set_.options_.wait.count);
-        is_ours_ = set_.setting_over_.wait_for(lock, limit, [&] { return !set_.setting_.contains(name_); });
-        if (is_ours_) set_.setting_.insert(name_);
+        std::deque<const SettingTurn*>& turns = set_.settings_[name_];
+        turns.push_back(this);
+        is_ours_ = true;
+        while (is_ours_ && turns.front() != this) {
+            const SettingTurn* const first = turns.front();
+            is_ours_ = set_.setting_over_.wait_for(lock, limit, [&] { return turns.front() != first; });
+        }
+        if (!is_ours_) std::erase(turns, this);
     }
     ~SettingTurn() {
         if (!is_ours_) return;
         {
             std::lock_guard lock(set_.m_);
-            set_.setting_.erase(name_);
+            auto turns = set_.settings_.find(name_);
+            turns->second.pop_front();
+            if (turns->second.empty()) set_.settings_.erase(turns);
         }
         set_.setting_over_.notify_all();
     }

@@ -439,15 +439,21 @@ TEST_F(VolumeState, a_refused_change_undoes_no_other_that_was_made_meanwhile) {
 }
 
 TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
+    stop();
+    wait_ = from_s(120);  // the machine may be slow
+    start();
+    auto expect_done = [](const char* what, const Status& status) {
+        EXPECT_TRUE(status) << what << ": " << status.to_string();
+    };
     std::vector<std::thread> clients;
     for (int i = 0; i < 4; ++i)
-        clients.emplace_back([this, i] {
+        clients.emplace_back([this, expect_done, i] {
             const std::string name = "of" + std::to_string(i);
-            EXPECT_TRUE(create(name));
+            expect_done("create", create(name));
             for (int round = 0; round < 10; ++round) {
-                EXPECT_TRUE(set_->set_read_only(name, round % 2 == 0));
-                EXPECT_TRUE(set_->resize(name, (round + 1) * 4096));
-                EXPECT_TRUE(set_->set_access("a", {"*=ro"}));
+                expect_done("set_read_only", set_->set_read_only(name, round % 2 == 0));
+                expect_done("resize", set_->resize(name, (round + 1) * 4096));
+                expect_done("set_access", set_->set_access("a", {"*=ro"}));
             }
         });
     for (std::thread& client : clients) client.join();
