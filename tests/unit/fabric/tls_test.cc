@@ -191,27 +191,31 @@ TEST_F(Tls, a_certificate_of_the_dialled_host_connects) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, a_certificate_of_another_host_is_refused) {
-    const auto ours = authority.issue("target", "IP:127.0.0.2,DNS:localhost");
+struct Unfit {
+    std::string test, name, names;
+    long seconds;
+    std::string dialled, refusal;
+};
+class TlsUnfitCertificate : public Tls, public testing::WithParamInterface<Unfit> {};
+
+TEST_P(TlsUnfitCertificate, is_refused_with_the_reason) {
+    const auto ours = authority.issue(GetParam().name, GetParam().names, GetParam().seconds);
     listen(with({ours.certificate, ours.key, "", ""}));
+    address.host = GetParam().dialled;
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
-    expect_refused("IP address mismatch");
+    expect_refused(GetParam().refusal);
 }
 
-TEST_F(Tls, a_common_name_does_not_stand_for_the_host) {
-    const auto ours = authority.issue("localhost", "email:root@localhost");
-    listen(with({ours.certificate, ours.key, "", ""}));
-    address.host = "localhost";
-    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
-    expect_refused("hostname mismatch; the address must be among its alternative names");
-}
-
-TEST_F(Tls, an_expired_certificate_is_refused_and_the_clock_is_suspected) {
-    const auto ours = authority.issue("target", "IP:127.0.0.1", -60);
-    listen(with({ours.certificate, ours.key, "", ""}));
-    ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
-    expect_refused("certificate has expired; it must be replaced, or the clock of this machine is wrong");
-}
+INSTANTIATE_TEST_SUITE_P(
+    All, TlsUnfitCertificate,
+    testing::Values(
+        Unfit{"of_another_host", "target", "IP:127.0.0.2,DNS:localhost", 3600, "127.0.0.1",
+              "IP address mismatch"},
+        Unfit{"whose_common_name_alone_is_the_host", "localhost", "email:root@localhost", 3600, "localhost",
+              "hostname mismatch; the address must be among its alternative names"},
+        Unfit{"expired", "target", "IP:127.0.0.1", -60, "127.0.0.1",
+              "certificate has expired; it must be replaced, or the clock of this machine is wrong"}),
+    [](const auto& one) { return one.param.test; });
 
 TEST_F(Tls, a_certificate_of_an_unknown_authority_is_refused) {
     test::Authority other;
