@@ -12,7 +12,7 @@
 
 namespace wss::fabric::stream {
 
-constexpr Nanoseconds kHelloWithin = from_s(5);
+constexpr Nanoseconds kMessageWithin = from_s(5);
 // Sockets whose hello is due. A hello follows the handshake at once, so that an honest peer needs its place
 // for a round trip only; each place costs a descriptor.
 constexpr size_t kArrivalsMax = 512;
@@ -43,7 +43,7 @@ void StreamListener::admit(Descriptor socket) noexcept {
     if (!within_descriptor_budget(socket.get())) return;
     std::unique_ptr<Arrival> arrival = welcome(std::move(socket));
     if (!arrival || !poller_.watch(*arrival, arrival->socket_.get(), EPOLLIN | EPOLLRDHUP)) return;
-    poller_.set_deadline(*arrival, poller_.now() + kHelloWithin);
+    poller_.set_deadline(*arrival, poller_.now() + kMessageWithin);
     sources_.add(arrival->source_);
     arrivals_.push_back(std::move(arrival));
     // A source beyond its bound holds more than all others.
@@ -74,14 +74,19 @@ std::unique_ptr<Arrival> StreamListener::take(const Arrival& arrival) noexcept {
 }
 
 void Arrival::on_deadline() noexcept {
-    listener_.take(*this);
+    is_over_ = true;
+    on_ready(EPOLLIN);  // perhaps in a later turn
 }
 
 void Arrival::on_ready(uint32_t) noexcept {
     Heard heard = hear();
-    if (heard == Heard::kPart) return;
+    if (heard == Heard::kMore) {
+        is_over_ = false;
+        return listener_.poller_.set_deadline(*this, listener_.poller_.now() + kMessageWithin);
+    }
+    if (heard == Heard::kPart && !is_over_) return;
     std::unique_ptr<Arrival> self = listener_.take(*this);
-    if (heard == Heard::kHangUp) return;
+    if (heard != Heard::kHello) return;
     // The watch of the arrival ends; the socket lives on in the request.
     epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
     Result<std::unique_ptr<ConnectRequest>> made = request();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the listeners of tcp and shm have in common: sockets are accepted, each has a few seconds to say its
-// hello, and becomes a connect request. However many connect and send nothing, the memory and the descriptors
-// that they take are bounded, and a newcomer displaces the oldest socket of the sources that hold most
+// What the listeners of tcp and shm have in common: sockets are accepted, each has a few seconds for each
+// message up to its hello, and becomes a connect request. Time that this process loses, because the machine
+// is busy or handshakes of others come first, does not count: a socket whose time is over goes only after
+// what it has sent was looked at. However many connect and send nothing, the memory and the descriptors that
+// they take are bounded, and a newcomer displaces the oldest socket of the sources that hold most
 // (sources.h).
 #pragma once
 
@@ -30,7 +32,8 @@ class Arrival : public Watched {
           source_(source_of(from_)) {}
 
   protected:
-    enum class Heard : uint8_t { kPart, kHello, kHangUp };
+    // kMore: a message came that is not the hello. A peer can send only so many of them.
+    enum class Heard : uint8_t { kPart, kMore, kHello, kHangUp };
     // Takes in what the socket has.
     virtual Heard hear() noexcept = 0;
     // After kHello. Takes the socket; fails when the hello is none of ours.
@@ -45,6 +48,8 @@ class Arrival : public Watched {
   private:
     friend class StreamListener;
     void on_deadline() noexcept override;
+
+    bool is_over_ = false;  // its time is: unless there is news of it at the next look, it goes
 };
 
 class StreamListener : public Listener, private Watched {

@@ -269,9 +269,10 @@ TlsArrival::Heard TlsArrival::hear() noexcept {
         }
         session_ = std::move(*session);
     }
+    const uint32_t before = session_->messages();
     switch (session_->shake_hands()) {
         case tls::Session::Step::kWait:
-            return Heard::kPart;
+            return session_->messages() == before ? Heard::kPart : Heard::kMore;
         case tls::Session::Step::kFailed:
             failure_ = session_->failure();
             if (session_->peer_is_plain()) send_wrong_protocol(socket_.get());
@@ -279,7 +280,8 @@ TlsArrival::Heard TlsArrival::hear() noexcept {
         case tls::Session::Step::kDone:
             break;
     }
-    return TcpArrival::hear();
+    const Heard heard = TcpArrival::hear();
+    return heard == Heard::kPart && session_->messages() != before ? Heard::kMore : heard;
 }
 
 }  // namespace

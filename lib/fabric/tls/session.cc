@@ -200,7 +200,11 @@ void Session::message_seen(int outgoing, int, int type, const void* bytes, size_
     auto& self = *static_cast<Session*>(argument);
     if (type == SSL3_RT_HEADER) ++(outgoing != 0 ? self.records_sent_ : self.records_read_);
     if (outgoing != 0) return;
-    if (type != SSL3_RT_HANDSHAKE || !self.established_) return;
+    if (type != SSL3_RT_HANDSHAKE) return;
+    if (!self.established_) {
+        ++self.messages_;
+        return;
+    }
     const bool new_key = length > 0 && *static_cast<const uint8_t*>(bytes) == SSL3_MT_KEY_UPDATE;
     if (!new_key || self.records_read_ - self.read_at_new_key_ < kRecordsPerKeyMin) self.misbehaved_ = true;
     self.read_at_new_key_ = self.records_read_;

@@ -41,6 +41,8 @@ class Session {
     const Status& failure() const { return failure_; }
     // The name of the key that the connecting end offers; nothing is proven yet.
     void set_claimed_name(std::string_view name) { claimed_name_ = name; }
+    // Of the handshake, from the peer, complete: libssl takes a few and no more.
+    uint32_t messages() const { return messages_; }
     // What came instead of a handshake is no TLS.
     bool peer_is_plain() const { return peer_is_plain_; }
 
@@ -75,6 +77,7 @@ class Session {
     std::string claimed_name_;
     std::array<std::byte, 32> binding_storage_{};
     std::span<const std::byte> binding_;
+    uint32_t messages_ = 0;
     bool established_ = false;
     bool peer_is_plain_ = false;
     size_t sealed_ = 0;  // bytes of the user's in record_ that libssl has taken and the socket has not

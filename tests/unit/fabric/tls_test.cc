@@ -2,6 +2,7 @@
 // TLS on the tcp fabric: who gets through, who does not and learns why, and peers that do not keep to the
 // protocol.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/fabric/tcp/tcp.h"
+#include "lib/fabric/tls/session.h"
 #include "tests/support/certificates.h"
 
 namespace wss::fabric::tcp {
@@ -64,7 +66,7 @@ class Tls : public testing::Test, public ListenHandler {
         ASSERT_TRUE(server->accept({}));
     }
     template <typename Done>
-    bool wait(Done&& done, Nanoseconds patience = from_s(20)) {
+    bool wait(Done&& done, Nanoseconds patience = from_s(120)) {
         SystemClock clock;
         const Nanoseconds deadline = clock.now() + patience;
         while (!done()) {
@@ -80,12 +82,15 @@ class Tls : public testing::Test, public ListenHandler {
             std::move(*listening->poller->listen({.scheme = scheme, .host = "127.0.0.1", .port = 0}, *this));
         address = listener->address();
     }
-    void connect(std::unique_ptr<End> end, Scheme scheme = Scheme::kTls) {
+    void begin_connect(std::unique_ptr<End> end, Scheme scheme = Scheme::kTls) {
         connecting = std::move(end);
         address.scheme = scheme;
-        auto made = connecting->poller->connect(address, {}, {.connect_timeout = from_s(10)}, heard);
+        auto made = connecting->poller->connect(address, {}, {.connect_timeout = from_s(60)}, heard);
         ASSERT_TRUE(made) << made.status().to_string();
         client = std::move(*made);
+    }
+    void connect(std::unique_ptr<End> end, Scheme scheme = Scheme::kTls) {
+        ASSERT_NO_FATAL_FAILURE(begin_connect(std::move(end), scheme));
         ASSERT_TRUE(wait([&] { return heard.over || (heard.established && server_heard.established); }));
     }
     void expect_refused(std::string_view text) {
@@ -348,6 +353,39 @@ TEST_F(Tls, a_tls_client_at_a_plain_address_is_refused) {
     expect_refused("tcp://");
 }
 
+// --- time ---
+
+// Polls one end for a little, as if the other one did not run.
+static void turn(End& end) {
+    for (int i = 0; i < 20; ++i) {
+        end.poller->poll();
+        usleep(1000);
+    }
+}
+
+TEST_F(Tls, a_listener_that_stands_still_drops_nobody_who_has_sent_something) {
+    listen(knows({named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(begin_connect(is("host1", kSecret)));
+    turn(*listening);  // accepts
+    turn(*connecting);
+    usleep(5'300'000);
+    ASSERT_TRUE(wait([&] { return heard.over || (heard.established && server_heard.established); }));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+}
+
+TEST_F(Tls, a_slow_client_that_goes_on_connects) {
+    listen(knows({named("host1", kSecret)}));
+    ASSERT_NO_FATAL_FAILURE(begin_connect(is("host1", kSecret)));
+    turn(*listening);
+    for (int step = 0; step < 2; ++step) {
+        usleep(3'000'000);
+        turn(*connecting);  // sends its hello, then what ends the handshake
+        turn(*listening);
+    }
+    ASSERT_TRUE(wait([&] { return heard.over || (heard.established && server_heard.established); }));
+    EXPECT_TRUE(heard.established) << heard.why.to_string();
+}
+
 // --- hostile peers ---
 
 TEST_F(Tls, garbage_instead_of_a_handshake_is_hung_up_on) {
@@ -367,6 +405,30 @@ TEST_F(Tls, half_a_handshake_and_then_silence_ends_in_time_and_others_get_throug
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     EXPECT_TRUE(heard.established) << heard.why.to_string();
     EXPECT_TRUE(hung_up(hostile));
+}
+
+TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_end_in_time) {
+    listen(knows({named("host1", kSecret)}));
+    const Descriptor halfway = dial(), dripping = dial();
+    ASSERT_EQ(fcntl(halfway.get(), F_SETFL, O_NONBLOCK), 0);
+    auto context = *tls::Context::create({.files = {}, .identity = named("host1", kSecret), .known = {}});
+    auto session = std::move(*tls::Session::connect(context, halfway.get(), "127.0.0.1"));
+    ASSERT_EQ(session->shake_hands(), tls::Session::Step::kWait);  // the first message is out
+    const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};
+    ASSERT_EQ(send(dripping.get(), begun.data(), begun.size(), MSG_NOSIGNAL), 9);
+    SystemClock clock;
+    const Nanoseconds start = clock.now();
+    Nanoseconds dripped = start;
+    EXPECT_TRUE(wait([&] {
+        if (clock.now() - dripped > from_ms(100)) {
+            dripped = clock.now();
+            if (send(dripping.get(), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return true;
+        }
+        return false;
+    }));
+    EXPECT_TRUE(hung_up(halfway));
+    EXPECT_GT(clock.now() - start, from_s(4));
+    EXPECT_EQ(requests, 0);
 }
 
 TEST_F(Tls, handshakes_that_stand_still_shut_nobody_out) {
@@ -438,7 +500,7 @@ class TlsRelay : public Tls {
         relay = std::make_unique<Relay>(address.port);
         address.port = relay->port();
         connecting = is("host1", kSecret);
-        client = std::move(*connecting->poller->connect(address, {}, {.connect_timeout = from_s(10)}, heard));
+        client = std::move(*connecting->poller->connect(address, {}, {.connect_timeout = from_s(60)}, heard));
         ASSERT_TRUE(wait([&] {
             relay->turn();
             return heard.over || (heard.established && server_heard.established);
