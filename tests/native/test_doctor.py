@@ -9,6 +9,7 @@ import socket
 
 import pytest
 
+from .certificates import Authority
 from .programs import BUILD, Target, run
 
 WSSCTL = BUILD / "wssctl"
@@ -50,6 +51,11 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path):
     return Machine(tmp_path / "root")
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path / "certificates")
 
 
 def doctor(*words, root=None, status=None):
@@ -216,6 +222,33 @@ def test_a_login_that_is_refused_is_not_a_target_that_is_away(tmp_path):
         assert only(doctor(target.address, "--secret-file", mine), "login")[0] == "ok"
         mine.chmod(0o644)
         assert "wssctl secret" in only(doctor(target.address, "--secret-file", mine, status=1), "login")[1]
+
+
+def test_files_for_tls_that_are_of_no_use_are_named_and_nothing_is_dialled(tmp_path):
+    unusable = tmp_path / "ca.pem"
+    unusable.write_text("no certificate")
+    for words, said, advice in ((["--tls-ca", unusable], f"--tls-ca {unusable}", "Name PEM files"),
+                                (["--tls-ca", tmp_path / "missing"], f"--tls-ca {tmp_path}/missing", "Name PEM files"),
+                                ([], "nothing to know the other end", "Give --secret-file")):
+        findings = doctor("tls://127.0.0.1:1", *words, status=1)
+        result, text = only(findings, "tls")
+        assert result == "failed" and said in text and advice in text and "wss-target runs" not in text, text
+        assert not found(findings, "connect")
+
+
+def test_a_target_that_tls_does_not_reach_is_not_a_target_that_is_away(tmp_path, authority):
+    certificate, key = authority.issue("target", "IP:127.0.0.2")
+    words = ["--tls-ca", authority.file]
+    with Target("tls://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as target:
+        result, text = only(doctor(target.address, *words, status=1), "tls")
+        assert result == "failed" and "IP address mismatch" in text and "Compare --tls-ca" in text, text
+        result, text = only(doctor(target.address.replace("tls:", "tcp:"), status=1), "tls")
+        assert result == "failed" and "reached as tls://" in text and "Write the address" in text, text
+    certificate, key = authority.issue("target")
+    with Target("tls://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key),
+                "--tls-client-ca", str(authority.file)) as target:
+        result, text = only(doctor(target.address, *words, status=1), "tls")
+        assert result == "failed" and "certificate required" in text and "Give --tls-cert" in text, text
 
 
 def test_an_unknown_host_and_a_wrong_address_fail_by_name(machine):

@@ -4,11 +4,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "kernel/uapi/wss_srp.h"
 #include "lib/base/file.h"
 #include "lib/base/secrets.h"
 #include "lib/fabric/resolve.h"
+#include "lib/fabric/tls/context.h"
 #include "lib/initiator/client.h"
 #include "tools/wssctl/doctor.h"
 
@@ -48,12 +50,47 @@ Finding check_path(const std::string& target, const SocketAddress& address) {
     return {"route", Level::kOk, fmt::format("{}: MTU {} on the way", where, mtu), ""};
 }
 
+bool says(const Status& status, std::string_view text) {
+    return status.text().find(text) != std::string::npos;
+}
+
 bool is_login_failure(const Status& status) {
     return status.code() == Code::kPermission || status.code() == Code::kUnsupported ||
-           status.text().find("refused the login") != std::string::npos;
+           says(status, "refused the login");
+}
+
+// What was agreed on before any login: whether TLS is spoken, and who the ends are.
+const char* tls_advice(const Status& status) {
+    if (says(status, "it is reached as")) return "Write the address as the message has it.";
+    if (says(status, "certificate is refused"))
+        return "Compare --tls-ca with the authority of the target's --tls-cert, and the name in that with "
+               "the address.";
+    if (says(status, "certificate"))
+        return "Give --tls-cert and --tls-key, signed by an authority in the target's --tls-client-ca.";
+    return nullptr;
+}
+
+// Without what tls:// needs of this machine no connection is begun.
+std::optional<Finding> check_tls(const Address& address, const initiator::Options& options) {
+    if (address.scheme != Scheme::kTls) return std::nullopt;
+    fabric::tls::Credentials credentials{.files = options.tls, .identity = {}, .known = {}};
+    if (!options.identity.secret.empty()) credentials.identity = options.identity;
+    auto context = fabric::tls::Context::create(std::move(credentials));
+    if (!context)
+        return Finding{"tls", Level::kFailed, context.status().text(),
+                       "Name PEM files that this user can read: authorities for --tls-ca, a certificate with "
+                       "its chain for --tls-cert, its private key without a passphrase for --tls-key."};
+    if (Status able = (*context)->can_connect(); !able)
+        return Finding{"tls", Level::kFailed, fmt::format("{}: {}", address.to_string(), able.text()),
+                       "Give --secret-file if the target has --secrets, else --tls-ca with the authority of "
+                       "its certificate."};
+    return std::nullopt;
 }
 
 Finding explain_failure(const Address& address, const Status& status) {
+    if (const char* advice = tls_advice(status))
+        return {"tls", Level::kFailed, fmt::format("{}: {}", address.to_string(), status.to_string()),
+                advice};
     if (is_login_failure(status))
         return {"login", Level::kFailed, status.to_string(),
                 "Compare --secret-file with the target's --secrets and --access (wssctl auth show there)."};
@@ -77,6 +114,7 @@ void check_login(const Address& address, const Question& question, Findings& fin
         }
         options.identity = std::move(*secret);
     }
+    if (auto fault = check_tls(address, options)) return findings.push_back(std::move(*fault));
     auto client = initiator::Client::connect(address.to_string(), std::move(options));
     if (!client) return findings.push_back(explain_failure(address, client.status()));
     const size_t volumes = (*client)->volumes().size();
