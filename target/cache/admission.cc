@@ -53,7 +53,7 @@ Admission::Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryR
       recovery_(recovery),
       life_(life),
       reactor_(reactor),
-      limits_(std::move(limits)),
+      limits_(limits),
       owner_(owner) {}
 
 Admission::~Admission() = default;
@@ -70,6 +70,13 @@ void Admission::close_ports() noexcept {
     ports_.clear();
 }
 
+// Who is about to prove that it has one of the former secrets comes again.
+void Admission::set_secrets(std::shared_ptr<const auth::SecretBook> secrets) noexcept {
+    secrets_ = std::move(secrets);
+    for (Pending& one : pending_)
+        one.engine->close(Status(Code::kUnavailable, "the target reads its secrets again"));
+}
+
 size_t Admission::turn_pending() noexcept {
     size_t sent = 0;
     for (Pending& one : pending_) sent += one.engine->turn();
@@ -84,7 +91,7 @@ void Admission::requested(size_t net, std::unique_ptr<fabric::ConnectRequest> re
         refusal = "not a cache engine";
     else if (life_.stopping())
         refusal = "the target is shutting down";
-    else if (limits_.secrets != nullptr)
+    else if (secrets_ != nullptr)
         return ask_for_proof(*request, applicant);
     else if (refusal = exceeds_index(applicant.join); refusal.empty())
         if (const char* why = judge_join(applicant, identity)) refusal = why;
@@ -172,7 +179,7 @@ void Admission::ask_for_proof(fabric::ConnectRequest& request,
     std::unique_ptr<EngineLink> engine(new EngineLink(owner_, applicant));
     Status asked(Code::kExhausted, "too many cache engines are being authenticated");
     if (pending_.size() < kPendingMax)
-        asked = engine->ask_for_proof(request, *net.fabric, *net.poller, limits_.secrets);
+        asked = engine->ask_for_proof(request, *net.fabric, *net.poller, secrets_);
     if (asked) {
         pending_.push_back({std::move(engine), reactor_.clock().now() + kProofMax});
         return;

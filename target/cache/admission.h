@@ -28,8 +28,6 @@ class Admission {
     struct Limits {
         uint32_t line_bytes = 0;
         uint64_t lines_max = 0;  // of all engines
-        // Engines have to prove that they have one of these. Without it whoever comes is admitted.
-        std::shared_ptr<const auth::SecretBook> secrets;
     };
     Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery, const Life& life,
               reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner);
@@ -37,6 +35,9 @@ class Admission {
 
     Result<fabric::Address> listen(size_t net, const fabric::Address& address);
     void close_ports() noexcept;
+    // Engines have to prove from now on that they have one of these. nullptr, which is so at first: whoever
+    // comes is admitted. Those that were admitted stay.
+    void set_secrets(std::shared_ptr<const auth::SecretBook> secrets) noexcept;
 
     // ---- Links that are not authenticated yet
     // The engine has proven who it is. Not empty: why it may not join for all that.
@@ -69,6 +70,7 @@ class Admission {
     const Life& life_;
     reactor::Reactor& reactor_;
     const Limits limits_;
+    std::shared_ptr<const auth::SecretBook> secrets_;
     EngineLinkOwner& owner_;
     std::vector<std::unique_ptr<Port>> ports_;
     std::list<Pending> pending_;

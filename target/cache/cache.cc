@@ -70,10 +70,7 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
                 .life = life_},
                options_, reactor),
       admission_(nets_, engines_, members_, recovery_, life_, reactor,
-                 {.line_bytes = options_.line_bytes,
-                  .lines_max = options_.lines_max,
-                  .secrets = options_.engine_secrets},
-                 events_),
+                 {.line_bytes = options_.line_bytes, .lines_max = options_.lines_max}, events_),
       events_({.index = lines_.index(),
                .engines = engines_,
                .admission = admission_,
@@ -121,6 +118,7 @@ Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& 
 
 Status Cache::prepare(Random& random) {
     WSS_TRY(control_.check_stable(options_.default_policy));
+    admission_.set_secrets(options_.engine_secrets);
     WSS_TRY(memory_.prepare(nets_, options_.destages, options_.line_bytes));
     destager_.prepare(options_.destages);
     WSS_TRY(datapath_.prepare(nets_, options_.works, lines_per_work(options_)));

@@ -40,9 +40,8 @@ class Cache final : public reactor::Source {
     ~Cache() override;
 
     // --- control; on the reactor
-    Result<fabric::Address> listen(size_t net, const fabric::Address& address) {
-        return admission_.listen(net, address);
-    }
+    // Where engines join, and with what secrets.
+    Admission& admission() noexcept { return admission_; }
     // The target ends: whatever waits for a recovery, or comes to, ends with BUSY from now on.
     void end_waits() { control_.end_waits(); }
     // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with

@@ -22,7 +22,8 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         auto book = read_secret_book(config, config.cache_secrets);
         if (!book) return book.status().within("--cache-secrets");
         secrets = std::move(*book);
-        credentials.known = std::make_shared<fabric::tls::KnownPeers>(secrets->secrets());
+        part->known_ = std::make_shared<fabric::tls::KnownPeers>(secrets->secrets());
+        credentials.known = part->known_;
     }
     std::vector<se::Cache::Net> nets;
     for (const std::string& uri : config.cache_listen) {
@@ -79,12 +80,30 @@ volume::VolumeSet::Open CachePart::opener() {
 
 Status CachePart::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
-        auto bound = ask_reactor<Result<fabric::Address>>(
-            [&](auto take) { reactor_.post([this, i, take] { take(cache_->listen(i, wanted_[i])); }); });
+        auto bound = ask_reactor<Result<fabric::Address>>([&](auto take) {
+            reactor_.post([this, i, take] { take(cache_->admission().listen(i, wanted_[i])); });
+        });
         if (!bound) return bound.status();
         if (!*bound) return bound->status().within("listen for cache engines on " + wanted_[i].to_string());
         bound_.push_back(**bound);
     }
+    return Status::ok();
+}
+
+Status CachePart::reload_secrets(const control::TargetConfig& config) {
+    auto book = read_secret_book(config, config.cache_secrets);
+    if (!book) return book.status().within("--cache-secrets");
+    const size_t count = (*book)->size();
+    known_->replace((*book)->secrets());
+    auto set = ask_reactor<bool>([&](auto take) {
+        reactor_.post([cache = cache_.get(), book = std::move(*book), count, take]() mutable {
+            cache->admission().set_secrets(std::move(book));
+            log::info("secrets of cache engines read again: {} are known; engines that have joined stay",
+                      count);
+            take(true);
+        });
+    });
+    if (!set) return set.status().within("--cache-secrets: read, and not confirmed to be in use");
     return Status::ok();
 }
 

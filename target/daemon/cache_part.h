@@ -32,6 +32,8 @@ class CachePart {
     // Opens "rs:NAME" as well.
     volume::VolumeSet::Open opener();
     Status listen();
+    // Reads --cache-secrets again, for engines that join from now on.
+    Status reload_secrets(const control::TargetConfig& config);
     void warn_if_open(const control::TargetConfig& config) const;
     // Brings dirty lines home. What could not be brought stays in the engines, to be found at the next
     // start; the log says so. A failure: it goes on, and must not be destroyed.
@@ -47,6 +49,8 @@ class CachePart {
 
     reactor::Reactor& reactor_;
     Random random_{Random::entropy()};
+    // The secrets, as keys of tls://.
+    std::shared_ptr<fabric::tls::KnownPeers> known_;
     std::vector<fabric::Address> wanted_, bound_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
     std::vector<std::unique_ptr<fabric::Poller>> pollers_;

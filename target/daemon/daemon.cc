@@ -400,7 +400,8 @@ Daemon::~Daemon() {
 Status Daemon::reload() {
     const bool block = service_ != nullptr && !config_.secrets.empty();
     const bool kv = kv_ != nullptr && !config_.kv.secrets.empty();
-    if (!block && !kv && config_.tls.empty()) {
+    const bool cache = cache_ != nullptr && !config_.cache_secrets.empty();
+    if (!block && !kv && !cache && config_.tls.empty()) {
         log::info(
             "nothing to reload: a running target reads only its secrets and its files for TLS again, and "
             "has none of them");
@@ -408,8 +409,11 @@ Status Daemon::reload() {
     }
     const Status files = reload_tls_files();
     const Status kv_secrets = kv ? load_kv_secrets() : Status::ok();
+    const Status cache_secrets = cache ? cache_->reload_secrets(config_) : Status::ok();
     const Status secrets = block ? reload_secrets(*service_, config_, *known_).status() : Status::ok();
-    return !files ? files : !kv_secrets ? kv_secrets : secrets;
+    for (const Status& status : {files, kv_secrets, cache_secrets})
+        if (!status) return status;
+    return secrets;
 }
 
 // All at once: a check takes as long as one reactor may take, however many there are.

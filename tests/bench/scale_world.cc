@@ -213,7 +213,8 @@ Target::Target(sim::World& world, const fabric::SimNetwork& network, uint64_t by
     volumes_->create_async({.name = "disk", .backend = "empty"},
                            [&](Status status) { created = status.is_ok(); });
     until("its volume", [&] { return created && cached_ != nullptr; });
-    if (!cache_->listen(0, {.scheme = fabric::Scheme::kSim, .host = kTarget, .port = kPort})) std::abort();
+    if (!cache_->admission().listen(0, {.scheme = fabric::Scheme::kSim, .host = kTarget, .port = kPort}))
+        std::abort();
 }
 
 // The end of the process frees what is left.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may join as a cache engine, and which target an engine joins: secrets right, wrong, missing."""
 
+import signal
+
 import pytest
 
 from .cache_cluster import Cluster, until
@@ -83,6 +85,27 @@ def test_an_engine_with_a_secret_does_not_join_a_target_that_proves_nothing(kind
         until(lambda: "the target does not authenticate" in said(engine), 30, "the engine says why")
         assert cluster.status()["engines"] == []
         assert "CACHE ENGINES DO NOT AUTHENTICATE" in cluster.target.log.read_text()
+
+
+def test_a_reload_replaces_the_secrets_of_engines_and_leaves_those_that_joined(kind, tmp_path, keys):
+    book = secret_file(tmp_path / "book", keys["one"])
+    with Cluster(kind, tmp_path, engines=0, more=("--cache-secrets", str(book))) as cluster:
+        first = give(cluster.add_engine("first", start=False), secret_file(tmp_path / "one", keys["one"])).start()
+        cluster.wait_for_engines(1, 60)
+        second = give(cluster.add_engine("second", start=False), secret_file(tmp_path / "two", keys["two"])).start()
+        until(lambda: "knows no cache engine 'two'" in said(second), 30, "the refusal")
+        secret_file(book, keys["two"])
+        cluster.target.process.send_signal(signal.SIGHUP)
+        cluster.wait_for_engines(2, 60)
+        first.kill()
+        first.start()
+        until(lambda: "knows no cache engine 'one'" in said(first), 30, "the refusal of what was replaced")
+        secret_file(book, "no secret")
+        cluster.target.process.send_signal(signal.SIGHUP)
+        until(lambda: "continuing with what was loaded before" in cluster.target.log.read_text(), what="the reload that fails")
+        assert "--cache-secrets" in cluster.target.log.read_text()
+        give(cluster.add_engine("third", start=False), secret_file(tmp_path / "two", keys["two"])).start()
+        cluster.wait_for_engines(2, 60)
 
 
 def test_a_target_whose_initiators_authenticate_wants_a_word_about_its_engines(tmp_path, keys):

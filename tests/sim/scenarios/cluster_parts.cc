@@ -111,7 +111,7 @@ void ClusterTarget::volume_created(const Status& status) {
     status_ = service_->listen(0, address).status();
     if (!status_) return;
     address.port = kStoragePort;
-    status_ = cache_->listen(0, address).status();
+    status_ = cache_->admission().listen(0, address).status();
     started_ = status_.is_ok();
 }
 
