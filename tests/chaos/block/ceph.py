@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from pathlib import Path
@@ -71,7 +72,8 @@ class CephSoakWorld(CephWorld):
 
     def schedule(self, first: int, seconds: float, seed: int) -> list[Step]:
         steps = []
-        for episode in range(first, first + max(1, round(seconds / 60))):
+        # The verification takes little of a minute: at least the time that was asked for.
+        for episode in range(first, first + math.ceil(seconds / self.EPISODE)):
             chance = random.Random(f"{seed} {episode}")
             steps.append(Step(episode, 3, FAULT, "kill-osd", {"number": episode % OSDS, "pause": round(chance.uniform(5, 15), 1)}))
             if episode % self.TARGET_EVERY == self.TARGET_EVERY - 1:
