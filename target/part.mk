@@ -4,8 +4,14 @@ TARGET_MAINS := $(wildcard target/*_main.cc)
 TARGET_SOURCES := $(filter-out $(TARGET_MAINS),$(sort $(shell find target -name '*.cc')))
 TARGET_OBJECTS := $(TARGET_SOURCES:%.cc=$(BUILD)/%.o)
 
+# The layout of its classes depends on how the library was built.
+HTTPLIB_CFLAGS := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
+HTTPLIB_LIBS := $(shell pkg-config --libs cpp-httplib 2>/dev/null || echo -lcpp-httplib)
+$(BUILD)/target/http/assets.o: Documentation/api/openapi.json
+$(BUILD)/target/http/conversation.o: CXXFLAGS_EXTRA += $(HTTPLIB_CFLAGS)
+
 # What a program that links libtarget.a may need beside LDLIBS.
-TARGET_LIBS := -lprometheus-cpp-pull -lprometheus-cpp-core -lsystemd
+TARGET_LIBS := -lprometheus-cpp-core -lsystemd $(HTTPLIB_LIBS)
 
 $(BUILD)/libtarget.a: $(TARGET_OBJECTS)
 	@echo "  AR      $@"

@@ -42,8 +42,10 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("FILE");
     daemon::describe_tls(app, config.tls);
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");
-    app.add_option("--metrics", config.metrics, "Address of the Prometheus exporter (default: none)")
-        ->type_name("HOST:PORT");
+    app.add_option("--http", config.http,
+                   "Where the API (read-only), metrics and health are served over HTTP; a number is a port "
+                   "of this machine alone (default: nowhere)")
+        ->type_name("[HOST:]PORT");
     app.add_option("--leave-seconds", config.leave_seconds,
                    "How long to wait at the end until dirty lines are in real storage (default: 30)")
         ->check(CLI::Range(1u, daemon::kLeaveSecondsMax));
@@ -65,7 +67,7 @@ Status configure(const CLI::App& app, const Options& options, daemon::EngineConf
     replace(app, "--secret-file", given.secret_file, config.secret_file);
     config.tls.replace_by(given.tls);
     replace(app, "--control", given.control, config.control);
-    replace(app, "--metrics", given.metrics, config.metrics);
+    replace(app, "--http", given.http, config.http);
     replace(app, "--leave-seconds", given.leave_seconds, config.leave_seconds);
     replace(app, "--log-level", given.log_level, config.log_level);
     if (!options.memory.empty()) {

@@ -90,7 +90,7 @@ struct Options {
     std::string state, control, log_level, name, secrets, cpus;
     std::vector<std::string> cache_listen, advertise;
     std::string join, secret_file;
-    std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, metrics;
+    std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, http;
     bool auth_off = false, cache_auth_off = false;
     uint32_t drain_seconds = 0;
     std::optional<uint32_t> cache_grace;
@@ -184,8 +184,10 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--name", options.name,
                    "Name that authenticating initiators receive (default: the host's)")
         ->type_name("NAME");
-    app.add_option("--metrics", options.metrics, "Address of the Prometheus exporter (default: none)")
-        ->type_name("HOST:PORT");
+    app.add_option("--http", options.http,
+                   "Where the API (read-only), metrics and health are served over HTTP; a number is a port "
+                   "of this machine alone (default: nowhere)")
+        ->type_name("[HOST:]PORT");
     describe_cache(app, options);
     app.add_option("--drain-seconds", options.drain_seconds,
                    "How long a shutdown waits for I/O in flight (default: 30)")
@@ -215,7 +217,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     for (const std::string& rule : options.access) WSS_TRY(control::apply_access_rule(rule, config));
     config.cache_listen.insert(config.cache_listen.end(), options.cache_listen.begin(),
                                options.cache_listen.end());
-    if (!options.metrics.empty()) config.metrics = options.metrics;
+    if (!options.http.empty()) config.http = options.http;
     if (!options.cache_secrets.empty()) config.cache_secrets = options.cache_secrets;
     if (options.cache_auth_off) config.cache_auth_off = true;
     if (!options.cache_policy.empty()) config.cache_policy = options.cache_policy;
@@ -255,7 +257,7 @@ daemon::EngineConfig storage_config(const control::TargetConfig& config) {
             .memory = kMemory,
             .volumes = config.volumes,
             .control = config.control,
-            .metrics = config.metrics,
+            .http = config.http,
             .secret_file = config.secret_file,
             .tls = config.tls,
             .leave_seconds = config.drain_seconds};

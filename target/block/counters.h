@@ -2,9 +2,14 @@
 // What a session and a target count. One writer (the channel's reactor), any reader.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "lib/base/clock.h"
 
 namespace wss::block {
 
@@ -18,6 +23,31 @@ class Counter {
 
   private:
     std::atomic<uint64_t> value_{0};
+};
+
+// How long commands took: bucket i counts those below 2^i microseconds, the last one the rest.
+constexpr size_t kLatencyBuckets = 24;
+
+struct LatencyTotals {
+    std::array<uint64_t, kLatencyBuckets> buckets{};
+    uint64_t total_ns = 0;
+};
+
+class LatencyCounter {
+  public:
+    void add(Nanoseconds took) noexcept {
+        const auto ns = static_cast<uint64_t>(std::max<int64_t>(took.count, 0));
+        buckets_[std::min<size_t>(std::bit_width(ns / 1000), kLatencyBuckets - 1)].add();
+        total_ns_.add(ns);
+    }
+    void add_to(LatencyTotals& totals) const noexcept {
+        for (size_t i = 0; i < kLatencyBuckets; ++i) totals.buckets[i] += buckets_[i].get();
+        totals.total_ns += total_ns_.get();
+    }
+
+  private:
+    std::array<Counter, kLatencyBuckets> buckets_;
+    Counter total_ns_;
 };
 
 // One line per counter: name, meaning. The structs and the names in `wssctl stats` come from this list.
@@ -53,6 +83,7 @@ struct Counters {
 #define X(name, meaning) Counter name;
     WSS_BLOCK_COUNTERS(X)
 #undef X
+    LatencyCounter read_latency, write_latency;
 };
 
 // A sum of Counters, at rest.
@@ -60,15 +91,21 @@ struct CounterTotals {
 #define X(name, meaning) uint64_t name = 0;
     WSS_BLOCK_COUNTERS(X)
 #undef X
+    LatencyTotals read_latency, write_latency;
+
     void add(const Counters& counters) noexcept {
 #define X(name, meaning) name += counters.name.get();
         WSS_BLOCK_COUNTERS(X)
 #undef X
+        counters.read_latency.add_to(read_latency);
+        counters.write_latency.add_to(write_latency);
     }
     void add(const CounterTotals& other) noexcept {
 #define X(name, meaning) name += other.name;
         WSS_BLOCK_COUNTERS(X)
 #undef X
+        add(other.read_latency, read_latency);
+        add(other.write_latency, write_latency);
     }
     // visit(name, meaning, value)
     template <typename Visit>
@@ -76,6 +113,12 @@ struct CounterTotals {
 #define X(name, meaning) visit(#name, meaning, name);
         WSS_BLOCK_COUNTERS(X)
 #undef X
+    }
+
+  private:
+    static void add(const LatencyTotals& other, LatencyTotals& totals) noexcept {
+        for (size_t i = 0; i < kLatencyBuckets; ++i) totals.buckets[i] += other.buckets[i];
+        totals.total_ns += other.total_ns;
     }
 };
 

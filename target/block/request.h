@@ -116,6 +116,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     uint16_t index = 0;
 
     State state = State::kReceiving;
+    Nanoseconds received{};     // the turn in which the command came
     bool aborted = false;       // Q3
     bool tell_aborted = false;  // ... by another initiator: ends in TASK ABORTED
     bool is_task_management = false;

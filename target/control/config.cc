@@ -61,7 +61,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("secrets", config.secrets);
     schema.flag("auth_off", config.auth_off);
     describe_tls(schema, config.tls);
-    schema.text("metrics", config.metrics);
+    schema.text("http", config.http);
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
     schema.texts("cache_listen", config.cache_listen);
     schema.text("cache_secrets", config.cache_secrets);

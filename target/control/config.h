@@ -32,7 +32,7 @@ struct TargetConfig {
     std::string secrets;     // file of NAME:SECRET lines; "": nobody authenticates
     bool auth_off = false;   // ... and that is meant
     fabric::tls::Files tls;  // for every tls:// address
-    std::string metrics;     // HOST:PORT where Prometheus asks; "": nowhere
+    std::string http;        // [HOST:]PORT of the API, metrics and health; "": none
     std::string log_level = "info";
     std::vector<std::string> cache_listen;       // where cache engines join; empty: no cache
     std::string cache_secrets;                   // as `secrets`, of cache engines; "": whoever comes joins

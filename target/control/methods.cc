@@ -13,8 +13,8 @@ namespace wss::control {
 
 using nlohmann::json;
 
-void Methods::add(std::string name, std::string help, Handler handler) {
-    bool added = methods_.emplace(std::move(name), Method{std::move(help), std::move(handler)}).second;
+void Methods::add(std::string name, Kind kind, std::string help, Handler handler) {
+    bool added = methods_.emplace(std::move(name), Method{kind, std::move(help), std::move(handler)}).second;
     WSS_ASSERT(added, "a method is registered once");
 }
 
@@ -35,14 +35,21 @@ json Methods::statistics() const {
     return all;
 }
 
+Result<Methods::Kind> Methods::kind(const std::string& name) const {
+    if (name == "methods" || name == "stats") return Kind::kRead;
+    auto found = methods_.find(name);
+    if (found != methods_.end()) return found->second.kind;
+    std::vector<std::string_view> known{"methods", "stats"};
+    for (const auto& [known_name, method] : methods_) known.push_back(known_name);
+    return failure(Code::kNotFound, "unknown method '{}'{}", name, suggestion(name, known));
+}
+
 Result<json> Methods::call(const std::string& name, const json& params) const {
     if (name == "methods") return list();
     if (name == "stats") return statistics();
     auto found = methods_.find(name);
-    if (found != methods_.end()) return found->second.handler(params);
-    std::vector<std::string_view> known{"methods", "stats"};
-    for (const auto& [known_name, method] : methods_) known.push_back(known_name);
-    return failure(Code::kUnsupported, "unknown method '{}'{}", name, suggestion(name, known));
+    if (found == methods_.end()) return kind(name).status();
+    return found->second.handler(params);
 }
 
 void add_basic_methods(Methods& methods, const std::string& program, const std::string& version) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control socket can do: a table of named methods. Whoever owns something (volumes, sessions,
-// counters) registers its methods here; the socket knows none of them.
+// What can be read and changed in a running program: a table of named methods. Whoever owns something
+// (volumes, sessions, counters) registers its methods here; who serves them (http/site.h) knows none of them.
 //
 // Thread-safety: add everything before the server starts; call() may then be called from any thread, and so
 // are the handlers: they lock what they touch and wait for nothing without a bound.
@@ -25,18 +25,30 @@ class Methods {
     // A part of the answer to "stats".
     using Statistics = std::function<nlohmann::json()>;
 
+    enum class Kind : uint8_t { kRead, kChange };
+
     // `help`: one line, with the parameters. "methods" (the list with help) is always there.
-    void add(std::string name, std::string help, Handler handler);
+    void add(std::string name, std::string help, Handler handler) {
+        add(std::move(name), Kind::kRead, std::move(help), std::move(handler));
+    }
+    // One that changes something: not for everyone who may read.
+    void add_change(std::string name, std::string help, Handler handler) {
+        add(std::move(name), Kind::kChange, std::move(help), std::move(handler));
+    }
     // Adds {section: statistics()} to the answer of "stats".
     void add_statistics(std::string section, Statistics statistics);
 
+    // kNotFound, with the name that is nearest.
+    Result<Kind> kind(const std::string& name) const;
     Result<nlohmann::json> call(const std::string& name, const nlohmann::json& params) const;
 
   private:
     struct Method {
+        Kind kind;
         std::string help;
         Handler handler;
     };
+    void add(std::string name, Kind kind, std::string help, Handler handler);
     nlohmann::json list() const;
     nlohmann::json statistics() const;
 

@@ -157,16 +157,16 @@ void CachePart::add_methods(control::Methods& methods) {
         auto answer = status(json::object());
         return answer ? *answer : json{{"error", answer.status().to_string()}};
     });
-    methods.add("cache.policy", "volume, policy, [unsafe]: how the volume is cached from now on",
-                [this](const json& params) { return set_policy(reactor_, *cache_, params); });
-    methods.add("cache.drain", "[volume]: brings dirty lines home",
-                [this](const json& params) -> Result<json> {
-                    std::string volume;
-                    WSS_TRY(control::Params(params).text("volume", volume).finish());
-                    return change(reactor_, kDrainAnswers,
-                                  [this, volume](Take take) { cache_->drain(volume, std::move(take)); });
-                });
-    methods.add(
+    methods.add_change("cache.policy", "volume, policy, [unsafe]: how the volume is cached from now on",
+                       [this](const json& params) { return set_policy(reactor_, *cache_, params); });
+    methods.add_change(
+        "cache.drain", "[volume]: brings dirty lines home", [this](const json& params) -> Result<json> {
+            std::string volume;
+            WSS_TRY(control::Params(params).text("volume", volume).finish());
+            return change(reactor_, kDrainAnswers,
+                          [this, volume](Take take) { cache_->drain(volume, std::move(take)); });
+        });
+    methods.add_change(
         "cache.remove", "engine: brings its dirty lines home and lets it go",
         [this](const json& params) -> Result<json> {
             uint64_t engine = 0;
@@ -175,7 +175,7 @@ void CachePart::add_methods(control::Methods& methods) {
                 take(cache_->remove_engine(static_cast<uint32_t>(engine)));
             });
         });
-    methods.add(
+    methods.add_change(
         "cache.give_up",
         "volume (name or WWID): gives up acknowledged data in engines that are away, or of a volume that is "
         "not "
@@ -189,15 +189,16 @@ void CachePart::add_methods(control::Methods& methods) {
             if (!*given_up) return given_up->status();
             return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};
         });
-    methods.add("cache.forget",
-                "stops waiting for engines that were there before the restart; what only they have is lost",
-                [this](const json& params) -> Result<json> {
-                    WSS_TRY(control::Params(params).finish());
-                    return change(reactor_, kReactorAnswers, [this](Take take) {
-                        cache_->forget_awaited();
-                        take(Status::ok());
-                    });
-                });
+    methods.add_change(
+        "cache.forget",
+        "stops waiting for engines that were there before the restart; what only they have is lost",
+        [this](const json& params) -> Result<json> {
+            WSS_TRY(control::Params(params).finish());
+            return change(reactor_, kReactorAnswers, [this](Take take) {
+                cache_->forget_awaited();
+                take(Status::ok());
+            });
+        });
 }
 
 }  // namespace wss::daemon

@@ -134,6 +134,10 @@ Status CachePart::stop(uint32_t seconds, se::LastSave last) {
     return Status::ok();
 }
 
+std::string CachePart::not_ready() const {
+    return cache_->info().recovering ? "the cache waits for engines with dirty lines" : "";
+}
+
 std::string CachePart::describe() const {
     std::string text = ", cache engines at";
     for (const auto& address : bound_) text += " " + address.to_string();

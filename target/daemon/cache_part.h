@@ -41,6 +41,8 @@ class CachePart {
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;
     Result<se::CacheInfo> info();
+    // Why it does not serve all it has; "": it does. On the reactor's thread.
+    std::string not_ready() const;
     // cache.status, .policy, .drain, .remove, .forget and the section "cache" of stats.
     void add_methods(control::Methods& methods);
 

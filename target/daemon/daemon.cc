@@ -30,8 +30,6 @@ namespace wss::daemon {
 // More reactors than this want a reason, which the operator has and we do not.
 static constexpr int kReactorsByDefault = 4;
 
-constexpr Nanoseconds kMetricsMax = from_s(60);  // a request for metrics waits for reactors, each for seconds
-
 // One CPU is left to whoever else lives here; one reactor at least.
 static size_t default_reactors() {
     return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
@@ -88,6 +86,7 @@ Result<fabric::tls::Credentials> Daemon::kv_credentials() {
 }
 
 Status Daemon::run_start() {
+    WSS_TRY(http_.listen(config_.http));
     if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
     if (!config_.kv.listen.empty()) {
         auto credentials = kv_credentials();
@@ -96,8 +95,10 @@ Status Daemon::run_start() {
         if (!kv) return kv.status();
         kv_ = std::move(*kv);
     }
-    WSS_TRY(start_control());
-    WSS_TRY(start_metrics());
+    add_methods();
+    add_metrics();
+    add_health();
+    WSS_TRY(http_.open(config_.control));
     started_ = true;
     return Status::ok();
 }
@@ -299,37 +300,41 @@ Status Daemon::listen() {
     return Status::ok();
 }
 
-Status Daemon::start_control() {
-    if (config_.control.empty()) return Status::ok();
-    control::add_basic_methods(methods_, "wss-target", WSS_VERSION);
-    control::add_tls_statistics(methods_);
+void Daemon::add_methods() {
+    control::Methods& methods = http_.methods();
+    control::add_basic_methods(methods, "wss-target", WSS_VERSION);
+    control::add_tls_statistics(methods);
     if (service_ != nullptr) {
-        control::add_volume_methods(methods_, *volumes_);
-        add_session_methods(methods_, *service_);
-        add_auth_methods(methods_, *service_, config_, *known_);
+        control::add_volume_methods(methods, *volumes_);
+        add_session_methods(methods, *service_);
+        add_auth_methods(methods, *service_, config_, *known_);
     }
-    if (cache_ != nullptr) cache_->add_methods(methods_);
+    if (cache_ != nullptr) cache_->add_methods(methods);
     if (kv_ != nullptr)
-        methods_.add_statistics("kv", [this] {
+        methods.add_statistics("kv", [this] {
             // One partition is said as itself, several as a list.
             auto all = nlohmann::json::array();
             for (const std::string& info : kv_->infos_json())
                 all.push_back(nlohmann::json::parse(info, nullptr, false));
             return all.size() == 1 ? all[0] : all;
         });
-    auto server = control::Server::start(config_.control, methods_);
-    if (!server) return server.status();
-    control_ = std::move(*server);
-    return Status::ok();
 }
 
-Status Daemon::start_metrics() {
-    if (config_.metrics.empty()) return Status::ok();
-    exporter_ = std::make_unique<metrics::Exporter>();
-    exporter_->add(metrics::tls_samples);
-    if (service_ != nullptr) add_target_metrics(*exporter_, *service_, *volumes_, cache_.get());
-    if (kv_ != nullptr) kvpart::add_kv_metrics(*exporter_, *kv_);
-    return exporter_->start(config_.metrics);
+void Daemon::add_metrics() {
+    http_.exporter().add(metrics::tls_samples);
+    if (service_ != nullptr) add_target_metrics(http_.exporter(), *service_, *volumes_, cache_.get());
+    if (kv_ != nullptr) kvpart::add_kv_metrics(http_.exporter(), *kv_);
+}
+
+void Daemon::add_health() {
+    for (size_t i = 0; i < reactors_.size(); ++i)
+        http_.health().add(fmt::format("reactor-{}", i), [this, i](const http::Health::Answer& answer) {
+            reactors_[i]->post(
+                [this, i, answer] { answer(i == 0 && cache_ != nullptr ? cache_->not_ready() : ""); });
+        });
+    if (kv_ != nullptr)
+        http_.health().add("the key-value store",
+                           [this](const http::Health::Answer& answer) { kv_->ask_ready(answer); });
 }
 
 // Whatever becomes of one part, those after it are stopped: dirty lines go home although, for instance,
@@ -345,9 +350,8 @@ Status Daemon::stop(const StopStep& next) {
     // engines.
     io::end_plugin_waits();
     if (cache_ != nullptr) reactors_[0]->post([cache = &cache_->cache()] { cache->end_waits(); });
-    next("control socket and metrics", drain + kMetricsMax);
-    note(control::Server::stop(std::move(control_), drain));
-    exporter_.reset();
+    next("control socket and HTTP port", drain + HttpPart::kAnswerMax);
+    note(http_.stop(drain));
     if (kv_ != nullptr) {
         next("key-value store", drain);
         note(kv_->stop(config_.drain_seconds));
@@ -416,25 +420,9 @@ Status Daemon::reload() {
     return secrets;
 }
 
-// All at once: a check takes as long as one reactor may take, however many there are.
 Status Daemon::check_alive() {
-    std::vector<std::future<void>> answers;
-    for (auto& reactor : reactors_) {
-        auto turned = std::make_shared<std::promise<void>>();
-        answers.push_back(turned->get_future());
-        reactor->post([turned] { turned->set_value(); });
-    }
-    const auto end = std::chrono::steady_clock::now() + kReactorAnswers;
-    std::string stuck;
-    for (size_t i = 0; i < answers.size(); ++i)
-        if (answers[i].wait_until(end) != std::future_status::ready)
-            stuck += fmt::format("{}reactor-{}", stuck.empty() ? "" : ", ", i);
-    if (!stuck.empty())
-        return failure(Code::kTimedOut, "no answer in {} s of {}; the target is overloaded or stuck",
-                       kReactorAnswers.count(), stuck);
-    if (kv_ != nullptr && kv_->infos_json().empty())
-        return failure(Code::kTimedOut, "the thread of the key-value store does not answer");
-    return Status::ok();
+    constexpr Nanoseconds kLimit = from_s(kReactorAnswers.count());
+    return http_.health().alive(kLimit, kLimit);
 }
 
 std::string Daemon::describe() const {

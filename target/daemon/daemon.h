@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Daemon: a target in one process. Owns the reactors and their threads, the fabrics, the volumes, the block
-// service and the control socket. Starts them in this order, and stops them in the opposite one:
+// service, the control socket and the HTTP port. Starts them in this order, and stops them in the opposite
+// one:
 //
-//   start   lock of the state → fabrics → reactors → cache → volume set → block service → threads → volumes →
-//           listeners → control socket
-//   stop    control socket → block service (listeners, sessions) → cache → volumes → threads → the rest by
-//           destructors
+//   start   HTTP port → lock of the state → fabrics → reactors → cache → volume set → block service →
+//           threads → volumes → listeners → control socket
+//   stop    control socket, HTTP port → block service (listeners, sessions) → cache → volumes → threads →
+//           the rest by destructors
 //
 // Volumes come before listeners, so that an initiator finds them as soon as it can connect. A start that
 // fails undoes what it did.
@@ -23,11 +24,10 @@
 #include "lib/reactor/reactor.h"
 #include "target/block/service.h"
 #include "target/control/config.h"
-#include "target/control/server.h"
 #include "target/daemon/cache_part.h"
+#include "target/daemon/http_part.h"
 #include "target/daemon/process.h"
 #include "target/kv/kv_part.h"
-#include "target/metrics/exporter.h"
 #include "target/volume/volume_set.h"
 
 namespace wss::daemon {
@@ -64,8 +64,9 @@ class Daemon final : public Service {
     Status open_volumes();
     Status listen();
     Status start_block();
-    Status start_control();
-    Status start_metrics();
+    void add_methods();
+    void add_metrics();
+    void add_health();
     Status run_start();
     Status stop_service();
     void stop_threads();
@@ -90,9 +91,7 @@ class Daemon final : public Service {
     std::vector<int> cpus_;  // where they are pinned, in turn; empty: nowhere
     std::vector<fabric::Address> bound_;
     std::unique_ptr<kvpart::KvPart> kv_;  // nullptr: no key-value service
-    control::Methods methods_;
-    std::unique_ptr<control::Server> control_;
-    std::unique_ptr<metrics::Exporter> exporter_;
+    HttpPart http_;
 };
 
 }  // namespace wss::daemon

@@ -71,6 +71,17 @@ static json statistics(block::Service& service) {
     return to_json(*totals);
 }
 
+static json to_json(const block::LatencyTotals& latency) {
+    return {{"total_us", latency.total_ns / 1000}, {"buckets_us_pow2", latency.buckets}};
+}
+
+static Result<json> latency(block::Service& service, const json& params) {
+    WSS_TRY(control::Params(params).finish());
+    auto totals = ask_reactor<block::CounterTotals>([&](auto take) { service.total(std::move(take)); });
+    if (!totals) return totals.status();
+    return json{{"read", to_json(totals->read_latency)}, {"write", to_json(totals->write_latency)}};
+}
+
 static json session_statistics(block::Service& service) {
     auto use = ask_reactor<block::SessionUse>([&](auto take) { service.session_use(std::move(take)); });
     if (!use) return json{{"error", use.status().to_string()}};
@@ -115,21 +126,24 @@ void add_auth_methods(control::Methods& methods, block::Service& service, const 
                     WSS_TRY(control::Params(params).finish());
                     return json{{"authentication", config.secrets.empty() ? "off" : "on"}};
                 });
-    methods.add("auth.reload", "reads the file of secrets again", [&](const json& params) -> Result<json> {
-        WSS_TRY(control::Params(params).finish());
-        auto done = reload_secrets(service, config, known);
-        if (!done) return done.status();
-        return json{{"authentication", "on"},
-                    {"initiators", done->initiators},
-                    {"sessions_ended", done->sessions_ended}};
-    });
+    methods.add_change("auth.reload", "reads the file of secrets again",
+                       [&](const json& params) -> Result<json> {
+                           WSS_TRY(control::Params(params).finish());
+                           auto done = reload_secrets(service, config, known);
+                           if (!done) return done.status();
+                           return json{{"authentication", "on"},
+                                       {"initiators", done->initiators},
+                                       {"sessions_ended", done->sessions_ended}};
+                       });
 }
 
 void add_session_methods(control::Methods& methods, block::Service& service) {
     methods.add("session.list", "who is connected, with counters",
                 [&service](const json& params) { return list_sessions(service, params); });
-    methods.add("session.end", "logs an initiator out, by its name or port id",
-                [&service](const json& params) { return end_session(service, params); });
+    methods.add_change("session.end", "logs an initiator out, by its name or port id",
+                       [&service](const json& params) { return end_session(service, params); });
+    methods.add("block.latency", "how long reads and writes took: how many below 2^i microseconds",
+                [&service](const json& params) { return latency(service, params); });
     methods.add_statistics("block", [&service] { return statistics(service); });
     methods.add_statistics("sessions", [&service] { return session_statistics(service); });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/target_metrics.h"
 
+#include <limits>
+
 #include "target/daemon/ask_reactor.h"
 
 namespace wss::daemon {
@@ -18,6 +20,22 @@ void counter(Samples& out, std::string name, std::string help, const std::string
                    static_cast<double>(value)});
 }
 
+Sample latency_sample(const char* operation, const block::LatencyTotals& latency) {
+    Sample sample{"wss_block_request_seconds",
+                  "from the arrival of a command to its answer",
+                  Sample::Kind::kHistogram,
+                  {{"operation", operation}},
+                  static_cast<double>(latency.total_ns) / 1e9};
+    uint64_t total = 0;
+    for (size_t i = 0; i < block::kLatencyBuckets; ++i) {
+        total += latency.buckets[i];
+        const bool last = i + 1 == block::kLatencyBuckets;
+        sample.buckets.push_back(
+            {last ? std::numeric_limits<double>::infinity() : double(1ull << i) / 1e6, total});
+    }
+    return sample;
+}
+
 Samples block_samples(block::Service& service) {
     Samples out;
     auto totals = ask_reactor<block::CounterTotals>([&](auto take) { service.total(std::move(take)); });
@@ -29,6 +47,8 @@ Samples block_samples(block::Service& service) {
                        {},
                        static_cast<double>(value)});
     });
+    out.push_back(latency_sample("read", totals->read_latency));
+    out.push_back(latency_sample("write", totals->write_latency));
     return out;
 }
 

@@ -16,7 +16,7 @@ static ConfigSchema schema_of(EngineConfig& config) {
     schema.text("secret_file", config.secret_file);
     control::describe_tls(schema, config.tls);
     schema.text("control", config.control);
-    schema.text("metrics", config.metrics);
+    schema.text("http", config.http);
     schema.number("leave_seconds", config.leave_seconds, 1, kLeaveSecondsMax);
     schema.text("log_level", config.log_level,
                 [&config] { return control::check_log_level(config.log_level); });

@@ -20,7 +20,7 @@ struct EngineConfig {
     uint64_t memory = 1u << 30;
     std::vector<volume::VolumeOptions> volumes;  // with some: real storage of the one in `join`, no cache
     std::string control;                         // "": none
-    std::string metrics;                         // "HOST:PORT"; "": none
+    std::string http;                            // "[HOST:]PORT"; "": none
     std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
     fabric::tls::Files tls;   // for every tls:// address
     uint32_t leave_seconds = 30;

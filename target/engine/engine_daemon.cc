@@ -21,7 +21,6 @@ using nlohmann::json;
 
 // Of a stop, at most.
 constexpr Nanoseconds kControlMax = from_s(30);
-constexpr Nanoseconds kMetricsMax = from_s(60);
 constexpr Nanoseconds kLeaveMargin = from_s(5);
 constexpr Nanoseconds kCloseMax = from_s(10);
 
@@ -56,6 +55,7 @@ Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
 }
 
 Status EngineDaemon::run_start() {
+    WSS_TRY(http_.listen(config_.http));
     if (!config_.secret_file.empty()) {
         auto secret = read_own_secret(config_.secret_file);
         if (!secret) return secret.status().within("--secret-file");
@@ -88,8 +88,11 @@ Status EngineDaemon::run_start() {
     WSS_TRY(engine_->start());
     thread_ = std::thread([this] { reactor_.run(); });
     pthread_setname_np(thread_.native_handle(), "engine");
-    WSS_TRY(start_metrics());
-    return start_control();
+    add_methods();
+    add_metrics();
+    http_.health().add(
+        "engine", [this](const http::Health::Answer& answer) { reactor_.post([answer] { answer(""); }); });
+    return http_.open(config_.control);
 }
 
 Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
@@ -169,41 +172,35 @@ static json to_json(const cache::Engine& engine) {
               {"storage_errors", c.storage_errors}}}};
 }
 
-Status EngineDaemon::start_control() {
-    if (config_.control.empty()) return Status::ok();
-    control::add_basic_methods(methods_, "wss-cache", WSS_VERSION);
-    control::add_tls_statistics(methods_);
+void EngineDaemon::add_methods() {
+    control::Methods& methods = http_.methods();
+    control::add_basic_methods(methods, "wss-cache", WSS_VERSION);
+    control::add_tls_statistics(methods);
     auto status = [this]() -> Result<json> {
         auto answer = ask_reactor<json>(
             [this](auto take) { reactor_.post([this, take] { take(to_json(*engine_)); }); });
         return answer;
     };
-    methods_.add("engine.status", "storage engines, clients, counters",
-                 [status](const json& params) -> Result<json> {
-                     WSS_TRY(control::Params(params).finish());
-                     return status();
-                 });
-    methods_.add("engine.join", "joins again the storage engines that let it go",
-                 [this](const json& params) -> Result<json> {
-                     WSS_TRY(control::Params(params).finish());
-                     reactor_.post([this] { engine_->join_again(); });
-                     return json::object();
-                 });
-    methods_.add_statistics("engine", [status] {
+    methods.add("engine.status", "storage engines, clients, counters",
+                [status](const json& params) -> Result<json> {
+                    WSS_TRY(control::Params(params).finish());
+                    return status();
+                });
+    methods.add_change("engine.join", "joins again the storage engines that let it go",
+                       [this](const json& params) -> Result<json> {
+                           WSS_TRY(control::Params(params).finish());
+                           reactor_.post([this] { engine_->join_again(); });
+                           return json::object();
+                       });
+    methods.add_statistics("engine", [status] {
         auto answer = status();
         return answer ? *answer : json{{"error", answer.status().to_string()}};
     });
-    auto server = control::Server::start(config_.control, methods_);
-    if (!server) return server.status();
-    control_ = std::move(*server);
-    return Status::ok();
 }
 
-Status EngineDaemon::start_metrics() {
-    if (config_.metrics.empty()) return Status::ok();
-    exporter_ = std::make_unique<metrics::Exporter>();
-    exporter_->add(metrics::tls_samples);
-    exporter_->add([this] {
+void EngineDaemon::add_metrics() {
+    http_.exporter().add(metrics::tls_samples);
+    http_.exporter().add([this] {
         std::vector<metrics::Sample> out;
         auto c = ask_reactor<cache::EngineCounters>(
             [this](auto take) { reactor_.post([this, take] { take(engine_->counters()); }); });
@@ -228,14 +225,12 @@ Status EngineDaemon::start_metrics() {
             c->storage_errors);
         return out;
     });
-    return exporter_->start(config_.metrics);
 }
 
 Status EngineDaemon::stop(const StopStep& next) {
     io::end_plugin_waits();
-    next("control socket and metrics", kControlMax + kMetricsMax);
-    Status first = control::Server::stop(std::move(control_), kControlMax);
-    exporter_.reset();
+    next("control socket and HTTP port", kControlMax + HttpPart::kAnswerMax);
+    Status first = http_.stop(kControlMax);
     if (!thread_.joinable()) return first;
     auto left = std::make_shared<std::promise<void>>();
     auto stopped = std::make_shared<std::promise<void>>();
@@ -270,7 +265,8 @@ Status EngineDaemon::reload() {
 }
 
 Status EngineDaemon::check_alive() {
-    return ask_reactor<bool>([this](auto take) { reactor_.post([take] { take(true); }); }).status();
+    constexpr Nanoseconds kLimit = from_s(kReactorAnswers.count());
+    return http_.health().alive(kLimit, kLimit);
 }
 
 std::string EngineDaemon::describe() const {

@@ -12,10 +12,9 @@
 
 #include "lib/base/clock.h"
 #include "lib/cache/engine/engine.h"
-#include "target/control/server.h"
+#include "target/daemon/http_part.h"
 #include "target/daemon/process.h"
 #include "target/engine/config.h"
-#include "target/metrics/exporter.h"
 
 namespace wss::daemon {
 
@@ -44,8 +43,8 @@ class EngineDaemon final : public Service {
     Result<size_t> net_for(const fabric::Address& address);
     Status open_volumes(cache::Engine::Options& options);
     Status listen_all();
-    Status start_control();
-    Status start_metrics();
+    void add_methods();
+    void add_metrics();
 
     const EngineConfig config_;
     NamedSecret secret_;  // ours; nameless: none
@@ -58,9 +57,7 @@ class EngineDaemon final : public Service {
     std::vector<std::unique_ptr<io::Backend>> backends_;
     std::unique_ptr<cache::Engine> engine_;
     std::thread thread_;
-    control::Methods methods_;
-    std::unique_ptr<control::Server> control_;
-    std::unique_ptr<metrics::Exporter> exporter_;
+    HttpPart http_;
 };
 
 }  // namespace wss::daemon

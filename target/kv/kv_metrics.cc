@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace wss::kvpart {
@@ -47,7 +48,7 @@ constexpr Row kRows[] = {
      "reads put off because too many wait for the disk already", kCounter},
     {"traffic", "refused_backlog", "wss_kv_refused_backlog_total",
      "reads put off because their client does not take its replies", kCounter},
-    {"traffic", "clock_ahead_max_us", "wss_kv_clock_ahead_max_microseconds",
+    {"traffic", "clock_ahead_max_us", "wss_kv_clock_ahead_max_seconds",
      "the furthest that a client's clock was before this one", kGauge},
     {"server", "client_ids", "wss_kv_client_ids", "client ids that this partition leases", kGauge},
     {"server", "client_ids_leased", "wss_kv_client_ids_leased", "of these, leased now", kGauge},
@@ -58,10 +59,9 @@ constexpr Row kRows[] = {
      kCounter},
     {"ramp", "commits_lost", "wss_kv_commits_lost_total", "committed versions that a newer one preceded",
      kCounter},
-    {"ramp", "gc_lag_us", "wss_kv_gc_lag_microseconds",
-     "how long the oldest version has been due for collection", kGauge},
-    {"ramp", "window_now_ms", "wss_kv_window_milliseconds", "how long superseded versions are kept now",
+    {"ramp", "gc_lag_us", "wss_kv_gc_lag_seconds", "how long the oldest version has been due for collection",
      kGauge},
+    {"ramp", "window_now_ms", "wss_kv_window_seconds", "how long superseded versions are kept now", kGauge},
     {"ramp", "collected", "wss_kv_collected_versions_total", "versions collected", kCounter},
     {"ramp", "expired", "wss_kv_expired_versions_total", "versions whose time to live has ended", kCounter},
     {"memory", "keys", "wss_kv_keys", "keys known", kGauge},
@@ -109,22 +109,24 @@ void add_fallbacks(std::vector<Sample>& out, const Json& info) {
                        number_in(info, "traffic", fmt::format("fallback_{}", reason).c_str())});
 }
 
-// Cumulative, as Prometheus' histograms are: `le` in seconds. Bucket i holds what took below 2^i
-// microseconds.
+// Bucket i of `info` holds what took below 2^i microseconds and is in no smaller one.
 void add_latency(std::vector<Sample>& out, const Json& info) {
     auto at = info.find("latency");
     if (at == info.end() || !at->contains("buckets_us_pow2")) return;
     const Json& buckets = (*at)["buckets_us_pow2"];
-    const char* help = "how long requests took in the server";
-    double total = 0;
+    Sample sample{"wss_kv_request_seconds",
+                  "how long requests took in the server",
+                  Sample::Kind::kHistogram,
+                  {},
+                  number_in(info, "latency", "total_us") / 1e6};
+    uint64_t total = 0;
     for (size_t i = 0; i < buckets.size(); ++i) {
-        total += buckets[i].get<double>();
-        std::string le = i + 1 == buckets.size() ? "+Inf" : fmt::format("{:g}", double(1ull << i) / 1e6);
-        out.push_back({"wss_kv_request_seconds_bucket", help, kCounter, {{"le", le}}, total});
+        total += buckets[i].get<uint64_t>();
+        const bool last = i + 1 == buckets.size();
+        sample.buckets.push_back(
+            {last ? std::numeric_limits<double>::infinity() : double(1ull << i) / 1e6, total});
     }
-    out.push_back(
-        {"wss_kv_request_seconds_sum", help, kCounter, {}, number_in(info, "latency", "total_us") / 1e6});
-    out.push_back({"wss_kv_request_seconds_count", help, kCounter, {}, total});
+    out.push_back(std::move(sample));
 }
 
 }  // namespace
@@ -133,8 +135,11 @@ std::vector<Sample> kv_samples(const std::string& text) {
     std::vector<Sample> out;
     Json info = Json::parse(text, nullptr, false);
     if (!info.is_object()) return out;
-    for (const Row& row : kRows)
-        out.push_back({row.name, row.help, row.kind, {}, number_in(info, row.section, row.field)});
+    for (const Row& row : kRows) {
+        const std::string_view field = row.field;
+        const double unit = field.ends_with("_us") ? 1e6 : field.ends_with("_ms") ? 1e3 : 1;
+        out.push_back({row.name, row.help, row.kind, {}, number_in(info, row.section, row.field) / unit});
+    }
     add_terminations(out, info);
     add_fallbacks(out, info);
     add_latency(out, info);

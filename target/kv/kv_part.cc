@@ -192,6 +192,16 @@ std::string KvPart::describe() const {
     return text;
 }
 
+void KvPart::ask_ready(std::function<void(std::string)> answer) {
+    reactor_.post([this, answer = std::move(answer)] {
+        for (const Part& part : parts_)
+            if (!part.service->ready())
+                return answer(
+                    fmt::format("partition {} decides transactions that it found prepared", part.number));
+        answer("");
+    });
+}
+
 std::vector<std::string> KvPart::infos_json() {
     auto promise = std::make_shared<std::promise<std::vector<std::string>>>();
     auto future = promise->get_future();

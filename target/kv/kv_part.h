@@ -4,6 +4,7 @@
 // Thread-safety: the daemon's thread. infos_json() asks the partitions' thread and waits.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -36,6 +37,8 @@ class KvPart {
 
     // "kv partition 0 of 3 on tcp://127.0.0.1:5557"
     std::string describe() const;
+    // Has `answer` called on the partitions' thread, with why one of them does not serve; "": all do.
+    void ask_ready(std::function<void(std::string)> answer);
     // As kv::Service says it, of each partition; empty when the thread does not answer.
     std::vector<std::string> infos_json();
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import select
 import signal
@@ -17,21 +19,42 @@ from .programs import BUILD, START_SECONDS, STOP_SECONDS, Target
 ENGINE = BUILD / "wss-cache"
 
 
+READING = {"methods", "ping", "stats", "block.latency", "volume.list", "session.list", "auth.show", "cache.status", "engine.status"}
+
+
+class ControlSocket(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path | str, timeout: float = 60):
+        super().__init__("wss", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+    def call(self, method: str, **params):
+        """The result of a method; fails with the error's text."""
+        path = f"/api/v1/{method.replace('.', '/')}"
+        try:
+            if method in READING:
+                self.request("GET", path)
+            else:
+                self.request("POST", path, json.dumps(params))
+            response = self.getresponse()
+            answer = json.load(response)
+        except http.client.HTTPException as failure:
+            raise AssertionError(f"the control socket closed during {method}: {failure}") from None
+        if response.status != 200:
+            raise ControlError(f"{method}: {answer['error']['message']}")
+        return answer
+
+
 def ask(control: Path, method: str, timeout: float = 60, **params):
     """One call over a control socket; returns the result, fails with the error's text."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout)
-        connection.connect(str(control))
-        connection.sendall(json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n")
-        received = b""
-        while not received.endswith(b"\n"):
-            part = connection.recv(1 << 20)
-            assert part, f"the control socket closed during {method}"
-            received += part
-    answer = json.loads(received)
-    if "error" in answer:
-        raise ControlError(f"{method}: {answer['error']['message']}")
-    return answer["result"]
+    with contextlib.closing(ControlSocket(control, timeout)) as connection:
+        return connection.call(method, **params)
 
 
 class ControlError(AssertionError):

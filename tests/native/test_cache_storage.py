@@ -37,7 +37,7 @@ def cluster_on(tmp_path, nbd):
 
 def test_a_place_that_cannot_be_written_keeps_its_data_dirty_and_fails_the_flush(cluster_on, tmp_path):
     port = free_port()
-    cluster, client = cluster_on("op=write,from=1M,to=2M,errno=EIO", "--metrics", f"127.0.0.1:{port}")
+    cluster, client = cluster_on("op=write,from=1M,to=2M,errno=EIO", "--http", f"127.0.0.1:{port}")
     with client:
         assert client.command(WRITE, MIB, 64 * KIB, b"\x11" * 64 * KIB)[0] == 0
         assert client.command(WRITE, 4 * MIB, 64 * KIB, b"\x22" * 64 * KIB)[0] == 0
@@ -81,7 +81,7 @@ def metric(port: int, name: str) -> float:
 @pytest.mark.parametrize("name, number", [("EIO", EIO), ("ENOSPC", ENOSPC)])
 def test_storage_that_is_mended_gets_what_the_cache_kept(cluster_on, tmp_path, name, number):
     port = free_port()
-    cluster, client = cluster_on(f"op=write,first=5,errno={name}", "--metrics", f"127.0.0.1:{port}")
+    cluster, client = cluster_on(f"op=write,first=5,errno={name}", "--http", f"127.0.0.1:{port}")
     with client:
         for at in range(0, 256 * KIB, 64 * KIB):
             assert client.command(WRITE, at, 64 * KIB, bytes([at // (64 * KIB) + 1]) * 64 * KIB)[0] == 0
@@ -99,7 +99,7 @@ def test_storage_that_is_mended_gets_what_the_cache_kept(cluster_on, tmp_path, n
 
 def test_storage_that_is_slow_shows_in_how_long_dirty_data_waits(cluster_on):
     port = free_port()
-    cluster, client = cluster_on("op=write,us=4000000", "--metrics", f"127.0.0.1:{port}", filter="delay")
+    cluster, client = cluster_on("op=write,us=4000000", "--http", f"127.0.0.1:{port}", filter="delay")
     with client:
         assert client.command(WRITE, 0, 64 * KIB, b"\x55" * 64 * KIB)[0] == 0, "engines have it"
         # Brought home after five seconds, and that takes four more.

@@ -16,7 +16,7 @@ def samples(port):
 
 def test_metrics_count_what_clients_do(tmp_path):
     port = free_port()
-    with Store("shm", 2, tmp_path, ["--metrics", f"127.0.0.1:{port}", "--kv-terminate-ms", "100"], together=True) as store:
+    with Store("shm", 2, tmp_path, ["--http", f"127.0.0.1:{port}", "--kv-terminate-ms", "100"], together=True) as store:
         workload = {"recordcount": 100, "fieldcount": 1, "fieldlength": 500, "txnlen": 4, "operationcount": 500, "readproportion": 0.5,
                     "updateproportion": 0.5}  # fmt: skip
         result = store.bench(workload, "--fault-every", "20", "--verify", modes=["--one-sided", "on"])
@@ -30,7 +30,7 @@ def test_metrics_count_what_clients_do(tmp_path):
             assert got[f"wss_kv_commits_total{which}"] > 50
             assert got[f"wss_kv_arena_used_bytes{which}"] > 0
             assert got[f"wss_kv_request_seconds_count{which}"] >= got[f"wss_kv_prepares_total{which}"]
-        assert got['wss_kv_request_seconds_bucket{le="+Inf",partition="0"}'] == got['wss_kv_request_seconds_count{partition="0"}']
+        assert got['wss_kv_request_seconds_bucket{partition="0",le="+Inf"}'] == got['wss_kv_request_seconds_count{partition="0"}']
         assert got['wss_kv_fallback_gets_total{reason="cold",partition="0"}'] > 0
 
         def terminated():

@@ -2,10 +2,12 @@
 """tls:// addresses: what is on the wire, who gets through, and that every part speaks it: volumes, cache engines, keys."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import threading
+import urllib.request
 
 import pytest
 
@@ -115,13 +117,15 @@ def test_neither_end_falls_back_to_plain_tcp(listen, dialled, said, alice, tmp_p
         until(lambda: f"reached as {listen}://" in target.log.read_text(), what="the line in the log")
 
 
-def test_a_wrong_secret_does_not_get_as_far_as_a_login(alice, tmp_path):
-    wrong = secret_file(tmp_path / "wrong", "alice:this-is-not-the-secret-of-alice")
-    with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice)) as target:
+def test_a_wrong_secret_does_not_get_as_far_as_a_login_and_is_counted(alice, tmp_path):
+    wrong, port = secret_file(tmp_path / "wrong", "alice:this-is-not-the-secret-of-alice"), free_port()
+    with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice), "--http", str(port)) as target:
         done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={wrong}")
         assert done.returncode != 0 and "TLS handshake failed: there 'alice' is not known, or has another secret" in done.stderr, done.stderr
         until(lambda: "'alice' is not known here, or has another secret" in target.log.read_text(), what="the line in the log")
         assert "audit:" not in target.log.read_text()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as metrics:
+            assert re.search(r"^wss_tls_handshakes_failed_total [1-9]", metrics.read().decode(), re.M)
 
 
 def test_a_reload_replaces_the_certificate_and_a_broken_file_replaces_nothing(authority, tmp_path):

@@ -12,6 +12,7 @@ control socket CONTROL) moved.
 
 from __future__ import annotations
 
+import http.client
 import json
 import mmap
 import os
@@ -70,11 +71,12 @@ class TargetCounters:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(30)
         self._socket.connect(path)
-        self._lines = self._socket.makefile("r")
 
     def __call__(self) -> dict[str, int]:
-        self._socket.sendall(b'{"id": 1, "method": "stats", "params": {}}\n')
-        return json.loads(self._lines.readline())["result"]["block"]
+        self._socket.sendall(b"GET /api/v1/stats HTTP/1.1\r\n\r\n")
+        response = http.client.HTTPResponse(self._socket)
+        response.begin()
+        return json.load(response)["block"]
 
 
 def moved(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:

@@ -95,7 +95,7 @@ def test_what_a_failing_disk_does_not_take_stays_dirty_until_it_works_again(vm: 
     disk = FailingDisk(vm)
     path = disk.create()
     try:
-        with loaded(vm) as driver, cluster(vm, 2, f"aio:{path}", f"--metrics {METRICS}") as (target, _):
+        with loaded(vm) as driver, cluster(vm, 2, f"aio:{path}", f"--http {METRICS}") as (target, _):
             device = driver.map(target, "v", PATIENT)
             connected(target, 1)
             target.wssctl("cache policy v write-back")
@@ -112,7 +112,7 @@ def test_what_a_failing_disk_does_not_take_stays_dirty_until_it_works_again(vm: 
 
 def test_what_a_full_file_system_has_no_room_for_stays_dirty_until_there_is_room(vm: Vm) -> None:
     with small_file_system(vm) as path:
-        with loaded(vm) as driver, cluster(vm, 2, f"aio:{path}/disk,size=64M,create", f"--metrics {METRICS}") as (target, _):
+        with loaded(vm) as driver, cluster(vm, 2, f"aio:{path}/disk,size=64M,create", f"--http {METRICS}") as (target, _):
             device = driver.map(target, "v", PATIENT)
             connected(target, 1)
             vm.run(f"fallocate -l $(( $(df --output=avail -B1 {path} | tail -n 1) - 2097152 )) {path}/ballast")

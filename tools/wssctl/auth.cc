@@ -26,8 +26,7 @@ void add_secret(CLI::App& app, Context& context) {
     command->callback([&context] { make_secret(context, name); });
 }
 
-static void ask_and_print(Context& context, const std::string& method) {
-    auto answer = ask(context, method);
+static void print_authentication(Context& context, const Result<Json>& answer) {
     if (!answer) return context.fail(answer.status());
     if (context.json) return context.print(*answer);
     const std::string state = answer->value("authentication", "?");
@@ -43,12 +42,14 @@ void add_auth(CLI::App& app, Context& context) {
     CLI::App* auth = app.add_subcommand("auth", "Authentication of initiators: show, reload");
     auth->require_subcommand(1);
     auth->add_subcommand("show", "Show whether initiators must authenticate")->callback([&context] {
-        ask_and_print(context, "auth.show");
+        print_authentication(context, ask(context, "auth.show"));
     });
     auth->add_subcommand(
             "reload",
             "Have the target read its file of secrets again; sessions whose secret is gone or changed end")
-        ->callback([&context] { ask_and_print(context, "auth.reload"); });
+        ->callback([&context] {
+            print_authentication(context, request_change(context, "auth.reload", Json::object()));
+        });
 }
 
 }  // namespace wss::wssctl

@@ -128,7 +128,7 @@ void status(Context& context) {
 }
 
 void simple(Context& context, const char* method, const Json& params) {
-    auto answer = ask(context, method, params);
+    auto answer = request_change(context, method, params);
     if (!answer) return context.fail(answer.status());
     if (context.json) context.print(*answer);
 }

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -73,10 +74,10 @@ Status check_peer(const Socket& socket, const std::string& path) {
                    path, peer.uid);
 }
 
-Status send_all(const Socket& socket, const std::string& line) {
+Status send_all(const Socket& socket, const std::string& text) {
     size_t sent = 0;
-    while (sent < line.size()) {
-        ssize_t result = send(socket.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    while (sent < text.size()) {
+        ssize_t result = send(socket.fd(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (result < 0 && errno == EINTR) continue;
         // A target that refuses us has said why already: go on to its answer.
         if (result <= 0) break;
@@ -85,8 +86,9 @@ Status send_all(const Socket& socket, const std::string& line) {
     return Status::ok();
 }
 
-Result<std::string> receive_line(const Socket& socket, uint32_t timeout_seconds) {
-    std::string line;
+// All until the target closes the connection, which it does after the answer, as requested.
+Result<std::string> receive_all(const Socket& socket, uint32_t timeout_seconds) {
+    std::string text;
     Nanoseconds deadline = SystemClock().now() + from_s(timeout_seconds);
     for (;;) {
         int64_t left_ms = (deadline - SystemClock().now()).count / 1'000'000;
@@ -99,33 +101,58 @@ Result<std::string> receive_line(const Socket& socket, uint32_t timeout_seconds)
                            timeout_seconds);
         char chunk[65536];
         ssize_t got = recv(socket.fd(), chunk, sizeof chunk, 0);
-        if (got <= 0) return Status(Code::kUnavailable, "the target closed the connection without an answer");
-        line.append(chunk, static_cast<size_t>(got));
-        if (size_t end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
-        if (line.size() > kAnswerMax)
+        if (got <= 0) return text;
+        text.append(chunk, static_cast<size_t>(got));
+        if (text.size() > kAnswerMax)
             return Status(Code::kInvalid, "the answer does not end: not a wss-target?");
     }
 }
 
-}  // namespace
+Result<Json> parse_answer(const std::string& text) {
+    if (text.empty()) return Status(Code::kUnavailable, "the target closed the connection without an answer");
+    constexpr std::string_view kVersion = "HTTP/1.1 ", kEnd = "\r\n\r\n";
+    const size_t end = text.find(kEnd);
+    Json answer;
+    if (text.starts_with(kVersion) && end != std::string::npos)
+        answer =
+            Json::parse(text.begin() + static_cast<ptrdiff_t>(end + kEnd.size()), text.end(), nullptr, false);
+    if (!answer.is_structured())
+        return Status(Code::kInvalid, "the answer is no JSON over HTTP: not a wss-target?");
+    if (text.substr(kVersion.size()).starts_with("200")) return answer;
+    const Json error = answer.is_object() ? answer.value("error", Json()) : Json();
+    return Status(Code::kRefused, error.is_object()
+                                      ? error.value("message", "the target refused without a reason")
+                                      : "the target refused without a reason");
+}
 
-Result<Json> ask(const Context& context, const std::string& method, const Json& params) {
+// "POST" with a body, or "GET".
+Result<Json> request(const Context& context, const char* verb, std::string method, const std::string& body) {
     auto path = find_control_socket(context.control);
     if (!path) return path.status();
     Socket socket;
     if (socket.fd() < 0) return Status::from_errno(errno, "socket");
     WSS_TRY(connect_to(socket, *path));
     WSS_TRY(check_peer(socket, *path));
-    Json request = {{"id", 1}, {"method", method}, {"params", params}};
-    WSS_TRY(send_all(socket, request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
-    auto line = receive_line(socket, context.timeout_seconds);
-    if (!line) return line.status();
-    Json answer = Json::parse(*line, nullptr, false);
-    if (!answer.is_object()) return Status(Code::kInvalid, "the answer is no JSON object: not a wss-target?");
-    if (answer.contains("result")) return answer["result"];
-    if (!answer.contains("error") || !answer["error"].is_object())
-        return Status(Code::kInvalid, "the answer is neither result nor error: not a wss-target?");
-    return Status(Code::kRefused, answer["error"].value("message", "the target refused without a reason"));
+    std::replace(method.begin(), method.end(), '.', '/');
+    const std::string length =
+        body.empty() ? ""
+                     : fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
+    WSS_TRY(
+        send_all(socket, fmt::format("{} /api/v1/{} HTTP/1.1\r\nHost: wss\r\nConnection: close\r\n{}\r\n{}",
+                                     verb, method, length, body)));
+    auto answer = receive_all(socket, context.timeout_seconds);
+    if (!answer) return answer.status();
+    return parse_answer(*answer);
+}
+
+}  // namespace
+
+Result<Json> ask(const Context& context, const std::string& method) {
+    return request(context, "GET", method, "");
+}
+
+Result<Json> request_change(const Context& context, const std::string& method, const Json& params) {
+    return request(context, "POST", method, params.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace wss::wssctl

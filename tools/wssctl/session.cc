@@ -52,7 +52,7 @@ void add_session(CLI::App& app, Context& context) {
         "The initiator may log in again. To keep it out, remove its line from the file of secrets and run\n"
         "`wssctl auth reload`, which ends its sessions as well.");
     end->callback([&context] {
-        auto answer = ask(context, "session.end", {{"initiator", initiator}});
+        auto answer = request_change(context, "session.end", {{"initiator", initiator}});
         if (!answer) return context.fail(answer.status());
         if (context.json) return context.print(*answer);
         std::printf("sessions ended: %u\n", answer->value("sessions_ended", 0u));

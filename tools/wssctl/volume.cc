@@ -46,7 +46,7 @@ void print_volumes(const Json& volumes) {
 
 // Asks and prints what becomes of one volume.
 void change(Context& context, const std::string& method, const Json& params) {
-    auto answer = ask(context, method, params);
+    auto answer = request_change(context, method, params);
     if (!answer) return context.fail(answer.status());
     if (context.json) return context.print(*answer);
     if (answer->contains("note")) std::printf("note: %s\n", answer->value("note", "").c_str());
@@ -162,7 +162,7 @@ void add_access(CLI::App& volume, Context& context, Arguments& arguments) {
     command->callback([&context, &arguments] {
         Json params = {{"name", arguments.name}};
         if (arguments.clear || !arguments.access.empty()) params["access"] = arguments.access;
-        auto answer = ask(context, "volume.access", params);
+        auto answer = request_change(context, "volume.access", params);
         if (!answer) return context.fail(answer.status());
         context.json ? context.print(*answer) : print_access(*answer);
     });

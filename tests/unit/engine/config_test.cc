@@ -22,7 +22,7 @@ TEST(EngineConfig, every_key_arrives) {
     EngineConfig config;
     Status status = parse_engine_config(
         "join = 'tcp://a:1'\nlisten = ['tcp://b:2', 'shm:///c']\nadvertise = 'tcp://d:2'\nmemory = '64M'\n"
-        "secret_file = '/e'\ncontrol = '/f'\nmetrics = '127.0.0.1:9'\nleave_seconds = 7\nlog_level = "
+        "secret_file = '/e'\ncontrol = '/f'\nhttp = '127.0.0.1:9'\nleave_seconds = 7\nlog_level = "
         "'debug'\n",
         "c.toml", config);
     ASSERT_TRUE(status) << status.to_string();
@@ -31,7 +31,7 @@ TEST(EngineConfig, every_key_arrives) {
     EXPECT_EQ(config.memory, uint64_t{64} << 20);
     EXPECT_EQ(config.secret_file, "/e");
     EXPECT_EQ(config.control, "/f");
-    EXPECT_EQ(config.metrics, "127.0.0.1:9");
+    EXPECT_EQ(config.http, "127.0.0.1:9");
     EXPECT_EQ(config.leave_seconds, 7u);
     EXPECT_EQ(config.log_level, "debug");
 }

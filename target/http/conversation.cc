@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/http/conversation.h"
+
+#include <arpa/inet.h>
+#include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/base/log.h"
+
+namespace wss::http {
+
+namespace {
+
+// The socket, for the library. Failed once, it fails for ever.
+class Connection final : public httplib::Stream {
+  public:
+    Connection(int fd, int stop, const Terms& terms) : fd_(fd), stop_(stop), terms_(terms) {}
+
+    // Until the first byte of a request has come.
+    bool wait_for_request() {
+        answering_ = false;
+        deadline_ = clock_.now() + terms_.idle_max;
+        if (begin_ == end_ && !receive()) return false;
+        deadline_ = clock_.now() + terms_.request_max;
+        return true;
+    }
+    // How many bytes the next request may have.
+    void limit(size_t bytes) { left_ = bytes; }
+    bool failed() const { return failed_; }
+
+    bool is_readable() const override { return begin_ < end_ || wait(POLLIN); }
+    bool is_writable() const override { return wait(POLLOUT); }
+    ssize_t read(char* to, size_t size) override {
+        if (begin_ == end_ && !receive()) return -1;
+        const size_t count = std::min({size, end_ - begin_, left_});
+        if (count == 0) return fail();
+        std::copy_n(buffer_ + begin_, count, to);
+        begin_ += count;
+        left_ -= count;
+        return static_cast<ssize_t>(count);
+    }
+    ssize_t write(const char* from, size_t size) override {
+        if (!answering_) deadline_ = clock_.now() + terms_.answer_max;
+        answering_ = true;
+        while (!failed_ && wait(POLLOUT)) {
+            const ssize_t sent = send(fd_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (sent > 0) return sent;
+            if (sent == 0 || (errno != EINTR && errno != EAGAIN)) break;
+        }
+        return fail();
+    }
+    // The library needs neither addresses nor the descriptor, and would refuse one beyond FD_SETSIZE.
+    void get_remote_ip_and_port(std::string&, int&) const override {}
+    void get_local_ip_and_port(std::string&, int&) const override {}
+    socket_t socket() const override { return INVALID_SOCKET; }
+
+  private:
+    ssize_t fail() {
+        failed_ = true;
+        return -1;
+    }
+    // Until the deadline, or the server stops.
+    bool wait(short events) const {
+        for (;;) {
+            const int64_t left = (deadline_ - clock_.now()).count / 1'000'000;
+            if (left <= 0) return false;
+            pollfd fds[2] = {{fd_, events, 0}, {stop_, POLLIN, 0}};
+            const int ready = poll(fds, 2, static_cast<int>(left));
+            if (ready < 0 && errno == EINTR) continue;
+            return ready > 0 && fds[1].revents == 0;
+        }
+    }
+    bool receive() {
+        while (!failed_ && wait(POLLIN)) {
+            const ssize_t got = recv(fd_, buffer_, sizeof buffer_, MSG_DONTWAIT);
+            if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+            if (got <= 0) break;
+            begin_ = 0;
+            end_ = static_cast<size_t>(got);
+            return true;
+        }
+        fail();
+        return false;
+    }
+
+    const int fd_, stop_;
+    const Terms& terms_;
+    mutable SystemClock clock_;
+    Nanoseconds deadline_{};
+    bool answering_ = false, failed_ = false;
+    size_t left_ = 0;
+    char buffer_[16384];
+    size_t begin_ = 0, end_ = 0;  // of what is received and not read
+};
+
+bool names_this_machine(std::string host) {
+    if (host.starts_with('[')) return host == "[::1]" || host.starts_with("[::1]:");
+    host = host.substr(0, host.find(':'));
+    in_addr number{};
+    return host == "localhost" ||
+           (inet_pton(AF_INET, host.c_str(), &number) == 1 && ntohl(number.s_addr) >> 24 == 127);
+}
+
+class Conversation final : private httplib::Server {
+  public:
+    Conversation(int fd, int stop, const Site& site, const Terms& terms)
+        : connection_(fd, stop, terms), site_(site), terms_(terms) {
+        set_payload_max_length(kBodyMax);
+        set_keep_alive_timeout(terms.idle_max.count / 1'000'000'000);
+        set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+            return route(request, response);
+        });
+        Post(".*", [this](const httplib::Request& request, httplib::Response& response) {
+            give(site_.change(request.path, request.body), response);
+        });
+        // What the library itself refuses.
+        set_error_handler(HandlerWithResponse([](const httplib::Request&, httplib::Response& response) {
+            if (!response.body.empty()) return HandlerResponse::Unhandled;
+            const Answer answer = error_answer(Status(
+                Code::kInvalid, response.status == 413
+                                    ? fmt::format("a body may have at most {} bytes", kBodyMax)
+                                    : std::string("this is no HTTP request, or a part of it is too long")));
+            response.set_content(answer.body, answer.type);
+            return HandlerResponse::Handled;
+        }));
+    }
+
+    void run() {
+        while (!over_ && connection_.wait_for_request()) {
+            connection_.limit(terms_.may_change ? kHeadMax + kBodyMax : kHeadMax);
+            bool closed = false, understood = false;
+            const bool answered =
+                process(connection_, closed, [this, &understood](httplib::Request& request) {
+                    understood = true;
+                    prepare(request);
+                });
+            // After a request that was not understood, nobody knows where the next one begins.
+            over_ |= !answered || !understood || closed || connection_.failed() || terms_.only_health;
+        }
+    }
+
+  private:
+    // Newer versions of the library (0.18.7 of Debian 13) also take the addresses of both ends.
+    template <class Stream, class Prepare>
+    bool process(Stream& stream, bool& closed, const Prepare& prepare) {
+        const bool last = terms_.only_health;
+        if constexpr (requires { process_request(stream, last, closed, prepare); })
+            return process_request(stream, last, closed, prepare);
+        else
+            return process_request(stream, "", 0, "", 0, last, closed, prepare);
+    }
+
+    // Takes away what would make the library unpack, split or pack: bodies are JSON, whoever calls them what.
+    void prepare(httplib::Request& request) {
+        for (const char* name : {"Accept-Encoding", "Content-Encoding", "Content-Type", "Range"})
+            request.headers.erase(name);
+        request.ranges.clear();
+        const bool body = request.has_header("Content-Length") || request.has_header("Transfer-Encoding");
+        if (!body || request.method == "POST") return;
+        over_ = true;  // the body is not read
+        request.headers.erase("Connection");
+        request.set_header("Connection", "close");
+    }
+
+    HandlerResponse route(const httplib::Request& request, httplib::Response& response) {
+        const bool reads = request.method == "GET" || request.method == "HEAD";
+        if (auto refusal = refusal_of(request, reads)) {
+            give(*refusal, response);
+        } else if (reads) {
+            give(site_.get(request.path, {request.params.begin(), request.params.end()}), response);
+        } else {
+            Answer refused;
+            if (site_.check_change(request.path, refused)) return HandlerResponse::Unhandled;
+            give(refused, response);
+        }
+        over_ |= !reads;  // the body is not read
+        if (over_) response.set_header("Connection", "close");
+        return HandlerResponse::Handled;
+    }
+
+    std::optional<Answer> refusal_of(const httplib::Request& request, bool reads) const {
+        if (terms_.only_local && request.has_header("Host") &&
+            !names_this_machine(request.get_header_value("Host")))
+            return error_answer(Status(Code::kPermission,
+                                       "this port serves programs of this machine: ask for localhost or its "
+                                       "number, not for another name"));
+        if (terms_.only_health && !Site::is_health(request.path))
+            return error_answer(Status(Code::kExhausted, "too many clients are connected: try again later"));
+        if (!reads && request.method != "POST") {
+            Answer answer = error_answer(failure(Code::kInvalid, "{} is not possible here", request.method));
+            answer.status = 405;
+            answer.allow = "GET, HEAD, POST";
+            return answer;
+        }
+        if (!reads && !terms_.may_change)
+            return error_answer(
+                Status(Code::kPermission, "this port only reads: changes go by the control socket (wssctl)"));
+        // The library accepts chunks that end in the wrong place.
+        if (request.has_header("Transfer-Encoding")) {
+            Answer answer = error_answer(
+                Status(Code::kInvalid, "a body in chunks is not taken: send its Content-Length"));
+            answer.status = 411;
+            return answer;
+        }
+        return std::nullopt;
+    }
+
+    static void give(const Answer& answer, httplib::Response& response) {
+        response.status = answer.status;
+        response.set_content(answer.body, answer.type);
+        response.set_header("Cache-Control", "no-store");
+        response.set_header("X-Content-Type-Options", "nosniff");
+        response.set_header("Cross-Origin-Resource-Policy", "same-origin");
+        if (!answer.allow.empty()) response.set_header("Allow", answer.allow);
+    }
+
+    Connection connection_;
+    const Site& site_;
+    const Terms& terms_;
+    bool over_ = false;  // after this answer
+};
+
+}  // namespace
+
+void converse(int fd, int stop, const Site& site, const Terms& terms) {
+    try {
+        Conversation(fd, stop, site, terms).run();
+    } catch (const std::exception& error) {  // of the library
+        log::error("HTTP: {}", error.what());
+    }
+}
+
+void refuse(int fd, const Status& status) {
+    const Answer answer = error_answer(status);
+    const std::string text = fmt::format(
+        "HTTP/1.1 {} Refused\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+        answer.status, answer.type, answer.body.size(), answer.body);
+    // A few hundred bytes fit into the buffer of a new connection.
+    (void)!send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace wss::http

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// One client's conversation over HTTP: request after request until the client or the server ends it.
+// cpp-httplib parses and formats. Methods, sizes and times are limited here, because the library limits
+// single reads only.
+//
+// Thread-safety: a function; each conversation has a thread.
+#pragma once
+
+#include <string>
+
+#include "lib/base/clock.h"
+#include "target/http/site.h"
+
+namespace wss::http {
+
+constexpr size_t kBodyMax = 1 << 20;  // of a change
+constexpr size_t kHeadMax = 16 << 10;
+
+struct Terms {
+    bool may_change = false;
+    bool only_health = false;              // all other places are taken
+    bool only_local = false;               // the Host: header, if there is one, must name this machine
+    Nanoseconds idle_max{};                // between requests: then a silent client gives its place to others
+    Nanoseconds request_max = from_s(10);  // from the first byte of a request to its last
+    Nanoseconds answer_max = from_s(30);   // a client that takes its answer more slowly is dropped
+};
+
+// `fd` does not block; the caller closes it. Returns soon after `stop` has become readable.
+void converse(int fd, int stop, const Site& site, const Terms& terms);
+
+// Sends one answer to a client that is not admitted.
+void refuse(int fd, const Status& status);
+
+}  // namespace wss::http

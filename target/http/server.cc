@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/http/server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "lib/fabric/resolve.h"
+
+namespace wss::http {
+
+namespace {
+
+constexpr Nanoseconds kControlIdle = from_s(5 * 60);
+constexpr Nanoseconds kPortIdle = from_s(30);
+constexpr int kBacklog = 64;
+constexpr int kAcceptRetryMs = 100;  // out of descriptors
+
+bool may_use(int fd) {
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+    return peer.uid == 0 || peer.uid == geteuid();
+}
+
+bool is_loopback(const sockaddr_storage& address) {
+    if (address.ss_family == AF_INET)
+        return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+Result<fabric::SocketAddress> resolve(const std::string& address) {
+    const bool only_port = address.find_first_not_of("0123456789") == std::string::npos;
+    auto parsed = fabric::Address::parse((only_port ? "tcp://127.0.0.1:" : "tcp://") + address, 0);
+    if (!parsed || address.empty() || (parsed->port == 0 && !address.ends_with("0")))
+        return failure(Code::kInvalid, "'{}' is no address: write HOST:PORT, or PORT for this machine alone",
+                       address);
+    auto all = fabric::resolve(*parsed);
+    if (!all) return all.status();
+    return all->front();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path, const Site& site) {
+    std::error_code error;
+    std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error)
+        return Status::from_errno(error.value(),
+                                  fmt::format("control socket {}: cannot make its folder", path));
+    auto listener = UnixListener::open(path, SOCK_STREAM | SOCK_NONBLOCK, kBacklog);
+    if (!listener && listener.status().code() == Code::kBusy)
+        return listener.status().within("another wss-target runs: stop it or give --control");
+    if (!listener) return listener.status().within("control socket");
+    return start({.path = std::move(*listener)}, path, site);
+}
+
+// SO_REUSEADDR lets a restarted program have the port at once that connections of its predecessor still use.
+// Unlike SO_REUSEPORT it does not let two programs listen there.
+Result<Server::Listener> Server::listen_at_port(const std::string& address, std::string& bound) {
+    auto wanted = resolve(address);
+    if (!wanted) return wanted.status();
+    Descriptor socket(::socket(wanted->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int yes = 1;
+    if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
+        return Status::from_errno(errno, "cannot make a socket");
+    if (bind(socket.get(), wanted->get(), wanted->length) != 0 || listen(socket.get(), kBacklog) != 0) {
+        if (errno == EADDRINUSE)
+            return failure(Code::kBusy,
+                           "another program listens there: give another port, or stop it (ss -ltnp)");
+        return Status::from_errno(errno, "cannot listen there");
+    }
+    fabric::SocketAddress got = *wanted;
+    if (getsockname(socket.get(), got.get(), &got.length) != 0)
+        return Status::from_errno(errno, "getsockname");
+    bound = got.to_string();
+    return Listener{.port = std::move(socket), .only_local = is_loopback(got.storage)};
+}
+
+Result<std::unique_ptr<Server>> Server::start_at_port(const std::string& address, const Site& site) {
+    std::string bound;
+    auto listener = listen_at_port(address, bound);
+    if (!listener) return listener.status().within("--http " + address);
+    return start(std::move(*listener), std::move(bound), site);
+}
+
+Result<std::unique_ptr<Server>> Server::start(Listener listener, std::string address, const Site& site) {
+    Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stop) return Status::from_errno(errno, fmt::format("{}: eventfd", address));
+    return std::unique_ptr<Server>(
+        new Server(std::move(listener), std::move(address), std::move(stop), site));
+}
+
+Server::Server(Listener listener, std::string address, Descriptor stop, const Site& site)
+    : listener_(std::move(listener)), address_(std::move(address)), stop_(std::move(stop)), site_(site) {
+    // Signals are the main thread's: threads inherit the mask they are started with.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    acceptor_ = std::thread([this] { accept_loop(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Server::end_accepting() {
+    if (!acceptor_.joinable()) return;
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(stop_.get(), &one, sizeof one);
+    acceptor_.join();
+}
+
+bool Server::wait_for_clients(Nanoseconds limit) {
+    std::unique_lock lock(m_);
+    return finished_.wait_for(lock, std::chrono::nanoseconds(limit.count), [this] {
+        return std::all_of(clients_.begin(), clients_.end(),
+                           [](const Client& client) { return client.finished; });
+    });
+}
+
+Status Server::stop(std::unique_ptr<Server> server, Nanoseconds limit) {
+    if (server == nullptr) return Status::ok();
+    server->end_accepting();
+    if (server->wait_for_clients(limit)) return Status::ok();
+    (void)server.release();
+    return failure(Code::kTimedOut, "a request is not over after {} s; ending without it",
+                   limit.count / 1'000'000'000);
+}
+
+Server::~Server() {
+    end_accepting();
+    for (Client& client : clients_) {
+        client.thread.join();
+        close(client.fd);
+    }
+}
+
+void Server::accept_loop() {
+    for (;;) {
+        pollfd fds[2] = {{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
+        if (fds[1].revents != 0) return;
+        int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            admit(fd);
+        } else if (errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
+            // Out of descriptors or memory. The client stays in the backlog, which keeps the listening socket
+            // readable: without a pause this loop would spin.
+            reap_finished();
+            if (poll(&fds[1], 1, kAcceptRetryMs) > 0) return;
+        }
+    }
+}
+
+void Server::reap_finished() {
+    for (auto client = clients_.begin(); client != clients_.end();) {
+        bool finished = false;
+        {
+            std::lock_guard lock(m_);
+            finished = client->finished;
+        }
+        if (!finished) {
+            ++client;
+            continue;
+        }
+        client->thread.join();
+        close(client->fd);
+        client = clients_.erase(client);
+    }
+}
+
+// Whether the client may be here.
+Status Server::check(int fd) const {
+    if (listener_.path && !may_use(fd))
+        return Status(Code::kPermission, "only root and the user who runs this program may control it");
+    const size_t most = listener_.path ? kControlClientsMax : kPortClientsMax + kHealthClientsMax;
+    if (clients_.size() < most) return Status::ok();
+    return failure(Code::kExhausted, "{} clients are connected, the limit: end one of them", most);
+}
+
+void Server::admit(int fd) {
+    reap_finished();
+    const int yes = 1;
+    if (!listener_.path) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (Status allowed = check(fd); !allowed) {
+        refuse(fd, allowed);
+        close(fd);
+        return;
+    }
+    const bool control = static_cast<bool>(listener_.path);
+    const Terms terms{.may_change = control,
+                      .only_health = !control && clients_.size() >= kPortClientsMax,
+                      .only_local = listener_.only_local,
+                      .idle_max = control ? kControlIdle : kPortIdle};
+    Client& client = clients_.emplace_back(Client{fd, terms, false, {}});
+    client.thread = std::thread([this, &client] {
+        converse(client.fd, stop_.get(), site_, client.terms);
+        shutdown(client.fd, SHUT_RDWR);
+        std::lock_guard lock(m_);
+        client.finished = true;
+        finished_.notify_all();
+    });
+}
+
+}  // namespace wss::http

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server of a Site: at a Unix socket, which is the control socket of wssctl, or at a TCP port.
+//
+// control socket   may change. Clients are root and the user who runs the program (checked by SO_PEERCRED);
+//                  others get an error. `curl --unix-socket PATH http://wss/api/v1/volume/list`
+// port             only reads, and does not authenticate its clients. A port of a loopback address also
+//                  refuses requests whose Host: header is another name, so that no web site can read it
+//                  through a browser of this machine (DNS rebinding).
+//
+// Each client has a thread of its own, so that a long change does not keep others waiting. Methods reach
+// reactors by messages. Everything is bounded: clients, sizes, time to send a request and to take an answer,
+// idle time. Some clients beyond the limit of a port are served nevertheless, with answers about health only.
+//
+// Thread-safety: start and stop() from one thread. Lifetime: `site` outlives the server.
+#pragma once
+
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/status.h"
+#include "lib/base/unix_socket.h"
+#include "target/http/conversation.h"
+
+namespace wss::http {
+
+constexpr size_t kControlClientsMax = 16;
+constexpr size_t kPortClientsMax = 48;
+constexpr size_t kHealthClientsMax = 16;  // beyond those
+
+class Server {
+  public:
+    // Replaces the socket of a program that has ended. Fails if the program runs.
+    static Result<std::unique_ptr<Server>> start_at_socket(const std::string& path, const Site& site);
+    // "HOST:PORT", or "PORT" of 127.0.0.1. A port that another program has is a failure.
+    static Result<std::unique_ptr<Server>> start_at_port(const std::string& address, const Site& site);
+    // Ends all conversations and removes the socket. A handler that still runs after `limit` is a failure:
+    // the server is leaked, and what its methods refer to must live as long as the process.
+    static Status stop(std::unique_ptr<Server> server, Nanoseconds limit);
+    // As stop(), and waits for handlers without limit.
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // The path, or HOST:PORT as it was bound.
+    const std::string& address() const { return address_; }
+
+  private:
+    struct Client {
+        int fd;
+        Terms terms;
+        bool finished = false;  // guarded by m_
+        std::thread thread;
+    };
+    // Either one.
+    struct Listener {
+        UnixListener path;
+        Descriptor port;
+        bool only_local = false;
+        int get() const { return path ? path.get() : port.get(); }
+    };
+
+    static Result<Listener> listen_at_port(const std::string& address, std::string& bound);
+    static Result<std::unique_ptr<Server>> start(Listener listener, std::string address, const Site& site);
+    Server(Listener listener, std::string address, Descriptor stop, const Site& site);
+    void end_accepting();
+    bool wait_for_clients(Nanoseconds limit);
+    void accept_loop();
+    void admit(int fd);
+    Status check(int fd) const;
+    void reap_finished();
+
+    // Immutable.
+    const Listener listener_;
+    const std::string address_;
+    const Descriptor stop_;  // readable once the server stops
+    const Site& site_;
+    std::mutex m_;
+    std::condition_variable finished_;  // a client, with m_
+    std::list<Client> clients_;         // changed by the accepting thread alone; `finished` guarded by m_
+    std::thread acceptor_;
+};
+
+}  // namespace wss::http

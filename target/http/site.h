@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Site: what a program answers over HTTP, at the control socket and at the port.
+//
+//   GET  /api/v1/NOUN/VERB   a method that reads (control/methods.h), with its result as JSON
+//   POST /api/v1/NOUN/VERB   a method that changes something; the body is the JSON of its parameters
+//   GET  /metrics            counters for Prometheus
+//   GET  /livez, /readyz     200, or 503 with the reason: whether its threads respond; whether it serves
+//
+// An error is {"error": {"code": "not found", "message": "there is no volume disk0"}}, with the HTTP status
+// that fits. Until open(), all but the health is 503.
+//
+// Thread-safety: open() once; the rest from any thread at any time.
+// Lifetime: what open() gets outlives the servers of the site.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+#include "target/control/methods.h"
+#include "target/http/health.h"
+#include "target/metrics/exporter.h"
+
+namespace wss::http {
+
+struct Answer {
+    int status = 200;
+    std::string type = "application/json";
+    std::string body;
+    std::string allow;  // of a 405: the method that would do
+};
+
+using Query = std::multimap<std::string, std::string>;
+
+Answer error_answer(const Status& status);
+
+class Site {
+  public:
+    // From now on everything is answered.
+    void open(const control::Methods& methods, const metrics::Exporter& exporter, const Health& health);
+
+    // Answered while everything else waits for threads that do not respond.
+    static bool is_health(std::string_view path) { return path == "/livez" || path == "/readyz"; }
+    Answer get(const std::string& path, const Query& query) const;
+    // Whether a POST is worth its body.
+    Status check_change(const std::string& path, Answer& refusal) const;
+    Answer change(const std::string& path, const std::string& body) const;
+
+  private:
+    Answer health(bool ready) const;
+    // "volume.list" of "/api/v1/volume/list".
+    Result<std::string> method_of(const std::string& path) const;
+
+    std::atomic<bool> open_{false};  // with release: those below are set
+    const control::Methods* methods_ = nullptr;
+    const metrics::Exporter* exporter_ = nullptr;
+    const Health* health_ = nullptr;
+};
+
+}  // namespace wss::http

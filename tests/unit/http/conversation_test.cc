@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// A conversation ends within its limits, whatever the client sends, however slowly it sends or reads.
+#include "target/http/conversation.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <random>
+#include <thread>
+
+#include "lib/base/file.h"
+#include "tests/unit/http/client.h"
+
+namespace wss::http {
+namespace {
+
+using nlohmann::json;
+using test::Client;
+using test::Reply;
+
+constexpr Nanoseconds kShort = from_ms(300);
+constexpr Nanoseconds kSoon = from_s(5);
+
+class HttpConversation : public testing::Test {
+  protected:
+    HttpConversation() {
+        control::add_basic_methods(methods_, "test", "1.0");
+        methods_.add("large", "more than sockets hold", [](const json&) -> Result<json> {
+            return json{{"text", std::string(8 << 20, 'x')}};
+        });
+        methods_.add_change("echo", "its parameters",
+                            [](const json& params) -> Result<json> { return params; });
+        site_.open(methods_, exporter_, health_);
+    }
+    ~HttpConversation() override {
+        if (thread_.joinable()) thread_.join();
+    }
+    // Our end of a conversation under these terms.
+    Client begin(const Terms& terms) {
+        int ends[2];
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        theirs_ = Descriptor(ends[1]);
+        terms_ = terms;
+        begun_ = clock_.now();
+        thread_ = std::thread([this] {
+            converse(theirs_.get(), stop_.get(), site_, terms_);
+            shutdown(theirs_.get(), SHUT_RDWR);
+        });
+        return Client(ends[0], Client::Connected{});
+    }
+    // How long it took.
+    Nanoseconds end() {
+        thread_.join();
+        return clock_.now() - begun_;
+    }
+
+    SystemClock clock_;
+    control::Methods methods_;
+    metrics::Exporter exporter_;
+    Health health_;
+    Site site_;
+    Terms terms_;
+    Nanoseconds begun_{};
+    Descriptor theirs_, stop_{eventfd(0, EFD_CLOEXEC)};
+    std::thread thread_;
+};
+
+TEST_F(HttpConversation, a_silent_client_loses_its_place) {
+    const Client client = begin({.idle_max = kShort});
+    EXPECT_LT(end(), kSoon);
+}
+
+TEST_F(HttpConversation, a_client_that_is_silent_after_its_request_loses_its_place) {
+    Client client = begin({.idle_max = kShort});
+    EXPECT_EQ(client.get("/api/v1/ping").status, 200);
+    EXPECT_LT(end(), kSoon);
+}
+
+TEST_F(HttpConversation, a_request_that_comes_byte_by_byte_is_dropped_when_its_time_is_over) {
+    for (const char* begin_of_request :
+         {"GET / HTTP/1.1\r\nX: ", "POST /api/v1/echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n"}) {
+        Client client = begin({.may_change = true, .idle_max = from_s(60), .request_max = kShort});
+        bool open = client.send_text(begin_of_request);
+        while (open && clock_.now() - begun_ < kSoon) {
+            open = client.send_text("x");
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        EXPECT_LT(end(), kSoon) << begin_of_request;
+    }
+}
+
+TEST_F(HttpConversation, an_answer_that_is_not_taken_is_dropped_when_its_time_is_over) {
+    Client client = begin({.idle_max = from_s(60), .answer_max = kShort});
+    client.send_text("GET /api/v1/large HTTP/1.1\r\n\r\n");
+    EXPECT_LT(end(), kSoon);
+}
+
+TEST_F(HttpConversation, requests_without_an_end_are_answered_only_as_fast_as_their_answers_are_taken) {
+    Client client = begin({.idle_max = from_s(60), .answer_max = kShort});
+    std::string many;
+    for (int i = 0; i < 100; ++i) many += "GET /api/v1/large HTTP/1.1\r\n\r\n";
+    client.send_text(many);
+    EXPECT_LT(end(), kSoon);
+}
+
+TEST_F(HttpConversation, a_stop_ends_it_during_a_request_and_during_an_answer) {
+    for (const char* text : {"", "GET /api", "GET /api/v1/large HTTP/1.1\r\n\r\n"}) {
+        stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+        Client client = begin({.idle_max = from_s(60)});
+        client.send_text(text);
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        const uint64_t one = 1;
+        ASSERT_EQ(write(stop_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+        EXPECT_LT(end(), kSoon) << text;
+    }
+}
+
+TEST_F(HttpConversation, a_body_without_a_length_is_refused_and_ends_it) {
+    for (const char* length : {"", "Content-Length: 2\r\n"}) {
+        Client client = begin({.may_change = true, .idle_max = from_s(60)});
+        client.send_text("POST /api/v1/echo HTTP/1.1\r\n" + std::string(length) +
+                         "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n");
+        const Reply reply = client.receive();
+        EXPECT_EQ(reply.status, 411);
+        EXPECT_EQ(reply.message(), "a body in chunks is not taken: send its Content-Length");
+        EXPECT_EQ(client.receive().status, 0);
+        EXPECT_LT(end(), kSoon);
+    }
+}
+
+TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
+    Client client = begin({.may_change = true, .idle_max = from_s(60)});
+    client.send_text("POST /api/v1/echo HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}");
+    client.end_sending();
+    EXPECT_NE(client.receive().status, 200);
+    EXPECT_LT(end(), kSoon);
+}
+
+// Pieces of requests, in orders and with bytes that no client would send.
+TEST_F(HttpConversation, ends_whatever_it_is_sent) {
+    const char* const kPieces[] = {"GET ",
+                                   "POST ",
+                                   "OPTIONS ",
+                                   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                                   "/api/v1/echo",
+                                   "/api/v1/ping",
+                                   "/metrics",
+                                   "/%00%ff%",
+                                   "?a=b&&=&%",
+                                   " HTTP/1.1\r\n",
+                                   " HTTP/1.0\r\n",
+                                   "Host: localhost\r\n",
+                                   "Content-Length: 10\r\n",
+                                   "Content-Length: -1\r\n",
+                                   "Content-Length: 99999999999999999999\r\n",
+                                   "Transfer-Encoding: chunked\r\n",
+                                   "Connection: close\r\n",
+                                   "Connection: keep-alive\r\n",
+                                   "Expect: 100-continue\r\n",
+                                   "Range: bytes=0-,-1,5-2\r\n",
+                                   "Accept-Encoding: gzip, br\r\n",
+                                   "Content-Encoding: gzip\r\n",
+                                   "Content-Type: multipart/form-data; boundary=x\r\n",
+                                   "--x\r\nContent-Disposition: form-data; name=\"\r\n",
+                                   "Upgrade: websocket\r\n",
+                                   "\r\n",
+                                   "\n",
+                                   "\r",
+                                   "{\"a\": [[[[",
+                                   "]]]]}",
+                                   "5\r\nhello\r\n",
+                                   "0\r\n\r\n",
+                                   ":",
+                                   " ",
+                                   "\t"};
+    std::mt19937 chance(1);
+    for (int round = 0; round < 500; ++round) {
+        std::string text;
+        for (size_t i = chance() % 24; i > 0; --i) text += kPieces[chance() % std::size(kPieces)];
+        for (size_t i = chance() % 4; i > 0 && !text.empty(); --i)
+            text[chance() % text.size()] = static_cast<char>(chance());
+        Client client = begin({.may_change = round % 2 == 0,
+                               .only_health = round % 3 == 0,
+                               .only_local = round % 5 == 0,
+                               .idle_max = from_s(1),
+                               .request_max = from_s(1)});
+        client.send_text(text);
+        client.end_sending();
+        while (client.receive().status != 0) continue;
+        ASSERT_LT(end(), kSoon) << text;
+    }
+}
+
+}  // namespace
+}  // namespace wss::http
