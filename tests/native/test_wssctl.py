@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from .certificates import Authority
 from .programs import BUILD, Target, run
 
 WSSCTL = BUILD / "wssctl"
@@ -123,3 +124,44 @@ def test_the_drivers_reason_is_shown_when_it_refuses(sysfs):
     (sysfs / "class/wss/map").symlink_to("/dev/full")  # every write fails
     said = wssctl("--sysfs", sysfs, "map", "10.0.0.1:5555", "nobody", status=FAILED).stderr
     assert "no volume of that name" in said
+
+
+def test_discover_lists_what_this_machine_may_use(tmp_path, listen):
+    secrets, mine = tmp_path / "secrets", tmp_path / "mine"
+    secrets.write_text("host1:0123456789abcdef0123\nhost2:fedcba9876543210fedc\n")
+    mine.write_text("host1:0123456789abcdef0123\n")
+    for file in (secrets, mine):
+        file.chmod(0o600)
+    volumes = {"a": "ram:8M", "b": "ram:1M,block=4096,ro", "hidden": "ram:1M"}
+    with Target(listen, volumes, tmp_path, "--secrets", str(secrets), "--access", "hidden:host2=rw") as target:
+        found = answer("discover", target.address, "--secret-file", mine)
+        assert [(volume["lun"], volume["name"], volume["size"], volume["block_size"], volume["read_only"]) for volume in found] == [
+            (0, "a", 8 << 20, 512, False), (1, "b", 1 << 20, 4096, True)]
+        assert found[0]["wwid"].startswith("naa.3") and len(found[0]["wwid"]) == len("naa.") + 16
+        table = wssctl("discover", target.address, "--secret-file", mine).stdout
+        assert "8.00 MiB" in table and "hidden" not in table
+        assert "secret" in wssctl("discover", target.address, status=FAILED).stderr
+    assert target.address in wssctl("--timeout", "2", "discover", target.address, status=NOT_REACHABLE).stderr
+    wssctl("discover", "floppy://x", status=USAGE)
+    wssctl("discover", target.address, "--secret-file", tmp_path / "none", status=FAILED)
+
+
+def test_discover_logs_in_to_tls_targets_by_certificates_and_by_secrets(tmp_path):
+    authority = Authority(tmp_path / "certificates")
+    certificate, key = authority.issue("target")
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.write_text("host1:0123456789abcdef0123\n")
+    other.write_text("host1:fedcba9876543210fedc\n")
+    for file in (mine, other):
+        file.chmod(0o600)
+    with Target("tls://127.0.0.1:0", {"a": "ram:8M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key),
+                "--tls-client-ca", str(authority.file)) as target:
+        found = answer("discover", target.address, "--tls-ca", authority.file, "--tls-cert", certificate, "--tls-key", key)
+        assert [volume["name"] for volume in found] == ["a"]
+        assert "give a secret" in wssctl("discover", target.address, status=FAILED).stderr
+        assert "cannot be used" in wssctl("discover", target.address, "--tls-ca", mine, status=FAILED).stderr
+        plain = target.address.replace("tls://", "tcp://")
+        assert "reached as tls://" in wssctl("--timeout", "2", "discover", plain, status=NOT_REACHABLE).stderr
+    with Target("tls://127.0.0.1:0", {"b": "ram:8M"}, tmp_path, "--secrets", str(mine)) as target:
+        assert [volume["name"] for volume in answer("discover", target.address, "--secret-file", mine)] == ["b"]
+        assert "another secret" in wssctl("discover", target.address, "--secret-file", other, status=FAILED).stderr

@@ -43,6 +43,7 @@ void add_map(CLI::App& app, Context& context);
 void add_unmap(CLI::App& app, Context& context);
 void add_maps(CLI::App& app, Context& context);
 void add_list(CLI::App& app, Context& context);
+void add_discover(CLI::App& app, Context& context);
 void add_doctor(CLI::App& app, Context& context);
 void add_secret(CLI::App& app, Context& context);
 void add_auth(CLI::App& app, Context& context);

@@ -99,19 +99,7 @@ void add_doctor(CLI::App& app, Context& context) {
     command->add_option("HOST", question.hosts,
                         "Targets to reach: HOST[:PORT] (RDMA), rdma://HOST[:PORT], tcp://HOST[:PORT], "
                         "tls://HOST[:PORT] or shm:///PATH");
-    command
-        ->add_option("--secret-file", question.secret_file,
-                     "File with the line NAME:SECRET that the targets have of us (mode 600)")
-        ->type_name("FILE");
-    command
-        ->add_option("--tls-ca", question.tls.authorities,
-                     "Authorities (PEM) of the certificates of tls:// targets")
-        ->type_name("FILE");
-    command
-        ->add_option("--tls-cert", question.tls.certificate,
-                     "Our certificate (PEM), for targets that want one")
-        ->type_name("FILE");
-    command->add_option("--tls-key", question.tls.key, "Private key of --tls-cert (PEM)")->type_name("FILE");
+    describe(*command, question.credentials);
     command->add_option("--wait", wait_seconds, "How long each step of reaching a host may take, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 600));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/fabric/tls/credentials.h"
+#include "tools/wssctl/host.h"
 
 namespace wss::wssctl {
 
@@ -47,8 +47,7 @@ class Host {
 // What the operator asks about.
 struct Question {
     std::vector<std::string> hosts;  // targets
-    std::string secret_file;
-    fabric::tls::Files tls;
+    Credentials credentials;
     Nanoseconds timeout = from_s(5);  // of each step of reaching a host
 };
 

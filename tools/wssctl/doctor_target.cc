@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernel/uapi/wss_srp.h"
 #include "lib/base/file.h"
-#include "lib/base/secrets.h"
 #include "lib/fabric/resolve.h"
 #include "lib/fabric/tls/context.h"
 #include "lib/initiator/client.h"
@@ -21,11 +19,6 @@ namespace {
 using fabric::Address;
 using fabric::Scheme;
 using fabric::SocketAddress;
-
-Result<Address> parse_host(const std::string& text) {
-    const bool has_scheme = text.find("://") != std::string::npos;
-    return Address::parse(has_scheme ? text : "rdma://" + text, WSS_SRP_DEFAULT_PORT);
-}
 
 // What the kernel knows of the way there; 0 if it knows none. Nothing is sent.
 int path_mtu(const SocketAddress& address) {
@@ -52,11 +45,6 @@ Finding check_path(const std::string& target, const SocketAddress& address) {
 
 bool says(const Status& status, std::string_view text) {
     return status.text().find(text) != std::string::npos;
-}
-
-bool is_login_failure(const Status& status) {
-    return status.code() == Code::kPermission || status.code() == Code::kUnsupported ||
-           says(status, "refused the login");
 }
 
 // What was agreed on before any login: whether TLS is spoken, and who the ends are.
@@ -101,21 +89,13 @@ Finding explain_failure(const Address& address, const Status& status) {
 }
 
 void check_login(const Address& address, const Question& question, Findings& findings) {
-    initiator::Options options;
-    options.connect_timeout = options.request_timeout = question.timeout;
-    options.tls = question.tls;
-    if (!question.secret_file.empty()) {
-        auto secret = read_own_secret(question.secret_file);
-        if (!secret) {
-            findings.push_back({"login", Level::kFailed, secret.status().to_string(),
-                                "Make it with wssctl secret, mode 600, and put its line into the target's "
-                                "--secrets."});
-            return;
-        }
-        options.identity = std::move(*secret);
-    }
-    if (auto fault = check_tls(address, options)) return findings.push_back(std::move(*fault));
-    auto client = initiator::Client::connect(address.to_string(), std::move(options));
+    auto options = options_with(question.credentials, question.timeout);
+    if (!options)
+        return findings.push_back({"login", Level::kFailed, options.status().to_string(),
+                                   "Make it with wssctl secret, mode 600, and put its line into the "
+                                   "target's --secrets."});
+    if (auto fault = check_tls(address, *options)) return findings.push_back(std::move(*fault));
+    auto client = initiator::Client::connect(address.to_string(), std::move(*options));
     if (!client) return findings.push_back(explain_failure(address, client.status()));
     const size_t volumes = (*client)->volumes().size();
     findings.push_back({"connect", Level::kOk, address.to_string() + " answers", ""});

@@ -43,6 +43,7 @@ static void describe(CLI::App& app, Context& context) {
     add_unmap(app, context);
     add_maps(app, context);
     add_list(app, context);
+    add_discover(app, context);
     add_doctor(app, context);
     add_secret(app, context);
     add_auth(app, context);
