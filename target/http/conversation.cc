@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "lib/base/log.h"
 
@@ -27,6 +28,18 @@ class Connection final : public httplib::Stream {
         if (begin_ == end_ && !receive()) return false;
         deadline_ = clock_.now() + terms_.request_max;
         return true;
+    }
+    // Of the next request, for check_head(). Empty if it did not come in time.
+    std::string_view receive_head() {
+        constexpr std::string_view kEnd = "\n\r\n";
+        for (size_t seen = 0;;) {
+            const std::string_view got(buffer_ + begin_, end_ - begin_);
+            if (const size_t at = got.find(kEnd, seen); at != std::string_view::npos)
+                return got.substr(0, at + kEnd.size());
+            if (got.size() == sizeof buffer_) return got;
+            seen = got.size() - std::min(got.size(), kEnd.size() - 1);
+            if (!receive()) return {};
+        }
     }
     // How many bytes the next request may have.
     void limit(size_t bytes) { left_ = bytes; }
@@ -74,13 +87,16 @@ class Connection final : public httplib::Stream {
             return ready > 0 && fds[1].revents == 0;
         }
     }
+    // There is room.
     bool receive() {
+        std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
         while (!failed_ && wait(POLLIN)) {
-            const ssize_t got = recv(fd_, buffer_, sizeof buffer_, MSG_DONTWAIT);
+            const ssize_t got = recv(fd_, buffer_ + end_, sizeof buffer_ - end_, MSG_DONTWAIT);
             if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
             if (got <= 0) break;
-            begin_ = 0;
-            end_ = static_cast<size_t>(got);
+            end_ += static_cast<size_t>(got);
             return true;
         }
         fail();
@@ -93,7 +109,7 @@ class Connection final : public httplib::Stream {
     Nanoseconds deadline_{};
     bool answering_ = false, failed_ = false;
     size_t left_ = 0;
-    char buffer_[16384];
+    char buffer_[kHeadMax];
     size_t begin_ = 0, end_ = 0;  // of what is received and not read
 };
 
@@ -108,7 +124,7 @@ bool names_this_machine(std::string host) {
 class Conversation final : private httplib::Server {
   public:
     Conversation(int fd, int stop, const Site& site, const Terms& terms)
-        : connection_(fd, stop, terms), site_(site), terms_(terms) {
+        : fd_(fd), connection_(fd, stop, terms), site_(site), terms_(terms) {
         set_payload_max_length(kBodyMax);
         set_keep_alive_timeout(terms.idle_max.count / 1'000'000'000);
         set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
@@ -131,6 +147,9 @@ class Conversation final : private httplib::Server {
 
     void run() {
         while (!over_ && connection_.wait_for_request()) {
+            const std::string_view head = connection_.receive_head();
+            if (head.empty()) return;
+            if (const Status in_order = check_head(head); !in_order) return refuse(fd_, in_order);
             connection_.limit(terms_.may_change ? kHeadMax + kBodyMax : kHeadMax);
             bool closed = false, understood = false;
             const bool answered =
@@ -218,6 +237,7 @@ class Conversation final : private httplib::Server {
         if (!answer.allow.empty()) response.set_header("Allow", answer.allow);
     }
 
+    const int fd_;
     Connection connection_;
     const Site& site_;
     const Terms& terms_;

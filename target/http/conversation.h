@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client's conversation over HTTP: request after request until the client or the server ends it.
-// cpp-httplib parses and formats. Methods, sizes and times are limited here, because the library limits
-// single reads only.
+// cpp-httplib parses what check_head() lets pass, and formats answers. Methods, sizes and times are limited
+// here, because the library limits single reads only.
 //
 // Thread-safety: a function; each conversation has a thread.
 #pragma once
@@ -9,12 +9,12 @@
 #include <string>
 
 #include "lib/base/clock.h"
+#include "target/http/head.h"
 #include "target/http/site.h"
 
 namespace wss::http {
 
 constexpr size_t kBodyMax = 1 << 20;  // of a change
-constexpr size_t kHeadMax = 16 << 10;
 
 struct Terms {
     bool may_change = false;
@@ -28,7 +28,7 @@ struct Terms {
 // `fd` does not block; the caller closes it. Returns soon after `stop` has become readable.
 void converse(int fd, int stop, const Site& site, const Terms& terms);
 
-// Sends one answer to a client that is not admitted.
+// Sends one answer, after which the connection is closed.
 void refuse(int fd, const Status& status);
 
 }  // namespace wss::http

@@ -25,9 +25,21 @@ def client_hello(chance: random.Random) -> bytes:
     return bytes(hello[: chance.choice((len(hello), len(hello), chance.randrange(len(hello))))])
 
 
+PIECES = (b"GET ", b"HEAD ", b"POST ", b"OPTIONS ", b"/api/v1/volume/list", b"/api/v1/stats", b"/metrics", b"/livez", b"/%00%ff%", b"?a=b&=&%",
+          b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", b" HTTP/9.9\r\n", b"Host: localhost\r\n", b"Host: evil.example\r\n", b"Connection: keep-alive\r\n",
+          b"Content-Length: 10\r\n", b"Content-Length : 5\r\n", b"Transfer-Encoding: chunked\r\n", b"Expect: 100-continue\r\n", b"X: ", b"\r\n",
+          b"\r\n\r\n", b"\n", b"5\r\nhello\r\n", b"0\r\n\r\n")  # fmt: skip
+
+
+def requests(chance: random.Random) -> bytes:
+    """Requests over HTTP in pieces: a few are whole, some are cut, most are none."""
+    whole = b"GET " + chance.choice(PIECES[4:9]) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    return whole * chance.randrange(3) + b"".join(chance.choices(PIECES, k=chance.randrange(24)))
+
+
 def noise(address: str, until: float, chance: random.Random) -> int:
-    """Connects to tcp:// or tls://HOST:PORT and sends senseless bytes, again and again; returns how often."""
-    scheme, host, port = re.fullmatch(r"(tcp|tls)://(.+):(\d+)", address).groups()
+    """Connects to tcp://, tls:// or http://HOST:PORT and sends senseless bytes, again and again; returns how often."""
+    scheme, host, port = re.fullmatch(r"(tcp|tls|http)://(.+):(\d+)", address).groups()
     count = 0
     while time.monotonic() < until:
         with socket.create_connection((host, int(port)), timeout=10) as stranger:
@@ -35,6 +47,8 @@ def noise(address: str, until: float, chance: random.Random) -> int:
             try:
                 if scheme == "tls" and chance.random() < 0.7:
                     stranger.sendall(client_hello(chance))
+                if scheme == "http" and chance.random() < 0.9:
+                    stranger.sendall(requests(chance))
                 for _ in range(chance.randrange(4)):
                     stranger.sendall(chance.randbytes(chance.choice((1, 16, 64, 4096, 100000))))
                 if chance.random() < 0.3:

@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -52,16 +53,18 @@ def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None
     volumes = {"scratch": "ram:16M", "file": f"aio:{tmp_path}/scratch.img,size=16M,create",
                "good": f"aio:{tmp_path}/good.img"}
     certificate, key = Authority(tmp_path / "certificates").issue("target")
-    tls = f"tls://127.0.0.1:{free_port()}"
+    tls, port = f"tls://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
     target = programs.Target("tcp://127.0.0.1:0", volumes, tmp_path, "--config", str(config), "--reactors", "2", "--listen", tls,
-                             "--tls-cert", str(certificate), "--tls-key", str(key))
+                             "--tls-cert", str(certificate), "--tls-key", str(key), "--http", port.removeprefix("http://"))
     del target.command[(at := target.command.index("--control")):at + 2]
     with target:
         luns = {volume["name"]: volume["lun"] for volume in answer(control, "volume", "list")}
         assert luns == {"scratch": 0, "file": 1, "good": GOOD_LUN}
         good = Nbd(target.address, "good", tmp_path / "nbd", {}).start()
         try:
-            attack_beside_a_good_client(target, tls, good, control)
+            attack_beside_a_good_client(target, (target.address, tls, port), good, control)
+            with urllib.request.urlopen(f"{port}/livez", timeout=30) as alive:
+                assert alive.read() == b"ok\n"
         finally:
             good.stop()
         log = (tmp_path / "nbd/log").read_text()
@@ -70,7 +73,7 @@ def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None
     assert "Sanitizer" not in said and "runtime error" not in said, said[-8000:]
 
 
-def attack_beside_a_good_client(target: programs.Target, tls: str, good: Nbd, control: Path) -> None:
+def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, ...], good: Nbd, control: Path) -> None:
     until = time.monotonic() + SECONDS
     first = memory_mib(target.process.pid)
     attack = subprocess.Popen([HOSTILE / "wss-attack", target.address, str(SECONDS), str(SEED)], stdout=subprocess.PIPE,
@@ -81,7 +84,7 @@ def attack_beside_a_good_client(target: programs.Target, tls: str, good: Nbd, co
          "--time_based", f"--runtime={SECONDS}", "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         with ThreadPoolExecutor() as pool:
-            strangers = min(pool.map(lambda address: noise(address, until, random.Random(SEED)), (target.address, tls)))
+            strangers = min(pool.map(lambda address: noise(address, until, random.Random(SEED)), addresses))
         assert target.process.poll() is None, target.log.read_text()[-8000:]
         said, complaint = attack.communicate(timeout=90)
         assert attack.returncode == 0, (said, complaint, target.log.read_text()[-8000:])

@@ -137,6 +137,57 @@ TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
     EXPECT_LT(end(), kSoon);
 }
 
+// What the library would skip or decode and a proxy in front would not, or the other way round.
+TEST_F(HttpConversation, a_request_whose_end_is_in_doubt_is_refused_and_hides_no_other) {
+    using namespace std::string_literals;
+    const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n", length = std::to_string(hidden.size());
+    for (const std::string& header :
+         {"Content-Length : " + length + "\r\n", " Content-Length: " + length + "\r\n",
+          "X: y\r\n Content-Length: " + length + "\r\n", "X: y\nContent-Length: " + length + "\r\n",
+          "Content-Length: " + length + "\n", "X: y\rContent-Length: " + length + "\r\n",
+          "Content-Length: 0\r\ncontent-length: " + length + "\r\n", "Content-Length: +" + length + "\r\n",
+          "Content-Length: %3" + length + "\r\n", "Content-Length: 0x1f\r\n"s, "Content-Length:\r\n"s,
+          "Transfer-Encoding\t: chunked\r\n"s,
+          "Transfer-Encoding: \x0b"
+          "chunked\r\n"s,
+          "Transfer-Encoding: a\r\nTransfer-Encoding: chunked\r\n"s, "Host: a\r\nHost: b\r\n"s,
+          "X: a\0b\r\n"s, "X\0: a\r\n"s, ": a\r\n"s, "no header\r\n"s}) {
+        Client client = begin({.may_change = true, .idle_max = from_s(60)});
+        client.send_text("GET /api/v1/ping HTTP/1.1\r\n" + header + "\r\n" + hidden);
+        EXPECT_EQ(client.receive().status, 400) << header;
+        EXPECT_EQ(client.receive().status, 0) << header;
+        EXPECT_LT(end(), kSoon) << header;
+    }
+}
+
+TEST_F(HttpConversation, headers_of_every_form_that_is_allowed_are_taken) {
+    Client client = begin({.idle_max = kShort});
+    client.send_text(
+        "GET /api/v1/ping HTTP/1.1\r\nhOST:localhost\r\nX:\r\nY: \t a\tb \xc3\xa4 \t\r\n"
+        "!#$%&'*+-.^_`|~09azAZ: :\r\nX: again\r\n\r\n");
+    EXPECT_EQ(client.receive().status, 200);
+    EXPECT_LT(end(), kSoon);
+}
+
+TEST_F(HttpConversation, a_head_is_taken_up_to_its_limit_and_refused_beyond) {
+    const std::string line = "GET /api/v1/ping HTTP/1.1\r\n";
+    std::string headers;
+    while (line.size() + headers.size() + 104 <= kHeadMax - 2)
+        headers += "X: " + std::string(99, 'x') + "\r\n";
+    headers += "X:" + std::string(kHeadMax - line.size() - headers.size() - 6, 'x') + "\r\n";
+    ASSERT_EQ(line.size() + headers.size() + 2, kHeadMax);
+    for (const bool longer : {false, true}) {
+        Client client = begin({.idle_max = kShort});
+        client.send_text(line + (longer ? "X" : "") + headers + "\r\n");
+        const Reply reply = client.receive();
+        EXPECT_EQ(reply.status, longer ? 400 : 200);
+        if (longer) {
+            EXPECT_EQ(reply.message(), "a request may have at most 16384 bytes before its body");
+        }
+        EXPECT_LT(end(), kSoon);
+    }
+}
+
 // Pieces of requests, in orders and with bytes that no client would send.
 TEST_F(HttpConversation, ends_whatever_it_is_sent) {
     const char* const kPieces[] = {"GET ",

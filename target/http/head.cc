@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/http/head.h"
+
+#include <algorithm>
+#include <array>
+
+namespace wss::http {
+
+namespace {
+
+// std::isalnum() and the like depend on the locale.
+constexpr bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+constexpr char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+bool is_control(char c) {
+    return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7f;
+}
+bool may_name(char c) {
+    constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
+    return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z') || kOthers.find(c) != std::string_view::npos;
+}
+bool equal(std::string_view a, std::string_view b) {
+    return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+std::string_view trim(std::string_view text) {
+    const size_t begin = text.find_first_not_of(" \t");
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+// Headers that decide who is meant and where a body ends: a request has one of each at most.
+class SingleHeaders {
+  public:
+    Status note(std::string_view name, std::string_view value) {
+        for (Single& single : singles_) {
+            if (!equal(single.name, name)) continue;
+            if (single.seen) return failure(Code::kInvalid, "the request has two headers '{}'", single.name);
+            single.seen = true;
+        }
+        if (equal(name, "Content-Length") && (value.empty() || !std::ranges::all_of(value, is_digit)))
+            return failure(Code::kInvalid, "Content-Length is no number");
+        return Status::ok();
+    }
+
+  private:
+    struct Single {
+        std::string_view name;
+        bool seen = false;
+    };
+    std::array<Single, 3> singles_{{{"Host"}, {"Content-Length"}, {"Transfer-Encoding"}}};
+};
+
+}  // namespace
+
+Status check_head(std::string_view head) {
+    constexpr std::string_view kLineEnd = "\r\n";
+    if (!head.ends_with("\n\r\n"))
+        return failure(Code::kInvalid, "a request may have at most {} bytes before its body", kHeadMax);
+    SingleHeaders singles;
+    for (bool first = true;; first = false) {
+        const std::string_view line = head.substr(0, head.find(kLineEnd));
+        head.remove_prefix(line.size() + kLineEnd.size());
+        if (std::ranges::any_of(line, is_control))
+            return failure(Code::kInvalid, "the request has a control character before its body");
+        if (head.empty()) return Status::ok();
+        if (first) continue;
+        const size_t colon = line.find(':');
+        const std::string_view name = line.substr(0, colon);
+        if (colon == std::string_view::npos || name.empty() || !std::ranges::all_of(name, may_name))
+            return failure(Code::kInvalid, "a header of the request is not NAME: VALUE");
+        WSS_TRY(singles.note(name, trim(line.substr(colon + 1))));
+    }
+}
+
+}  // namespace wss::http
