@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 
 #include "lib/fabric/resolve.h"
 
@@ -200,13 +201,21 @@ void Server::admit(int fd) {
                       .only_local = listener_.only_local,
                       .idle_max = control ? kControlIdle : kPortIdle};
     Client& client = clients_.emplace_back(Client{fd, terms, false, {}});
-    client.thread = std::thread([this, &client] {
-        converse(client.fd, stop_.get(), site_, client.terms);
-        shutdown(client.fd, SHUT_RDWR);
-        std::lock_guard lock(m_);
-        client.finished = true;
-        finished_.notify_all();
-    });
+    try {
+        client.thread = std::thread([this, &client] { serve(client); });
+    } catch (const std::system_error&) {  // the limit of threads of the user or of the service
+        refuse(fd, Status(Code::kExhausted, "no thread can be made for another client: try again later"));
+        close(fd);
+        clients_.pop_back();
+    }
+}
+
+void Server::serve(Client& client) {
+    converse(client.fd, stop_.get(), site_, client.terms);
+    shutdown(client.fd, SHUT_RDWR);
+    std::lock_guard lock(m_);
+    client.finished = true;
+    finished_.notify_all();
 }
 
 }  // namespace wss::http

@@ -72,6 +72,7 @@ class Server {
     bool wait_for_clients(Nanoseconds limit);
     void accept_loop();
     void admit(int fd);
+    void serve(Client& client);
     Status check(int fd) const;
     void reap_finished();
 
