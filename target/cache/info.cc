@@ -13,7 +13,7 @@ CacheInfo Cache::info() {
     cache::Index& index = lines_.index();
     CacheInfo info{.line_bytes = index.geometry().line_bytes(),
                    .recovering = recovery_.holding(),
-                   .awaited = static_cast<uint32_t>(members_.awaited().size()),
+                   .awaited = recovery_.missing(),
                    .away = static_cast<uint32_t>(members_.now().away.size()),
                    .lost_grace = options_.lost_grace,
                    .salvage_checks = destager_.salvage_checks(),

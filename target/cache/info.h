@@ -64,9 +64,9 @@ struct AbsentVolumeInfo {
 struct CacheInfo {
     uint32_t line_bytes = 0;
     bool recovering = false;
-    uint32_t awaited = 0;      // engines that recovery waits for
-    uint32_t away = 0;         // engines that could give back what is lost
-    Nanoseconds lost_grace{};  // how long commands wait for that
+    std::vector<uint64_t> awaited;  // identities of engines that recovery waits for, and that are not here
+    uint32_t away = 0;              // engines that could give back what is lost
+    Nanoseconds lost_grace{};       // how long commands wait for that
     // Headers of engines that came back, compared with what is lost: once for each, but for what has to wait.
     uint64_t salvage_checks = 0;
     uint64_t waiting_checks = 0;  // of commands that wait for engines, whether their wait is over

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/recovery_run.h"
 
+#include <fmt/ranges.h>
+
 #include "lib/base/log.h"
 #include "lib/cache/recovery.h"
 
@@ -67,17 +69,31 @@ bool RecoveryRun::may_finish(size_t back) const {
     return waited && finds_all(back);
 }
 
+Members::Engines RecoveryRun::back() const {
+    Members::Engines back;
+    for (const EngineLink& engine : uses_.engines.all())
+        if (engine.is_ready() && engine.identity().kept)
+            back[engine.identity().identity] = engine.identity().incarnation;
+    return back;
+}
+
+std::vector<uint64_t> RecoveryRun::missing() const {
+    std::vector<uint64_t> missing;
+    const Members::Engines here = back();
+    for (const auto& [identity, incarnation] : uses_.members.awaited())
+        if (!here.contains(identity)) missing.push_back(identity);
+    return missing;
+}
+
 // Once, to who is paged because commands hang.
-void RecoveryRun::tell_of_wait(const Members::Engines& back) {
+void RecoveryRun::tell_of_wait() {
     if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
     wait_is_told_ = true;
-    std::string names;
-    for (const auto& [identity, incarnation] : uses_.members.awaited())
-        if (!back.contains(identity)) names += fmt::format("{}{:016x}", names.empty() ? "" : ", ", identity);
     log::warning(
-        "recovery waits for cache engines that may hold acknowledged writes which no other has: {}; commands "
-        "of volumes that may be dirty wait until they are back, or are not waited for (wssctl cache forget)",
-        names);
+        "recovery waits for cache engines that may hold acknowledged writes which no other has: {:016x}; "
+        "commands of volumes that may be dirty wait until they are back, or are not waited for (wssctl cache "
+        "forget)",
+        fmt::join(missing(), ", "));
 }
 
 // The operator does not wait for engines that may have dirty lines which no other has. Which lines that are
@@ -98,11 +114,8 @@ void RecoveryRun::note_forgotten() {
 // start cannot do without any engine, and which engines it has to do without.
 void RecoveryRun::check() {
     if (!waiting()) return;
-    Members::Engines back;
-    for (const EngineLink& engine : uses_.engines.all())
-        if (engine.is_ready() && engine.identity().kept)
-            back[engine.identity().identity] = engine.identity().incarnation;
-    if (!may_finish(back.size())) return tell_of_wait(back);
+    Members::Engines back = this->back();
+    if (!may_finish(back.size())) return tell_of_wait();
     const bool without = back.size() < uses_.members.awaited().size();
     forgotten_ = false;  // an engine that is lost from now on was not meant
     if (without) {

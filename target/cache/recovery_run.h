@@ -68,6 +68,8 @@ class RecoveryRun {
     bool holds(const CachedVolume& volume) const noexcept { return holding() && volume.may_be_dirty; }
     bool waits(const CachedVolume& volume) const noexcept { return holds(volume) && !life_.waits_are_over(); }
     Nanoseconds began() const noexcept { return began_; }
+    // Identities of the engines that are waited for and not here.
+    std::vector<uint64_t> missing() const;
 
     // ---- Engines
     void take_item(const EngineLink& engine, const wire::CacheHeader& item);
@@ -99,7 +101,8 @@ class RecoveryRun {
     void advance(State next) noexcept;
     bool finds_all(size_t back) const;
     bool may_finish(size_t back) const;
-    void tell_of_wait(const Members::Engines& back);
+    Members::Engines back() const;
+    void tell_of_wait();
     void note_forgotten();
     void finish();
     void check_erased();

@@ -84,13 +84,14 @@ json to_json(const se::AbsentVolumeInfo& volume) {
 }
 
 json to_json(const se::CacheInfo& info) {
-    json engines = json::array(), volumes = json::array(), absent = json::array();
+    json engines = json::array(), volumes = json::array(), absent = json::array(), awaited = json::array();
+    for (uint64_t identity : info.awaited) awaited.push_back(fmt::format("{:016x}", identity));
     for (const auto& volume : info.absent) absent.push_back(to_json(volume));
     for (const auto& engine : info.engines) engines.push_back(to_json(engine));
     for (const auto& volume : info.volumes) volumes.push_back(to_json(volume));
     return {{"line_bytes", info.line_bytes},
             {"recovering", info.recovering},
-            {"awaited", info.awaited},
+            {"awaited", awaited},
             {"away", info.away},
             {"grace_ms", info.lost_grace.count / 1'000'000},
             {"lines", info.capacity_lines},

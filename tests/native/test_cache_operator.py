@@ -89,6 +89,21 @@ def test_a_start_whose_state_cannot_be_written_costs_no_dirty_lines(tmp_path, nb
             assert client.command(FLUSH, 0, 0)[0] == 0
 
 
+def test_the_status_names_the_engines_that_recovery_waits_for(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        identities = sorted(ask(engine.control, "engine.status")["identity"] for engine in cluster.engines)
+        for engine in cluster.engines:
+            engine.kill()
+        cluster.target.start()
+        assert cluster.status()["awaited"] == identities
+        status = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
+        assert f"waiting for cache engines that may hold acknowledged writes: {', '.join(identities)} (" in status
+        ask(cluster.control, "cache.forget")
+        assert until(lambda: not cluster.status()["recovering"], 10, "the end of the recovery")
+        assert cluster.status()["awaited"] == []
+
+
 def test_a_stop_ends_a_drain_that_waits_for_a_recovery(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)

@@ -65,6 +65,21 @@ void print_volumes(const Json& status) {
     if (!table.empty()) table.print();
 }
 
+void print_recovery(const Json& status) {
+    if (!status.value("recovering", false)) return;
+    std::string missing;
+    for (const Json& engine : status.value("awaited", Json::array()))
+        missing += (missing.empty() ? "" : ", ") + engine.get<std::string>();
+    if (missing.empty())
+        std::printf("recovering: dirty lines are being restored\n");
+    else
+        std::printf(
+            "recovering: waiting for cache engines that may hold acknowledged writes: %s (wssctl cache "
+            "forget "
+            "ends that)\n",
+            missing.c_str());
+}
+
 void print_lost(const Json& status) {
     for (const Json& volume : status.value("volumes", Json::array())) {
         const uint64_t lost = number(volume, "lost_bytes");
@@ -116,11 +131,7 @@ void status(Context& context) {
     }
     if (!answer) return context.fail(answer.status());
     if (context.json) return context.print(*answer);
-    if (answer->value("recovering", false))
-        std::printf(
-            "recovering: waiting for %llu cache engines that hold dirty lines (wssctl cache forget ends "
-            "that)\n",
-            static_cast<unsigned long long>(number(*answer, "awaited")));
+    print_recovery(*answer);
     print_engines(*answer);
     print_volumes(*answer);
     print_lost(*answer);

@@ -117,6 +117,23 @@ TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+TEST_F(ClusterForget, the_engines_that_recovery_waits_for_are_named_until_they_are_back) {
+    std::vector<uint64_t> identities;
+    for (const auto& engine : target_->cache().info().engines) identities.push_back(engine.identity);
+    ASSERT_EQ(identities.size(), 2u);
+    std::sort(identities.begin(), identities.end());
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    restart();
+    EXPECT_EQ(target_->cache().info().awaited, identities);
+    world_.heal(node_, *engines_[0].node);
+    ASSERT_TRUE(until([&] { return target_->cache().info().awaited.size() == 1; }));
+    const uint64_t back = target_->cache().info().engines.at(0).identity;
+    EXPECT_NE(target_->cache().info().awaited.at(0), back);
+    world_.heal(node_, *engines_[1].node);
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+    EXPECT_TRUE(target_->cache().info().awaited.empty());
+}
+
 TEST_F(ClusterForget, nothing_is_lost_where_an_engine_that_is_back_has_a_copy_of_everything) {
     kill_engine(engines_[1]);
     restart();
