@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.native.cache_cluster import ask
 from tests.native.ports import free_port
 
 from ..processes import Process
@@ -138,6 +139,13 @@ class Cluster:
 
     def status(self) -> dict:
         return self.ask("cache.status")
+
+    def identity(self, engine: Process) -> str | None:
+        """Of the engine's present life; None if it does not answer now."""
+        try:
+            return ask(self.engine_control(self.engines.index(engine)), "engine.status", 1)["identity"]
+        except (OSError, AssertionError, ValueError):
+            return None
 
     def live_engines(self) -> list[dict]:
         return [engine for engine in self.status()["engines"] if engine["state"] == "live"]

@@ -136,18 +136,28 @@ def lost_bytes(cluster: Cluster) -> int:
     return sum(volume["lost_bytes"] for volume in cluster.status()["volumes"])
 
 
+def recovered(cluster: Cluster) -> bool:
+    """Where recovery waits for engines that have all ended, whose contents are gone with them, the operator does not wait."""
+    with cluster.target.lock:  # the next life of the target waits for others
+        status = cluster.status()
+        if awaited := set(status["awaited"]):
+            running = [cluster.identity(engine) for engine in cluster.engines if engine.is_running()]
+            if None not in running and awaited.isdisjoint(running):
+                cluster.ask("cache.forget")
+    return not status["recovering"]
+
+
 def may_end_engine(cluster: Cluster) -> bool:
     """An engine that ends while recovery waits for another one is a second loss, which waits for the operator."""
     try:
-        wait_for(lambda: not cluster.status()["recovering"], limits.SALVAGE, "the end of a recovery")
+        wait_for(lambda: recovered(cluster), limits.SALVAGE, "the end of a recovery")
     except Problem:
         return False
     return True
 
 
 def wait_for_engines(cluster: Cluster) -> None:
-    """All are live; those that were removed are added. If a recovery waits for engines that ended, whose contents are gone, the operator
-    does not wait for them."""
+    """All are live; those that were removed are added. The operator does not wait longer for what recovery waits for."""
     cluster.removed.clear()
     patience = time.monotonic() + limits.SALVAGE
 
@@ -156,11 +166,11 @@ def wait_for_engines(cluster: Cluster) -> None:
         for number in range(len(cluster.engines)):
             if number not in live:
                 command(cluster.engine_control(number), "engine.join")
-        status = cluster.status()
-        if status["recovering"] and time.monotonic() > patience:
+        over = recovered(cluster)
+        if not over and time.monotonic() > patience:
             cluster.ask("cache.forget")
-        storage = [engine for engine in status["engines"] if engine["state"] == "storage"]
-        return len(live) == len(cluster.engines) and len(storage) == 1 and not status["recovering"]
+        storage = [engine for engine in cluster.status()["engines"] if engine["state"] == "storage"]
+        return len(live) == len(cluster.engines) and len(storage) == 1 and over
 
     try:
         wait_for(healed, limits.HEALED, "all engines and real storage connected, no recovery")
