@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from .ports import free_port
-from .programs import BUILD, START_SECONDS, STOP_SECONDS, Target
+from .programs import BUILD, START_SECONDS, STOP_SECONDS, Target, pause
 
 ENGINE = BUILD / "wss-cache"
 
@@ -104,7 +104,7 @@ class Engine:
 
     def hang(self) -> None:
         """Says nothing any more, and keeps what it has, until go_on()."""
-        self.process.send_signal(signal.SIGSTOP)
+        pause(self.process)
 
     def go_on(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .cache_cluster import until
 from .ports import free_port
-from .programs import run
+from .programs import pause, run
 
 OSDS = 3
 GROUPS = 8  # of a pool
@@ -116,7 +116,7 @@ class CephCluster:
     def hang_all(self) -> None:
         for name, process in self.daemons.items():
             if name.startswith("osd."):
-                process.send_signal(signal.SIGSTOP)
+                pause(process)
 
     def go_on(self) -> None:
         for process in self.daemons.values():

@@ -34,6 +34,12 @@ def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
         return run("nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
 
 
+def pause(process: subprocess.Popen) -> None:
+    """SIGSTOP, until all threads have stopped: on a busy machine they run on for a while, and may do what the test relies on not being done."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
 def cpu_seconds(pid: int) -> float:
     """What a process used so far, all threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

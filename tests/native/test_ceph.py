@@ -12,7 +12,7 @@ import pytest
 from .cache_cluster import ask, until
 from .ceph_cluster import CephCluster
 from .fio import fio
-from .programs import BUILD, Target, cpu_seconds, run
+from .programs import BUILD, Target, cpu_seconds, pause, run
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, ZEROES, RawNbd
 
 KIB, MIB = 1024, 1024 * 1024
@@ -163,7 +163,7 @@ def test_a_live_owner_is_named_and_a_stopped_one_is_shut_out_by_steal(ceph, tmp_
             assert client.command(WRITE, 0, 4 * KIB, b"1" * 4 * KIB)[0] == 0
             said = refusal(ceph, tmp_path / "b", ceph.backend(image))
             assert "the client at 127.0.0.1:0/" in said and "steal=true" in said
-            first.process.send_signal(signal.SIGSTOP)
+            pause(first.process)
             with start_target(ceph, tmp_path / "c", ceph.backend(image, steal="true")) as second:
                 with RawNbd(nbd(second, "disk").socket) as other:
                     assert other.command(WRITE, 0, 4 * KIB, b"2" * 4 * KIB)[0] == 0

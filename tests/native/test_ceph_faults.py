@@ -12,7 +12,7 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
-from .programs import BUILD, Target, run
+from .programs import BUILD, Target, pause, run
 from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
 from .test_ceph import EIO, KIB, MIB, start_target, volume
 
@@ -279,7 +279,7 @@ def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         with Writer(nbd(first, "disk").socket) as before:
             until(lambda: len(before.acknowledged) > 20, 30, "the load runs")
-            first.process.send_signal(signal.SIGSTOP)
+            pause(first.process)
             # Without steal: Ceph counts the first as dead after 30 s.
             second = start_target(ceph, tmp_path / "b", ceph.backend(image, open_timeout=120))
             with second.log.open("wb") as errors:
@@ -311,7 +311,7 @@ def test_a_target_that_lost_its_image_answers_nothing_from_its_engines_either(ce
         with RawNbd(nbd(first.target, "disk").socket) as client:
             assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and first.counters()["read_hits"] > 0, 30, "a hit")
-            first.target.process.send_signal(signal.SIGSTOP)
+            pause(first.target.process)
             with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
                 with RawNbd(nbd(second, "disk").socket) as other:
                     assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0

@@ -15,7 +15,7 @@ import pytest
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .ports import free_port
-from .programs import BUILD, Target, run
+from .programs import BUILD, Target, pause, run
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 from .test_ceph_faults import Writer, lose_to_another_owner, storage_elsewhere
@@ -192,7 +192,7 @@ def test_a_former_owner_is_blocklisted_for_long_when_the_next_one_dies_after_it_
     first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
     try:
         former = owner(ceph, image)
-        first.process.send_signal(signal.SIGSTOP)
+        pause(first.process)
         second = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"))
         done = subprocess.run(second.command, env=os.environ | {"LD_PRELOAD": str(tmp_path / "dies.so")}, capture_output=True, timeout=60)
         assert done.returncode == 9, done.stderr
@@ -242,7 +242,7 @@ def test_a_former_owner_is_blocklisted_for_long(ceph, tmp_path, dead):
     first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
     try:
         former = owner(ceph, image)
-        first.process.send_signal(signal.SIGSTOP)
+        pause(first.process)
         if dead:
             until(lambda: former not in ceph.rbd("status", image), 60, "Ceph counts it as dead")
         options = {} if dead else {"steal": "true"}
@@ -356,7 +356,7 @@ def test_a_volume_whose_cluster_is_away_at_start_is_shown_and_opened_when_it_is_
             assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         cluster.target.kill()
         ceph.hang_all()
-        ceph.daemons["mon.a"].send_signal(signal.SIGSTOP)
+        pause(ceph.daemons["mon.a"])
         try:
             cluster.target.start()
             closed = next(v for v in ask(cluster.control, "volume.list") if v["name"] == "disk")

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from .kv import KVCTL, Store
+from .programs import pause
 
 FAILED, USAGE, NOT_REACHABLE, NOT_FOUND, CONDITION = 1, 2, 3, 4, 5
 
@@ -292,8 +293,7 @@ def test_a_write_without_an_answer_reports_that_its_outcome_is_unknown(store, wr
     shell.stdin.flush()
     assert shell.stdout.readline() == b"1\n"
     for partition in store.partitions:
-        os.kill(partition.process.pid, signal.SIGSTOP)
-        os.waitpid(partition.process.pid, os.WUNTRACED)  # all of its threads have stopped
+        pause(partition.process)
     try:
         _, stderr = shell.communicate(write.encode() + b"\n", timeout=60)
     finally:
