@@ -239,8 +239,7 @@ TEST_F(HttpServer, health_is_answered_while_a_reactor_stalls_and_all_other_place
     EXPECT_EQ(Client(port()).get("/livez").status, 200) << "it has stalled for less than the limit";
     EXPECT_LT(clock_.now() - asked, from_s(5));
     while (Client(port()).get("/livez").status != 503) ASSERT_LT(clock_.now(), deadline);
-    EXPECT_NE(Client(port()).get("/livez").body.find("the reactor has not answered for 5 s"),
-              std::string::npos);
+    EXPECT_NE(Client(port()).get("/livez").body.find("the reactor has not answered for "), std::string::npos);
     leave.set_value();
     for (auto& client : waiting) EXPECT_EQ(client->receive().status, 200);
     EXPECT_EQ(Client(port()).get("/livez").status, 200);
