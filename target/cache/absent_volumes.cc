@@ -115,10 +115,8 @@ void AbsentVolumes::drop(uint64_t wwid) {
     members_.save();
     const std::optional<uint32_t> number = volumes_.drop(wwid);
     if (!number) return;
-    members_.when_recorded([this, number] {
-        eraser_.wipe(*number, {});
-        volumes_.lines_found(*number);
-    });
+    members_.when_recorded(
+        [this, number] { eraser_.wipe(*number, {}, [this, number] { volumes_.lines_found(*number); }); });
 }
 
 void AbsentVolumes::deleted(uint64_t wwid, std::function<void()> recorded) {

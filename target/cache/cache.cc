@@ -100,6 +100,7 @@ Cache::~Cache() {
     reactor_.remove(*this);
     // The target may end while commands wait for a recovery or for stable storage.
     members_.forget_tasks();
+    lines_.forget_walks();
     datapath_.drop_all();
     // Before the owners of the transfers that links still have.
     engines_.clear();
@@ -144,6 +145,7 @@ size_t Cache::poll() noexcept {
     destager_.turn();
     losses_.turn();
     recovery_.turn();
+    lines_.turn();
     lines_.serve();
     done += engines_.turn() + admission_.turn();
     done += engines_.turn_retired();

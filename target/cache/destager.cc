@@ -82,7 +82,8 @@ void Destager::tick() noexcept {
 }
 
 void Destager::start(CachedVolume& volume) noexcept {
-    if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding() || volume.removed()) return;
+    if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding()) return;
+    if (volume.removed() || volume.given_up) return;
     std::array<cache::Line*, cache::kDestageRunMax> run;
     for (;;) {
         const auto free = static_cast<size_t>(

@@ -12,10 +12,9 @@ using wire::CacheStatus;
 // line in which it ends now, which is cut.
 struct Eraser::Erase : LineUser {
     Eraser* owner = nullptr;
-    uint32_t keep = 0;            // bytes of the line that stay; 0: none
-    uint64_t wwid = 0;            // … for its header
-    std::function<void()> ended;  // may be empty
-    Gate::Holder place;           // in the volume's gate
+    uint32_t keep = 0;  // bytes of the line that stay; 0: none
+    uint64_t wwid = 0;  // … for its header
+    std::function<void()> ended;
     cache::Line* line = nullptr;
     cache::LineOp op;
     uint32_t outstanding = 0;
@@ -40,15 +39,15 @@ void Eraser::free_over() noexcept {
     std::erase_if(erases_, [](const auto& erase) { return erase->is_over; });
 }
 
-// All of the volume; `removal` is empty for one that is not open.
-void Eraser::wipe(uint32_t number, const Gate::Holder& removal) {
-    for (const cache::LineKey& key : lines_.in_range(number, 0, UINT64_MAX)) {
-        cache::Line* line = index_.find(key);
-        if (line == nullptr) continue;
-        auto erase = erase_of(*line);
-        if (removal) erase->place = removal.share();
-        begin(std::move(erase));
-    }
+void Eraser::wipe(uint32_t number, Gate::Holder removal, std::function<void()> done) {
+    auto place = std::make_shared<Gate::Holder>(std::move(removal));
+    lines_.walk(
+        number, 0, UINT64_MAX,
+        [this](cache::Line& line, Lines::Ended ended) { cut(line, 0, 0, std::move(ended)); },
+        [place = std::move(place), done = std::move(done)] {
+            done();
+            place->release();
+        });
 }
 
 std::unique_ptr<Eraser::Erase> Eraser::erase_of(cache::Line& line) {
@@ -153,19 +152,16 @@ void Eraser::over(Erase& erase) noexcept {
     lines_.leave(erase.op);
     erase.is_over = true;
     turn_.want();
-    const Gate::Holder place = std::move(erase.place);
-    if (auto ended = std::exchange(erase.ended, nullptr)) ended();
+    std::exchange(erase.ended, nullptr)();
 }
 
 // Commands that were admitted before hold their lines; those that come to their lines later fail. So each
 // line beyond the end is entered, then wiped. Of the line in which the volume ends, headers are made to say
 // that the pieces beyond count no more; the rest of a dirty piece that lies on both sides is zeroed.
-void Eraser::cut(cache::Line& line, uint32_t keep, uint64_t wwid, Gate::Holder place,
-                 std::function<void()> ended) {
+void Eraser::cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended) {
     auto erase = erase_of(line);
     erase->keep = keep;
     erase->wwid = wwid;
-    erase->place = std::move(place);
     erase->ended = std::move(ended);
     begin(std::move(erase));
 }

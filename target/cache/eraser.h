@@ -24,11 +24,11 @@ class Eraser {
     Eraser(Lines& lines, EngineSet& engines, const JobMemory& memory, Turn& turn);
     ~Eraser();
 
-    // All lines of a volume; `removal` is empty for one that is not open.
-    void wipe(uint32_t number, const Gate::Holder& removal);
+    // All lines of a volume, some each turn; `removal` is empty for one that is not open. `done` is called
+    // when that is over.
+    void wipe(uint32_t number, Gate::Holder removal, std::function<void()> done);
     // What `keep` bytes of the line leave. `ended` is called when that is over.
-    void cut(cache::Line& line, uint32_t keep, uint64_t wwid, Gate::Holder place,
-             std::function<void()> ended);
+    void cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended);
     // Frees erasures that are over.
     void turn() noexcept {
         if (!erases_.empty()) free_over();

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/lines.h"
 
+#include <algorithm>
+#include <deque>
 #include <iterator>
-#include <memory>
 #include <utility>
 
 namespace wss::se {
 
-// Walks the lines of the range or those of the index, whichever are fewer.
-std::vector<cache::LineKey> Lines::in_range(uint32_t number, uint64_t offset, uint64_t length) {
-    std::vector<cache::LineKey> keys;
-    const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
-    if (offset >= end) return keys;
-    const uint64_t first = geometry().line_of(offset), last = geometry().line_of(end - 1);
-    if (last - first <= index_.counters().lines) {
-        for (uint64_t line = first; line <= last; ++line)
-            if (index_.find({number, line}) != nullptr) keys.push_back({number, line});
-        return keys;
-    }
-    index_.for_each([&](cache::Line& line) {
-        const cache::LineKey key = line.key();
-        if (key.volume == number && key.line >= first && key.line <= last) keys.push_back(key);
-    });
-    return keys;
-}
+// Each below 0.3 ms.
+constexpr uint64_t kPlacesPerTurn = 4096;
+constexpr uint64_t kKeysPerTurn = 2048;
+constexpr size_t kBegunPerTurn = 64;
+// Whose end is waited for.
+constexpr size_t kUnderWayMax = 128;
+
+// By the keys of its range, or by the places of the index, whichever are fewer.
+struct Lines::Walk {
+    uint32_t number = 0;
+    uint64_t first = 0, last = 0;  // lines
+    bool by_key = false;
+    uint64_t next = 0;  // line or place
+    bool looked_at_all = false;
+    size_t under_way = 0;
+    std::deque<cache::LineKey> found;  // and not begun
+    Visit visit;
+    std::function<void()> done;
+};
 
 // A line that is being dropped.
 struct Lines::Drop : LineUser {
@@ -39,29 +42,89 @@ Lines::Lines(const cache::LineGeometry& geometry, uint32_t transient_lines, Turn
 
 Lines::~Lines() = default;
 
-void Lines::drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done) {
-    auto left = std::make_shared<uint64_t>(1);
-    auto ended = [left, done = std::move(done)] {
-        if (--*left == 0) done();
-    };
-    for (const cache::LineKey& key : in_range(number, offset, length)) {
-        cache::Line* line = index_.find(key);
-        if (line == nullptr) continue;
-        ++*left;
-        Drop& drop = drops_.emplace_back();
-        drop.place = std::prev(drops_.end());
-        drop.on_entered = [](LineUser& user) noexcept {
-            auto& entered = static_cast<Drop&>(user);
-            entered.owner->entered(entered);
-        };
-        drop.owner = this;
-        drop.line = line;
-        drop.op.pieces = geometry().all();
-        drop.op.access = cache::Access::kExclusive;
-        drop.ended = ended;
-        if (enter(*line, drop.op, drop)) entered(drop);
+void Lines::walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit, std::function<void()> done) {
+    const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
+    if (offset >= end) return done();
+    auto walk = std::make_shared<Walk>();
+    walk->number = number;
+    walk->first = geometry().line_of(offset);
+    walk->last = geometry().line_of(end - 1);
+    walk->by_key = walk->last - walk->first < index_.places();
+    walk->next = walk->by_key ? walk->first : 0;
+    walk->visit = std::move(visit);
+    walk->done = std::move(done);
+    walks_.push_back(walk);
+    step(walk);
+}
+
+// Some of the range; true: that was all of it.
+bool Lines::look(Walk& walk) {
+    if (walk.by_key) {
+        const uint64_t left = walk.last - walk.next + 1, count = std::min(left, kKeysPerTurn);
+        for (uint64_t line = walk.next; line < walk.next + count; ++line)
+            if (index_.find({walk.number, line}) != nullptr) walk.found.push_back({walk.number, line});
+        walk.next += count;
+        return count == left;
     }
-    ended();
+    index_.for_each(walk.next, kPlacesPerTurn, [&walk](cache::Line& line) {
+        const cache::LineKey key = line.key();
+        if (key.volume == walk.number && key.line >= walk.first && key.line <= walk.last)
+            walk.found.push_back(key);
+    });
+    walk.next += kPlacesPerTurn;
+    return walk.next >= index_.places();
+}
+
+void Lines::step(const std::shared_ptr<Walk>& walk) {
+    if (walk->found.empty() && !walk->looked_at_all) walk->looked_at_all = look(*walk);
+    for (size_t begun = 0; begun < kBegunPerTurn && walk->under_way < kUnderWayMax; ++begun) {
+        if (walk->found.empty()) break;
+        cache::Line* const line = index_.find(walk->found.front());
+        walk->found.pop_front();
+        if (line == nullptr) continue;  // evicted meanwhile
+        ++walk->under_way;
+        walk->visit(*line, [this, walk] {
+            --walk->under_way;
+            turn_.want();
+        });
+    }
+    const bool more = walk->found.empty() ? !walk->looked_at_all : walk->under_way < kUnderWayMax;
+    if (more) return turn_.want();
+    if (!walk->found.empty() || walk->under_way > 0) return;  // the end of one of them goes on
+    walks_.remove(walk);
+    walk->done();
+}
+
+void Lines::go_on() {
+    // A walk that ends may begin another.
+    const std::vector<std::shared_ptr<Walk>> walks(walks_.begin(), walks_.end());
+    for (const auto& walk : walks) step(walk);
+}
+
+void Lines::forget_walks() noexcept {
+    for (const auto& walk : walks_) walk->visit = nullptr, walk->done = nullptr;
+    walks_.clear();
+}
+
+void Lines::drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done) {
+    walk(
+        number, offset, length,
+        [this](cache::Line& line, Ended ended) { begin_drop(line, std::move(ended)); }, std::move(done));
+}
+
+void Lines::begin_drop(cache::Line& line, Ended ended) {
+    Drop& drop = drops_.emplace_back();
+    drop.place = std::prev(drops_.end());
+    drop.on_entered = [](LineUser& user) noexcept {
+        auto& job = static_cast<Drop&>(user);
+        job.owner->entered(job);
+    };
+    drop.owner = this;
+    drop.line = &line;
+    drop.op.pieces = geometry().all();
+    drop.op.access = cache::Access::kExclusive;
+    drop.ended = std::move(ended);
+    if (enter(line, drop.op, drop)) entered(drop);
 }
 
 void Lines::entered(Drop& drop) noexcept {

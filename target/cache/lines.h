@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines: the index of the lines, and the operations that a leave() has let in (lib/cache/line.h).
 //
-// It owns the index and the lines that are being dropped. Of an operation that was let in it notifies the
-// LineUser that the operation names.
+// It owns the index, the walks over its lines and the lines that are being dropped. Of an operation that was
+// let in it notifies the LineUser that the operation names.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
 #include <vector>
 
 #include "lib/cache/index.h"
@@ -49,22 +50,36 @@ class Lines {
     }
 
     // ---- Control plane
-    // Lines of a range of the volume. Walks the lines of the range or those of the index, whichever are
-    // fewer.
-    std::vector<cache::LineKey> in_range(uint32_t number, uint64_t offset, uint64_t length);
+    // Lines of a range of the volume, some each turn. `visit` begins what is to become of a line; its `ended`
+    // is called when that is over, now or later. `done` follows when all are over: now, if they are few and
+    // nothing holds them. Lines that get into the range meanwhile may be missed.
+    using Ended = std::function<void()>;
+    using Visit = std::function<void(cache::Line& line, Ended ended)>;
+    void walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit, std::function<void()> done);
     // Nothing of the range is valid in engines when `done` is called. Requires that no command is active (the
     // volume is frozen) and that nothing is dirty there; what else has one of the lines, such as an erasure,
     // is waited for.
     void drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done);
+    void turn() {
+        if (!walks_.empty()) go_on();
+    }
+    // The end: no walk goes on, and none refers to anything.
+    void forget_walks() noexcept;
 
   private:
+    struct Walk;
     struct Drop;
+    void go_on();
+    bool look(Walk& walk);
+    void step(const std::shared_ptr<Walk>& walk);
+    void begin_drop(cache::Line& line, Ended ended);
     void entered(Drop& drop) noexcept;
 
     cache::Index index_;
     cache::Granted granted_;
     Turn& turn_;
     std::list<Drop> drops_;
+    std::list<std::shared_ptr<Walk>> walks_;
 };
 
 }  // namespace wss::se

@@ -40,6 +40,7 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
                     "since; wssctl volume reopen {} --give-up-dirty drops that data",
                     open.name(), dirty, lost / 1024, open.name()));
     if (reopening->look_only()) return reopening->end(Status::ok());
+    volume.given_up = true;
     if (unsaved) {
         log::warning(
             "volume {}: {} dirty lines in engines and {} KiB in engines that are away are given up, "
@@ -59,17 +60,13 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
     // After a crash in between, a flush fails and a recovery brings nothing home: as after the end of this.
     uses_.members.when_recorded([this, &volume, reopening, place] {
         if (volume.removed()) return;
-        auto left = std::make_shared<uint64_t>(1);
-        auto ended = [this, &volume, reopening, left] {
-            if (--*left == 0) contents_dropped(volume, reopening);
+        const auto wipe = [this](cache::Line& line, Lines::Ended ended) {
+            uses_.eraser.cut(line, 0, 0, std::move(ended));
         };
-        for (const cache::LineKey& key : uses_.lines.in_range(volume.number, 0, UINT64_MAX)) {
-            cache::Line* line = uses_.lines.index().find(key);
-            if (line == nullptr) continue;
-            ++*left;
-            uses_.eraser.cut(*line, 0, volume.wwid, place->share(), ended);
-        }
-        ended();
+        uses_.lines.walk(volume.number, 0, UINT64_MAX, wipe, [this, &volume, reopening, place] {
+            contents_dropped(volume, reopening);
+            place->release();
+        });
     });
 }
 
@@ -77,6 +74,7 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
 // follows must not inherit that loss.
 void VolumeControl::contents_dropped(CachedVolume& volume,
                                      const std::shared_ptr<volume::Reopening>& reopening) {
+    volume.given_up = false;
     if (volume.removed()) return;
     uses_.losses.forget(volume.wwid);
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());

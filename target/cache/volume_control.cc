@@ -65,8 +65,7 @@ void VolumeControl::remove(CachedVolume& volume) {
     volume.open->hold();
     volume.gate.when_quiet([this, &volume] {
         uses_.members.when_recorded([this, &volume, open = volume.open] {
-            uses_.eraser.wipe(volume.number, volume.removal);
-            volume.removal.release();
+            uses_.eraser.wipe(volume.number, std::move(volume.removal), [] {});
             open->release();
         });
     });
@@ -100,22 +99,18 @@ void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink>
 }
 
 void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
-    const Gate::Holder place = volume.gate.enter();
-    if (!place || uses_.recovery.holds(volume)) return;
+    auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
+    if (!*place || uses_.recovery.holds(volume)) return;
     const uint64_t bytes = volume.open->volume().size();
-    auto left = std::make_shared<uint64_t>(1);
-    auto ended = [this, &volume, shrink, left] {
-        if (--*left == 0) lines_cut(volume, shrink);
-    };
-    for (const cache::LineKey& key : uses_.lines.in_range(volume.number, bytes, UINT64_MAX)) {
-        cache::Line* line = uses_.lines.index().find(key);
-        if (line == nullptr) continue;
-        const uint64_t start = uses_.lines.geometry().start_of(key.line);
+    const auto cut = [this, bytes, wwid = volume.wwid](cache::Line& line, Lines::Ended ended) {
+        const uint64_t start = uses_.lines.geometry().start_of(line.key().line);
         const uint32_t keep = start < bytes ? static_cast<uint32_t>(bytes - start) : 0;
-        ++*left;
-        uses_.eraser.cut(*line, keep, volume.open->volume().wwid(), place.share(), ended);
-    }
-    ended();
+        uses_.eraser.cut(line, keep, wwid, std::move(ended));
+    };
+    uses_.lines.walk(volume.number, bytes, UINT64_MAX, cut, [this, &volume, shrink, place] {
+        lines_cut(volume, shrink);
+        place->release();
+    });
 }
 
 // Of engines that were lost meanwhile it must be stable that they are no members.

@@ -74,5 +74,32 @@ TEST_F(ClusterReopen, brings_nothing_home_after_a_crash_between_record_and_erasu
     expect_that_it_was_given_up();
 }
 
+// So many lines that erasing them takes many turns, while they are being brought home.
+class ClusterReopenOfManyLines : public ClusterOperator {
+  protected:
+    static constexpr uint64_t kLines = 700, kShort = 8;  // sectors of a line
+    ClusterReopenOfManyLines() {
+        options_.line_bytes = kShort * io::SimDisk::kSector;
+        options_.destages = 4;
+    }
+    uint64_t destaged() { return target_->cache().info().volumes.at(1).counters.destaged_lines; }
+};
+
+TEST_F(ClusterReopenOfManyLines, brings_nothing_home_of_what_is_given_up) {
+    create_under_write_back();
+    for (uint64_t i = 0; i < kLines; ++i)
+        ASSERT_EQ(run(a_, Operation::kWrite, i * kShort, kShort), Outcome::kOk);
+    ASSERT_EQ(dirty(), kLines);
+    a_.faults.latency_min = from_us(100);
+    a_.faults.latency_max = from_us(300);
+    target_->cache().drain("a", [](const Status&) {});
+    std::optional<Status> dropped;
+    target_->drop_contents("a", true, [&](Status status) { dropped = std::move(status); });
+    ASSERT_TRUE(until([&] { return dropped.has_value(); }));
+    EXPECT_TRUE(*dropped) << dropped->to_string();
+    EXPECT_LE(destaged(), options_.destages) << "what was under way, and no more";
+    EXPECT_EQ(dirty(), 0u);
+}
+
 }  // namespace
 }  // namespace wss::sim
