@@ -47,8 +47,8 @@ struct CachedVolume {
     // As its storage says (io::Backend), at each tick: others may have written it. Nothing is answered from
     // engines, or acknowledged by them alone.
     bool suspended = false;
-    // Its contents are being dropped (reopen.cc), some lines each turn: nothing is brought home any more, over
-    // what another owner has written.
+    // Its contents are being dropped (reopen.cc), some lines each turn: nothing is brought home any more,
+    // over what another owner has written.
     bool given_up = false;
     VolumeGate gate;
     uint32_t works = 0;  // its commands that are not released
