@@ -68,7 +68,9 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     });
     if (!there) return removed_meanwhile();
     Status saved = save();
-    if (saved) return saved;
+    // Storage that others made smaller is so whatever the file says: nothing beyond its end may be answered,
+    // or acknowledged, any more.
+    if (saved || change.follows) return Status::ok();
     remember(*change.volume, [&](Known& known) { known = before; });
     save_again();
     return saved.within(fmt::format("volume {} is not changed", change.name));
@@ -102,7 +104,13 @@ Status VolumeSet::end_shrink(const Resize& change) {
     std::lock_guard changing(change_m_);
     if (!remember(*change.volume, [](Known& known) { known.end_shrink(); })) return removed_meanwhile();
     if (change.grows()) return Status::ok();
-    if (Status saved = save(); !saved)
+    Status saved = save();
+    if (!saved && change.follows)
+        log::warning(
+            "{}: volume {} has {} now, as its storage; a start before the next change is saved does not "
+            "know that, and may refuse the volume as larger than its storage",
+            saved.to_string(), change.name, readable_size(change.shrink_to));
+    else if (!saved)
         log::warning("{}: the next start finishes the shrink of volume {} again", saved.to_string(),
                      change.name);
     return Status::ok();
@@ -240,8 +248,7 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     }
     const Status status = change ? change->carry_out(*this) : change.status();
     if (!status && status.code() != Code::kBusy)
-        log::warning("{}: its storage was resized, the volume was not yet",
-                     status.within("volume " + name).to_string());
+        log::warning("{}: its storage was resized, the volume was not yet", status.to_string());
     return status.is_ok();
 }
 

@@ -56,6 +56,29 @@ TEST_F(OnSharedStorage, a_volume_that_is_a_part_of_it_only_shrinks) {
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
+TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_followed_although_it_cannot_be_saved) {
+    bool full = false;
+    make_set(
+        {.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto& volumes) {
+             if (full) return Status::from_errno(ENOSPC, "state file");
+             written_.push_back(volumes);
+             return Status::ok();
+         }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a"));
+    full = true;
+    const uint64_t before = std::exchange(shared_.size, 512 << 10);
+    EXPECT_TRUE(follows(before, 512 << 10));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+    shared_.size = 2 << 20;
+    EXPECT_FALSE(follows(512 << 10, 2 << 20)) << "a growth waits until it can be saved";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+    full = false;
+    EXPECT_TRUE(follows(512 << 10, 2 << 20));
+    EXPECT_EQ(written_.back().front().resized, uint64_t{2 << 20});
+    EXPECT_FALSE(written_.back().front().shrinking);
+}
+
 TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_refuses_everybody) {
     ASSERT_TRUE(create("a"));
     EXPECT_EQ(set_->table(0).find(0)->access().of("anybody"), Permission::kWrite);
