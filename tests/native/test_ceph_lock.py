@@ -253,17 +253,23 @@ def with_shim(target, shim, **environment):
     return target
 
 
-def fail_to_steal(ceph, target, image) -> None:
-    with pytest.raises(ControlError, match="open_timeout"):
+def fail_to_steal(ceph, target, image, why) -> None:
+    with pytest.raises(ControlError, match=why):
         ask(target.control, "volume.create", name="thief", backend=ceph.backend(image, steal="true", open_timeout=4))
 
 
-def test_a_client_is_not_shut_out_by_a_monitor_that_was_silent_until_the_opening_was_given_up(ceph, tmp_path, shim):
+def thread_count(target) -> int:
+    return len(os.listdir(f"/proc/{target.process.pid}/task"))
+
+
+def test_a_client_is_not_shut_out_by_a_monitor_that_is_silent_during_the_opening(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, STOP=ceph.daemons["mon.a"].pid) as second:
+            before = thread_count(second)
             try:
-                fail_to_steal(ceph, second, image)
+                fail_to_steal(ceph, second, image, "no monitor answered")
+                until(lambda: thread_count(second) < before + 10, 10, "its client ends before the monitor goes on")
             finally:
                 ceph.go_on()
             address = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]["address"]
@@ -279,7 +285,7 @@ def test_a_lock_is_not_broken_when_the_opening_was_given_up_while_its_owner_was_
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, SILENT=7) as second:
             lock = ceph.rbd("lock", "ls", "--format", "json", image)
-            fail_to_steal(ceph, second, image)
+            fail_to_steal(ceph, second, image, "open_timeout")
             until(lambda: "although the opening was given up" in second.log.read_text(), 15, "it is noticed")
             assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
             assert volume(first)["trouble"] == ""

@@ -21,6 +21,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -133,6 +134,8 @@ class Client {
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
     Status blocklist(const std::string& owner);
+    int ask_monitors() const;
+    Status command_monitors(const std::string& owner, const std::function<int()>& command);
     struct Locker {
         std::string client, cookie, address;
     };

@@ -34,6 +34,7 @@ constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr uint32_t kLooksWithoutWatch = 2;
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
 constexpr Nanoseconds kCommandReserve = from_s(1);
+constexpr const char* kCommandLimit = "rados_mon_op_timeout";
 constexpr size_t kWatchersMax = 4096;
 
 }  // namespace
@@ -171,28 +172,47 @@ bool Client::answers(uint64_t id) const {
     return found;
 }
 
+// 0 when a majority of the monitors answers now. rados_wait_for_latest_osdmap() would wait without limit.
+int Client::ask_monitors() const {
+    const char* command = R"({"prefix": "osd getmaxosd"})";
+    char *answer = nullptr, *status = nullptr;
+    size_t answer_bytes = 0, status_bytes = 0;
+    const int result =
+        rados_mon_command(cluster_, &command, 1, "", 0, &answer, &answer_bytes, &status, &status_bytes);
+    rados_buffer_free(answer);
+    rados_buffer_free(status);
+    return result;
+}
+
 // A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
-// also when the opening was given up long ago. So it has to answer something else first, and then has no
+// also when the opening was given up long ago. So it has to answer something else first, and both have no
 // longer than the opening.
 Status Client::blocklist(const std::string& owner) {
-    if (int result = rados_wait_for_latest_osdmap(cluster_); result < 0)
-        return Status::from_errno(-result, "cannot read the latest map of the cluster");
+    WSS_TRY(command_monitors(owner, [this] { return ask_monitors(); }));
+    return command_monitors(owner, [this, address = owner]() mutable {
+        return rados_blocklist_add(cluster_, address.data(), kBlocklistSeconds);
+    });
+}
+
+Status Client::command_monitors(const std::string& owner, const std::function<int()>& command) {
     WSS_TRY(check_wanted());
-    const Nanoseconds left = opened_at_ + from_s(options_.open_timeout) - SystemClock().now();
-    if (left < kCommandReserve)
+    const Nanoseconds left =
+        opened_at_ + from_s(options_.open_timeout) - kCommandReserve - SystemClock().now();
+    const int64_t limit = std::min<int64_t>(options_.mon_timeout, left.count / from_s(1).count);
+    if (limit < 1)
         return failure(Code::kTimedOut,
                        "too little of open_timeout ({} s) is left to shut out the client at {}",
                        options_.open_timeout, owner);
-    const auto seconds = static_cast<uint32_t>(left.count / from_s(1).count);
-    const std::string limit = std::to_string(std::min(options_.mon_timeout, seconds));
-    if (int result = rados_conf_set(cluster_, "rados_mon_op_timeout", limit.c_str()); result < 0)
-        return Status::from_errno(-result, "cannot set rados_mon_op_timeout = " + limit);
-    std::string address = owner;
-    const int result = -rados_blocklist_add(cluster_, address.data(), kBlocklistSeconds);
-    (void)rados_conf_set(cluster_, "rados_mon_op_timeout", std::to_string(options_.mon_timeout).c_str());
+    if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
+        return Status::from_errno(-result, fmt::format("cannot set {} = {}", kCommandLimit, limit));
+    const int result = -command();
+    (void)rados_conf_set(cluster_, kCommandLimit, std::to_string(options_.mon_timeout).c_str());
     if (result == 0) return Status::ok();
-    return Status::from_errno(
-        result, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner));
+    const std::string what =
+        fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner);
+    if (result == ETIMEDOUT)
+        return failure(Code::kTimedOut, "{}: no monitor answered within {} s (ceph -s)", what, limit);
+    return Status::from_errno(result, what);
 }
 
 // The next look at the lock shows what came of it.
