@@ -133,11 +133,19 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
     stranger.write_text("[client.admin]\n\tkey = AQBSdFhfAAAAABAAYWJjZGVmZ2hpamtsbW5vcA==\n")
     nowhere = tmp_path / "nowhere.conf"
     nowhere.write_text(f"[global]\nmon host = [v2:127.0.0.1:1/0]\nkeyring = {ceph.folder}/keyring\n")
+    unnamed = tmp_path / "unnamed.conf"
+    unnamed.write_text(f"[global]\nmon host = monitor.invalid\nkeyring = {ceph.folder}/keyring\n")
+    moving = ceph.create_image("8M")
+    ceph.rbd("bench", "--io-type", "write", "--io-size", "1M", "--io-total", "4M", moving)
+    ceph.rbd("migration", "prepare", moving, f"{moving}-moved")
     wrong = [(ceph.backend("rbd/none"), "there is no such image"),
              (ceph.backend("none/disk"), "there is no pool none"),
              (ceph.backend(f"{image}@none") + ",ro", "no such snapshot"),
              (ceph.backend(image, keyring=stranger), "its key is wrong"),
              (ceph.backend(image, id="nobody"), "client.nobody"),
+             (ceph.backend(image, keyring=nowhere), "has no key of it"),
+             (ceph.backend(image, keyring=tmp_path), "is no keyring"),
+             (ceph.backend(f"{moving}-moved"), "rbd migration execute"),
              (ceph.backend(bare), "exclusive-lock"),
              (ceph.backend(cached), "rbd config image rm"),
              (ceph.backend(f"{image}@x"), "read-only"),
@@ -146,6 +154,9 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
              (ceph.backend(image) + ",create", "rbd create")]
     for specification, word in wrong:
         assert word in refusal(ceph, tmp_path / "t", specification), specification
+    # librados writes to the standard output here, where the fixture expects nothing before the target is ready.
+    unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=unnamed))
+    assert "no address of a monitor" in run(*unready.command, check=False).stderr
 
 
 def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):
@@ -154,6 +165,19 @@ def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):
     with start_target(ceph, tmp_path, ceph.backend(image, id="wss", keyring=keyring)) as target:
         with RawNbd(nbd(target, "disk").socket) as client:
             assert client.command(WRITE, 0, 4 * KIB, b"1" * 4 * KIB)[0] == 0
+
+
+def test_what_a_user_may_not_do_in_the_data_pool_is_explained(ceph, tmp_path, nbd):
+    ceph.create_pool("data")
+    image = ceph.create_image("8M", "--data-pool", "data")
+    none = ceph.user("none", "mon", "profile rbd", "osd", "profile rbd pool=rbd")
+    assert "may not use the data pool" in refusal(ceph, tmp_path, ceph.backend(image, id="none", keyring=none))
+    half = ceph.user("half", "mon", "profile rbd", "osd", "profile rbd pool=rbd, profile rbd-read-only pool=data")
+    with start_target(ceph, tmp_path, ceph.backend(image, id="half", keyring=half)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, 0, 4 * KIB, b"1" * 4 * KIB)[0] == EIO
+            assert client.command(READ, 0, 4 * KIB) == (0, bytes(4 * KIB))
+            assert volume(target)["trouble"] == "Ceph does not permit requests of client.half"
 
 
 def test_a_live_owner_is_named_and_a_stopped_one_is_shut_out_by_steal(ceph, tmp_path, nbd):

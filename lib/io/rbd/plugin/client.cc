@@ -188,23 +188,34 @@ Status Client::configure() {
     return Status::ok();
 }
 
-Status Client::connect() {
-    const int result = -rados_connect(cluster_);
-    if (result == ETIMEDOUT)
+static Status refused_connection(const RbdOptions& options, int error) {
+    const std::string configuration = options.conf.empty() ? "ceph.conf" : options.conf;
+    if (error == ETIMEDOUT)
         return failure(Code::kTimedOut, "no monitor answered within {} s (mount_timeout): see mon_host in {}",
-                       options_.mount_timeout, options_.conf.empty() ? "ceph.conf" : options_.conf);
-    if (result == EACCES || result == EPERM)
+                       options.mount_timeout, configuration);
+    if (error == EINVAL)
+        return failure(Code::kInvalid, "no address of a monitor could be found: see mon_host in {}",
+                       configuration);
+    if (error == EACCES || error == EPERM)
         return failure(Code::kPermission,
                        "the cluster refuses client.{}: its key is wrong, or it is unknown (ceph auth get "
-                       "client.{})",
-                       options_.user, options_.user);
-    if (result == ENOENT)
+                       "client.{}), or its keyring has no key of it or cannot be read",
+                       options.user, options.user);
+    if (error == EIO || error == EISDIR)
+        return failure(Code::kInvalid,
+                       "the keyring of client.{} is no keyring (ceph auth get client.{} prints one)",
+                       options.user, options.user);
+    if (error == ENOENT)
         return failure(
             Code::kNotFound,
             "no key of client.{} was found: put it into a keyring, and name that in ceph.conf or by "
             "keyring=",
-            options_.user);
-    if (result != 0) return Status::from_errno(result, "cannot connect to the cluster");
+            options.user);
+    return Status::from_errno(error, "cannot connect to the cluster");
+}
+
+Status Client::connect() {
+    if (int result = rados_connect(cluster_); result != 0) return refused_connection(options_, -result);
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
         // A full pool refuses writes at once (ENOSPC) and takes discards; without this they wait for space.
@@ -331,6 +342,16 @@ Status Client::open_data_pool() {
         data_pool_ = nullptr;
         return Status::from_errno(-result, "cannot open the data pool of the image");
     }
+    // There is no such object in it.
+    uint64_t bytes = 0;
+    time_t time = 0;
+    const int result = rados_stat(data_pool_, header_.c_str(), &bytes, &time);
+    if (result == -EPERM || result == -EACCES)
+        return failure(
+            Code::kPermission,
+            "client.{} may not use the data pool of the image: its capabilities need 'profile rbd' "
+            "for that one, too",
+            options_.user);
     return Status::ok();
 }
 

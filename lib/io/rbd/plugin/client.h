@@ -105,6 +105,8 @@ class Client {
     const std::string& ownership() const { return ownership_; }
 
     std::shared_ptr<Progress> add_queue();
+    // Of a read or a change; 0 or the errno of its answer.
+    void note_answer(bool read, int error) noexcept;
     std::string trouble() const;
 
     // Clients that exist, abandoned ones included.
@@ -186,8 +188,9 @@ class Client {
     Claim claim_;
     // When a look began that found the image there, and us not shut out (boot_time()); when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};
-    std::atomic<int> look_error_{0};  // what the last look was answered with
-    std::mutex size_lock_;            // one at a time resizes the image, or closes it
+    std::atomic<int> look_error_{0};         // what the last look was answered with
+    std::atomic<uint8_t> not_permitted_{0};  // whether the last read (1), the last change (2) was refused so
+    std::mutex size_lock_;                   // one at a time resizes the image, or closes it
     // kUnknown: it failed, and what came of it could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};

@@ -162,6 +162,18 @@ void Client::report_waiting() {
         log::info("rbd:{}: Ceph answers again", options_.name());
 }
 
+void Client::note_answer(bool read, int error) noexcept {
+    const uint8_t bit = read ? 1 : 2;
+    const bool before = (not_permitted_.load(std::memory_order_relaxed) & bit) != 0;
+    const bool now = error == EPERM || error == EACCES;
+    if (now == before) return;
+    if (!now)
+        not_permitted_.fetch_and(static_cast<uint8_t>(~bit), std::memory_order_relaxed);
+    else if (not_permitted_.fetch_or(bit, std::memory_order_relaxed) == 0)
+        log::error("rbd:{}: Ceph does not permit requests of client.{}: see its capabilities (ceph auth get)",
+                   options_.name(), options_.user);
+}
+
 std::string Client::trouble() const {
     switch (loss_.load(std::memory_order_acquire)) {
         case Loss::kBlocklisted:
@@ -187,6 +199,8 @@ std::string Client::trouble() const {
                            std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
         text = fmt::format("Ceph does not answer since {} s", silent.count / second);
+    else if (not_permitted_.load(std::memory_order_relaxed) != 0)
+        text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
     return text;
 }

@@ -11,6 +11,11 @@ namespace {
 
 constexpr int kDepthMax = 64;  // clones of clones; librbd itself does not go as far
 
+bool is_migrating(rbd_image_t image) {
+    uint64_t features = 0;
+    return rbd_get_features(image, &features) >= 0 && (features & RBD_FEATURE_MIGRATING) != 0;
+}
+
 }  // namespace
 
 bool pool_exists(rados_ioctx_t pool) noexcept {
@@ -36,6 +41,10 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, std::vector<Pool>& pool
     rbd_linked_image_spec_t parent{};
     rbd_snap_spec_t snapshot{};
     if (found >= 0) found = rbd_get_parent(image, &parent, &snapshot);
+    if (found == -ENOENT && is_migrating(image))
+        return failure(Code::kUnsupported,
+                       "the image is being migrated, and a part of its data is elsewhere: rbd migration "
+                       "execute comes first");
     if (found < 0) return Status::from_errno(-found, "cannot read what the image was cloned from");
     Status status = add(cluster, parent.pool_id, pools);
     rbd_image_t opened = nullptr;

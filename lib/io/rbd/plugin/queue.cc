@@ -237,6 +237,8 @@ void RbdQueue::complete(Request& request) noexcept {
     Slot& slot = slot_of(request);
     request.unlink();
     --in_ceph_count_;
+    if (request.op != Op::kFlush)
+        client_->note_answer(request.op == Op::kRead, static_cast<int>(-std::min<int64_t>(slot.result, 0)));
     if (slot.result < 0) {
         const int error = static_cast<int>(-slot.result);
         if (error == ESHUTDOWN) client_->lose(Loss::kBlocklisted);
