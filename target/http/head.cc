@@ -22,6 +22,10 @@ bool may_name(char c) {
     constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
     return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z') || kOthers.find(c) != std::string_view::npos;
 }
+bool may_be_in_path(char c) {
+    constexpr std::string_view kOthers = "-._/";
+    return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z') || kOthers.find(c) != std::string_view::npos;
+}
 bool equal(std::string_view a, std::string_view b) {
     return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
@@ -53,6 +57,17 @@ class SingleHeaders {
     std::array<Single, 3> singles_{{{"Host"}, {"Content-Length"}, {"Transfer-Encoding"}}};
 };
 
+// Every path that is served is written plainly. The library decodes paths, and a proxy in front that allows
+// some and not others may compare what was sent: it would let the other spelling pass.
+Status check_path(std::string_view first_line) {
+    const size_t space = first_line.find(' ');
+    std::string_view path = space == std::string_view::npos ? "" : first_line.substr(space + 1);
+    path = path.substr(0, path.find_first_of(" ?"));
+    if (path.starts_with('/') && std::ranges::all_of(path, may_be_in_path)) return Status::ok();
+    return failure(Code::kInvalid,
+                   "a path may have only letters, digits, '-', '.', '_' and '/': write /api/v1/volume/list");
+}
+
 }  // namespace
 
 Status check_head(std::string_view head) {
@@ -66,7 +81,10 @@ Status check_head(std::string_view head) {
         if (std::ranges::any_of(line, is_control))
             return failure(Code::kInvalid, "the request has a control character before its body");
         if (head.empty()) return Status::ok();
-        if (first) continue;
+        if (first) {
+            WSS_TRY(check_path(line));
+            continue;
+        }
         const size_t colon = line.find(':');
         const std::string_view name = line.substr(0, colon);
         if (colon == std::string_view::npos || name.empty() || !std::ranges::all_of(name, may_name))

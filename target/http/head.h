@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The head of a request: its first line and headers. cpp-httplib skips lines that it cannot read and decodes
 // values, so that it could differ from a proxy about where a request ends, and take a part of one client's
-// request for the next request of another (request smuggling). It reads no head that is not in order.
+// request for the next request of another (request smuggling), or serve a path that the proxy does not know.
+// It reads no head that is not in order.
 //
 // Thread-safety: a function.
 #pragma once

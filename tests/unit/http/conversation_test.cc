@@ -160,6 +160,26 @@ TEST_F(HttpConversation, a_request_whose_end_is_in_doubt_is_refused_and_hides_no
     }
 }
 
+// A proxy in front that allows some paths and not others compares what it sees.
+TEST_F(HttpConversation, a_path_that_is_not_written_plainly_is_refused) {
+    for (const char* path : {"/api/v1%2fping", "/api/v1/pin%67", "/api/v1/ping%00", "/%2e%2e/livez",
+                             "/livez%20", "/livez%", "/livez#x", "/livez;x", "\\livez", " /livez", "/livez\t",
+                             "*", "http://localhost/livez", "livez", "/livez\xc0\xaf"}) {
+        Client client = begin({.idle_max = kShort});
+        client.send_text("GET " + std::string(path) + " HTTP/1.1\r\n\r\n");
+        const Reply reply = client.receive();
+        EXPECT_EQ(reply.status, 400) << path;
+        EXPECT_TRUE(reply.message().starts_with("a path may have only letters")) << reply.message();
+        EXPECT_EQ(client.receive().status, 0) << path;
+        EXPECT_LT(end(), kSoon) << path;
+    }
+    for (const char* path : {"/livez", "/livez?x=%2f", "/api/v1/ping"}) {
+        Client client = begin({.idle_max = kShort});
+        EXPECT_EQ(client.get(path).status, 200) << path;
+        EXPECT_LT(end(), kSoon) << path;
+    }
+}
+
 TEST_F(HttpConversation, headers_of_every_form_that_is_allowed_are_taken) {
     Client client = begin({.idle_max = kShort});
     client.send_text(
