@@ -77,6 +77,9 @@ Status check_head(std::string_view head) {
     SingleHeaders singles;
     for (bool first = true;; first = false) {
         const std::string_view line = head.substr(0, head.find(kLineEnd));
+        if (line.size() + kLineEnd.size() > kLineMax)
+            return failure(Code::kInvalid, "a line of a request may have at most {} bytes before its body",
+                           kLineMax);
         head.remove_prefix(line.size() + kLineEnd.size());
         if (std::ranges::any_of(line, is_control))
             return failure(Code::kInvalid, "the request has a control character before its body");

@@ -14,6 +14,7 @@
 namespace wss::http {
 
 constexpr size_t kHeadMax = 16 << 10;
+constexpr size_t kLineMax = 8 << 10;  // with its end; the library refuses longer ones
 
 // `head`: all up to the empty line that ends it, or the first kHeadMax bytes if there is none in them.
 Status check_head(std::string_view head);

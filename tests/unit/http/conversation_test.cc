@@ -208,6 +208,29 @@ TEST_F(HttpConversation, a_head_is_taken_up_to_its_limit_and_refused_beyond) {
     }
 }
 
+TEST_F(HttpConversation, a_line_of_a_head_is_taken_up_to_its_limit_and_refused_beyond) {
+    const std::string line = "GET /livez HTTP/1.1\r\n", begin_of_header = "X: ", end_of_line = "\r\n";
+    for (const bool longer : {false, true}) {
+        const size_t length = kLineMax - begin_of_header.size() - end_of_line.size() + longer;
+        Client client = begin({.idle_max = kShort});
+        client.send_text(line + begin_of_header + std::string(length, 'x') + end_of_line + "\r\n");
+        const Reply reply = client.receive();
+        EXPECT_EQ(reply.status, longer ? 400 : 200) << reply.message();
+        if (longer) {
+            EXPECT_EQ(reply.message(), "a line of a request may have at most 8192 bytes before its body");
+        }
+        EXPECT_LT(end(), kSoon);
+    }
+    const std::string begin_of_line = "GET /livez?", version = " HTTP/1.1\r\n";
+    for (const bool longer : {false, true}) {
+        const size_t length = kLineMax - begin_of_line.size() - version.size() + longer;
+        Client client = begin({.idle_max = kShort});
+        client.send_text(begin_of_line + std::string(length, 'x') + version + "\r\n");
+        EXPECT_EQ(client.receive().status, longer ? 400 : 200);
+        EXPECT_LT(end(), kSoon);
+    }
+}
+
 // Pieces of requests, in orders and with bytes that no client would send.
 TEST_F(HttpConversation, ends_whatever_it_is_sent) {
     const char* const kPieces[] = {"GET ",
