@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/http/conversation.h"
 
-#include <arpa/inet.h>
 #include <httplib.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "lib/base/log.h"
+#include "target/http/loopback.h"
 
 namespace wss::http {
 
@@ -112,14 +112,6 @@ class Connection final : public httplib::Stream {
     char buffer_[kHeadMax];
     size_t begin_ = 0, end_ = 0;  // of what is received and not read
 };
-
-bool names_this_machine(std::string host) {
-    if (host.starts_with('[')) return host == "[::1]" || host.starts_with("[::1]:");
-    host = host.substr(0, host.find(':'));
-    in_addr number{};
-    return host == "localhost" ||
-           (inet_pton(AF_INET, host.c_str(), &number) == 1 && ntohl(number.s_addr) >> 24 == 127);
-}
 
 class Conversation final : private httplib::Server {
   public:

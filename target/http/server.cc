@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "lib/fabric/resolve.h"
+#include "target/http/loopback.h"
 
 namespace wss::http {
 
@@ -30,12 +31,6 @@ bool may_use(int fd) {
     socklen_t length = sizeof peer;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
     return peer.uid == 0 || peer.uid == geteuid();
-}
-
-bool is_loopback(const sockaddr_storage& address) {
-    if (address.ss_family == AF_INET)
-        return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
-    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
 Result<fabric::SocketAddress> resolve(const std::string& address) {

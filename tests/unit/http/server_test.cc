@@ -182,15 +182,24 @@ TEST_F(HttpSite, a_port_given_by_its_number_is_of_this_machine_alone) {
 
 TEST_F(HttpSite, a_port_of_this_machine_refuses_requests_for_another_host) {
     Client client(port());
-    for (const char* host : {"localhost", "localhost:9555", "127.0.0.1:9555", "[::1]:9555"})
+    for (const char* host : {"localhost", "localhost:9555", "127.0.0.1:9555", "[::1]:9555",
+                             "[::ffff:127.0.0.1]", "[::ffff:7f00:1]:9555"})
         EXPECT_EQ(client.get(kPing, host).status, 200) << host;
     for (const char* host : {"evil.example", "127.evil.example", "localhost.evil.example", "[::1",
-                             "[::1].evil.example", "0.0.0.0:9555"})
+                             "[::1].evil.example", "0.0.0.0:9555", "[::ffff:10.0.0.1]", "[::1%25lo]", "[]"})
         EXPECT_EQ(Client(port()).get(kPing, host).status, 403) << host;
     EXPECT_EQ(Client(path()).get(kPing, "wss").status, 200) << "no browser reaches the control socket";
     Client old(port());
     old.send_text("GET /livez HTTP/1.0\r\n\r\n");
     EXPECT_EQ(old.receive().status, 200) << "what names no host is no browser";
+}
+
+TEST_F(HttpSite, a_port_of_a_mapped_address_of_this_machine_refuses_requests_for_another_host) {
+    auto mapped = Server::start_at_port("[::ffff:127.0.0.1]:0", site_);
+    ASSERT_TRUE(mapped) << mapped.status().to_string();
+    port_ = std::move(*mapped);
+    EXPECT_EQ(Client(port()).get(kPing, port_->address()).status, 200);
+    EXPECT_EQ(Client(port()).get(kPing, "evil.example").status, 403);
 }
 
 TEST_F(HttpServer, until_the_program_serves_only_its_health_is_answered) {
