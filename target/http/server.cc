@@ -26,6 +26,11 @@ constexpr Nanoseconds kPortIdle = from_s(30);
 constexpr int kBacklog = 64;
 constexpr int kAcceptRetryMs = 100;  // out of descriptors
 
+void signal_event(const Descriptor& event) {
+    const uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(event.get(), &one, sizeof one);
+}
+
 bool may_use(int fd) {
     ucred peer{};
     socklen_t length = sizeof peer;
@@ -90,14 +95,18 @@ Result<std::unique_ptr<Server>> Server::start_at_port(const std::string& address
 }
 
 Result<std::unique_ptr<Server>> Server::start(Listener listener, std::string address, const Site& site) {
-    Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!stop) return Status::from_errno(errno, fmt::format("{}: eventfd", address));
+    Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stop || !ended) return Status::from_errno(errno, fmt::format("{}: eventfd", address));
     return std::unique_ptr<Server>(
-        new Server(std::move(listener), std::move(address), std::move(stop), site));
+        new Server(std::move(listener), std::move(address), std::move(stop), std::move(ended), site));
 }
 
-Server::Server(Listener listener, std::string address, Descriptor stop, const Site& site)
-    : listener_(std::move(listener)), address_(std::move(address)), stop_(std::move(stop)), site_(site) {
+Server::Server(Listener listener, std::string address, Descriptor stop, Descriptor ended, const Site& site)
+    : listener_(std::move(listener)),
+      address_(std::move(address)),
+      stop_(std::move(stop)),
+      ended_(std::move(ended)),
+      site_(site) {
     // Signals are the main thread's: threads inherit the mask they are started with.
     sigset_t all, before;
     sigfillset(&all);
@@ -108,8 +117,7 @@ Server::Server(Listener listener, std::string address, Descriptor stop, const Si
 
 void Server::end_accepting() {
     if (!acceptor_.joinable()) return;
-    uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(stop_.get(), &one, sizeof one);
+    signal_event(stop_);
     acceptor_.join();
 }
 
@@ -140,22 +148,24 @@ Server::~Server() {
 
 void Server::accept_loop() {
     for (;;) {
-        pollfd fds[2] = {{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
+        pollfd fds[3] = {{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}, {ended_.get(), POLLIN, 0}};
+        if (poll(fds, 3, -1) < 0 && errno != EINTR) return;
         if (fds[1].revents != 0) return;
+        reap_finished();
         int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
         if (fd >= 0) {
             admit(fd);
         } else if (errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
             // Out of descriptors or memory. The client stays in the backlog, which keeps the listening socket
             // readable: without a pause this loop would spin.
-            reap_finished();
             if (poll(&fds[1], 1, kAcceptRetryMs) > 0) return;
         }
     }
 }
 
 void Server::reap_finished() {
+    uint64_t count;
+    [[maybe_unused]] ssize_t got = read(ended_.get(), &count, sizeof count);
     for (auto client = clients_.begin(); client != clients_.end();) {
         bool finished = false;
         {
@@ -182,7 +192,6 @@ Status Server::check(int fd) const {
 }
 
 void Server::admit(int fd) {
-    reap_finished();
     const int yes = 1;
     if (!listener_.path) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     if (Status allowed = check(fd); !allowed) {
@@ -211,6 +220,7 @@ void Server::serve(Client& client) {
     std::lock_guard lock(m_);
     client.finished = true;
     finished_.notify_all();
+    signal_event(ended_);
 }
 
 }  // namespace wss::http

@@ -67,7 +67,7 @@ class Server {
 
     static Result<Listener> listen_at_port(const std::string& address, std::string& bound);
     static Result<std::unique_ptr<Server>> start(Listener listener, std::string address, const Site& site);
-    Server(Listener listener, std::string address, Descriptor stop, const Site& site);
+    Server(Listener listener, std::string address, Descriptor stop, Descriptor ended, const Site& site);
     void end_accepting();
     bool wait_for_clients(Nanoseconds limit);
     void accept_loop();
@@ -79,7 +79,8 @@ class Server {
     // Immutable.
     const Listener listener_;
     const std::string address_;
-    const Descriptor stop_;  // readable once the server stops
+    const Descriptor stop_;   // readable once the server stops
+    const Descriptor ended_;  // readable while a client that has finished keeps its thread
     const Site& site_;
     std::mutex m_;
     std::condition_variable finished_;  // a client, with m_

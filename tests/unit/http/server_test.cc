@@ -374,6 +374,24 @@ TEST_F(HttpSite, the_acceptor_sleeps_while_the_process_has_no_descriptors_and_se
     EXPECT_EQ(Client(path()).get(kPing).status, 200);
 }
 
+static size_t entries(const char* folder) {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+TEST_F(HttpSite, a_client_that_has_ended_keeps_neither_thread_nor_descriptor) {
+    const size_t threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
+    {
+        Client control(path()), reader(port());
+        ASSERT_EQ(control.get(kPing).status, 200);
+        ASSERT_EQ(reader.get(kPing).status, 200);
+        ASSERT_EQ(entries("/proc/self/task"), threads + 2);
+        ASSERT_EQ(entries("/proc/self/fd"), descriptors + 4);
+    }
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (entries("/proc/self/task") != threads || entries("/proc/self/fd") != descriptors)
+        ASSERT_LT(clock_.now(), deadline);
+}
+
 TEST_F(HttpSite, one_client_too_many_is_refused_and_a_place_becomes_free_again) {
     std::vector<std::unique_ptr<Client>> clients;
     for (size_t i = 0; i < kControlClientsMax; ++i) {
