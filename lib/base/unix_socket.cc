@@ -48,10 +48,28 @@ static Result<Descriptor> lock_path(const std::string& path) {
     return lock;
 }
 
-static int connect_error(const sockaddr_un& address, int type) {
-    Descriptor probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!probe) return errno;
-    return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+// The program at the other end, for messages.
+static std::string listener_of(const Descriptor& connected) {
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    const std::string unknown = "another process";
+    if (getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return unknown;
+    Result<std::string> name = read_file(fmt::format("/proc/{}/comm", peer.pid), 64);
+    if (!name) return unknown;
+    std::erase_if(*name, [](unsigned char c) { return c < ' ' || c > '~'; });
+    return fmt::format("{}, process {},", *name, peer.pid);
+}
+
+// Fails with kBusy if a process listens there, else with what connect() says.
+static Status probe(const std::string& path, const sockaddr_un& address, int type) {
+    Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) return Status::from_errno(errno, path);
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+        return failure(Code::kBusy, "{} is in use: {} listens there", path, listener_of(socket));
+    // EAGAIN: its backlog is full. EPROTOTYPE: it is of another type.
+    if (errno == EAGAIN || errno == EPROTOTYPE)
+        return failure(Code::kBusy, "{} is in use: another process listens there", path);
+    return Status::from_errno(errno, path);
 }
 
 // A socket file whose owner died still stands in the way. REQUIRES the lock of the path.
@@ -59,11 +77,8 @@ static Status remove_stale(const std::string& path, const sockaddr_un& address, 
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0) return Status::ok();
     if (!S_ISSOCK(info.st_mode)) return failure(Code::kExists, "{}: there is a file that is no socket", path);
-    const int error = connect_error(address, type);
-    // EAGAIN: its backlog is full. EPROTOTYPE: it is of another type.
-    if (error == 0 || error == EAGAIN || error == EPROTOTYPE)
-        return failure(Code::kBusy, "{} is in use: another process listens there", path);
-    if (error != ECONNREFUSED) return Status::from_errno(error, path);
+    const Status found = probe(path, address, type);
+    if (found.sys_errno() != ECONNREFUSED) return found;
     return unlink(path.c_str()) == 0 ? Status::ok() : Status::from_errno(errno, path);
 }
 

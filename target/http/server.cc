@@ -60,7 +60,7 @@ Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path,
                                   fmt::format("control socket {}: cannot make its folder", path));
     auto listener = UnixListener::open(path, SOCK_STREAM | SOCK_NONBLOCK, kBacklog);
     if (!listener && listener.status().code() == Code::kBusy)
-        return listener.status().within("another wss-target runs: stop it or give --control");
+        return listener.status().within("stop that program or give --control");
     if (!listener) return listener.status().within("control socket");
     return start({.path = std::move(*listener)}, path, site);
 }

@@ -141,7 +141,7 @@ def test_what_another_target_uses_is_refused_by_name(vm: Vm) -> None:
         refused_target(vm, f"--listen rdma://{target.address} --volume v=ram:1M", f"{target.address}: the port is taken")
         refused_target(vm, f"{other} --volume v=aio:{RUN}/one.img", f"{RUN}/one.img is in use by another")
         refused_target(vm, f"{other} --volume v=aio:{disk}", f"{disk} is in use")
-        refused(vm, f"wss-target {other} --volume v=ram:1M --control {target.control}", "another wss-target runs")
+        refused(vm, f"wss-target {other} --volume v=ram:1M --control {target.control}", "is in use: wss-target, process")
         refused(vm, f"wssctl --control {target.control} volume create again aio:{RUN}/one.img", f"{RUN}/one.img is in use")
     vm.run(f"rm {RUN}/one.img")
 

@@ -448,7 +448,13 @@ TEST_F(HttpSite, a_port_that_is_in_use_is_an_error) {
 }
 
 TEST_F(HttpSite, the_socket_of_a_living_target_is_not_taken_over_but_that_of_a_dead_one_is) {
-    EXPECT_EQ(Server::start_at_socket(path(), site_).status().code(), Code::kBusy);
+    const Status used = Server::start_at_socket(path(), site_).status();
+    EXPECT_EQ(used.code(), Code::kBusy);
+    EXPECT_EQ(
+        used.to_string(),
+        fmt::format("stop that program or give --control: {} is in use: unit_tests, process {}, listens "
+                    "there",
+                    path(), getpid()));
     std::string stale = folder_.file("stale.sock");
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
