@@ -4,6 +4,7 @@
 import contextlib
 import http.client
 import json
+import os
 import subprocess
 import time
 import urllib.error
@@ -16,6 +17,7 @@ import pytest
 from .cache_cluster import READING, Cluster, ControlSocket, ask, until
 from .ports import free_port
 from .programs import BUILD, Target, run, run_under_nbdkit
+from .rawnbd import READ, WRITE, RawNbd
 from .test_service import held
 
 DESCRIPTION = json.loads((Path(__file__).resolve().parents[2] / "Documentation/api/openapi.json").read_text())
@@ -170,6 +172,35 @@ def test_health_is_answered_while_graphs_are_polled_and_a_reactor_stalls(tmp_pat
         for poller in pollers:
             poller.close()
         until(lambda: get(port, "/readyz")[0] == 200, 20, "the reactor turns again")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_target_that_can_make_no_thread_serves_volumes_and_refuses_clients_until_it_can(tmp_path, nbd):
+    port = free_port()
+    target = Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--auth-off")
+    # The limit is that of a user, and root has none. The build may lie where others cannot read.
+    rights = "-all,+dac_override"
+    as_user = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights,
+               "--bounding-set", rights]
+    target.command = [*as_user, *target.command]
+
+    def limit_threads(most):
+        run(*as_user, "prlimit", "--pid", target.process.pid, f"--nproc={most}:")
+
+    with target:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as early, RawNbd(nbd(target, "a").socket) as disk:
+            early.request("GET", "/livez")
+            assert early.getresponse().read() == b"ok\n"
+            limit_threads(1)
+            for _ in range(3):
+                status, text = get(port, "/livez")
+                assert status == 503 and "no thread can be made for another client" in text
+            assert disk.command(WRITE, 0, 4096, b"x" * 4096)[0] == 0
+            assert disk.command(READ, 0, 4096) == (0, b"x" * 4096)
+            early.request("GET", API + "volume/list")
+            assert json.load(early.getresponse())[0]["name"] == "a", "who has a thread is served"
+            limit_threads(1000)
+        assert get(port, "/livez") == (200, "ok\n")
 
 
 def test_a_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_path):
