@@ -17,6 +17,11 @@ constexpr bool has_host(Scheme scheme) {
     return scheme == Scheme::kRdma || scheme == Scheme::kTcp || scheme == Scheme::kTls;
 }
 
+// As far as its spelling shows.
+inline bool is_loopback(std::string_view host) {
+    return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
 // Caps::name of the fabric that serves them.
 std::string_view fabric_name(Scheme scheme);
 

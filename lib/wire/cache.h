@@ -47,6 +47,7 @@ struct CacheWelcome {
     uint32_t operations = 0;  // ids of operations are below
     bool keep = false;        // the contents count: send the inventory. Else: forget them
     bool states = false;      // an RS sends kVolumeState
+    bool owners = false;      // … with the owner
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
@@ -195,6 +196,7 @@ struct CacheVolumeState {
     uint32_t error = 0;      // errno: the storage is lost to another owner, nothing of the volume may be used
     uint64_t bytes = 0;      // not 0, unless it is lost
     bool suspended = false;  // another owner may have it: nothing known of its contents counts at the moment
+    uint64_t owner = 0;      // as long as it is the same nobody else has had the storage; 0: not known
     std::string text;        // for the operator: why it is lost, or what requests wait for; printable
     bool operator==(const CacheVolumeState&) const = default;
 };

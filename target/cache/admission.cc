@@ -168,7 +168,8 @@ wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) 
             .line_bytes = limits_.line_bytes,
             .operations = kTransfersPerEngine,
             .keep = identity.kept,
-            .states = true};
+            .states = true,
+            .owners = true};
 }
 
 // ---- Proofs ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
       nets_(std::move(nets)),
       engines_(turn_),
       clients_(engines_, lines_.index(), random, options_.secrets, turn_),
-      nodes_(nets_, engines_, clients_, lines_.index(), volumes_, turn_),
+      nodes_(nets_, engines_, clients_, lines_.index(), volumes_, members_, turn_),
       eraser_(lines_, engines_, memory_, turn_),
       losses_(members_, volumes_, geometry, options_.lost_grace, life_, reactor, turn_),
       absent_(members_, volumes_, lines_.index(), eraser_),
@@ -76,6 +76,7 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
                .admission = admission_,
                .clients = clients_,
                .nodes = nodes_,
+               .control = control_,
                .members = members_,
                .volumes = volumes_,
                .losses = losses_,
@@ -168,10 +169,10 @@ void Cache::tick(void* self) noexcept {
     cache.admission_.tick();
     cache.destager_.tick();
     cache.recovery_.check();
+    cache.nodes_.tick();
     cache.control_.tick();
     cache.events_.tick();
     cache.losses_.tick();
-    cache.nodes_.tick();
     cache.clients_.invite_anew();
     cache.turn_.want();
     cache.reactor_.set(cache.timer_, now + kTick);

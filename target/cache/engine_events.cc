@@ -16,7 +16,10 @@ void EngineEvents::engine_ready(EngineLink& engine) noexcept {
         log::info("cache engine {:016x} ({}) is back with what was lost", identity.identity, engine.peer());
         return uses_.destager.engine_returned();
     }
-    if (engine.is_storage()) return uses_.nodes.ready(engine);
+    if (engine.is_storage()) {
+        uses_.nodes.ready(engine);
+        return uses_.control.note_owners();
+    }
     Status added = uses_.index.add_engine(
         engine.index(), {.identity = identity.identity, .weight = identity.memory, .slots = engine.slots()});
     if (!added) return engine.close(added);

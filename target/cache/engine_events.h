@@ -11,6 +11,7 @@
 #include "target/cache/clients.h"
 #include "target/cache/destager.h"
 #include "target/cache/storage_nodes.h"
+#include "target/cache/volume_control.h"
 
 namespace wss::se {
 
@@ -23,6 +24,7 @@ class EngineEvents final : public EngineLinkOwner {
         Admission& admission;
         Clients& clients;
         StorageNodes& nodes;
+        VolumeControl& control;
         Members& members;
         CachedVolumes& volumes;
         Losses& losses;

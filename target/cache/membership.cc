@@ -33,8 +33,10 @@ static std::set<uint64_t> parse_wwids(const json& volumes) {
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {
-            {"name", volume.name}, {"bytes", volume.bytes}, {"ownership", volume.ownership}};
+        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},
+                                               {"bytes", volume.bytes},
+                                               {"ownership", volume.ownership},
+                                               {"owner", volume.owner}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
@@ -44,7 +46,8 @@ static void get_dirty(const json& all, Membership& out) {
     for (const auto& [wwid, volume] : all.at("dirty").items())
         out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>(),
                                                      .bytes = volume.at("bytes").get<uint64_t>(),
-                                                     .ownership = volume.value("ownership", std::string())};
+                                                     .ownership = volume.value("ownership", std::string()),
+                                                     .owner = volume.value("owner", uint64_t{0})};
     out.given_up = parse_wwids(all.at("given_up"));
 }
 

@@ -51,6 +51,11 @@ class RemoteQueue final : public io::Queue {
     // It is away, and this RS has lost the volume, or has one that does not fit. If another process served it
     // last, that may have the storage and be back soon: this counts when commands wait for it no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
+    // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
+    uint64_t owner() const noexcept { return owner_; }
+    void note_owner(uint64_t owner) noexcept {
+        if (owner != 0) owner_ = owner;
+    }
     // While it is away commands fail at once.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: away.
@@ -98,6 +103,7 @@ class RemoteQueue final : public io::Queue {
     uint64_t boot_ = 0;
     uint64_t process_ = 0;    // the RS's that had the volume last
     uint64_t served_by_ = 0;  // … that fitted
+    uint64_t owner_ = 0;
     bool refuses_ = false;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;

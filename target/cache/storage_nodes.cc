@@ -33,8 +33,14 @@ struct StorageNodes::Reached final : ClientSink {
 };
 
 StorageNodes::StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, cache::Index& index,
-                           CachedVolumes& volumes, Turn& turn)
-    : nets_(nets), engines_(engines), clients_(clients), index_(index), volumes_(volumes), turn_(turn) {}
+                           CachedVolumes& volumes, const Members& members, Turn& turn)
+    : nets_(nets),
+      engines_(engines),
+      clients_(clients),
+      index_(index),
+      volumes_(volumes),
+      members_(members),
+      turn_(turn) {}
 
 StorageNodes::~StorageNodes() = default;
 
@@ -70,6 +76,7 @@ struct StorageNodes::Offer {
     const wire::CacheVolume* volume = nullptr;
     const wire::CacheVolumeState* reported = nullptr;  // nullptr: it reports no states
     uint64_t bytes() const noexcept { return reported != nullptr ? reported->bytes : volume->bytes; }
+    uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
 };
 
 StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolume& volume) noexcept {
@@ -104,14 +111,27 @@ void StorageNodes::attach(CachedVolume& volume) {
     if (best.kind != Offer::Kind::kNone) use(volume, best);
 }
 
+// … while engines held, or may have held, what it does not have. They are not to bring it home over what the
+// other one wrote.
+bool StorageNodes::had_another_owner(const CachedVolume& volume, const Offer& offer) const {
+    const uint64_t known = volume.remote->owner();
+    if (known == 0 || offer.owner() == 0 || known == offer.owner()) return false;
+    return !members_.awaited().empty() || index_.dirty_lines(volume.number) > 0 ||
+           members_.now().lost.any_of(volume.wwid);
+}
+
 void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
     if (offer.kind == Offer::Kind::kLost) {
         if (volume.remote->accepts_refusal_of(*offer.engine)) state.lose(reason(*offer.reported));
         return;
     }
+    if (offer.kind == Offer::Kind::kFits && had_another_owner(volume, offer))
+        return state.lose(
+            "another owner had its real storage while engines held writes that it does not have");
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
+        volume.remote->note_owner(offer.owner());
         volume.remote->attach(*offer.engine, *offer.volume);
         const bool reports = offer.reported != nullptr;
         state.report(offer.bytes(), reports && offer.reported->suspended,

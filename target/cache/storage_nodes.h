@@ -17,6 +17,7 @@
 #include "target/cache/cached_volumes.h"
 #include "target/cache/clients.h"
 #include "target/cache/engine_set.h"
+#include "target/cache/members.h"
 #include "target/cache/nets.h"
 #include "target/cache/turn.h"
 
@@ -25,7 +26,7 @@ namespace wss::se {
 class StorageNodes {
   public:
     StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, cache::Index& index,
-                 CachedVolumes& volumes, Turn& turn);
+                 CachedVolumes& volumes, const Members& members, Turn& turn);
     ~StorageNodes();
 
     // ---- Nodes and volumes
@@ -76,6 +77,7 @@ class StorageNodes {
     struct Offer;  // of a volume, by an RS
     static Offer offer_of(EngineLink& engine, const CachedVolume& volume) noexcept;
     void use(CachedVolume& volume, const Offer& offer);
+    bool had_another_owner(const CachedVolume& volume, const Offer& offer) const;
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_bays(EngineLink& storage);
     Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;
@@ -85,6 +87,7 @@ class StorageNodes {
     Clients& clients_;
     cache::Index& index_;
     CachedVolumes& volumes_;
+    const Members& members_;
     Turn& turn_;
     std::vector<std::unique_ptr<Reached>> reached_;  // real storage with bays: one, or none
     uint64_t losses_ = 0, changes_ = 0;

@@ -20,6 +20,9 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     volume.open = &open;
     volume.opened = reactor_.now();
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
+    auto dirty = uses_.members.now().dirty.find(wwid);
+    if (volume.remote != nullptr && dirty != uses_.members.now().dirty.end())
+        volume.remote->note_owner(dirty->second.owner);
     uses_.nodes.attach(volume);
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
@@ -186,11 +189,20 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
         if (uses_.members.edit().dirty.erase(open.wwid()) > 0) uses_.members.save();
         return;
     }
-    const DirtyVolume now{.name = open.name(), .bytes = open.size(), .ownership = open.backend().ownership()};
+    const DirtyVolume now{.name = open.name(),
+                          .bytes = open.size(),
+                          .ownership = open.backend().ownership(),
+                          .owner = volume.remote != nullptr ? volume.remote->owner() : 0};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;
     uses_.members.save();
+}
+
+// Before a line becomes dirty that is not to be brought home over what a later owner wrote.
+void VolumeControl::note_owners() {
+    for (CachedVolume& volume : uses_.volumes.open())
+        if (volume.remote != nullptr && volume.may_be_dirty) note_dirty(volume, true);
 }
 
 // What engines keep of a volume is not to be brought home over what another owner of its storage wrote: by
@@ -259,6 +271,7 @@ void VolumeControl::tick() {
         volume.suspended = volume.open->volume().backend().suspended();
         note_lost_storage(volume);
     }
+    note_owners();
     note_clean_volumes();
     begin_write_back();
     check_single_copies();

@@ -73,6 +73,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // The target ends: what waits for recovery or for engines does not wait any more.
     void end_waits();
 
+    // Real storage elsewhere may have another owner now.
+    void note_owners();
     void tick();
 
   private:

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +19,7 @@
 #include "target/block/volume_regions.h"
 #include "target/daemon/ask_reactor.h"
 #include "target/daemon/boot_id.h"
+#include "target/daemon/machine_id.h"
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
 #include "target/kv/kv_metrics.h"
@@ -33,14 +33,6 @@ static constexpr int kReactorsByDefault = 4;
 // One CPU is left to whoever else lives here; one reactor at least.
 static size_t default_reactors() {
     return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
-}
-
-// Makes the identities of volumes differ between hosts and stay the same on one.
-static std::string machine_id() {
-    std::ifstream file("/etc/machine-id");
-    std::string id;
-    std::getline(file, id);
-    return id;
 }
 
 // Who opens storage that has one owner at a time: the same over restarts. Empty: nobody who was there before.
@@ -276,10 +268,6 @@ Status Daemon::open_volumes() {
     return Status::ok();
 }
 
-static bool is_loopback(const std::string& host) {
-    return host.starts_with("127.") || host == "::1" || host == "localhost";
-}
-
 Status Daemon::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
         auto promise = std::make_shared<std::promise<Result<fabric::Address>>>();
@@ -289,7 +277,7 @@ Status Daemon::listen() {
         auto bound = future.get();
         if (!bound) return bound.status().within("listen on " + wanted_[i].to_string());
         bound_.push_back(*bound);
-        if (wanted_[i].scheme == fabric::Scheme::kRdma && is_loopback(wanted_[i].host))
+        if (wanted_[i].scheme == fabric::Scheme::kRdma && fabric::is_loopback(wanted_[i].host))
             log::warning(
                 "{}: nobody can reach this over most RDMA devices, this machine neither: listen on the "
                 "address of "

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/engine/engine_daemon.h"
 
+#include <xxhash.h>
+
 #include <future>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +15,7 @@
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
 #include "target/daemon/boot_id.h"
+#include "target/daemon/machine_id.h"
 #include "target/metrics/tls_samples.h"
 
 namespace wss::daemon {
@@ -95,10 +98,19 @@ Status EngineDaemon::run_start() {
     return http_.open(config_.control);
 }
 
+// Who opens storage that has one owner at a time: the target whose it is, whatever process serves it.
+static std::string owner_of(const fabric::Address& target) {
+    const bool anywhere = fabric::has_host(target.scheme) && !fabric::is_loopback(target.host);
+    const std::string text = "storage of " + target.to_string() + (anywhere ? "" : machine_id());
+    return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
 Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
     for (const volume::VolumeOptions& volume : config_.volumes) {
-        auto backend = io::open_backend(
-            volume.backend, {.size = volume.size, .create = volume.create, .read_only = volume.read_only});
+        auto backend = io::open_backend(volume.backend, {.size = volume.size,
+                                                         .create = volume.create,
+                                                         .read_only = volume.read_only,
+                                                         .owner = owner_of(join_.front().first)});
         if (!backend) return backend.status().within("volume " + volume.name);
         options.volumes.push_back({volume.name, backend->get()});
         backends_.push_back(std::move(*backend));

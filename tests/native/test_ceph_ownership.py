@@ -347,6 +347,37 @@ def test_a_killed_target_writes_its_dirty_lines_home_only_if_nobody_else_had_the
             writer.check(client)
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["serves", "restarts"])
+@pytest.mark.parametrize("other", [False, True], ids=["nobody", "other"])
+def test_dirty_lines_go_to_storage_elsewhere_only_if_nobody_else_had_the_image(ceph, tmp_path, nbd, other, restarts):
+    image = ceph.create_image("8M")
+    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, storage):
+        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        cluster.policy("write-back")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+            storage.kill()
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            assert cluster.dirty() > 0
+        if other:
+            lose_to_another_owner(ceph, tmp_path / "b", nbd, image)
+        if restarts:
+            cluster.target.kill()
+            cluster.target.start()
+            cluster.wait_for_engines(2, 60)
+        storage.start()
+        if not other:
+            until(lambda: cluster.dirty() == 0, 60, "they come home")
+            return
+        until(lambda: "another owner had its real storage" in volume(cluster)["trouble"], 30, "the reason is shown")
+        time.sleep(2)
+        ceph.rbd("export", image, tmp_path / "out")
+        assert (tmp_path / "out").read_bytes()[:BLOCK] == b"2" * BLOCK
+        ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            until(lambda: client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK), 30, "it is served")
+
+
 def test_a_volume_whose_cluster_is_away_at_start_is_shown_and_opened_when_it_is_back(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"other": "ram:1M"}) as cluster:

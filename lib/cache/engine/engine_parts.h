@@ -119,7 +119,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool take_result(const wire::Record& record) noexcept;
     void look_for_storage() noexcept;
     void cut(const wire::CacheWelcome& welcome);
-    void introduce(bool inventory, bool states) noexcept;
+    void introduce(bool inventory, const wire::CacheWelcome& welcome) noexcept;
     void revoke_all() noexcept;
     bool grant(const wire::Record& record) noexcept;
     bool revoke(const wire::Record& record) noexcept;

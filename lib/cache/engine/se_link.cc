@@ -111,7 +111,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     else
         log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
                   keep ? "; what they hold is kept" : "");
-    introduce(keep, welcome.states);
+    introduce(keep, welcome);
     silent_for_ = 0;
     heard_ = link_->messages_received();
     engine_.reactor_.set(look_, engine_.reactor_.clock().now() + engine_.options_.silence);
@@ -201,7 +201,7 @@ void Engine::SeLink::cut(const wire::CacheWelcome& welcome) {
     for (uint32_t i = 0; i < stages_; ++i) free_stages_.push_back(i);
 }
 
-void Engine::SeLink::introduce(bool inventory, bool states) noexcept {
+void Engine::SeLink::introduce(bool inventory, const wire::CacheWelcome& welcome) noexcept {
     for (const std::string& address : engine_.advertised_)
         if (size_t bytes = wire::put_text(wire::RecordType::kAddress, address, link_->room()); bytes > 0)
             link_->wrote(bytes);
@@ -210,7 +210,7 @@ void Engine::SeLink::introduce(bool inventory, bool states) noexcept {
         link_->wrote(wire::put_header(wire::RecordType::kItem, 0, {slot, headers_[slot]}, link_->room()));
     }
     link_->wrote(wire::put_slot(wire::RecordType::kInventoryEnd, 0, slots_, link_->room()));
-    if (storage_volumes_ != nullptr) storage_volumes_->introduce(*link_, states);
+    if (storage_volumes_ != nullptr) storage_volumes_->introduce(*link_, welcome);
     link_->wrote(wire::put_plain(wire::RecordType::kReady, 0, 0, link_->room()));
     if (leaving_) ask_to_leave();
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cache/engine/storage.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -78,7 +80,8 @@ Engine::Storage::~Storage() {
     }
 }
 
-void Engine::Storage::introduce(RecordLink& link, bool states) noexcept {
+void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept {
+    owners_ = welcome.owners;
     for (uint32_t number = 0; number < volumes_.size(); ++number) {
         Volume& volume = volumes_[number];
         const io::Limits limits = volume.backend->limits();
@@ -93,10 +96,15 @@ void Engine::Storage::introduce(RecordLink& link, bool states) noexcept {
                               .logical_block = limits.logical_block,
                               .name = volume.name},
                              link.room()));
-        if (states) link.wrote(wire::put_volume_state(volume.reported, link.room()));
+        if (welcome.states) link.wrote(wire::put_volume_state(volume.reported, link.room()));
     }
     if (reach_ != nullptr) reach_->introduce(link);
-    if (states) engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kLookEvery);
+    if (welcome.states) engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kLookEvery);
+}
+
+// 0: not known.
+static uint64_t owner_number(const std::string& ownership) {
+    return ownership.empty() ? 0 : std::max<uint64_t>(XXH3_64bits(ownership.data(), ownership.size()), 1);
 }
 
 wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
@@ -107,6 +115,7 @@ wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
             .error = static_cast<uint32_t>(lost ? ESHUTDOWN : 0),
             .bytes = bytes,
             .suspended = !lost && backend.suspended(),
+            .owner = owners_ ? owner_number(backend.ownership()) : 0,
             .text = backend.trouble()};
 }
 

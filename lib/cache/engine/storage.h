@@ -14,8 +14,8 @@
 //  RS2  The engine joins again only when no operation is in flight: commands that an SE sends after a loss
 //       are executed after all commands from before it.
 //  RS3  A read that fails has not reached the client.
-//  RS4  The SE is notified of the size of each volume and of its loss to another owner: with the join, every
-//       second, and before a failed operation is answered.
+//  RS4  The SE is notified of the size and the owner of each volume, and of its loss to another owner: with
+//       the join, every second, and before a failed operation is answered.
 //
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
 #pragma once
@@ -33,8 +33,8 @@ class Engine::Storage {
     static Result<std::unique_ptr<Storage>> create(Engine& engine, SeLink& link, std::span<std::byte> memory);
     ~Storage();
 
-    // After the welcome: says what there is; `states`: the SE takes the states of volumes (RS4).
-    void introduce(RecordLink& link, bool states) noexcept;
+    // After the welcome, which says whether the SE takes the states of volumes (RS4): says what there is.
+    void introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept;
     // A kStorage, a kEngine; false: nobody may say this.
     bool begin(const wire::Record& record) noexcept;
     bool named(const wire::Record& record) noexcept;
@@ -78,6 +78,7 @@ class Engine::Storage {
     List<Operation> waiting_;       // for a buffer
     std::unique_ptr<Reach> reach_;  // nullptr: no engine is reached
     reactor::Timer look_;           // set while the SE takes states
+    bool owners_ = false;           // it takes owners, too
 };
 
 }  // namespace wss::cache

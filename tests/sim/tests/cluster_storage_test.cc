@@ -107,6 +107,33 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(until([&] { return set; }));
     }
 
+    uint64_t dirty() { return target_->cache().info().volumes.at(0).dirty_lines; }
+    // The first owner of the disk is known, what engines hold of it is not there.
+    void make_dirty_without_storage() {
+        start_engines(2);
+        set_policy(cache::Policy::kBack);
+        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+        crash_storage();
+        ASSERT_TRUE(until([&] { return !joined(); }));
+        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "by the engines";
+    }
+    void restart_target() {
+        node_.crash();
+        bury(std::move(target_));
+        node_.restart();
+        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
+                                                  kSectors * io::SimDisk::kSector);
+        target_->start();
+        ASSERT_TRUE(until([&] { return target_->started(); }));
+    }
+    void expect_lost() {
+        ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
+        world_.run_for(from_s(3));
+        EXPECT_GT(dirty(), 0u) << "nothing came home";
+        EXPECT_EQ(run(0, Operation::kRead), Outcome::kVolumeGone);
+    }
+
     se::CacheOptions options_;
     uint64_t storage_memory_ = 8 << 20;
     const fabric::SimNetwork network_{};
@@ -182,6 +209,50 @@ TEST_F(StorageElsewhere, copies_are_dropped_when_a_new_process_has_too_small_a_v
     const uint64_t hits = counters().read_hits;
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kMediumError);
     EXPECT_EQ(counters().read_hits, hits);
+}
+
+// What engines have is older than what the other owner may have written, whatever process has the disk now.
+TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owner_of_its_disk_wrote) {
+    make_dirty_without_storage();
+    disk_.change_hands();
+    storage_node_.restart();
+    start_storage();
+    expect_lost();
+}
+
+// The target was gone when it came back.
+TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_had_elsewhere) {
+    make_dirty_without_storage();
+    disk_.change_hands();
+    restart_target();
+    storage_node_.restart();
+    start_storage();
+    expect_lost();
+    EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
+}
+
+TEST_F(StorageElsewhere, dirty_lines_are_brought_home_by_another_process_of_the_same_owner) {
+    make_dirty_without_storage();
+    restart_target();
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(StorageElsewhere, another_owner_of_its_disk_changes_nothing_when_nothing_is_dirty) {
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    crash_storage();
+    ASSERT_TRUE(until([&] { return !joined(); }));
+    disk_.change_hands();
+    storage_node_.restart();
+    start_storage();
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+    EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk);
 }
 
 class FewSlots : public StorageElsewhere {

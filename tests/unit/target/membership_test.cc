@@ -13,7 +13,7 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     full.engines[1] = 2;
     full.lost.add({5, 6, 7}, {0x3});
     full.away[1] = 1;
-    full.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b 1"};
+    full.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b 1", .owner = UINT64_MAX};
     full.given_up.insert(9);
     full.storage_lost.insert(5);
     for (const Membership* membership : {&empty, &full}) {
@@ -60,6 +60,7 @@ TEST(Membership, of_the_third_version_has_no_volume_whose_storage_was_taken) {
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_EQ(read->dirty.at(5).bytes, 4096u);
     EXPECT_TRUE(read->dirty.at(5).ownership.empty());
+    EXPECT_EQ(read->dirty.at(5).owner, 0u);
     EXPECT_TRUE(read->given_up.contains(9));
     EXPECT_TRUE(read->storage_lost.empty());
 }

@@ -22,8 +22,12 @@ TEST(CacheMessages, JoinAndWelcomeComeBackAsTheyWere) {
     CacheJoin joined;
     ASSERT_EQ(parse_cache_join({memory.data(), encode_cache_join(join, memory)}, joined), ParseError::kNone);
     EXPECT_EQ(joined, join);
-    const CacheWelcome welcome{
-        .storage = 9, .incarnation = 4, .line_bytes = 65536, .operations = 1024, .keep = true};
+    const CacheWelcome welcome{.storage = 9,
+                               .incarnation = 4,
+                               .line_bytes = 65536,
+                               .operations = 1024,
+                               .keep = true,
+                               .owners = true};
     CacheWelcome welcomed;
     ASSERT_EQ(parse_cache_welcome({memory.data(), encode_cache_welcome(welcome, memory)}, welcomed),
               ParseError::kNone);
@@ -136,7 +140,9 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
     for (const CacheVolumeState& state :
          {CacheVolumeState{.number = 2, .bytes = 1 << 20}, CacheVolumeState{.bytes = 1, .suspended = true},
           CacheVolumeState{.bytes = 512, .text = "waits"},
-          CacheVolumeState{.number = 1, .error = 108, .text = "blocklisted"}}) {
+          CacheVolumeState{.number = 1, .error = 108, .text = "blocklisted"},
+          CacheVolumeState{.bytes = 512, .owner = 1},
+          CacheVolumeState{.bytes = 512, .owner = 7, .text = "waits"}}) {
         ASSERT_EQ(sent(state, back), ParseError::kNone);
         EXPECT_EQ(back, state);
     }
@@ -146,6 +152,9 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
     EXPECT_EQ(back.text, std::string(CacheVolumeState::kTextMax, 'x'));
     ASSERT_EQ(sent({.bytes = 512, .text = "a\x1b[2Jb"}, back), ParseError::kNone);
     EXPECT_EQ(back.text, "a?[2Jb");
+    Record unowned = first_record(put_volume_state({.bytes = 512}, memory));
+    unowned.flags |= 2;
+    EXPECT_EQ(parse_volume_state(unowned, back), ParseError::kOutOfBounds);
     std::array<std::byte, 4> none{};
     EXPECT_EQ(put_volume_state({.bytes = 512}, none), 0u);
     EXPECT_EQ(parse_volume_state(first_record(put_handle(RecordType::kVolumeState, 1, memory)), back),

@@ -26,10 +26,11 @@ class SharedBackend final : public io::Backend {
     std::string trouble() const override { return why; }
     bool lost() const noexcept override { return taken; }
     bool suspended() const noexcept override { return away; }
+    std::string ownership() const override { return owner; }
     std::string describe() const override { return "shared"; }
 
     uint64_t size = 4 << 20;
-    std::string why;
+    std::string why, owner;
     bool taken = false, away = false;
     SizeChanged changed;
 
@@ -76,9 +77,13 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
         link_ = std::move(*RecordLink::create(*fabric_, {}, *this));
         std::array<std::byte, 64> data;
-        const size_t length = wire::encode_cache_welcome(
-            {.storage = 1, .incarnation = 5, .line_bytes = 65536, .operations = 16, .states = takes_states_},
-            data);
+        const size_t length = wire::encode_cache_welcome({.storage = 1,
+                                                          .incarnation = 5,
+                                                          .line_bytes = 65536,
+                                                          .operations = 16,
+                                                          .states = takes_states_,
+                                                          .owners = takes_owners_},
+                                                         data);
         EXPECT_TRUE(link_->accept(*request, *poller_, {data.data(), length}));
     }
     bool link_up(RecordLink&, std::span<const std::byte>) noexcept override { return true; }
@@ -108,7 +113,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     std::unique_ptr<RecordLink> link_;
     std::unique_ptr<Engine> storage_;
     std::vector<CacheVolumeState> states_;
-    bool takes_states_ = true, ready_ = false, answered_ = false;
+    bool takes_states_ = true, takes_owners_ = false, ready_ = false, answered_ = false;
 };
 
 TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready_and_at_each_change) {
@@ -126,6 +131,28 @@ TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready
     backend_.away = true;
     ASSERT_TRUE(until([this] { return states_.size() == 4; }));
     EXPECT_TRUE(states_.back().suspended);
+}
+
+TEST_F(StorageState, storage_tells_one_owner_from_another_to_who_takes_that) {
+    backend_.owner = "a 1";
+    takes_owners_ = true;
+    start(true);
+    ASSERT_EQ(states_.size(), 1u);
+    const uint64_t first = states_.back().owner;
+    EXPECT_NE(first, 0u);
+    backend_.owner = "a 2";
+    ASSERT_TRUE(until([this] { return states_.size() == 2; }));
+    EXPECT_NE(states_.back().owner, first);
+    backend_.owner = "";
+    ASSERT_TRUE(until([this] { return states_.size() == 3; }));
+    EXPECT_EQ(states_.back().owner, 0u);
+}
+
+TEST_F(StorageState, a_storage_engine_that_does_not_know_owners_is_told_of_none) {
+    backend_.owner = "a 1";
+    start(true);
+    ASSERT_EQ(states_.size(), 1u);
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
 }
 
 TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_followed_at_once) {
