@@ -54,7 +54,7 @@ void Lines::walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit,
     walk->visit = std::move(visit);
     walk->done = std::move(done);
     walks_.push_back(walk);
-    step(walk);
+    walks_.size() == 1 ? (void)step(walk) : turn_.want();
 }
 
 // Some of the range; true: that was all of it.
@@ -75,9 +75,12 @@ bool Lines::look(Walk& walk) {
     return walk.next >= index_.places();
 }
 
-void Lines::step(const std::shared_ptr<Walk>& walk) {
-    if (walk->found.empty() && !walk->looked_at_all) walk->looked_at_all = look(*walk);
-    for (size_t begun = 0; begun < kBegunPerTurn && walk->under_way < kUnderWayMax; ++begun) {
+// False: nothing was to be done, but perhaps to end.
+bool Lines::step(const std::shared_ptr<Walk>& walk) {
+    const bool looks = walk->found.empty() && !walk->looked_at_all;
+    if (looks) walk->looked_at_all = look(*walk);
+    size_t begun = 0;
+    for (; begun < kBegunPerTurn && walk->under_way < kUnderWayMax; ++begun) {
         if (walk->found.empty()) break;
         cache::Line* const line = index_.find(walk->found.front());
         walk->found.pop_front();
@@ -88,21 +91,32 @@ void Lines::step(const std::shared_ptr<Walk>& walk) {
             turn_.want();
         });
     }
+    const bool worked = looks || begun > 0;
     const bool more = walk->found.empty() ? !walk->looked_at_all : walk->under_way < kUnderWayMax;
-    if (more) return turn_.want();
-    if (!walk->found.empty() || walk->under_way > 0) return;  // the end of one of them goes on
+    if (more) turn_.want();
+    // Else the end of one of them goes on.
+    if (more || !walk->found.empty() || walk->under_way > 0) return worked;
     walks_.remove(walk);
     walk->done();
+    return worked;
 }
 
+// One that has something to do, in turns: many at once take no more of a turn than one.
 void Lines::go_on() {
-    // A walk that ends may begin another.
-    const std::vector<std::shared_ptr<Walk>> walks(walks_.begin(), walks_.end());
-    for (const auto& walk : walks) step(walk);
+    for (size_t left = walks_.size(); left > 0; --left) {
+        const std::shared_ptr<Walk> walk = walks_.front();
+        walks_.splice(walks_.end(), walks_, walks_.begin());
+        if (!step(walk)) continue;
+        if (!walks_.empty()) turn_.want();
+        return;
+    }
 }
 
 void Lines::forget_walks() noexcept {
-    for (const auto& walk : walks_) walk->visit = nullptr, walk->done = nullptr;
+    for (const auto& walk : walks_) {
+        walk->visit = nullptr;
+        walk->done = nullptr;
+    }
     walks_.clear();
 }
 

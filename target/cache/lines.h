@@ -51,8 +51,9 @@ class Lines {
 
     // ---- Control plane
     // Lines of a range of the volume, some each turn. `visit` begins what is to become of a line; its `ended`
-    // is called when that is over, now or later. `done` follows when all are over: now, if they are few and
-    // nothing holds them. Lines that get into the range meanwhile may be missed.
+    // is called when that is over, now or later. `done` follows when all are over: now, if they are few,
+    // nothing holds them and no other walk is under way. Lines that get into the range meanwhile may be
+    // missed.
     using Ended = std::function<void()>;
     using Visit = std::function<void(cache::Line& line, Ended ended)>;
     void walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit, std::function<void()> done);
@@ -71,7 +72,7 @@ class Lines {
     struct Drop;
     void go_on();
     bool look(Walk& walk);
-    void step(const std::shared_ptr<Walk>& walk);
+    bool step(const std::shared_ptr<Walk>& walk);
     void begin_drop(cache::Line& line, Ended ended);
     void entered(Drop& drop) noexcept;
 

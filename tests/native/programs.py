@@ -37,7 +37,10 @@ def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
 def pause(process: subprocess.Popen) -> None:
     """SIGSTOP, until all threads have stopped: on a busy machine they run on for a while, and may do what the test relies on not being done."""
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    deadline = time.monotonic() + STOP_SECONDS
+    while os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        assert time.monotonic() < deadline, f"process {process.pid} did not stop within {STOP_SECONDS} s"
+        time.sleep(0.005)
 
 
 def cpu_seconds(pid: int) -> float:

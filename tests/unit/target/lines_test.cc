@@ -137,6 +137,14 @@ TEST_F(LinesWalk, two_at_once_both_end) {
     EXPECT_EQ(valid(kVolume) + valid(kOther), 0u);
 }
 
+TEST_F(LinesWalk, many_at_once_take_no_more_of_a_turn_than_one) {
+    size_t ended = 0;
+    for (int i = 0; i < 20; ++i) lines_.walk(kVolume, 0, UINT64_MAX, note(), [&] { done_ = ++ended == 20; });
+    EXPECT_LE(this_turn_, kAFewPerTurn);
+    EXPECT_GT(turns(), 20 * kFilled / kAFewPerTurn);
+    EXPECT_EQ(ended, 20u);
+}
+
 TEST_F(LinesWalk, that_is_forgotten_calls_nobody_and_keeps_nothing) {
     auto kept = std::make_shared<int>();
     lines_.walk(
