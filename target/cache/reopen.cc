@@ -39,6 +39,9 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
                     "engines, and {} KiB in engines that are away; another owner has written the storage "
                     "since; wssctl volume reopen {} --give-up-dirty drops that data",
                     open.name(), dirty, lost / 1024, open.name()));
+    if (volume.remote != nullptr) {
+        if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
+    }
     if (reopening->look_only()) return reopening->end(Status::ok());
     volume.given_up = true;
     if (unsaved) {

@@ -95,20 +95,41 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
 }
 
 // Several storage processes may have a volume of this name, one of them woken after another took its image.
-// The one that serves the volume keeps it, whatever others offer or report.
-void StorageNodes::attach(CachedVolume& volume) {
-    if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
-    if (volume.remote->storage() != nullptr) return;
-    volume.remote->note_away();
+StorageNodes::Offer StorageNodes::best_offer(const CachedVolume& volume) noexcept {
     Offer best;
     for (EngineLink& engine : engines_.all()) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
         if (Offer offer = offer_of(engine, volume); offer.kind < best.kind) best = offer;
     }
+    return best;
+}
+
+// The one that serves the volume keeps it, whatever others offer or report.
+void StorageNodes::attach(CachedVolume& volume) {
+    if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
+    if (volume.remote->storage() != nullptr) return;
+    volume.remote->note_away();
+    const Offer best = best_offer(volume);
     const bool fails =
         best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine);
     volume.remote->refuse(fails);
     if (best.kind != Offer::Kind::kNone) use(volume, best);
+}
+
+Status StorageNodes::may_reopen(const CachedVolume& volume) {
+    const std::string& name = volume.open->volume().name();
+    const Offer best = best_offer(volume);
+    if (best.kind == Offer::Kind::kNone)
+        return failure(
+            Code::kRefused,
+            "volume {}: no process with its real storage (--role rs) is here; start it, then reopen", name);
+    if (best.kind == Offer::Kind::kLost)
+        return failure(
+            Code::kRefused,
+            "volume {}: the process at {} has lost its real storage, too ({}); restart that one (with "
+            "steal=true, if its owner is to be shut out), then reopen",
+            name, best.engine->peer(), reason(*best.reported));
+    return Status::ok();
 }
 
 // … while engines held, or may have held, what it does not have. They are not to bring it home over what the

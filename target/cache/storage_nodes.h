@@ -40,6 +40,9 @@ class StorageNodes {
     void engine_gone(const EngineLink& storage, uint64_t handle) noexcept;
     // To the best of what real storage offers, if none serves the volume.
     void attach(CachedVolume& volume);
+    // An error while real storage would not serve the volume after a reopening: what engines hold of it must
+    // not be dropped for nothing.
+    Status may_reopen(const CachedVolume& volume);
     EngineLink* link(cache::EngineIndex index, uint32_t incarnation) noexcept {
         return engines_.storage(index, incarnation);
     }
@@ -76,6 +79,7 @@ class StorageNodes {
     struct Reached;
     struct Offer;  // of a volume, by an RS
     static Offer offer_of(EngineLink& engine, const CachedVolume& volume) noexcept;
+    Offer best_offer(const CachedVolume& volume) noexcept;
     void use(CachedVolume& volume, const Offer& offer);
     bool had_another_owner(const CachedVolume& volume, const Offer& offer) const;
     void forget_clean(const CachedVolume& volume) noexcept;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"
+#include "target/cache/remote.h"
 #include "tests/sim/scenarios/block_client.h"
 #include "tests/sim/scenarios/cluster_parts.h"
 
@@ -108,14 +109,17 @@ class StorageElsewhere : public ::testing::Test {
     }
 
     uint64_t dirty() { return target_->cache().info().volumes.at(0).dirty_lines; }
-    // The first owner of the disk is known, what engines hold of it is not there.
-    void make_dirty_without_storage() {
+    // The first owner of the disk is known.
+    void lose_storage_with_nothing_dirty() {
         start_engines(2);
         set_policy(cache::Policy::kBack);
         ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
         crash_storage();
         ASSERT_TRUE(until([&] { return !joined(); }));
+    }
+    void make_dirty_without_storage() {
+        ASSERT_NO_FATAL_FAILURE(lose_storage_with_nothing_dirty());
         ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "by the engines";
     }
     void restart_target() {
@@ -126,6 +130,12 @@ class StorageElsewhere : public ::testing::Test {
                                                   kSectors * io::SimDisk::kSector);
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
+    }
+    Status give_up_for_a_reopening() {
+        std::optional<Status> dropped;
+        target_->drop_contents("disk", true, [&](Status status) { dropped = std::move(status); });
+        EXPECT_TRUE(until([&] { return dropped.has_value(); }));
+        return dropped.value_or(Status(Code::kTimedOut, "no answer"));
     }
     void expect_lost() {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
@@ -231,6 +241,36 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_h
     EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
+// It would drop acknowledged data for a volume that is lost as before.
+TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_the_storage_process_has_lost_its_disk) {
+    make_dirty_without_storage();
+    disk_.take_away();
+    storage_node_.restart();
+    start_storage();
+    world_.run_for(se::RemoteQueue::kAwayMax);  // the process that served it might be back until then
+    expect_lost();
+    const uint64_t before = dirty();
+    EXPECT_EQ(give_up_for_a_reopening().code(), Code::kRefused);
+    EXPECT_EQ(dirty(), before);
+}
+
+TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_there) {
+    make_dirty_without_storage();
+    disk_.change_hands();
+    storage_node_.restart();
+    start_storage();
+    expect_lost();
+    crash_storage();
+    ASSERT_TRUE(until([&] { return !joined(); }));
+    const uint64_t before = dirty();
+    EXPECT_EQ(give_up_for_a_reopening().code(), Code::kRefused);
+    EXPECT_EQ(dirty(), before);
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(give_up_for_a_reopening());
+    EXPECT_EQ(dirty(), 0u);
+}
+
 TEST_F(StorageElsewhere, dirty_lines_are_brought_home_by_another_process_of_the_same_owner) {
     make_dirty_without_storage();
     restart_target();
@@ -241,12 +281,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_brought_home_by_another_process_of_the_
 }
 
 TEST_F(StorageElsewhere, another_owner_of_its_disk_changes_nothing_when_nothing_is_dirty) {
-    start_engines(2);
-    set_policy(cache::Policy::kBack);
-    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
-    crash_storage();
-    ASSERT_TRUE(until([&] { return !joined(); }));
+    lose_storage_with_nothing_dirty();
     disk_.change_hands();
     storage_node_.restart();
     start_storage();
