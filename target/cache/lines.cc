@@ -54,7 +54,10 @@ void Lines::walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit,
     walk->visit = std::move(visit);
     walk->done = std::move(done);
     walks_.push_back(walk);
-    walks_.size() == 1 ? (void)step(walk) : turn_.want();
+    if (walks_.size() == 1)
+        step(walk);
+    else
+        turn_.want();
 }
 
 // Some of the range; true: that was all of it.
@@ -75,7 +78,7 @@ bool Lines::look(Walk& walk) {
     return walk.next >= index_.places();
 }
 
-// False: nothing was to be done, but perhaps to end.
+// True: it looked for lines, or began some. It may have ended in either case.
 bool Lines::step(const std::shared_ptr<Walk>& walk) {
     const bool looks = walk->found.empty() && !walk->looked_at_all;
     if (looks) walk->looked_at_all = look(*walk);
@@ -101,7 +104,7 @@ bool Lines::step(const std::shared_ptr<Walk>& walk) {
     return worked;
 }
 
-// One that has something to do, in turns: many at once take no more of a turn than one.
+// The next walk that has something to do, and no other: many at once take no more of a turn than one.
 void Lines::go_on() {
     for (size_t left = walks_.size(); left > 0; --left) {
         const std::shared_ptr<Walk> walk = walks_.front();
