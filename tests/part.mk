@@ -12,6 +12,9 @@ $$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(YCSB) $$(BUILD)/libtarget.a $$(BUILD)/
 endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
 
+# Under sanitizers what is tested is optimized, the tests are not: they would take twice the time to compile.
+$(foreach k,$(TEST_KINDS),build/asan/tests/$(k)/%.o build/tsan/tests/$(k)/%.o): CXXFLAGS_EXTRA += -O0
+
 # Fuzzers: one libFuzzer program per file of tests/fuzz, built by clang with sanitizers in a directory of its own.
 FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
