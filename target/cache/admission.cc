@@ -61,8 +61,10 @@ Admission::~Admission() = default;
 Result<fabric::Address> Admission::listen(size_t net, const fabric::Address& address) {
     auto port = std::make_unique<Port>(*this, net);
     auto bound = port->open(address);
-    if (bound) ports_.push_back(std::move(port));
-    if (bound) nets_[net].scheme = address.scheme;
+    if (!bound) return bound;
+    ports_.push_back(std::move(port));
+    nets_[net].scheme = address.scheme;
+    recovery_.engines_may_join();
     return bound;
 }
 

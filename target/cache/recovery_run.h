@@ -60,6 +60,8 @@ class RecoveryRun {
 
     // From what the last run saved: Members::load() came before.
     Status begin(uint32_t line_bytes);
+    // The wait for engines begins: they cannot come before. To open the volumes may have taken minutes.
+    void engines_may_join() noexcept { began_ = reactor_.clock().now(); }
     // Engines are waited for; … and what they hold is not restored, or others still claim it.
     bool waiting() const noexcept { return state_ <= State::kWaitingForAll; }
     bool holding() const noexcept { return state_ != State::kOver; }

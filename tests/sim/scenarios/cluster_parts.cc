@@ -107,6 +107,13 @@ void ClusterTarget::start() {
 void ClusterTarget::volume_created(const Status& status) {
     status_ = status;
     if (!status) return;
+    if (opening_ == Nanoseconds{}) return listen();
+    node_.world().schedule_in(opening_, [this, &node = node_, incarnation = node_.incarnation()] {
+        if (node.alive() && node.incarnation() == incarnation) listen();
+    });
+}
+
+void ClusterTarget::listen() {
     fabric::Address address{.scheme = fabric::Scheme::kSim, .host = node_.name(), .port = kTargetPort};
     status_ = service_->listen(0, address).status();
     if (!status_) return;

@@ -45,6 +45,8 @@ class ClusterTarget {
                   uint64_t remote = 0);
     ~ClusterTarget();
 
+    // Its volumes take so long to open.
+    void open_slowly(Nanoseconds how_long) { opening_ = how_long; }
     // Both only begin; the world must step.
     void start();
     void stop(Nanoseconds home_max = from_s(60));
@@ -67,6 +69,7 @@ class ClusterTarget {
   private:
     Status create();
     void volume_created(const Status& status);
+    void listen();
 
     Node& node_;
     io::SimDisk& disk_;
@@ -81,6 +84,7 @@ class ClusterTarget {
     std::unique_ptr<se::Cache> cache_;
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::unique_ptr<block::Service> service_;
+    Nanoseconds opening_{};
     bool started_ = false, stopped_ = false;
     Status status_, cache_stopped_;
 };

@@ -58,6 +58,7 @@ class ClusterEvents : public ::testing::Test {
         options.lost_grace = {};              // what is lost is seen at once
         options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to come back
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
+        target_->open_slowly(opening_);
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
     }
@@ -112,6 +113,7 @@ class ClusterEvents : public ::testing::Test {
     BlockShared shared_{kSectors};
     StableText membership_;
     uint32_t destages_ = 16;  // of the next target
+    Nanoseconds opening_{};   // … that its volumes take
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
     std::unique_ptr<BlockClient> client_;
@@ -129,6 +131,19 @@ TEST_F(ClusterEvents, an_engine_that_leaves_while_its_target_recovers_stays_unti
     ASSERT_TRUE(until([&] { return engines_[0].process->gone(); }));
     EXPECT_FALSE(target_->cache().recovering());
     EXPECT_EQ(dirty(), 0u);
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterEvents, engines_are_waited_for_from_when_they_can_come) {
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    world_.cut(node_, *engines_[1].node);
+    opening_ = from_s(30);  // longer than engines are waited for
+    restart_target();
+    ASSERT_TRUE(until([&] { return live_engines() == 1; }));
+    world_.run_for(from_s(1));
+    EXPECT_TRUE(target_->cache().recovering()) << "the other one had no time to come";
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && !target_->cache().recovering(); }));
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
