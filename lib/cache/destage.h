@@ -71,7 +71,7 @@ size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std:
     // A line that is dirty again while it is destaged waits for the end of that; it does not hold up the
     // others either.
     Line* oldest = nullptr;
-    index.for_each_dirty(volume, [&](Line& line) {
+    index.dirty(volume).for_each([&](Line& line) {
         if (line.state() == LineState::kDirty && !asked_for(line)) oldest = &line;
         return oldest == nullptr;
     });

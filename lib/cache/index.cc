@@ -107,6 +107,7 @@ void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason
     give_slot_back(slot);
     engine_of(slot).dirty_lines -= !line.dirty_.empty();
     --line.holder_count_;
+    line.copying_ = false;
     if (which == 0 && line.holder_count_ > 0) {
         // The second copy has the dirty pieces only.
         line.holders_[0] = line.holders_[1];
@@ -188,9 +189,40 @@ bool Index::place_at(Line& line, Slot slot, uint64_t generation) {
 
 void Index::drop_copy(Line& line, EngineIndex engine) {
     if (!line.held_by(engine)) return;
+    WSS_ASSERT(!line.copying_, "end_copy() comes first");
     if (line.holder_count_ == 1) return make_absent(line, Replacement::Reason::kForgotten);
     remove_holder(line, line.holders_[0].engine == engine ? 0 : 1, Replacement::Reason::kForgotten);
     settle(line);
+}
+
+// --- dirty lines with one copy left ---
+
+void Index::set_single(Line& line, bool single) {
+    if (line.single_ == single) return;
+    line.single_ = single;
+    uint64_t& of_volume = volume_of(line).dirty.single_;
+    of_volume = single ? of_volume + 1 : of_volume - 1;
+    counters_.single_lines = single ? counters_.single_lines + 1 : counters_.single_lines - 1;
+}
+
+void Index::mark_single(Line& line) {
+    if (!line.dirty_.empty()) set_single(line, true);
+}
+
+Placed Index::begin_copy(Line& line) {
+    WSS_ASSERT(!line.dirty_.empty() && line.holder_count_ == 1, "there is one copy, and what to copy");
+    WSS_ASSERT(!line.clearing_, "what is about to be clean needs no second copy");
+    const Placed placed = place(line, 2);
+    line.copying_ = placed == Placed::kDone;
+    return placed;
+}
+
+void Index::end_copy(Line& line, bool made) {
+    if (!line.copying_) return;
+    WSS_ASSERT(!made || !(line.dirty_.empty() || line.clearing_),
+               "whoever clears the copies does not know of this one");
+    line.copying_ = false;
+    made ? set_single(line, false) : remove_holder(line, 1, Replacement::Reason::kForgotten);
 }
 
 void Index::brought_ahead(Line& line) {
@@ -213,32 +245,23 @@ uint64_t Index::stamp(Line& line) {
     return line.generation_ = ++generation_;
 }
 
-void Index::join_dirty(Line& line, Nanoseconds since, uint64_t sequence) {
-    Volume& volume = volume_of(line);
-    line.dirty_since_ = since;
-    line.dirty_sequence_ = sequence;
-    Line* later = volume.dirty.find_if([sequence](Line& other) { return other.dirty_sequence_ > sequence; });
-    if (later != nullptr)
-        volume.dirty.insert(*later, line);
-    else
-        volume.dirty.push_back(line);
-}
-
 // The one place where dirty bits change; keeps counts and lists. Who adds bits joins the dirty list first.
 void Index::set_dirty(Line& line, Pieces dirty, Pieces destaging) {
-    Volume& volume = volume_of(line);
+    DirtyLines& lines = volume_of(line).dirty;
     bool was = !line.dirty_.empty(), is = !dirty.empty();
     bool was_moving = !line.destaging_.empty(), is_moving = !destaging.empty();
     counters_.dirty_pieces = counters_.dirty_pieces + dirty.count() - line.dirty_.count();
     counters_.dirty_lines = counters_.dirty_lines + is - was;
-    volume.dirty_lines = volume.dirty_lines + is - was;
+    lines.count_ = lines.count_ + is - was;
     if (is != was)
         for (Slot slot : line.holders()) engine_of(slot).dirty_lines = engine_of(slot).dirty_lines + is - was;
     counters_.destaging_lines = counters_.destaging_lines + is_moving - was_moving;
-    if (is_moving && !was_moving) volume.destaging.push_back(line);
+    if (is_moving && !was_moving) lines.destaging_.push_back(line);
     if (!is_moving) static_cast<ListNode<DestageOrder>&>(line).unlink();
     line.dirty_ = dirty;
     line.destaging_ = destaging;
+    if (!is) set_single(line, false);
+    if (!is_moving) line.clearing_ = false;
     if (dirty.without(destaging).empty()) static_cast<ListNode<DirtyOrder>&>(line).unlink();
 }
 
@@ -267,7 +290,7 @@ bool Index::written(Line& line, Pieces pieces, Nanoseconds now) {
         // The end of the list, without the search: nothing is later.
         line.dirty_since_ = now;
         line.dirty_sequence_ = ++dirty_sequence_;
-        volume_of(line).dirty.push_back(line);
+        volume_of(line).dirty.waiting_.push_back(line);
     }
     set_dirty(line, line.dirty_ | pieces, line.destaging_);
     line.dirty_generation_ = line.generation_;
@@ -299,6 +322,10 @@ Index::Destage Index::begin_destage(Line& line) {
     return {line.destaging_, line.destage_serial_};
 }
 
+void Index::begin_clear(Line& line, const Destage& destage) {
+    if (line.destage_serial_ == destage.serial && !line.destaging_.empty()) line.clearing_ = true;
+}
+
 void Index::end_destage(Line& line, const Destage& destage, Destaged result) {
     if (line.destage_serial_ != destage.serial || line.destaging_.empty()) return;
     if (result == Destaged::kStable) {
@@ -306,7 +333,9 @@ void Index::end_destage(Line& line, const Destage& destage, Destaged result) {
     } else {
         // Back to its place in the order: a flush may wait for it.
         static_cast<ListNode<DirtyOrder>&>(line).unlink();
-        join_dirty(line, line.destage_since_, line.destage_sequence_);
+        line.dirty_since_ = line.destage_since_;
+        line.dirty_sequence_ = line.destage_sequence_;
+        volume_of(line).dirty.join(line);
         set_dirty(line, line.dirty_, {});
     }
     settle(line);
@@ -329,30 +358,8 @@ void Index::erased(Line& line) {
 
 // --- dirty lines ---
 
-bool Index::flushed(uint32_t volume, uint64_t mark) {
-    if (volume >= volumes_.size() || volumes_[volume] == nullptr) return true;
-    Volume& lines = *volumes_[volume];
-    Line* oldest = lines.dirty.front();
-    if (oldest != nullptr && oldest->dirty_sequence_ <= mark) return false;
-    return lines.destaging.find_if([mark](Line& line) { return line.destage_sequence_ <= mark; }) == nullptr;
-}
-
-Line* Index::oldest_dirty(uint32_t volume) {
-    return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty.front()
-                                                                   : nullptr;
-}
-
-Nanoseconds Index::dirty_since(uint32_t volume) {
-    if (volume >= volumes_.size() || volumes_[volume] == nullptr) return kNever;
-    Line* oldest = volumes_[volume]->dirty.front();
-    Nanoseconds since = oldest == nullptr ? kNever : oldest->dirty_since();
-    volumes_[volume]->destaging.for_each(
-        [&since](Line& line) { since = std::min(since, line.destage_since_); });
-    return since;
-}
-
-uint64_t Index::dirty_lines(uint32_t volume) const {
-    return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty_lines : 0;
+DirtyLines& Index::dirty(uint32_t volume) {
+    return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty : none_dirty_;
 }
 
 void Index::set_generation_floor(uint64_t generation) {

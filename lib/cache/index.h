@@ -15,7 +15,8 @@
 //   eviction           place() takes the slots of the line that should go first: clean and idle
 //
 // The second copy of a line holds its dirty pieces and nothing else: reads are the primary's. It is given up
-// when the line is clean and its last operation leaves.
+// when the line is clean and its last operation leaves. If it is lost before, another one is made:
+//   enter(shared), begin_copy … the new holder has the dirty pieces … end_copy, leave
 //
 // Rules
 //   X1  Only an operation that has entered a line may place it or report what became of its data, and only of
@@ -36,6 +37,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
+#include "lib/cache/dirty_lines.h"
 #include "lib/cache/geometry.h"
 #include "lib/cache/line.h"
 #include "lib/cache/line_table.h"
@@ -79,8 +81,9 @@ struct IndexCounters {
     uint64_t dirty_lines = 0;
     uint64_t dirty_pieces = 0;
     uint64_t destaging_lines = 0;
-    uint64_t operations = 0;  // entered and not left
-    uint64_t evictions = 0;   // since the start, as below
+    uint64_t single_lines = 0;  // mark_single()
+    uint64_t operations = 0;    // entered and not left
+    uint64_t evictions = 0;     // since the start, as below
     uint64_t no_room = 0;
 };
 
@@ -150,6 +153,18 @@ class Index {
     EngineIndex first_choice(const Line& line) const;
     // Gives one copy up: its slot is free at once (H3: it must not claim dirty data any more).
     void drop_copy(Line& line, EngineIndex engine);
+
+    // --- dirty lines with one copy left
+    // Of two copies of the dirty pieces one is left, or may be: said of the line until they are in real
+    // storage or copied. Without effect on a clean line.
+    void mark_single(Line& line);
+    // A second holder for a dirty line that has one: it has nothing yet, and does not count if the first is
+    // lost meanwhile; what is dirty is lost then. Shared access is enough: end_copy() follows before the
+    // operation leaves.
+    Placed begin_copy(Line& line);
+    // `made`: the second holder has all that is dirty now. Without effect if either was lost meanwhile.
+    void end_copy(Line& line, bool made);
+
     // These pieces were read or written by a client: what replacement goes by. Of a line that was brought
     // ahead of a sequential reader its whole passage counts as the bringing did: not as a use.
     void touch(Line& line, Pieces touched);
@@ -175,6 +190,9 @@ class Index {
     enum class Destaged : uint8_t { kStable, kFailed };
     // Requires kDirty.
     Destage begin_destage(Line& line);
+    // Real storage has the pieces: the copies that there are now clear their dirty bits, and no other is
+    // made.
+    void begin_clear(Line& line, const Destage& destage);
     // After a failure the pieces are dirty as before. Without effect if the line has lost its last holder
     // meanwhile.
     void end_destage(Line& line, const Destage& destage, Destaged result);
@@ -185,18 +203,13 @@ class Index {
     void erased(Line& line);
 
     // --- dirty lines of a volume, oldest first
-    // What a flush waits for: everything written() before now is not dirty any more when flushed(mark).
+    // What a flush waits for: everything written() before now is not dirty any more when
+    // dirty(volume).flushed(mark).
     uint64_t flush_mark() const { return dirty_sequence_; }
-    bool flushed(uint32_t volume, uint64_t mark);
-    // Not being destaged; nullptr if there is none.
-    Line* oldest_dirty(uint32_t volume);
-    uint64_t dirty_lines(uint32_t volume) const;
-    // Since when the oldest dirty data is so, destaged now or not; kNever if there is none.
-    Nanoseconds dirty_since(uint32_t volume);
+    // None of a volume that it does not know. Valid until remove_volume().
+    DirtyLines& dirty(uint32_t volume);
+    uint64_t dirty_lines(uint32_t volume) { return dirty(volume).count(); }
     uint64_t dirty_lines_on(EngineIndex engine) const;
-    // Visits lines that are dirty and not being destaged, oldest first, until `visit(Line&)` returns false.
-    template <typename Visit>
-    void for_each_dirty(uint32_t volume, Visit&& visit);
 
     // Generations begin here: above all that recovery has seen.
     void set_generation_floor(uint64_t generation);
@@ -214,10 +227,8 @@ class Index {
         bool joined = false;
     };
     struct Volume {
-        List<Line, DirtyOrder> dirty;        // by dirty_sequence_
-        List<Line, DestageOrder> destaging;  // few
-        uint64_t dirty_lines = 0;            // in either or both
-        uint64_t lines = 0;                  // with slots
+        DirtyLines dirty;
+        uint64_t lines = 0;  // with slots
     };
 
     void set_state(Line& line, LineState state);
@@ -230,7 +241,7 @@ class Index {
     void remove_holder(Line& line, uint32_t which, Replacement::Reason reason);
     void make_absent(Line& line, Replacement::Reason reason);
     void set_dirty(Line& line, Pieces dirty, Pieces destaging);
-    void join_dirty(Line& line, Nanoseconds since, uint64_t sequence);
+    void set_single(Line& line, bool single);
     void settle(Line& line);
     Volume& volume_of(const Line& line) { return *volumes_[line.key_.volume]; }
     Engine& engine_of(Slot slot) { return engines_[slot.engine.value]; }
@@ -242,6 +253,7 @@ class Index {
     Placement placement_;
     bool placement_held_ = false;
     std::vector<std::unique_ptr<Volume>> volumes_;
+    DirtyLines none_dirty_;  // of volumes that it does not know
     uint64_t dirty_sequence_ = 0;
     uint64_t destage_serial_ = 0;
     uint64_t generation_ = 0;
@@ -254,12 +266,6 @@ void Index::for_each(uint64_t first, uint64_t count, Visit&& visit) {
     lines_.visit(first, count, [&visit](Line& line) {
         if (line.state_ != LineState::kAbsent || line.op_count_ != 0) visit(line);
     });
-}
-
-template <typename Visit>
-void Index::for_each_dirty(uint32_t volume, Visit&& visit) {
-    if (volume < volumes_.size() && volumes_[volume] != nullptr)
-        volumes_[volume]->dirty.find_if([&visit](Line& line) { return !visit(line); });
 }
 
 }  // namespace wss::cache

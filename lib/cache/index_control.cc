@@ -62,15 +62,20 @@ Loss Index::lose_engine(EngineIndex index) {
     for_each([this, index, &loss](Line& line) {
         if (!line.held_by(index)) return;
         ++loss.lines;
-        bool last = line.holder_count_ == 1;
-        if (!line.dirty_.empty()) ++(last ? loss.dirty_lines : loss.second_copies);
-        if (!line.dirty_.empty() && last)
-            loss.lost.push_back({line.key_, line.dirty_, line.dirty_generation_});
-        if (last) return make_absent(line, Replacement::Reason::kForgotten);
+        const bool first = line.holders_[0].engine == index;
+        const bool last = line.copying_ ? first : line.holder_count_ == 1;
+        const bool dirty = !line.dirty_.empty();
+        loss.dirty_lines += dirty && last;
+        loss.second_copies += dirty && !last && !line.copying_;
+        if (dirty && last) loss.lost.push_back({line.key_, line.dirty_, line.dirty_generation_});
+        if (last && line.holder_count_ == 1) return make_absent(line, Replacement::Reason::kForgotten);
+        // Whoever copies still writes to the other holder: it keeps its slot, and has nothing.
+        if (last) set_dirty(line, {}, {});
         bool being_erased = line.state_ == LineState::kEvicting || line.state_ == LineState::kWiping;
         bool filling = line.state_ == LineState::kFilling;
-        remove_holder(line, line.holders_[0].engine == index ? 0 : 1, Replacement::Reason::kForgotten);
+        remove_holder(line, first ? 0 : 1, Replacement::Reason::kForgotten);
         if (!being_erased && !filling) settle(line);
+        mark_single(line);
     });
     Engine& engine = engines_[index.value];
     capacity_lines_ -= engine.options.slots;
@@ -104,9 +109,11 @@ bool Index::consistent() {
         counted.dirty_lines += !line.dirty_.empty();
         counted.dirty_pieces += line.dirty_.count();
         counted.destaging_lines += !line.destaging_.empty();
+        counted.single_lines += line.single_;
         counted.operations += line.op_count_;
         good = good && placed == (line.state_ != LineState::kAbsent) && line.valid_.contains(line.dirty_) &&
-               line.dirty_.contains(line.destaging_) && geometry_.all().contains(line.valid_) &&
+               line.dirty_.contains(line.destaging_) && (!line.single_ || !line.dirty_.empty()) &&
+               (!line.copying_ || line.holder_count_ == 2) && geometry_.all().contains(line.valid_) &&
                static_cast<ListNode<DirtyOrder>&>(line).linked() ==
                    !line.dirty_.without(line.destaging_).empty() &&
                static_cast<ListNode<DestageOrder>&>(line).linked() == !line.destaging_.empty() &&
@@ -126,7 +133,8 @@ bool Index::consistent() {
     }
     return good && counted.lines == counters_.lines && counted.dirty_lines == counters_.dirty_lines &&
            counted.dirty_pieces == counters_.dirty_pieces &&
-           counted.destaging_lines == counters_.destaging_lines && counted.operations == counters_.operations;
+           counted.destaging_lines == counters_.destaging_lines &&
+           counted.single_lines == counters_.single_lines && counted.operations == counters_.operations;
 }
 
 }  // namespace wss::cache

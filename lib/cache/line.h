@@ -87,6 +87,15 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     uint64_t generation() const { return generation_; }
     // Primary first; empty when absent.
     std::span<const Slot> holders() const { return {holders_.data(), holder_count_}; }
+    // Those that have what the line has: not one that is being copied to.
+    std::span<const Slot> copies() const {
+        return {holders_.data(), static_cast<size_t>(holder_count_ - copying_)};
+    }
+    // Index::mark_single()
+    bool single() const { return single_; }
+    bool copying() const { return copying_; }
+    // Index::begin_clear(): what a copy that is being made holds will not be dirty.
+    bool clearing() const { return clearing_; }
     bool held_by(EngineIndex engine) const {
         return (holder_count_ > 0 && holders_[0].engine == engine) ||
                (holder_count_ > 1 && holders_[1].engine == engine);
@@ -101,6 +110,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     uint32_t operations() const { return op_count_; }
 
   private:
+    friend class DirtyLines;
     friend class Index;
     friend class LineTable;
 
@@ -117,7 +127,10 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     uint8_t holder_count_ = 0;
     LineState state_ = LineState::kAbsent;
     bool brought_ahead_ = false;
-    List<LineOp> ops_;  // granted and waiting, in order of arrival
+    bool single_ = false;
+    bool copying_ = false;   // the second holder has nothing yet
+    bool clearing_ = false;  // what is being destaged is stable
+    List<LineOp> ops_;       // granted and waiting, in order of arrival
 
     // Cold: writes and destaging.
     uint64_t generation_ = 0;

@@ -53,6 +53,7 @@ void Recovery::restore_line(Index& index, LineKey key, std::vector<Copy>& copies
     if (index.place_at(*line, best.slot, best.generation)) {
         index.filled(*line, best.dirty);
         index.written(*line, best.dirty, Nanoseconds{});
+        index.mark_single(*line);
         ++report_.dirty_lines;
     } else {
         erase_.push_back(best.slot);

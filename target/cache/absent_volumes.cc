@@ -46,7 +46,7 @@ void AbsentVolumes::settle() {
     const auto absent = volumes_.absent();
     for (const auto& [wwid, number] : absent) {
         // Dirty in a member: written after the loss, the word of that had not come to stable storage.
-        index_.for_each_dirty(number, [&, wwid = wwid](cache::Line& line) {
+        index_.dirty(number).for_each([&, wwid = wwid](cache::Line& line) {
             members_.edit().lost.found(wwid, line.key().line, line.dirty());
             return true;
         });

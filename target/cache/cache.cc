@@ -46,6 +46,14 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
                  .memory = memory_,
                  .life = life_},
                 reactor, turn_),
+      mirror_({.lines = lines_,
+               .engines = engines_,
+               .members = members_,
+               .volumes = volumes_,
+               .recovery = recovery_,
+               .memory = memory_,
+               .life = life_},
+              reactor, turn_),
       datapath_({.lines = lines_,
                  .engines = engines_,
                  .nodes = nodes_,
@@ -121,8 +129,9 @@ Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& 
 Status Cache::prepare(Random& random) {
     WSS_TRY(control_.check_stable(options_.default_policy));
     admission_.set_secrets(options_.engine_secrets);
-    WSS_TRY(memory_.prepare(nets_, options_.destages, options_.line_bytes));
+    WSS_TRY(memory_.prepare(nets_, options_.destages + Mirror::kJobs, options_.line_bytes));
     destager_.prepare(options_.destages);
+    mirror_.prepare(options_.destages);
     WSS_TRY(datapath_.prepare(nets_, options_.works, lines_per_work(options_)));
     WSS_TRY(members_.load().within("the cache's membership"));
     while (members_.now().storage == 0) members_.edit().storage = random.next();
@@ -168,6 +177,7 @@ void Cache::tick(void* self) noexcept {
     cache.engines_.tick(now, cache.options_.silence_max);
     cache.admission_.tick();
     cache.destager_.tick();
+    cache.mirror_.tick();
     cache.recovery_.check();
     cache.nodes_.tick();
     cache.control_.tick();

@@ -25,6 +25,7 @@
 #pragma once
 
 #include "target/cache/engine_events.h"
+#include "target/cache/mirror.h"
 #include "target/cache/shutdown.h"
 #include "target/cache/volume_control.h"
 
@@ -137,6 +138,7 @@ class Cache final : public reactor::Source {
     SingleCopies single_;
     RecoveryRun recovery_;
     Destager destager_;
+    Mirror mirror_;
     Datapath datapath_;
     VolumeControl control_;
     Admission admission_;

@@ -219,9 +219,10 @@ void Destager::step(Job& job) noexcept {
     }
     job.phase = Job::Phase::kClear;
     if (job.salvage) return step(job);
+    index_.begin_clear(*job.line, job.token);
     job.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::Slot& slot : job.line->holders()) {
+    for (const cache::Slot& slot : job.line->copies()) {
         EngineLink& engine = *uses_.engines.link(slot.engine);
         Transfer& transfer = job.transfers[which];
         transfer.kind = Transfer::Kind::kHeader;
@@ -315,7 +316,7 @@ void Destager::check_flushes(CachedVolume& volume, int error) noexcept {
     auto& flushes = volume.flushes;
     const bool tells = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
     for (auto at = flushes.begin(); at != flushes.end();) {
-        const bool done = index_.flushed(volume.number, at->mark);
+        const bool done = index_.dirty(volume.number).flushed(at->mark);
         const bool clients = at->asker == Asker::kClient;
         const bool lost = clients ? tells : uses_.losses.fails_flushes(volume, at->asker);
         if (!done && error == 0 && !lost) {
@@ -357,7 +358,7 @@ void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, 
     ++volume.counters.flushes;
     const uint64_t mark = index_.flush_mark();
     const bool lost = uses_.losses.fails_flushes(volume, asker);
-    if (!lost && index_.flushed(volume.number, mark)) return done(0);
+    if (!lost && index_.dirty(volume.number).flushed(mark)) return done(0);
     volume.flushes.push_back({std::move(place), mark, asker, std::move(done)});
     if (lost) return check_flushes(volume, EIO);
     volume.planner->want(mark);

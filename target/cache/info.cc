@@ -5,7 +5,7 @@ namespace wss::se {
 
 static Nanoseconds age_of_dirty(const CachedVolume& volume, cache::Index& index, Nanoseconds now,
                                 Nanoseconds recovery_began) {
-    const Nanoseconds since = index.dirty_since(volume.number);
+    const Nanoseconds since = index.dirty(volume.number).since();
     return since == kNever ? Nanoseconds{} : now - std::max(since, recovery_began);
 }
 
@@ -17,6 +17,7 @@ CacheInfo Cache::info() {
                    .away = static_cast<uint32_t>(members_.now().away.size()),
                    .lost_grace = options_.lost_grace,
                    .salvage_checks = destager_.salvage_checks(),
+                   .copied_lines = mirror_.copied_lines(),
                    .waiting_checks = losses_.checks(),
                    .index = index.counters(),
                    .capacity_lines = index.capacity_lines()};
@@ -48,6 +49,7 @@ CacheInfo Cache::info() {
             {.name = open.name(),
              .settings = volume.settings,
              .dirty_lines = index.dirty_lines(volume.number),
+             .single_lines = mirror_.single_lines(volume.number),
              .lost_bytes = losses_.lost_bytes(open),
              .waiting = volume.waiters == nullptr ? 0 : volume.waiters->count(),
              .lost_for = losses_.lost_for(volume),
@@ -57,6 +59,10 @@ CacheInfo Cache::info() {
              .counters = volume.counters});
     }
     absent_.list(info);
+    for (AbsentVolumeInfo& volume : info.absent) {
+        const auto lines = volumes_.absent().find(volume.wwid);
+        if (lines != volumes_.absent().end()) volume.single_lines = mirror_.single_lines(lines->second);
+    }
     return info;
 }
 

@@ -46,6 +46,7 @@ struct CachedVolumeInfo {
     std::string name;
     cache::PolicySettings settings;
     uint64_t dirty_lines = 0;
+    uint64_t single_lines = 0;   // of these, that have one copy and shall have two
     uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see losses.h
     uint64_t waiting = 0;        // commands that wait for engines to bring that back
     Nanoseconds lost_for{};      // since the first of it was lost
@@ -59,7 +60,8 @@ struct AbsentVolumeInfo {
     uint64_t wwid = 0;
     std::string name;
     uint64_t dirty_lines = 0;
-    bool lost = false;  // some of it
+    uint64_t single_lines = 0;  // of these, that have one copy and shall have two
+    bool lost = false;          // some of it
 };
 struct CacheInfo {
     uint32_t line_bytes = 0;
@@ -69,6 +71,7 @@ struct CacheInfo {
     Nanoseconds lost_grace{};       // how long commands wait for that
     // Headers of engines that came back, compared with what is lost: once for each, but for what has to wait.
     uint64_t salvage_checks = 0;
+    uint64_t copied_lines = 0;    // that got a second copy again (mirror.h)
     uint64_t waiting_checks = 0;  // of commands that wait for engines, whether their wait is over
     cache::IndexCounters index;
     uint64_t capacity_lines = 0;

@@ -155,7 +155,7 @@ void RecoveryRun::finish() {
     // Dirty in a member: written after the loss, the word of that had not come to stable storage.
     for (CachedVolume& volume : uses_.volumes.open())
         if (!uses_.members.now().lost.empty())
-            index.for_each_dirty(volume.number, [&](cache::Line& line) {
+            index.dirty(volume.number).for_each([&](cache::Line& line) {
                 uses_.losses.known_again(volume.open->volume().wwid(), line.key().line, line.dirty());
                 return true;
             });

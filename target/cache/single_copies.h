@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SingleCopies: dirty lines of which one copy may be left. Until they are in real storage the membership says
-// so (Membership::degraded): the next start needs every engine.
+// SingleCopies: dirty lines of which one copy may be left. Until they are in real storage, or have two copies
+// again, the membership says so (Membership::degraded): the next start needs every engine.
 //
-// It owns the mark up to which lines are dirty so. It calls the members, the index and the volumes' planners.
+// The index knows which lines they are (Index::mark_single()); Mirror makes second copies of them, should
+// real storage not take them. It owns the mark up to which lines are to be destaged first. It calls the
+// members, the index and the volumes' planners.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -32,7 +34,7 @@ class SingleCopies {
     void want(CachedVolume& volume) noexcept {
         if (members_.now().degraded) volume.planner->want(mark_);
     }
-    bool all_home() noexcept;
+    bool none() const noexcept { return index_.counters().single_lines == 0; }
 
   private:
     cache::Index& index_;
@@ -40,13 +42,5 @@ class SingleCopies {
     CachedVolumes& volumes_;
     uint64_t mark_ = 0;
 };
-
-inline bool SingleCopies::all_home() noexcept {
-    for (const auto& [wwid, number] : volumes_.absent())
-        if (!index_.flushed(number, mark_)) return false;
-    for (CachedVolume& volume : volumes_.open())
-        if (!index_.flushed(volume.number, mark_)) return false;
-    return true;
-}
 
 }  // namespace wss::se

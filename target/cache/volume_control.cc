@@ -244,7 +244,7 @@ void VolumeControl::note_clean_volumes() {
 }
 
 void VolumeControl::check_single_copies() {
-    if (!uses_.members.now().degraded || uses_.recovery.holding() || !uses_.single.all_home()) return;
+    if (!uses_.members.now().degraded || uses_.recovery.holding() || !uses_.single.none()) return;
     uses_.members.edit().degraded = false;
     uses_.losses.all_copied();
     uses_.members.save();

@@ -172,7 +172,11 @@ void Writes::give_up(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     work.phase = Work::Phase::kRepair;
     bool differ = false;
-    for (uint32_t i = 0; i < work.line_count; ++i) differ = differ || may_differ(work.lines[i]);
+    for (uint32_t i = 0; i < work.line_count; ++i) {
+        if (!may_differ(work.lines[i])) continue;
+        differ = true;
+        index_.mark_single(*work.lines[i].line);
+    }
     if (!differ) return repair(work);
     if (!members_.now().degraded) {
         members_.edit().degraded = true;

@@ -67,6 +67,7 @@ json to_json(const se::CachedVolumeInfo& volume) {
             {"policy", std::string(to_string(volume.settings.policy))},
             {"unsafe", volume.settings.unsafe},
             {"dirty_lines", volume.dirty_lines},
+            {"single_lines", volume.single_lines},
             {"lost_bytes", volume.lost_bytes},
             {"lost_for_ms", volume.lost_for.count / 1'000'000},
             {"waiting", volume.waiting},
@@ -80,6 +81,7 @@ json to_json(const se::AbsentVolumeInfo& volume) {
     return {{"name", volume.name},
             {"wwid", volume::wwid_text(volume.wwid)},
             {"dirty_lines", volume.dirty_lines},
+            {"single_lines", volume.single_lines},
             {"lost", volume.lost}};
 }
 

@@ -143,6 +143,11 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.dirty_lines)});
+    out.push_back({"wss_cache_single_lines",
+                   "of these, lines that have one copy and shall have two: lost with one more engine",
+                   Sample::Kind::kGauge,
+                   {{"volume", name}},
+                   static_cast<double>(volume.single_lines)});
     out.push_back({"wss_cache_lost_bytes",
                    "acknowledged bytes that only engines which are away have; reading them waits for "
                    "--cache-grace, then fails",

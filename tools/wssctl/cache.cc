@@ -98,6 +98,17 @@ void print_lost(const Json& status) {
     }
 }
 
+void print_single(const Json& status) {
+    for (const char* kind : {"volumes", "absent"})
+        for (const Json& volume : status.value(kind, Json::array()))
+            if (const uint64_t lines = number(volume, "single_lines"); lines > 0)
+                std::printf(
+                    "volume %s: %llu of its dirty lines have one copy, until they are in real storage or "
+                    "another "
+                    "engine has room for a second one: the loss of an engine loses them\n",
+                    text(volume, "name").c_str(), static_cast<unsigned long long>(lines));
+}
+
 void print_absent(const Json& status) {
     for (const Json& volume : status.value("absent", Json::array())) {
         const std::string name = text(volume, "name");
@@ -135,6 +146,7 @@ void status(Context& context) {
     print_engines(*answer);
     print_volumes(*answer);
     print_lost(*answer);
+    print_single(*answer);
     print_absent(*answer);
 }
 

@@ -95,6 +95,7 @@ bool SimDisk::is_within(const Request& request) const {
 int SimDisk::perform(const Flight& flight) {
     Request& request = *flight.request;
     if (taken_) return ESHUTDOWN;
+    if (refusing_) return EIO;
     if (request.op != Op::kFlush) {
         if (request.offset % kSector != 0 || request.length % kSector != 0) return EINVAL;
         if (!is_within(request)) return ENOSPC;

@@ -43,6 +43,8 @@ class SimDisk {
     // Another owner has it: every request fails, and backends say that it is lost.
     void take_away() noexcept { taken_ = true; }
     void give_back() noexcept { taken_ = false; }
+    // Every request fails with EIO.
+    void refuse(bool refusing) noexcept { refusing_ = refusing; }
     // It may have: backends say so, and go on.
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
     // Another owner has had it, while nobody here had it open.
@@ -89,7 +91,7 @@ class SimDisk {
     uint64_t next_flight_ = 0;
     uint64_t writes_ = 0;
     uint32_t owners_ = 1;
-    bool taken_ = false, suspended_ = false;
+    bool taken_ = false, refusing_ = false, suspended_ = false;
 };
 
 }  // namespace wss::io

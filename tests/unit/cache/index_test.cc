@@ -200,7 +200,7 @@ TEST(CacheIndex, failed_destaging_keeps_the_data_and_their_place_in_the_order) {
     ASSERT_TRUE(bench.write({0, 1}, piece(0), from_s(1)));
     ASSERT_TRUE(bench.write({0, 2}, piece(0), from_s(2)));
     bench.destage({0, 1}, Index::Destaged::kFailed);
-    Line* oldest = bench.index.oldest_dirty(0);
+    Line* oldest = bench.index.dirty(0).oldest();
     ASSERT_NE(oldest, nullptr);
     EXPECT_EQ(oldest->key(), (LineKey{0, 1}));
     EXPECT_EQ(oldest->dirty_since(), from_s(1));
@@ -213,17 +213,17 @@ TEST(CacheIndex, a_flush_waits_for_what_was_written_before_it_and_no_more) {
     ASSERT_TRUE(bench.write({0, 1}, piece(0)));
     uint64_t mark = bench.index.flush_mark();
     ASSERT_TRUE(bench.write({0, 2}, piece(0)));
-    EXPECT_FALSE(bench.index.flushed(0, mark));
-    EXPECT_TRUE(bench.index.flushed(1, mark)) << "another volume";
+    EXPECT_FALSE(bench.index.dirty(0).flushed(mark));
+    EXPECT_TRUE(bench.index.dirty(1).flushed(mark)) << "another volume";
     Line& line = *bench.index.find({0, 1});
     Op destage(Access::kShared, line.dirty());
     bench.index.enter(line, destage);
     Index::Destage what = bench.index.begin_destage(line);
-    EXPECT_FALSE(bench.index.flushed(0, mark)) << "it is on its way, not there";
+    EXPECT_FALSE(bench.index.dirty(0).flushed(mark)) << "it is on its way, not there";
     bench.index.end_destage(line, what, Index::Destaged::kStable);
     Granted granted;
     bench.index.leave(destage, granted);
-    EXPECT_TRUE(bench.index.flushed(0, mark)) << "the later write is not its business";
+    EXPECT_TRUE(bench.index.dirty(0).flushed(mark)) << "the later write is not its business";
     EXPECT_EQ(bench.index.dirty_lines(0), 1u);
 }
 
@@ -323,7 +323,7 @@ TEST(CacheIndex, erased_lines_count_no_longer_and_their_slots_are_free_when_it_i
         bench.index.begin_erase(line, LineState::kWiping);
         EXPECT_TRUE(line.valid().empty() && line.dirty().empty());
         EXPECT_EQ(bench.index.used_slots({0}) + bench.index.used_slots({1}), 2u);
-        EXPECT_TRUE(bench.index.flushed(1, bench.index.flush_mark()));
+        EXPECT_TRUE(bench.index.dirty(1).flushed(bench.index.flush_mark()));
         bench.index.erased(line);
     });
     EXPECT_EQ(bench.index.used_slots({0}) + bench.index.used_slots({1}), 0u);

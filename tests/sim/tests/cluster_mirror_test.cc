@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dirty lines that have one copy left get another one while real storage does not take them: the loss of one
+// more engine loses nothing.
+#include "tests/sim/tests/cluster_operator.h"
+
+namespace wss::sim {
+namespace {
+
+constexpr uint64_t kLines = 12;
+
+enum class Storage { kRefuses, kHangs };
+
+class ClusterMirror : public ClusterOperator {
+  protected:
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), kLines);
+    }
+    void start_third_engine() {
+        engines_.push_back({&world_.add_node("engine2"), nullptr});
+        start_engine(engines_.back());
+        ASSERT_TRUE(until([&] { return live_engines() == 3; }));
+    }
+    void fail_storage(Storage how) {
+        if (how == Storage::kRefuses) a_.disk.refuse(true);
+        if (how == Storage::kHangs) a_.faults.latency_min = a_.faults.latency_max = from_s(24 * 3600);
+    }
+    void heal_storage() {
+        a_.disk.refuse(false);
+        a_.faults = {};
+    }
+    void restart() {
+        restart_target();
+        create("a", a_);
+        ASSERT_TRUE(until([&] { return !target_->cache().recovering() && a_.client->live(); }));
+    }
+    uint64_t single() {
+        uint64_t lines = 0;
+        for (const auto& volume : target_->cache().info().volumes) lines += volume.single_lines;
+        for (const auto& volume : target_->cache().info().absent) lines += volume.single_lines;
+        return lines;
+    }
+    void lose(size_t engine) {
+        const size_t before = target_->cache().info().engines.size();
+        kill_engine(engines_[engine]);
+        ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == before - 1; }));
+    }
+    void expect_that_nothing_is_lost() {
+        for (uint64_t i = 0; i < kLines; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    }
+};
+
+class ClusterMirrorAfterRestart : public ClusterMirror,
+                                  public ::testing::WithParamInterface<std::tuple<Storage, size_t>> {};
+
+TEST_P(ClusterMirrorAfterRestart, has_two_copies_again_of_what_was_found) {
+    const auto [storage, engine] = GetParam();
+    fail_storage(storage);
+    restart();
+    ASSERT_TRUE(until([&] { return single() == 0; }));
+    EXPECT_TRUE(until([&] { return !membership().degraded; })) << "the next start can do without an engine";
+    EXPECT_EQ(dirty(), kLines);
+    lose(engine);
+    expect_that_nothing_is_lost();
+    if (storage == Storage::kHangs) return;
+    heal_storage();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(dirty(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(EachEngine, ClusterMirrorAfterRestart,
+                         ::testing::Combine(::testing::Values(Storage::kRefuses, Storage::kHangs),
+                                            ::testing::Values(size_t{0}, size_t{1})));
+
+TEST_F(ClusterMirror, copies_lines_of_a_volume_that_is_not_open) {
+    restart_target();
+    ASSERT_TRUE(until([&] { return recovered() && target_->cache().info().absent.size() == 1; }));
+    ASSERT_TRUE(until([&] { return single() == 0; }));
+    lose(0);
+    create("a", a_);
+    attach("a", a_);
+    expect_that_nothing_is_lost();
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+TEST_F(ClusterMirror, copies_to_another_engine_what_an_engine_took_with_it) {
+    start_third_engine();
+    fail_storage(Storage::kRefuses);
+    lose(0);
+    EXPECT_TRUE(until([&] { return single() == 0; }));
+    lose(1);
+    expect_that_nothing_is_lost();
+}
+
+TEST_F(ClusterMirror, waits_for_an_engine_to_copy_to) {
+    fail_storage(Storage::kHangs);
+    lose(0);
+    world_.run_for(from_s(10));
+    EXPECT_EQ(single(), kLines);
+    EXPECT_TRUE(membership().degraded);
+    start_engine(engines_[0]);
+    EXPECT_TRUE(until([&] { return single() == 0; }));
+    lose(1);
+    expect_that_nothing_is_lost();
+}
+
+TEST_F(ClusterMirror, lets_a_restart_do_without_one_engine) {
+    fail_storage(Storage::kRefuses);
+    restart();
+    ASSERT_TRUE(until([&] { return single() == 0 && !membership().degraded; }));
+    kill_engine(engines_[1]);
+    restart();
+    expect_that_nothing_is_lost();
+}
+
+TEST_F(ClusterMirror, takes_writes_into_copied_lines_without_storage) {
+    fail_storage(Storage::kHangs);
+    restart();
+    ASSERT_TRUE(until([&] { return single() == 0; }));
+    // Lines that storage has a request of wait for that.
+    EXPECT_EQ(run(a_, Operation::kWrite, kLines * kLine), Outcome::kOk);
+    lose(0);
+    EXPECT_EQ(run(a_, Operation::kRead, kLines * kLine), Outcome::kOk);
+}
+
+// Storage takes lines at every moment of their being copied: no copy may say afterwards that it is dirty,
+// or a later start would bring it home over what came after.
+class ClusterMirrorBesideDestaging : public ClusterMirror, public ::testing::WithParamInterface<int64_t> {
+  protected:
+    static constexpr uint64_t kShortLines = 16, kShort = 8;  // sectors of a line
+    ClusterMirrorBesideDestaging() {
+        options_.line_bytes = kShort * io::SimDisk::kSector;
+        options_.destage.retry_first = options_.destage.retry_max = from_us(10);
+    }
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        options_.destage.age_max = {};  // of the next target
+    }
+    uint64_t used_slots() {
+        uint64_t slots = 0;
+        for (const auto& engine : target_->cache().info().engines) slots += engine.used_slots;
+        return slots;
+    }
+};
+
+TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
+    for (uint64_t i = 0; i < kShortLines; ++i)
+        ASSERT_EQ(run(a_, Operation::kWrite, i * kShort, kShort), Outcome::kOk);
+    fail_storage(Storage::kRefuses);
+    restart();
+    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
+    heal_storage();
+    a_.faults.latency_min = from_us(GetParam());
+    a_.faults.latency_max = from_us(2 * GetParam());
+    ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    // All copies are looked at: the membership says that something of the volume may be dirty.
+    fail_storage(Storage::kRefuses);
+    restart();
+    EXPECT_EQ(dirty(), 0u);
+    heal_storage();
+    for (uint64_t i = 0; i < kShortLines; ++i)
+        EXPECT_EQ(run(a_, Operation::kRead, i * kShort, kShort), Outcome::kOk);
+}
+
+INSTANTIATE_TEST_SUITE_P(Storage, ClusterMirrorBesideDestaging,
+                         ::testing::Range(int64_t{0}, int64_t{200}, 10));
+
+}  // namespace
+}  // namespace wss::sim
