@@ -3,13 +3,14 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
 
 import pytest
 
-from .cache_cluster import ask, until
+from .cache_cluster import ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .fio import fio
 from .programs import BUILD, Target, cpu_seconds, pause, run
@@ -157,6 +158,32 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
     # librados writes to the standard output here, where the fixture expects nothing before the target is ready.
     unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=unnamed))
     assert "no address of a monitor" in run(*unready.command, check=False).stderr
+
+
+@pytest.mark.parametrize(("name", "value"), [("ms_type", "nonsense"), ("ms_public_type", "nonsense"), ("ms_type", "async+rdma"),
+                                             ("heartbeat_interval", "-1"),
+                                             ("objecter_completion_locks_per_session", "0"), ("rbd_op_threads", 2**63 - 1)])  # fmt: skip
+def test_a_configuration_that_librados_would_die_of_ends_no_other_volume(ceph, tmp_path, name, value):
+    conf = tmp_path / "ceph.conf"
+    conf.write_text(f"{ceph.conf.read_text()}[client]\n{name} = {value}\n")
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+        with pytest.raises(ControlError, match=f"{name} = {re.escape(str(value))} in {conf}"):
+            ask(target.control, "volume.create", name="image", backend=ceph.backend(ceph.create_image("8M"), conf=conf))
+        assert volume(target)["name"] == "disk"
+
+
+def test_a_log_without_bounds_ends_no_target_whether_a_file_or_a_monitor_says_so(ceph, tmp_path):
+    conf = tmp_path / "ceph.conf"
+    conf.write_text(f"{ceph.conf.read_text()}[client]\nlog_max_recent = {2**63 - 1}\n")
+    images = [ceph.create_image("8M") for _ in range(2)]
+    with start_target(ceph, tmp_path, ceph.backend(images[0], conf=conf)) as target:
+        # Every other client of the cluster ends while the monitors send it, these commands' own ones included.
+        ceph.ceph("config", "set", "client", "log_max_recent", 2**63 - 1, "--log_max_recent=500")
+        try:
+            ask(target.control, "volume.create", name="other", backend=ceph.backend(images[1]))
+            assert [one["trouble"] for one in ask(target.control, "volume.list")] == ["", ""]
+        finally:
+            ceph.ceph("config", "rm", "client", "log_max_recent", "--log_max_recent=500")
 
 
 def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):

@@ -12,6 +12,7 @@ namespace wss::io {
 namespace {
 
 constexpr size_t kNameMax = 95;  // RBD_MAX_IMAGE_NAME_SIZE less its terminator
+constexpr size_t kExcerpt = 120;
 constexpr uint32_t kSecondsMax = 3600;
 // The client's keeper looks at the image every one to two seconds, and Ceph takes a while to answer. A
 // shorter limit would pass between two looks.
@@ -127,6 +128,11 @@ Status set_image(std::string_view text, RbdOptions& options) {
 }
 
 }  // namespace
+
+std::string excerpt(std::string_view text) {
+    if (text.size() <= kExcerpt) return std::string(text);
+    return fmt::format("{}... ({} characters)", text.substr(0, kExcerpt), text.size());
+}
 
 std::string RbdOptions::name() const {
     return pool + "/" + image + (snapshot.empty() ? "" : "@" + snapshot);

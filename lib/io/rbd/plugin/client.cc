@@ -5,10 +5,12 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/rbd/ceph_conf.h"
 #include "lib/io/rbd/plugin/ownership.h"
 
 namespace wss::io::rbd {
@@ -16,7 +18,8 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kAwaySecondsMax = 24;  // see RbdOptions::away_timeout
+constexpr const char* kLogEntries = "500";  // the default of a client of Ceph
+constexpr uint32_t kAwaySecondsMax = 24;    // see RbdOptions::away_timeout
 
 }  // namespace
 
@@ -154,6 +157,10 @@ Status Client::configure() {
         cluster_ = nullptr;
         return Status::from_errno(-result, fmt::format("client.{}", options_.user));
     }
+    // librados takes space for so many entries as soon as the file is read or a monitor sends another
+    // number, and throws when there is none. Neither counts when it was set before.
+    if (int result = rados_conf_set(cluster_, "log_max_recent", kLogEntries); result < 0)
+        return Status::from_errno(-result, "cannot set log_max_recent");
     const char* path = options_.conf.empty() ? nullptr : options_.conf.c_str();
     if (int result = rados_conf_read_file(cluster_, path); result < 0)
         return Status::from_errno(-result, fmt::format("cannot read the configuration of Ceph{}{}",
@@ -181,6 +188,7 @@ Status Client::configure() {
     for (const auto& [name, value] : settings)
         if (int result = rados_conf_set(cluster_, name, value.c_str()); result < 0)
             return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
+    WSS_TRY(check_lethal_settings());
     if (!options_.keyring.empty()) {
         if (int result = rados_conf_set(cluster_, "keyring", options_.keyring.c_str()); result < 0)
             return Status::from_errno(-result, "cannot set keyring = " + options_.keyring);
@@ -188,8 +196,30 @@ Status Client::configure() {
     return Status::ok();
 }
 
+// Where librados has read its settings.
+static std::string configuration_of(const RbdOptions& options) {
+    const char* named = getenv("CEPH_CONF");
+    return excerpt(!options.conf.empty() ? options.conf : named != nullptr ? named : "ceph.conf");
+}
+
+// What was checked is then set, which counts more than what the monitors send (ceph config set), at any time.
+Status Client::check_lethal_settings() {
+    for (const std::string_view name : lethal_ceph_settings()) {
+        std::array<char, 4096> value{};
+        const int result = rados_conf_get(cluster_, name.data(), value.data(), value.size());
+        if (result == -ENOENT) continue;  // another version has no such setting
+        if (result < 0)
+            return Status::from_errno(-result,
+                                      fmt::format("cannot read {} of {}", name, configuration_of(options_)));
+        WSS_TRY(check_ceph_setting(name, value.data(), configuration_of(options_)));
+        if (int set = rados_conf_set(cluster_, name.data(), value.data()); set < 0)
+            return Status::from_errno(-set, fmt::format("cannot set {} = {}", name, value.data()));
+    }
+    return Status::ok();
+}
+
 static Status refused_connection(const RbdOptions& options, int error) {
-    const std::string configuration = options.conf.empty() ? "ceph.conf" : options.conf;
+    const std::string configuration = configuration_of(options);
     if (error == ETIMEDOUT)
         return failure(Code::kTimedOut, "no monitor answered within {} s (mount_timeout): see mon_host in {}",
                        options.mount_timeout, configuration);
