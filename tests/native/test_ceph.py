@@ -136,6 +136,8 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
     nowhere.write_text(f"[global]\nmon host = [v2:127.0.0.1:1/0]\nkeyring = {ceph.folder}/keyring\n")
     unnamed = tmp_path / "unnamed.conf"
     unnamed.write_text(f"[global]\nmon host = monitor.invalid\nkeyring = {ceph.folder}/keyring\n")
+    text = tmp_path / "text"
+    text.write_text("this is {no configuration\n")
     moving = ceph.create_image("8M")
     ceph.rbd("bench", "--io-type", "write", "--io-size", "1M", "--io-total", "4M", moving)
     ceph.rbd("migration", "prepare", moving, f"{moving}-moved")
@@ -145,7 +147,10 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
              (ceph.backend(image, keyring=stranger), "its key is wrong"),
              (ceph.backend(image, id="nobody"), "client.nobody"),
              (ceph.backend(image, keyring=nowhere), "has no key of it"),
-             (ceph.backend(image, keyring=tmp_path), "is no keyring"),
+             (ceph.backend(image, keyring=tmp_path), "is a directory"),
+             (ceph.backend(image, keyring=text), "is no keyring"),
+             (ceph.backend(image, conf=tmp_path), "is a directory"),
+             (ceph.backend(image, conf=text), f"the syntax of {text} is wrong"),
              (ceph.backend(f"{moving}-moved"), "rbd migration execute"),
              (ceph.backend(bare), "exclusive-lock"),
              (ceph.backend(cached), "rbd config image rm"),
@@ -156,8 +161,11 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
     for specification, word in wrong:
         assert word in refusal(ceph, tmp_path / "t", specification), specification
     # librados writes to the standard output here, where the fixture expects nothing before the target is ready.
-    unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=unnamed))
-    assert "no address of a monitor" in run(*unready.command, check=False).stderr
+    empty = tmp_path / "empty.conf"
+    empty.touch()
+    for conf, word in ((unnamed, "no address of a monitor"), (empty, f"{empty} names no monitor (mon_host)")):
+        unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=conf))
+        assert word in run(*unready.command, check=False).stderr
 
 
 @pytest.mark.parametrize(("name", "value"), [("ms_type", "nonsense"), ("ms_public_type", "nonsense"), ("ms_type", "async+rdma"),
@@ -170,6 +178,17 @@ def test_a_configuration_that_librados_would_die_of_ends_no_other_volume(ceph, t
         with pytest.raises(ControlError, match=f"{name} = {re.escape(str(value))} in {conf}"):
             ask(target.control, "volume.create", name="image", backend=ceph.backend(ceph.create_image("8M"), conf=conf))
         assert volume(target)["name"] == "disk"
+
+
+def test_a_fifo_in_the_place_of_a_configuration_or_keyring_is_refused_at_once(ceph, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+        for backend in (ceph.backend("rbd/disk", conf=fifo), ceph.backend("rbd/disk", keyring=fifo)):
+            started = time.monotonic()
+            with pytest.raises(ControlError, match=f"{fifo} is a FIFO"):
+                ask(target.control, "volume.create", name="image", backend=backend)
+            assert time.monotonic() - started < 5
 
 
 def test_a_log_without_bounds_ends_no_target_whether_a_file_or_a_monitor_says_so(ceph, tmp_path):

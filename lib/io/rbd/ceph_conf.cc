@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/ceph_conf.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -57,6 +59,15 @@ constexpr auto kNames = [] {
     return names;
 }();
 
+constexpr off_t kFileMax = 1 << 20;
+
+std::string_view kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "a directory";
+    if (S_ISFIFO(mode)) return "a FIFO";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
 }  // namespace
 
 std::span<const std::string_view> lethal_ceph_settings() {
@@ -69,6 +80,18 @@ Status check_ceph_setting(std::string_view name, std::string_view value, std::st
             return failure(Code::kInvalid,
                            "{} = {} in {}: librados would end the whole process; set {}, or remove the line",
                            name, excerpt(value), file, one.allowed);
+    return Status::ok();
+}
+
+Status check_ceph_file(std::string_view what, const std::string& path) {
+    struct stat file {};
+    if (stat(path.c_str(), &file) != 0) return Status::ok();  // librados returns the reason
+    if (!S_ISREG(file.st_mode))
+        return failure(Code::kInvalid, "the {} {} is {}: name a regular file", what, excerpt(path),
+                       kind_of(file.st_mode));
+    if (file.st_size > kFileMax)
+        return failure(Code::kInvalid, "the {} {} has {} bytes, at most {} are read: is it the right file?",
+                       what, excerpt(path), file.st_size, kFileMax);
     return Status::ok();
 }
 

@@ -20,4 +20,8 @@ std::span<const std::string_view> lethal_ceph_settings();
 // Fails when librados would end the process. `file` is where the value was read, for the error.
 Status check_ceph_setting(std::string_view name, std::string_view value, std::string_view file);
 
+// Fails when `path` exists and is a directory, a FIFO or a device, or is too long for a configuration or a
+// keyring. librados would wait for ever for the end of a FIFO, and takes a device for an empty file.
+Status check_ceph_file(std::string_view what, const std::string& path);
+
 }  // namespace wss::io

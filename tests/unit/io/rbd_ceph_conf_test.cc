@@ -2,7 +2,12 @@
 // Settings of a ceph.conf with which librados would end the process.
 #include "lib/io/rbd/ceph_conf.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/unit/io/harness.h"
 
@@ -53,6 +58,37 @@ TEST(RbdCephConf, of_a_long_value_an_error_shows_the_beginning) {
     const std::string status = check_ceph_setting("ms_type", std::string(4000, 'x'), "c").to_string();
     EXPECT_LT(status.size(), 400u);
     EXPECT_NE(status.find("4000 characters"), std::string::npos) << status;
+}
+
+class RbdCephFile : public ::testing::Test {
+  protected:
+    std::string error_of(const std::string& path) { return check_ceph_file("keyring", path).to_string(); }
+    std::string path(const char* name) const { return folder_ + "/" + name; }
+
+    void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    std::string folder_ = "/tmp/wss-ceph-conf-XXXXXX";
+};
+
+TEST_F(RbdCephFile, what_has_no_end_or_no_content_is_refused) {
+    ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
+    EXPECT_NE(error_of(path("fifo")).find("is a FIFO"), std::string::npos) << error_of(path("fifo"));
+    EXPECT_NE(error_of(folder_).find(folder_ + " is a directory"), std::string::npos) << error_of(folder_);
+    EXPECT_NE(error_of("/dev/zero").find("is a device"), std::string::npos) << error_of("/dev/zero");
+}
+
+TEST_F(RbdCephFile, the_length_of_a_file_has_a_limit) {
+    std::ofstream(path("long")) << "[global]";
+    EXPECT_TRUE(check_ceph_file("keyring", path("long")));
+    std::filesystem::resize_file(path("long"), 1 << 20);
+    EXPECT_TRUE(check_ceph_file("keyring", path("long")));
+    std::filesystem::resize_file(path("long"), (1 << 20) + 1);
+    EXPECT_NE(error_of(path("long")).find("1048577 bytes"), std::string::npos) << error_of(path("long"));
+}
+
+TEST_F(RbdCephFile, one_that_is_not_there_is_left_to_librados) {
+    EXPECT_TRUE(check_ceph_file("keyring", path("none")));
 }
 
 }  // namespace

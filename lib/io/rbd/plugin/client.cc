@@ -18,6 +18,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
+constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
 constexpr const char* kLogEntries = "500";  // the default of a client of Ceph
 constexpr uint32_t kAwaySecondsMax = 24;    // see RbdOptions::away_timeout
 
@@ -161,10 +162,7 @@ Status Client::configure() {
     // number, and throws when there is none. Neither counts when it was set before.
     if (int result = rados_conf_set(cluster_, "log_max_recent", kLogEntries); result < 0)
         return Status::from_errno(-result, "cannot set log_max_recent");
-    const char* path = options_.conf.empty() ? nullptr : options_.conf.c_str();
-    if (int result = rados_conf_read_file(cluster_, path); result < 0)
-        return Status::from_errno(-result, fmt::format("cannot read the configuration of Ceph{}{}",
-                                                       path == nullptr ? "" : " ", options_.conf));
+    WSS_TRY(read_configuration());
     const std::pair<const char*, std::string> settings[] = {
         {"rbd_cache", options_.cache ? "true" : "false"},
         {"client_mount_timeout", std::to_string(options_.mount_timeout)},
@@ -190,8 +188,9 @@ Status Client::configure() {
             return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
     WSS_TRY(check_lethal_settings());
     if (!options_.keyring.empty()) {
+        WSS_TRY(check_ceph_file("keyring", options_.keyring));
         if (int result = rados_conf_set(cluster_, "keyring", options_.keyring.c_str()); result < 0)
-            return Status::from_errno(-result, "cannot set keyring = " + options_.keyring);
+            return Status::from_errno(-result, "cannot set keyring = " + excerpt(options_.keyring));
     }
     return Status::ok();
 }
@@ -200,6 +199,19 @@ Status Client::configure() {
 static std::string configuration_of(const RbdOptions& options) {
     const char* named = getenv("CEPH_CONF");
     return excerpt(!options.conf.empty() ? options.conf : named != nullptr ? named : "ceph.conf");
+}
+
+Status Client::read_configuration() {
+    const char* named = getenv("CEPH_CONF");
+    const std::string file = !options_.conf.empty() ? options_.conf : named != nullptr ? named : "";
+    WSS_TRY(check_ceph_file("configuration of Ceph", file.empty() ? kDefaultConf : file));
+    const int result = -rados_conf_read_file(cluster_, file.empty() ? nullptr : file.c_str());
+    if (result <= 0) return Status::ok();
+    if (result == EINVAL)
+        return failure(Code::kInvalid, "the syntax of {} is wrong: ceph-conf -c {} -l fsid shows the line",
+                       configuration_of(options_), configuration_of(options_));
+    return Status::from_errno(
+        result, fmt::format("cannot read the configuration of Ceph {}", configuration_of(options_)));
 }
 
 // What was checked is then set, which counts more than what the monitors send (ceph config set), at any time.
@@ -218,7 +230,7 @@ Status Client::check_lethal_settings() {
     return Status::ok();
 }
 
-static Status refused_connection(const RbdOptions& options, int error) {
+static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {
     const std::string configuration = configuration_of(options);
     if (error == ETIMEDOUT)
         return failure(Code::kTimedOut, "no monitor answered within {} s (mount_timeout): see mon_host in {}",
@@ -235,6 +247,12 @@ static Status refused_connection(const RbdOptions& options, int error) {
         return failure(Code::kInvalid,
                        "the keyring of client.{} is no keyring (ceph auth get client.{} prints one)",
                        options.user, options.user);
+    if (error == ENOENT && !names_monitor)
+        return failure(
+            Code::kNotFound,
+            "{} names no monitor (mon_host), and DNS has none (SRV records ceph-mon), or no key of "
+            "client.{} was found",
+            configuration, options.user);
     if (error == ENOENT)
         return failure(
             Code::kNotFound,
@@ -245,7 +263,11 @@ static Status refused_connection(const RbdOptions& options, int error) {
 }
 
 Status Client::connect() {
-    if (int result = rados_connect(cluster_); result != 0) return refused_connection(options_, -result);
+    if (int result = rados_connect(cluster_); result != 0) {
+        std::array<char, 4096> hosts{};
+        const int known = rados_conf_get(cluster_, "mon_host", hosts.data(), hosts.size());
+        return refused_connection(options_, -result, known < 0 || hosts[0] != 0);
+    }
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
         // A full pool refuses writes at once (ENOSPC) and takes discards; without this they wait for space.

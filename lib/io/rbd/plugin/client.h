@@ -121,6 +121,7 @@ class Client {
     Status check_settings();
     Status identify();
     Status open_data_pool();
+    Status read_configuration();
     Status check_lethal_settings();
     Status claim();
     Status start_keeper();
