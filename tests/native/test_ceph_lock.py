@@ -194,6 +194,7 @@ def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_pat
 
 # Stops the process STOP when the client has seen who has the lock. With SILENT a blocklist command is not sent, and lasts SILENT seconds.
 # With UNWATCHED nobody watches the image when the client looks for the first time.
+# With LATE Ceph does not answer which features the image has.
 # While the file REFUSED exists each answer of an OSD is an error; when SLEPT does the machine has slept for a minute.
 SHIM = r"""
 #define _GNU_SOURCE
@@ -227,6 +228,10 @@ int rbd_watchers_list(void* image, void* watchers, size_t* count) {
 int rados_blocklist_add(void* cluster, char* address, uint32_t seconds) {
     if (getenv("SILENT")) return sleep(atoi(getenv("SILENT")));
     return ((int (*)(void*, char*, uint32_t))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_blocklist_add"))(cluster, address, seconds);
+}
+int rbd_get_features(void* image, uint64_t* features) {
+    if (getenv("LATE")) return -ETIMEDOUT;
+    return ((int (*)(void*, uint64_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_get_features"))(image, features);
 }
 int clock_gettime(clockid_t which, struct timespec* time) {
     int result = syscall(SYS_clock_gettime, which, time);
@@ -298,6 +303,12 @@ def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ce
             with pytest.raises(ControlError, match="uses it"):
                 ask(second.control, "volume.create", name="other", backend=ceph.backend(image))
         assert volume(first)["trouble"] == ""
+
+
+def test_an_opening_that_ceph_does_not_answer_leads_to_the_state_of_the_cluster(ceph, tmp_path, shim):
+    with with_shim(start_target(ceph, tmp_path, "ram:8M"), shim, LATE=1) as target:
+        with pytest.raises(ControlError, match="cannot read the features of the image: .*see ceph -s"):
+            ask(target.control, "volume.create", name="image", backend=ceph.backend(ceph.create_image("8M")))
 
 
 def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other(ceph, tmp_path, nbd):

@@ -12,6 +12,7 @@
 #include "lib/base/size.h"
 #include "lib/io/rbd/ceph_conf.h"
 #include "lib/io/rbd/plugin/ownership.h"
+#include "lib/io/rbd/plugin/refusal.h"
 
 namespace wss::io::rbd {
 
@@ -104,7 +105,7 @@ Status Client::start() {
 Status Client::start_keeper() {
     uint64_t bytes = 0;
     if (int result = rbd_get_size(image_, &bytes); result < 0)
-        return Status::from_errno(-result, "cannot read the size of the image");
+        return refusal(-result, "cannot read the size of the image");
     bytes = bytes / kBlock * kBlock;
     if (bytes == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
     seen_.store(boot_time().count);
@@ -118,7 +119,7 @@ Status Client::start_keeper() {
         self->keeper_wake_.notify_one();
     };
     if (int result = options_.is_head() ? rbd_update_watch(image_, &watch_, notify, this) : 0; result < 0)
-        return Status::from_errno(-result, "cannot watch the image");
+        return refusal(-result, "cannot watch the image");
     try {
         keeper_ = std::thread([this] { keep(); });
     } catch (const std::system_error& error) {
@@ -221,8 +222,7 @@ Status Client::check_lethal_settings() {
         const int result = rados_conf_get(cluster_, name.data(), value.data(), value.size());
         if (result == -ENOENT) continue;  // another version has no such setting
         if (result < 0)
-            return Status::from_errno(-result,
-                                      fmt::format("cannot read {} of {}", name, configuration_of(options_)));
+            return refusal(-result, fmt::format("cannot read {} of {}", name, configuration_of(options_)));
         WSS_TRY(check_ceph_setting(name, value.data(), configuration_of(options_)));
         if (int set = rados_conf_set(cluster_, name.data(), value.data()); set < 0)
             return Status::from_errno(-set, fmt::format("cannot set {} = {}", name, value.data()));
@@ -259,7 +259,7 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
             "no key of client.{} was found: put it into a keyring, and name that in ceph.conf or by "
             "keyring=",
             options.user);
-    return Status::from_errno(error, "cannot connect to the cluster");
+    return refusal(error, "cannot connect to the cluster");
 }
 
 Status Client::connect() {
@@ -277,7 +277,7 @@ Status Client::connect() {
     pool_ = nullptr;
     if (opened == ENOENT)
         return failure(Code::kNotFound, "there is no pool {} (ceph osd pool ls)", options_.pool);
-    return Status::from_errno(opened, "cannot open the pool " + options_.pool);
+    return refusal(opened, "cannot open the pool " + options_.pool);
 }
 
 Status Client::open_image() {
@@ -300,7 +300,7 @@ Status Client::open_image() {
     if (result == ETIMEDOUT)
         return failure(Code::kTimedOut, "no OSD answered within {} s (osd_timeout): see ceph -s",
                        options_.osd_timeout);
-    return Status::from_errno(result, "cannot open the image");
+    return refusal(result, "cannot open the image");
 }
 
 // As Ceph reads a boolean. What is no number and no word of it is refused in any case.
@@ -340,7 +340,7 @@ Status Client::check_settings() {
         settings.resize(static_cast<size_t>(count));
         result = rbd_config_image_list(image_, settings.data(), &count);
     }
-    if (result < 0) return Status::from_errno(-result, "cannot read the options of the image");
+    if (result < 0) return refusal(-result, "cannot read the options of the image");
     Status status;
     for (int i = 0; i < count; ++i) {
         const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
@@ -366,19 +366,19 @@ Status Client::check_settings() {
 Status Client::identify() {
     rbd_image_info_t info{};
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
-        return Status::from_errno(-result, "cannot read the properties of the image");
+        return refusal(-result, "cannot read the properties of the image");
     object_bytes_ = info.obj_size;
     piece_bytes_ = info.obj_size;
     if (int result = rbd_get_stripe_unit(image_, &piece_bytes_); result < 0)
-        return Status::from_errno(-result, "cannot read the stripes of the image");
+        return refusal(-result, "cannot read the stripes of the image");
     char id[256] = {};
     if (int result = rbd_get_id(image_, id, sizeof id); result < 0)
-        return Status::from_errno(-result, "cannot read the id of the image");
+        return refusal(-result, "cannot read the id of the image");
     header_ = std::string("rbd_header.") + id;
     uint64_t snapshot = LIBRADOS_SNAP_HEAD;
     if (!options_.is_head()) {
         if (int result = rbd_snap_get_id(image_, options_.snapshot.c_str(), &snapshot); result < 0)
-            return Status::from_errno(-result, "cannot read the id of the snapshot");
+            return refusal(-result, "cannot read the id of the snapshot");
     }
     for (char& byte : look_input_) {
         byte = static_cast<char>(snapshot & 0xff);
@@ -392,7 +392,7 @@ Status Client::open_data_pool() {
     if (id < 0 || id == rados_ioctx_get_id(pool_)) return Status::ok();
     if (int result = rados_ioctx_create2(cluster_, id, &data_pool_); result < 0) {
         data_pool_ = nullptr;
-        return Status::from_errno(-result, "cannot open the data pool of the image");
+        return refusal(-result, "cannot open the data pool of the image");
     }
     // There is no such object in it.
     uint64_t bytes = 0;
@@ -411,7 +411,7 @@ Status Client::open_data_pool() {
 Status Client::claim() {
     char cluster[64] = {};
     if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
-        return Status::from_errno(-result, "cannot read the id of the cluster");
+        return refusal(-result, "cannot read the id of the cluster");
     WSS_TRY(claim_.take(fmt::format("{} {} {}", cluster, rados_ioctx_get_id(pool_), header_),
                         fmt::format("rbd:{} of client.{}", options_.name(), options_.user)));
     Status wanted = check_wanted();
@@ -439,8 +439,8 @@ Status Client::resize(uint64_t bytes) {
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
-    return Status::from_errno(
-        -result, fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
+    return refusal(-result,
+                   fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
 }
 
 void Client::lose(Loss loss) noexcept {
