@@ -205,6 +205,19 @@ def test_a_log_without_bounds_ends_no_target_whether_a_file_or_a_monitor_says_so
             ceph.ceph("config", "rm", "client", "log_max_recent", "--log_max_recent=500")
 
 
+def test_a_plug_in_that_librbd_does_not_have_is_named(ceph, tmp_path):
+    conf = tmp_path / "ceph.conf"
+    conf.write_text(f"{ceph.conf.read_text()}[client]\nrbd_plugins = junk\n")
+    image = ceph.create_image("8M")
+    assert f"rbd_plugins = junk; remove it from {conf}" in refusal(ceph, tmp_path, ceph.backend(image, conf=conf))
+    ceph.rbd("image-meta", "set", image, "conf_rbd_plugins", "junk")
+    said = refusal(ceph, tmp_path, ceph.backend(image))
+    assert "the image names: rbd_plugins = junk" in said
+    run("rados", "-c", ceph.conf, *re.search(r"rados (-p rbd rmomapkey \S+ metadata_conf_rbd_plugins)", said)[1].split())
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        assert volume(target)["trouble"] == ""
+
+
 def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     keyring = ceph.user("wss", "mon", "profile rbd", "osd", "profile rbd")

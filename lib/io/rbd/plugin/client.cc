@@ -280,6 +280,48 @@ Status Client::connect() {
     return refusal(opened, "cannot open the pool " + options_.pool);
 }
 
+// librbd loads each library that rbd_plugins names when it opens an image, and fails with ENOSYS. No command
+// of rbd opens an image that names a wrong one itself: what the image says is read and removed by rados.
+Status Client::missing_plugin() const {
+    const std::string header = find_header();
+    const std::string plugins = metadata_of(header, "conf_rbd_plugins");
+    if (!plugins.empty())
+        return failure(
+            Code::kUnsupported,
+            "librbd lacks a plug-in that the image names: rbd_plugins = {}; remove it with rados -p {} "
+            "rmomapkey {} metadata_conf_rbd_plugins",
+            excerpt(plugins), options_.pool, header);
+    std::array<char, 4096> value{};
+    if (rados_conf_get(cluster_, "rbd_plugins", value.data(), value.size()) == 0 && value[0] != 0)
+        return failure(
+            Code::kUnsupported,
+            "librbd lacks a plug-in: rbd_plugins = {}; remove it from {} (or: ceph config rm client "
+            "rbd_plugins)",
+            excerpt(value.data()), configuration_of(options_));
+    return failure(
+        Code::kUnsupported,
+        "librbd lacks a feature of the image (rbd info), or a plug-in that its pool names (rbd config "
+        "pool rm {} rbd_plugins)",
+        options_.pool);
+}
+
+// Of an image that librbd does not open; empty: it cannot be read.
+std::string Client::find_header() const {
+    std::array<char, 4 + 256> id{};  // a string of Ceph: its length in 32 bits, then its characters
+    const int bytes = rados_read(pool_, ("rbd_id." + options_.image).c_str(), id.data(), id.size(), 0);
+    if (bytes <= 4) return {};
+    return "rbd_header." + std::string(id.data() + 4, static_cast<size_t>(bytes) - 4);
+}
+
+// Empty: there is none, or it cannot be read.
+std::string Client::metadata_of(const std::string& header, std::string_view key) const {
+    const std::string input = std::string({static_cast<char>(key.size()), 0, 0, 0}) + std::string(key);
+    std::array<char, 4 + 1024> value{};
+    const int bytes = rados_exec(pool_, header.c_str(), "rbd", "metadata_get", input.data(), input.size(),
+                                 value.data(), value.size());
+    return bytes <= 4 ? std::string() : std::string(value.data() + 4, static_cast<size_t>(bytes) - 4);
+}
+
 Status Client::open_image() {
     const char* snapshot = options_.snapshot.empty() ? nullptr : options_.snapshot.c_str();
     const char* name = options_.image.c_str();
@@ -300,6 +342,7 @@ Status Client::open_image() {
     if (result == ETIMEDOUT)
         return failure(Code::kTimedOut, "no OSD answered within {} s (osd_timeout): see ceph -s",
                        options_.osd_timeout);
+    if (result == ENOSYS) return missing_plugin();
     return refusal(result, "cannot open the image");
 }
 

@@ -123,6 +123,9 @@ class Client {
     Status open_data_pool();
     Status read_configuration();
     Status check_lethal_settings();
+    Status missing_plugin() const;
+    std::string find_header() const;
+    std::string metadata_of(const std::string& header, std::string_view key) const;
     Status claim();
     Status start_keeper();
     void stop();
