@@ -218,6 +218,16 @@ def test_a_plug_in_that_librbd_does_not_have_is_named(ceph, tmp_path):
         assert volume(target)["trouble"] == ""
 
 
+def test_a_resize_beyond_the_limit_of_the_object_map_names_the_limit(ceph, tmp_path):
+    image = ceph.create_image("8M", "--object-size", "4K")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        with pytest.raises(ControlError, match=f"limit of the feature object-map: rbd feature disable {image} fast-diff object-map"):
+            ask(target.control, "volume.resize", name="disk", size="1T")
+        ceph.rbd("feature", "disable", image, "fast-diff", "object-map")
+        ask(target.control, "volume.resize", name="disk", size="1T")
+        assert volume(target)["size"] == 1 << 40
+
+
 def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     keyring = ceph.user("wss", "mon", "profile rbd", "osd", "profile rbd")

@@ -20,8 +20,9 @@ namespace {
 
 constexpr uint32_t kBlock = 512;
 constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
-constexpr const char* kLogEntries = "500";  // the default of a client of Ceph
-constexpr uint32_t kAwaySecondsMax = 24;    // see RbdOptions::away_timeout
+constexpr const char* kLogEntries = "500";       // the default of a client of Ceph
+constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
+constexpr uint32_t kAwaySecondsMax = 24;         // see RbdOptions::away_timeout
 
 }  // namespace
 
@@ -463,6 +464,20 @@ Status Client::claim() {
     return wanted;
 }
 
+// librbd refuses a size beyond the limit of the feature object-map as an invalid argument.
+Status Client::check_object_map(uint64_t bytes) const {
+    uint64_t features = 0;
+    if (rbd_get_features(image_, &features) < 0 || (features & RBD_FEATURE_OBJECT_MAP) == 0 ||
+        bytes / object_bytes_ < kObjectMapMax)
+        return Status::ok();
+    return failure(
+        Code::kInvalid,
+        "rbd:{}: {} are more than {}, {} objects of {}, which is the limit of the feature object-map: "
+        "rbd feature disable {} fast-diff object-map, or make an image with a larger --object-size",
+        options_.name(), readable_size(bytes), readable_size(kObjectMapMax * object_bytes_), kObjectMapMax,
+        readable_size(object_bytes_), options_.name());
+}
+
 Status Client::resize(uint64_t bytes) {
     Resizing before = Resizing::kNo;
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay))
@@ -482,6 +497,7 @@ Status Client::resize(uint64_t bytes) {
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
+    if (result == -EINVAL) WSS_TRY(check_object_map(bytes));
     return refusal(-result,
                    fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
 }

@@ -123,6 +123,7 @@ class Client {
     Status open_data_pool();
     Status read_configuration();
     Status check_lethal_settings();
+    Status check_object_map(uint64_t bytes) const;
     Status missing_plugin() const;
     std::string find_header() const;
     std::string metadata_of(const std::string& header, std::string_view key) const;
