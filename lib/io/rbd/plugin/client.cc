@@ -53,6 +53,14 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
     if (!started) {
         client->given_up_.store(true);
         client->claim_.release();
+        const bool locks = client->may_have_lock_.load();
+        client.reset();
+        // When the process ends with the lock, that is a dead client's: the next opening of the image waits
+        // for 30 s. Without the lock nothing is waited for.
+        if (locks && program_ends.load() && !call.wait_until(in_seconds(options.close_timeout)))
+            log::warning(
+                "{}: Ceph does not answer; the exclusive lock may be left behind after {} s (close_timeout)",
+                name, options.close_timeout);
         return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
                                      options.open_timeout))
             .within(name);

@@ -57,6 +57,8 @@ Status Client::take_lock() {
             WSS_TRY(end_former_owner(*owner));
             continue;
         }
+        may_have_lock_.store(true);
+        WSS_TRY(check_wanted());
         // One that takes the lock between these two calls is asked for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) return Status::ok();
