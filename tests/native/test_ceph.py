@@ -183,8 +183,10 @@ def test_a_configuration_that_librados_would_die_of_ends_no_other_volume(ceph, t
 def test_a_fifo_in_the_place_of_a_configuration_or_keyring_is_refused_at_once(ceph, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
+    named = tmp_path / "ceph.conf"
+    named.write_text(f"{ceph.conf.read_text()}[client]\nkeyring = /none,{fifo}\n")
     with start_target(ceph, tmp_path, "ram:8M") as target:
-        for backend in (ceph.backend("rbd/disk", conf=fifo), ceph.backend("rbd/disk", keyring=fifo)):
+        for backend in (ceph.backend("rbd/disk", conf=fifo), ceph.backend("rbd/disk", keyring=fifo), ceph.backend("rbd/disk", conf=named)):
             started = time.monotonic()
             with pytest.raises(ControlError, match=f"{fifo} is a FIFO"):
                 ask(target.control, "volume.create", name="image", backend=backend)

@@ -2,6 +2,7 @@
 #include "lib/io/rbd/plugin/client.h"
 
 #include <strings.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -19,6 +20,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
+constexpr const char* kListEnds = ";,= \t";  // where librados ends each path of a list
 constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
 constexpr const char* kLogEntries = "500";       // the default of a client of Ceph
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
@@ -211,11 +213,46 @@ static std::string configuration_of(const RbdOptions& options) {
     return excerpt(!options.conf.empty() ? options.conf : named != nullptr ? named : "ceph.conf");
 }
 
+// librados takes the first file of such a list that can be opened.
+static Status check_list(rados_t reader, const char* setting) {
+    std::array<char, 4096> value{};
+    if (rados_conf_get(reader, setting, value.data(), value.size()) < 0) return Status::ok();
+    const std::string_view list(value.data());
+    for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
+        end = std::min(list.find_first_of(kListEnds, at), list.size());
+        const std::string path(list.substr(at, end - at));
+        WSS_TRY(check_ceph_file(setting, path));
+        if (access(path.c_str(), R_OK) == 0) break;
+    }
+    return Status::ok();
+}
+
+// librados opens the keyring while it reads the configuration that names it. So a client that has no
+// authentication, and opens none, reads the configuration first.
+Status Client::check_named_files(const char* configuration) const {
+    rados_t reader = nullptr;
+    if (int result = rados_create(&reader, options_.user.c_str()); result < 0)
+        return refusal(-result, "client." + options_.user);
+    for (const char* methods :
+         {"auth_supported", "auth_client_required", "auth_cluster_required", "auth_service_required"})
+        (void)rados_conf_set(reader, methods, "none");
+    (void)rados_conf_set(reader, "log_max_recent", kLogEntries);
+    Status status;
+    // A failure is that of the other client, too.
+    if (rados_conf_read_file(reader, configuration) == 0)
+        for (const char* setting : {"keyring", "keyfile", "monmap"})
+            if (status) status = check_list(reader, setting);
+    rados_shutdown(reader);
+    return status;
+}
+
 Status Client::read_configuration() {
     const char* named = getenv("CEPH_CONF");
     const std::string file = !options_.conf.empty() ? options_.conf : named != nullptr ? named : "";
     WSS_TRY(check_ceph_file("configuration of Ceph", file.empty() ? kDefaultConf : file));
-    const int result = -rados_conf_read_file(cluster_, file.empty() ? nullptr : file.c_str());
+    const char* path = file.empty() ? nullptr : file.c_str();
+    WSS_TRY(check_named_files(path));
+    const int result = -rados_conf_read_file(cluster_, path);
     if (result <= 0) return Status::ok();
     if (result == EINVAL)
         return failure(Code::kInvalid, "the syntax of {} is wrong: ceph-conf -c {} -l fsid shows the line",

@@ -122,6 +122,7 @@ class Client {
     Status identify();
     Status open_data_pool();
     Status read_configuration();
+    Status check_named_files(const char* configuration) const;
     Status check_lethal_settings();
     Status check_object_map(uint64_t bytes) const;
     Status missing_plugin() const;
