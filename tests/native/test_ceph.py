@@ -207,6 +207,16 @@ def test_a_log_without_bounds_ends_no_target_whether_a_file_or_a_monitor_says_so
             ceph.ceph("config", "rm", "client", "log_max_recent", "--log_max_recent=500")
 
 
+def test_what_the_monitors_send_does_not_replace_what_was_checked(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+        ceph.ceph("config", "set", "client", "ms_type", "nonsense", "--ms_type=async+posix")
+        try:
+            ask(target.control, "volume.create", name="image", backend=ceph.backend(image))
+        finally:
+            ceph.ceph("config", "rm", "client", "ms_type", "--ms_type=async+posix")
+
+
 def test_a_plug_in_that_librbd_does_not_have_is_named(ceph, tmp_path):
     conf = tmp_path / "ceph.conf"
     conf.write_text(f"{ceph.conf.read_text()}[client]\nrbd_plugins = junk\n")
