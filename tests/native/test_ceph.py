@@ -3,13 +3,14 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
 
 import pytest
 
-from .cache_cluster import ask, until
+from .cache_cluster import ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .fio import fio
 from .programs import BUILD, Target, cpu_seconds, pause, run
@@ -135,6 +136,8 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
     nowhere.write_text(f"[global]\nmon host = [v2:127.0.0.1:1/0]\nkeyring = {ceph.folder}/keyring\n")
     unnamed = tmp_path / "unnamed.conf"
     unnamed.write_text(f"[global]\nmon host = monitor.invalid\nkeyring = {ceph.folder}/keyring\n")
+    text = tmp_path / "text"
+    text.write_text("this is {no configuration\n")
     moving = ceph.create_image("8M")
     ceph.rbd("bench", "--io-type", "write", "--io-size", "1M", "--io-total", "4M", moving)
     ceph.rbd("migration", "prepare", moving, f"{moving}-moved")
@@ -144,7 +147,10 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
              (ceph.backend(image, keyring=stranger), "its key is wrong"),
              (ceph.backend(image, id="nobody"), "client.nobody"),
              (ceph.backend(image, keyring=nowhere), "has no key of it"),
-             (ceph.backend(image, keyring=tmp_path), "is no keyring"),
+             (ceph.backend(image, keyring=tmp_path), "is a directory"),
+             (ceph.backend(image, keyring=text), "is no keyring"),
+             (ceph.backend(image, conf=tmp_path), "is a directory"),
+             (ceph.backend(image, conf=text), f"the syntax of {text} is wrong"),
              (ceph.backend(f"{moving}-moved"), "rbd migration execute"),
              (ceph.backend(bare), "exclusive-lock"),
              (ceph.backend(cached), "rbd config image rm"),
@@ -155,8 +161,83 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
     for specification, word in wrong:
         assert word in refusal(ceph, tmp_path / "t", specification), specification
     # librados writes to the standard output here, where the fixture expects nothing before the target is ready.
-    unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=unnamed))
-    assert "no address of a monitor" in run(*unready.command, check=False).stderr
+    empty = tmp_path / "empty.conf"
+    empty.touch()
+    for conf, word in ((unnamed, "no address of a monitor"), (empty, f"{empty} names no monitor (mon_host)")):
+        unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=conf))
+        assert word in run(*unready.command, check=False).stderr
+
+
+@pytest.mark.parametrize(("name", "value"), [("ms_type", "nonsense"), ("ms_public_type", "nonsense"), ("ms_type", "async+rdma"),
+                                             ("heartbeat_interval", "-1"),
+                                             ("objecter_completion_locks_per_session", "0"), ("rbd_op_threads", 2**63 - 1)])  # fmt: skip
+def test_a_configuration_that_librados_would_die_of_ends_no_other_volume(ceph, tmp_path, name, value):
+    conf = tmp_path / "ceph.conf"
+    conf.write_text(f"{ceph.conf.read_text()}[client]\n{name} = {value}\n")
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+        with pytest.raises(ControlError, match=f"{name} = {re.escape(str(value))} in {conf}"):
+            ask(target.control, "volume.create", name="image", backend=ceph.backend(ceph.create_image("8M"), conf=conf))
+        assert volume(target)["name"] == "disk"
+
+
+def test_a_fifo_in_the_place_of_a_configuration_or_keyring_is_refused_at_once(ceph, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    named = tmp_path / "ceph.conf"
+    named.write_text(f"{ceph.conf.read_text()}[client]\nkeyring = /none,{fifo}\n")
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+        for backend in (ceph.backend("rbd/disk", conf=fifo), ceph.backend("rbd/disk", keyring=fifo), ceph.backend("rbd/disk", conf=named)):
+            started = time.monotonic()
+            with pytest.raises(ControlError, match=f"{fifo} is a FIFO"):
+                ask(target.control, "volume.create", name="image", backend=backend)
+            assert time.monotonic() - started < 5
+
+
+def test_a_log_without_bounds_ends_no_target_whether_a_file_or_a_monitor_says_so(ceph, tmp_path):
+    conf = tmp_path / "ceph.conf"
+    conf.write_text(f"{ceph.conf.read_text()}[client]\nlog_max_recent = {2**63 - 1}\n")
+    images = [ceph.create_image("8M") for _ in range(2)]
+    with start_target(ceph, tmp_path, ceph.backend(images[0], conf=conf)) as target:
+        # Every other client of the cluster ends while the monitors send it, these commands' own ones included.
+        ceph.ceph("config", "set", "client", "log_max_recent", 2**63 - 1, "--log_max_recent=500")
+        try:
+            ask(target.control, "volume.create", name="other", backend=ceph.backend(images[1]))
+            assert [one["trouble"] for one in ask(target.control, "volume.list")] == ["", ""]
+        finally:
+            ceph.ceph("config", "rm", "client", "log_max_recent", "--log_max_recent=500")
+
+
+def test_what_the_monitors_send_does_not_replace_what_was_checked(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+        ceph.ceph("config", "set", "client", "ms_type", "nonsense", "--ms_type=async+posix")
+        try:
+            ask(target.control, "volume.create", name="image", backend=ceph.backend(image))
+        finally:
+            ceph.ceph("config", "rm", "client", "ms_type", "--ms_type=async+posix")
+
+
+def test_a_plug_in_that_librbd_does_not_have_is_named(ceph, tmp_path):
+    conf = tmp_path / "ceph.conf"
+    conf.write_text(f"{ceph.conf.read_text()}[client]\nrbd_plugins = junk\n")
+    image = ceph.create_image("8M")
+    assert f"rbd_plugins = junk; remove it from {conf}" in refusal(ceph, tmp_path, ceph.backend(image, conf=conf))
+    ceph.rbd("image-meta", "set", image, "conf_rbd_plugins", "junk")
+    said = refusal(ceph, tmp_path, ceph.backend(image))
+    assert "the image names: rbd_plugins = junk" in said
+    run("rados", "-c", ceph.conf, *re.search(r"rados (-p rbd rmomapkey \S+ metadata_conf_rbd_plugins)", said)[1].split())
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        assert volume(target)["trouble"] == ""
+
+
+def test_a_resize_beyond_the_limit_of_the_object_map_names_the_limit(ceph, tmp_path):
+    image = ceph.create_image("8M", "--object-size", "4K")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        with pytest.raises(ControlError, match=f"limit of the feature object-map: rbd feature disable {image} fast-diff object-map"):
+            ask(target.control, "volume.resize", name="disk", size="1T")
+        ceph.rbd("feature", "disable", image, "fast-diff", "object-map")
+        ask(target.control, "volume.resize", name="disk", size="1T")
+        assert volume(target)["size"] == 1 << 40
 
 
 def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An image whose lock goes without a sign, whose size becomes nothing, or that is opened twice. Long; `make check-ceph` runs them."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -194,6 +197,8 @@ def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_pat
 
 # Stops the process STOP when the client has seen who has the lock. With SILENT a blocklist command is not sent, and lasts SILENT seconds.
 # With UNWATCHED nobody watches the image when the client looks for the first time.
+# With LATE Ceph does not answer which features the image has.
+# With HELD the exclusive lock is taken, then the file HELD is made and the call returns 3 s later.
 # While the file REFUSED exists each answer of an OSD is an error; when SLEPT does the machine has slept for a minute.
 SHIM = r"""
 #define _GNU_SOURCE
@@ -227,6 +232,18 @@ int rbd_watchers_list(void* image, void* watchers, size_t* count) {
 int rados_blocklist_add(void* cluster, char* address, uint32_t seconds) {
     if (getenv("SILENT")) return sleep(atoi(getenv("SILENT")));
     return ((int (*)(void*, char*, uint32_t))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_blocklist_add"))(cluster, address, seconds);
+}
+int rbd_get_features(void* image, uint64_t* features) {
+    if (getenv("LATE")) return -ETIMEDOUT;
+    return ((int (*)(void*, uint64_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_get_features"))(image, features);
+}
+int rbd_lock_acquire(void* image, int mode) {
+    int result = ((int (*)(void*, int))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_lock_acquire"))(image, mode);
+    if (getenv("HELD") && result == 0) {
+        fclose(fopen(getenv("HELD"), "w"));
+        sleep(3);
+    }
+    return result;
 }
 int clock_gettime(clockid_t which, struct timespec* time) {
     int result = syscall(SYS_clock_gettime, which, time);
@@ -298,6 +315,28 @@ def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ce
             with pytest.raises(ControlError, match="uses it"):
                 ask(second.control, "volume.create", name="other", backend=ceph.backend(image))
         assert volume(first)["trouble"] == ""
+
+
+def test_an_opening_that_ceph_does_not_answer_leads_to_the_state_of_the_cluster(ceph, tmp_path, shim):
+    with with_shim(start_target(ceph, tmp_path, "ram:8M"), shim, LATE=1) as target:
+        with pytest.raises(ControlError, match="cannot read the features of the image: .*see ceph -s"):
+            ask(target.control, "volume.create", name="image", backend=ceph.backend(ceph.create_image("8M")))
+
+
+def test_a_target_that_is_stopped_while_it_opens_an_image_leaves_no_lock(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    held = tmp_path / "held"
+    with with_shim(start_target(ceph, tmp_path, "ram:8M"), shim, HELD=held) as target:
+
+        def create() -> None:
+            with contextlib.suppress(AssertionError, OSError):
+                ask(target.control, "volume.create", name="image", backend=ceph.backend(image, close_timeout=10))
+
+        threading.Thread(target=create, daemon=True).start()
+        until(held.exists, 30, "the lock is taken")
+        target.process.send_signal(signal.SIGTERM)
+        assert target.process.wait(30) == 0, target.log.read_text()
+    assert json.loads(ceph.rbd("lock", "ls", "--format", "json", image)) == []
 
 
 def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other(ceph, tmp_path, nbd):

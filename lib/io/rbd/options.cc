@@ -12,6 +12,9 @@ namespace wss::io {
 namespace {
 
 constexpr size_t kNameMax = 95;  // RBD_MAX_IMAGE_NAME_SIZE less its terminator
+constexpr size_t kExcerpt = 120;
+constexpr size_t kPathMax = 4095;  // PATH_MAX less its terminator
+constexpr size_t kUserMax = 255;
 constexpr uint32_t kSecondsMax = 3600;
 // The client's keeper looks at the image every one to two seconds, and Ceph takes a while to answer. A
 // shorter limit would pass between two looks.
@@ -56,7 +59,7 @@ Status check_name(std::string_view what, std::string_view name) {
 Status set_flag(const Key& key, std::string_view value, RbdOptions& options) {
     const bool yes = value == "true" || value == "1";
     if (!yes && value != "false" && value != "0")
-        return failure(Code::kInvalid, "rbd: {}={}: the value is true or false", key.name, value);
+        return failure(Code::kInvalid, "rbd: {}={}: the value is true or false", key.name, excerpt(value));
     options.*key.flag = yes;
     return Status::ok();
 }
@@ -67,7 +70,7 @@ Status set_seconds(const Key& key, std::string_view value, RbdOptions& options) 
     if (wrong != std::errc() || end != value.data() + value.size() || seconds < key.seconds_min ||
         seconds > kSecondsMax)
         return failure(Code::kInvalid, "rbd: {}={}: the value is a number of seconds, {} to {}", key.name,
-                       value, key.seconds_min, kSecondsMax);
+                       excerpt(value), key.seconds_min, kSecondsMax);
     options.*key.seconds = seconds;
     return Status::ok();
 }
@@ -76,10 +79,13 @@ Status set_text(const Key& key, std::string_view value, RbdOptions& options) {
     if (value.empty() || has_control_character(value))
         return failure(Code::kInvalid, "rbd: {}= needs a value", key.name);
     const bool path = key.text != &RbdOptions::user;
+    const size_t most = path ? kPathMax : kUserMax;
+    if (value.size() > most)
+        return failure(Code::kInvalid, "rbd: {}={}: at most {} are possible", key.name, excerpt(value), most);
     if (path && !value.starts_with('/'))
-        return failure(Code::kInvalid, "rbd: {}={}: the path starts with /", key.name, value);
+        return failure(Code::kInvalid, "rbd: {}={}: the path starts with /", key.name, excerpt(value));
     if (!path && value.starts_with("client."))
-        return failure(Code::kInvalid, "rbd: id={}: write the user without 'client.'", value);
+        return failure(Code::kInvalid, "rbd: id={}: write the user without 'client.'", excerpt(value));
     options.*key.text = value;
     return Status::ok();
 }
@@ -92,7 +98,8 @@ Status set_option(std::string_view word, RbdOptions& options, std::vector<std::s
     if (key == std::end(kKeys)) {
         std::vector<std::string_view> known;
         for (const Key& each : kKeys) known.push_back(each.name);
-        return failure(Code::kInvalid, "rbd: there is no option '{}'{}", name, suggestion(name, known));
+        return failure(Code::kInvalid, "rbd: there is no option '{}'{}", excerpt(name),
+                       suggestion(name, known));
     }
     if (std::find(seen.begin(), seen.end(), name) != seen.end())
         return failure(Code::kInvalid, "rbd: the option {} is given twice", name);
@@ -106,18 +113,18 @@ Status set_option(std::string_view word, RbdOptions& options, std::vector<std::s
 Status set_image(std::string_view text, RbdOptions& options) {
     const size_t slash = text.find('/');
     if (slash == std::string_view::npos)
-        return failure(Code::kInvalid, "rbd:{}: write {}, for example rbd:rbd/disk0", text, kForm);
+        return failure(Code::kInvalid, "rbd:{}: write {}, for example rbd:rbd/disk0", excerpt(text), kForm);
     std::string_view image = text.substr(slash + 1);
     if (image.find('/') != std::string_view::npos)
         return failure(Code::kInvalid,
                        "rbd:{}: there is more than one /; images in a namespace of a pool are not supported",
-                       text);
+                       excerpt(text));
     const size_t at = image.find('@');
     if (at != std::string_view::npos) {
         options.snapshot = image.substr(at + 1);
         WSS_TRY(check_name("snapshot", options.snapshot));
         if (options.snapshot.find('@') != std::string::npos)
-            return failure(Code::kInvalid, "rbd:{}: there is more than one @", text);
+            return failure(Code::kInvalid, "rbd:{}: there is more than one @", excerpt(text));
         image = image.substr(0, at);
     }
     options.pool = text.substr(0, slash);
@@ -127,6 +134,11 @@ Status set_image(std::string_view text, RbdOptions& options) {
 }
 
 }  // namespace
+
+std::string excerpt(std::string_view text) {
+    if (text.size() <= kExcerpt) return std::string(text);
+    return fmt::format("{}... ({} characters)", text.substr(0, kExcerpt), text.size());
+}
 
 std::string RbdOptions::name() const {
     return pool + "/" + image + (snapshot.empty() ? "" : "@" + snapshot);

@@ -37,4 +37,7 @@ struct RbdOptions {
 
 Result<RbdOptions> parse_rbd_options(std::string_view text);
 
+// What an error shows of a text that may be of any length: its beginning, and how long it is.
+std::string excerpt(std::string_view text);
+
 }  // namespace wss::io

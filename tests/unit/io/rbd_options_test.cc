@@ -77,6 +77,20 @@ TEST(RbdOptions, each_wrong_word_is_named) {
     EXPECT_NE(error_of("rbd/" + std::string(96, 'x')).find("at most 95"), std::string::npos);
 }
 
+TEST(RbdOptions, of_a_long_word_an_error_shows_the_beginning) {
+    const std::string text(100'000, 'x');
+    for (const char* before : {"", "a/b/", "a/b@", "a/b?", "a/b?conf=", "a/b?conf=/", "a/b?keyring=/",
+                               "a/b?id=", "a/b?id=client.", "a/b?cache=", "a/b?osd_timeout="}) {
+        const std::string error = error_of(before + text);
+        EXPECT_NE(error, "") << before;
+        EXPECT_LT(error.size(), 400u) << before;
+    }
+    EXPECT_NE(error_of("a/b?conf=/" + text).find("at most 4095"), std::string::npos);
+    EXPECT_NE(error_of("a/b?id=" + text).find("at most 255"), std::string::npos);
+    EXPECT_EQ(error_of("a/b?id=" + std::string(255, 'x')), "");
+    EXPECT_EQ(error_of("a/b?conf=/" + std::string(4094, 'x')), "");
+}
+
 TEST(RbdOptions, a_wrong_word_is_reported_before_the_plug_in_is_looked_for) {
     auto opened = open_backend("rbd:rbd/i?cahce=1", {});
     ASSERT_FALSE(opened);

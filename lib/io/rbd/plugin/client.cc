@@ -2,21 +2,29 @@
 #include "lib/io/rbd/plugin/client.h"
 
 #include <strings.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/rbd/ceph_conf.h"
 #include "lib/io/rbd/plugin/ownership.h"
+#include "lib/io/rbd/plugin/refusal.h"
 
 namespace wss::io::rbd {
 
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kAwaySecondsMax = 24;  // see RbdOptions::away_timeout
+constexpr const char* kListEnds = ";,= \t";  // where librados ends each path of a list
+constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
+constexpr const char* kLogEntries = "500";       // the default of a client of Ceph
+constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
+constexpr uint32_t kAwaySecondsMax = 24;         // see RbdOptions::away_timeout
 
 }  // namespace
 
@@ -47,6 +55,14 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
     if (!started) {
         client->given_up_.store(true);
         client->claim_.release();
+        const bool locks = client->may_have_lock_.load();
+        client.reset();
+        // When the process ends with the lock, that is a dead client's: the next opening of the image waits
+        // for 30 s. Without the lock nothing is waited for.
+        if (locks && program_ends.load() && !call.wait_until(in_seconds(options.close_timeout)))
+            log::warning(
+                "{}: Ceph does not answer; the exclusive lock may be left behind after {} s (close_timeout)",
+                name, options.close_timeout);
         return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
                                      options.open_timeout))
             .within(name);
@@ -100,7 +116,7 @@ Status Client::start() {
 Status Client::start_keeper() {
     uint64_t bytes = 0;
     if (int result = rbd_get_size(image_, &bytes); result < 0)
-        return Status::from_errno(-result, "cannot read the size of the image");
+        return refusal(-result, "cannot read the size of the image");
     bytes = bytes / kBlock * kBlock;
     if (bytes == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
     seen_.store(boot_time().count);
@@ -114,7 +130,7 @@ Status Client::start_keeper() {
         self->keeper_wake_.notify_one();
     };
     if (int result = options_.is_head() ? rbd_update_watch(image_, &watch_, notify, this) : 0; result < 0)
-        return Status::from_errno(-result, "cannot watch the image");
+        return refusal(-result, "cannot watch the image");
     try {
         keeper_ = std::thread([this] { keep(); });
     } catch (const std::system_error& error) {
@@ -154,10 +170,11 @@ Status Client::configure() {
         cluster_ = nullptr;
         return Status::from_errno(-result, fmt::format("client.{}", options_.user));
     }
-    const char* path = options_.conf.empty() ? nullptr : options_.conf.c_str();
-    if (int result = rados_conf_read_file(cluster_, path); result < 0)
-        return Status::from_errno(-result, fmt::format("cannot read the configuration of Ceph{}{}",
-                                                       path == nullptr ? "" : " ", options_.conf));
+    // librados takes space for so many entries as soon as the file is read or a monitor sends another
+    // number, and throws when there is none. Neither counts when it was set before.
+    if (int result = rados_conf_set(cluster_, "log_max_recent", kLogEntries); result < 0)
+        return Status::from_errno(-result, "cannot set log_max_recent");
+    WSS_TRY(read_configuration());
     const std::pair<const char*, std::string> settings[] = {
         {"rbd_cache", options_.cache ? "true" : "false"},
         {"client_mount_timeout", std::to_string(options_.mount_timeout)},
@@ -181,15 +198,86 @@ Status Client::configure() {
     for (const auto& [name, value] : settings)
         if (int result = rados_conf_set(cluster_, name, value.c_str()); result < 0)
             return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
+    WSS_TRY(check_lethal_settings());
     if (!options_.keyring.empty()) {
+        WSS_TRY(check_ceph_file("keyring", options_.keyring));
         if (int result = rados_conf_set(cluster_, "keyring", options_.keyring.c_str()); result < 0)
-            return Status::from_errno(-result, "cannot set keyring = " + options_.keyring);
+            return Status::from_errno(-result, "cannot set keyring = " + excerpt(options_.keyring));
     }
     return Status::ok();
 }
 
-static Status refused_connection(const RbdOptions& options, int error) {
-    const std::string configuration = options.conf.empty() ? "ceph.conf" : options.conf;
+// Where librados has read its settings.
+static std::string configuration_of(const RbdOptions& options) {
+    const char* named = getenv("CEPH_CONF");
+    return excerpt(!options.conf.empty() ? options.conf : named != nullptr ? named : "ceph.conf");
+}
+
+// librados takes the first file of such a list that can be opened.
+static Status check_list(rados_t reader, const char* setting) {
+    std::array<char, 4096> value{};
+    if (rados_conf_get(reader, setting, value.data(), value.size()) < 0) return Status::ok();
+    const std::string_view list(value.data());
+    for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
+        end = std::min(list.find_first_of(kListEnds, at), list.size());
+        const std::string path(list.substr(at, end - at));
+        WSS_TRY(check_ceph_file(setting, path));
+        if (access(path.c_str(), R_OK) == 0) break;
+    }
+    return Status::ok();
+}
+
+// librados opens the keyring while it reads the configuration that names it. So a client that has no
+// authentication, and opens none, reads the configuration first.
+Status Client::check_named_files(const char* configuration) const {
+    rados_t reader = nullptr;
+    if (int result = rados_create(&reader, options_.user.c_str()); result < 0)
+        return refusal(-result, "client." + options_.user);
+    for (const char* methods :
+         {"auth_supported", "auth_client_required", "auth_cluster_required", "auth_service_required"})
+        (void)rados_conf_set(reader, methods, "none");
+    (void)rados_conf_set(reader, "log_max_recent", kLogEntries);
+    Status status;
+    // A failure is that of the other client, too.
+    if (rados_conf_read_file(reader, configuration) == 0)
+        for (const char* setting : {"keyring", "keyfile", "monmap"})
+            if (status) status = check_list(reader, setting);
+    rados_shutdown(reader);
+    return status;
+}
+
+Status Client::read_configuration() {
+    const char* named = getenv("CEPH_CONF");
+    const std::string file = !options_.conf.empty() ? options_.conf : named != nullptr ? named : "";
+    WSS_TRY(check_ceph_file("configuration of Ceph", file.empty() ? kDefaultConf : file));
+    const char* path = file.empty() ? nullptr : file.c_str();
+    WSS_TRY(check_named_files(path));
+    const int result = -rados_conf_read_file(cluster_, path);
+    if (result <= 0) return Status::ok();
+    if (result == EINVAL)
+        return failure(Code::kInvalid, "the syntax of {} is wrong: ceph-conf -c {} -l fsid shows the line",
+                       configuration_of(options_), configuration_of(options_));
+    return Status::from_errno(
+        result, fmt::format("cannot read the configuration of Ceph {}", configuration_of(options_)));
+}
+
+// What was checked is then set, which counts more than what the monitors send (ceph config set), at any time.
+Status Client::check_lethal_settings() {
+    for (const std::string_view name : lethal_ceph_settings()) {
+        std::array<char, 4096> value{};
+        const int result = rados_conf_get(cluster_, name.data(), value.data(), value.size());
+        if (result == -ENOENT) continue;  // another version has no such setting
+        if (result < 0)
+            return refusal(-result, fmt::format("cannot read {} of {}", name, configuration_of(options_)));
+        WSS_TRY(check_ceph_setting(name, value.data(), configuration_of(options_)));
+        if (int set = rados_conf_set(cluster_, name.data(), value.data()); set < 0)
+            return Status::from_errno(-set, fmt::format("cannot set {} = {}", name, value.data()));
+    }
+    return Status::ok();
+}
+
+static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {
+    const std::string configuration = configuration_of(options);
     if (error == ETIMEDOUT)
         return failure(Code::kTimedOut, "no monitor answered within {} s (mount_timeout): see mon_host in {}",
                        options.mount_timeout, configuration);
@@ -205,17 +293,27 @@ static Status refused_connection(const RbdOptions& options, int error) {
         return failure(Code::kInvalid,
                        "the keyring of client.{} is no keyring (ceph auth get client.{} prints one)",
                        options.user, options.user);
+    if (error == ENOENT && !names_monitor)
+        return failure(
+            Code::kNotFound,
+            "{} names no monitor (mon_host), and DNS has none (SRV records ceph-mon), or no key of "
+            "client.{} was found",
+            configuration, options.user);
     if (error == ENOENT)
         return failure(
             Code::kNotFound,
             "no key of client.{} was found: put it into a keyring, and name that in ceph.conf or by "
             "keyring=",
             options.user);
-    return Status::from_errno(error, "cannot connect to the cluster");
+    return refusal(error, "cannot connect to the cluster");
 }
 
 Status Client::connect() {
-    if (int result = rados_connect(cluster_); result != 0) return refused_connection(options_, -result);
+    if (int result = rados_connect(cluster_); result != 0) {
+        std::array<char, 4096> hosts{};
+        const int known = rados_conf_get(cluster_, "mon_host", hosts.data(), hosts.size());
+        return refused_connection(options_, -result, known < 0 || hosts[0] != 0);
+    }
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
         // A full pool refuses writes at once (ENOSPC) and takes discards; without this they wait for space.
@@ -225,7 +323,49 @@ Status Client::connect() {
     pool_ = nullptr;
     if (opened == ENOENT)
         return failure(Code::kNotFound, "there is no pool {} (ceph osd pool ls)", options_.pool);
-    return Status::from_errno(opened, "cannot open the pool " + options_.pool);
+    return refusal(opened, "cannot open the pool " + options_.pool);
+}
+
+// librbd loads each library that rbd_plugins names when it opens an image, and fails with ENOSYS. No command
+// of rbd opens an image that names a wrong one itself: what the image says is read and removed by rados.
+Status Client::missing_plugin() const {
+    const std::string header = find_header();
+    const std::string plugins = metadata_of(header, "conf_rbd_plugins");
+    if (!plugins.empty())
+        return failure(
+            Code::kUnsupported,
+            "librbd lacks a plug-in that the image names: rbd_plugins = {}; remove it with rados -p {} "
+            "rmomapkey {} metadata_conf_rbd_plugins",
+            excerpt(plugins), options_.pool, header);
+    std::array<char, 4096> value{};
+    if (rados_conf_get(cluster_, "rbd_plugins", value.data(), value.size()) == 0 && value[0] != 0)
+        return failure(
+            Code::kUnsupported,
+            "librbd lacks a plug-in: rbd_plugins = {}; remove it from {} (or: ceph config rm client "
+            "rbd_plugins)",
+            excerpt(value.data()), configuration_of(options_));
+    return failure(
+        Code::kUnsupported,
+        "librbd lacks a feature of the image (rbd info), or a plug-in that its pool names (rbd config "
+        "pool rm {} rbd_plugins)",
+        options_.pool);
+}
+
+// Of an image that librbd does not open; empty: it cannot be read.
+std::string Client::find_header() const {
+    std::array<char, 4 + 256> id{};  // a string of Ceph: its length in 32 bits, then its characters
+    const int bytes = rados_read(pool_, ("rbd_id." + options_.image).c_str(), id.data(), id.size(), 0);
+    if (bytes <= 4) return {};
+    return "rbd_header." + std::string(id.data() + 4, static_cast<size_t>(bytes) - 4);
+}
+
+// Empty: there is none, or it cannot be read.
+std::string Client::metadata_of(const std::string& header, std::string_view key) const {
+    const std::string input = std::string({static_cast<char>(key.size()), 0, 0, 0}) + std::string(key);
+    std::array<char, 4 + 1024> value{};
+    const int bytes = rados_exec(pool_, header.c_str(), "rbd", "metadata_get", input.data(), input.size(),
+                                 value.data(), value.size());
+    return bytes <= 4 ? std::string() : std::string(value.data() + 4, static_cast<size_t>(bytes) - 4);
 }
 
 Status Client::open_image() {
@@ -248,7 +388,8 @@ Status Client::open_image() {
     if (result == ETIMEDOUT)
         return failure(Code::kTimedOut, "no OSD answered within {} s (osd_timeout): see ceph -s",
                        options_.osd_timeout);
-    return Status::from_errno(result, "cannot open the image");
+    if (result == ENOSYS) return missing_plugin();
+    return refusal(result, "cannot open the image");
 }
 
 // As Ceph reads a boolean. What is no number and no word of it is refused in any case.
@@ -288,7 +429,7 @@ Status Client::check_settings() {
         settings.resize(static_cast<size_t>(count));
         result = rbd_config_image_list(image_, settings.data(), &count);
     }
-    if (result < 0) return Status::from_errno(-result, "cannot read the options of the image");
+    if (result < 0) return refusal(-result, "cannot read the options of the image");
     Status status;
     for (int i = 0; i < count; ++i) {
         const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
@@ -314,19 +455,19 @@ Status Client::check_settings() {
 Status Client::identify() {
     rbd_image_info_t info{};
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
-        return Status::from_errno(-result, "cannot read the properties of the image");
+        return refusal(-result, "cannot read the properties of the image");
     object_bytes_ = info.obj_size;
     piece_bytes_ = info.obj_size;
     if (int result = rbd_get_stripe_unit(image_, &piece_bytes_); result < 0)
-        return Status::from_errno(-result, "cannot read the stripes of the image");
+        return refusal(-result, "cannot read the stripes of the image");
     char id[256] = {};
     if (int result = rbd_get_id(image_, id, sizeof id); result < 0)
-        return Status::from_errno(-result, "cannot read the id of the image");
+        return refusal(-result, "cannot read the id of the image");
     header_ = std::string("rbd_header.") + id;
     uint64_t snapshot = LIBRADOS_SNAP_HEAD;
     if (!options_.is_head()) {
         if (int result = rbd_snap_get_id(image_, options_.snapshot.c_str(), &snapshot); result < 0)
-            return Status::from_errno(-result, "cannot read the id of the snapshot");
+            return refusal(-result, "cannot read the id of the snapshot");
     }
     for (char& byte : look_input_) {
         byte = static_cast<char>(snapshot & 0xff);
@@ -340,7 +481,7 @@ Status Client::open_data_pool() {
     if (id < 0 || id == rados_ioctx_get_id(pool_)) return Status::ok();
     if (int result = rados_ioctx_create2(cluster_, id, &data_pool_); result < 0) {
         data_pool_ = nullptr;
-        return Status::from_errno(-result, "cannot open the data pool of the image");
+        return refusal(-result, "cannot open the data pool of the image");
     }
     // There is no such object in it.
     uint64_t bytes = 0;
@@ -359,13 +500,27 @@ Status Client::open_data_pool() {
 Status Client::claim() {
     char cluster[64] = {};
     if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
-        return Status::from_errno(-result, "cannot read the id of the cluster");
+        return refusal(-result, "cannot read the id of the cluster");
     WSS_TRY(claim_.take(fmt::format("{} {} {}", cluster, rados_ioctx_get_id(pool_), header_),
                         fmt::format("rbd:{} of client.{}", options_.name(), options_.user)));
     Status wanted = check_wanted();
     // The caller, who has given up, may have released it before it was taken.
     if (!wanted) claim_.release();
     return wanted;
+}
+
+// librbd refuses a size beyond the limit of the feature object-map as an invalid argument.
+Status Client::check_object_map(uint64_t bytes) const {
+    uint64_t features = 0;
+    if (rbd_get_features(image_, &features) < 0 || (features & RBD_FEATURE_OBJECT_MAP) == 0 ||
+        bytes / object_bytes_ < kObjectMapMax)
+        return Status::ok();
+    return failure(
+        Code::kInvalid,
+        "rbd:{}: {} are more than {}, {} objects of {}, which is the limit of the feature object-map: "
+        "rbd feature disable {} fast-diff object-map, or make an image with a larger --object-size",
+        options_.name(), readable_size(bytes), readable_size(kObjectMapMax * object_bytes_), kObjectMapMax,
+        readable_size(object_bytes_), options_.name());
 }
 
 Status Client::resize(uint64_t bytes) {
@@ -387,8 +542,9 @@ Status Client::resize(uint64_t bytes) {
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
-    return Status::from_errno(
-        -result, fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
+    if (result == -EINVAL) WSS_TRY(check_object_map(bytes));
+    return refusal(-result,
+                   fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
 }
 
 void Client::lose(Loss loss) noexcept {

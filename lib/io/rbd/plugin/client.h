@@ -121,6 +121,13 @@ class Client {
     Status check_settings();
     Status identify();
     Status open_data_pool();
+    Status read_configuration();
+    Status check_named_files(const char* configuration) const;
+    Status check_lethal_settings();
+    Status check_object_map(uint64_t bytes) const;
+    Status missing_plugin() const;
+    std::string find_header() const;
+    std::string metadata_of(const std::string& header, std::string_view key) const;
     Status claim();
     Status start_keeper();
     void stop();
@@ -183,7 +190,10 @@ class Client {
     std::string header_;                // the object that every image has
     std::array<char, 8> look_input_{};  // the id of the snapshot
 
-    std::atomic<bool> given_up_{false};  // by the caller of open()
+    // open() sets the first and then reads the second. start() sets the second and then reads the first,
+    // before it takes the lock. So a lock that is taken after open() has given up is always noticed.
+    std::atomic<bool> given_up_{false};
+    std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
     Claim claim_;
     // When a look began that found the image there, and us not shut out (boot_time()); when its answer came.

@@ -22,6 +22,7 @@
 
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
+#include "lib/io/rbd/plugin/refusal.h"
 
 namespace wss::io::rbd {
 
@@ -42,7 +43,7 @@ constexpr size_t kWatchersMax = 4096;
 Status Client::take_lock() {
     uint64_t features = 0;
     if (int result = rbd_get_features(image_, &features); result < 0)
-        return Status::from_errno(-result, "cannot read the features of the image");
+        return refusal(-result, "cannot read the features of the image");
     if ((features & RBD_FEATURE_EXCLUSIVE_LOCK) == 0)
         return failure(Code::kUnsupported,
                        "the image has no exclusive lock, so that nothing would keep two targets apart: rbd "
@@ -56,6 +57,8 @@ Status Client::take_lock() {
             WSS_TRY(end_former_owner(*owner));
             continue;
         }
+        may_have_lock_.store(true);
+        WSS_TRY(check_wanted());
         // One that takes the lock between these two calls is asked for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) return Status::ok();
@@ -63,7 +66,7 @@ Status Client::take_lock() {
         if (result == ESHUTDOWN)
             return failure(Code::kPermission, "Ceph has blocklisted this client (ceph osd blocklist ls)");
         if (result != EROFS && result != EBUSY && result != EAGAIN)
-            return Status::from_errno(result, "cannot take the exclusive lock");
+            return refusal(result, "cannot take the exclusive lock");
     }
     return failure(Code::kBusy, "its exclusive lock changes hands all the time");
 }
@@ -131,7 +134,7 @@ Result<std::string> Client::lock_owner() const {
                        "it is locked by rbd lock add, or by another program in that way: see rbd lock ls {}",
                        options_.name());
     if (result == EINVAL) WSS_TRY(check_primary());
-    if (result != 0) return Status::from_errno(result, "cannot read who has the exclusive lock");
+    if (result != 0) return refusal(result, "cannot read who has the exclusive lock");
     std::string owner(count == 0 ? "" : owners[0]);
     rbd_lock_get_owners_cleanup(owners, count);
     return owner;
@@ -145,7 +148,7 @@ Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& add
         watchers.resize(count);
         result = rbd_watchers_list(image_, watchers.data(), &count);
     }
-    if (result < 0) return Status::from_errno(-result, "cannot read who uses the image");
+    if (result < 0) return refusal(-result, "cannot read who uses the image");
     std::optional<Watcher> found;
     for (size_t i = 0; i < count; ++i)
         if (address == watchers[i].addr) found = Watcher{static_cast<uint64_t>(watchers[i].id)};
@@ -212,7 +215,7 @@ Status Client::command_monitors(const std::string& owner, const std::function<in
         fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner);
     if (result == ETIMEDOUT)
         return failure(Code::kTimedOut, "{}: no monitor answered within {} s (ceph -s)", what, limit);
-    return Status::from_errno(result, what);
+    return refusal(result, what);
 }
 
 // The next look at the lock shows what came of it.
@@ -228,7 +231,7 @@ Status Client::shut_out(const std::string& owner) {
         log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
                      options_.name(), owner);
     else if (result != 0)
-        return Status::from_errno(result, fmt::format("cannot break the lock of the client at {}", owner));
+        return refusal(result, fmt::format("cannot break the lock of the client at {}", owner));
     else
         log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
                      owner);

@@ -6,6 +6,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/io/rbd/owner_mark.h"
+#include "lib/io/rbd/plugin/refusal.h"
 
 namespace wss::io::rbd {
 
@@ -26,14 +27,13 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& header, con
     const int found = rbd_metadata_get(image, kKey, value.data(), &bytes);
     // What does not fit is nothing of ours.
     if (found < 0 && found != -ENOENT && found != -ERANGE)
-        return Status::from_errno(-found, fmt::format("cannot read the image's metadata {}", kKey));
+        return refusal(-found, fmt::format("cannot read the image's metadata {}", kKey));
     const std::optional<OwnerMark> known = parse_owner_mark(found < 0 ? "" : value.data());
     if (known && (read_only || known->name == owner)) return fmt::format("{} {}", header, known->number);
     if (read_only) return std::string();
     const OwnerMark mark{.name = owner.empty() ? entropy() : owner, .number = entropy()};
     const int written = rbd_metadata_set(image, kKey, mark.text().c_str());
-    if (written < 0)
-        return Status::from_errno(-written, fmt::format("cannot write the image's metadata {}", kKey));
+    if (written < 0) return refusal(-written, fmt::format("cannot write the image's metadata {}", kKey));
     return fmt::format("{} {}", header, mark.number);
 }
 

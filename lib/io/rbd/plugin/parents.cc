@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/parents.h"
+#include "lib/io/rbd/plugin/refusal.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,7 +30,7 @@ Status Parents::add(rados_t cluster, int64_t id, std::vector<Pool>& pools) {
     if (known) return Status::ok();
     rados_ioctx_t pool = nullptr;
     if (int result = rados_ioctx_create2(cluster, id, &pool); result < 0)
-        return Status::from_errno(-result, "cannot open the pool of an image that it was cloned from");
+        return refusal(-result, "cannot open the pool of an image that it was cloned from");
     pools.emplace_back(pool, [](rados_ioctx_t one) { rados_ioctx_destroy(one); });
     return Status::ok();
 }
@@ -45,7 +46,7 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, std::vector<Pool>& pool
         return failure(Code::kUnsupported,
                        "the image is being migrated, and a part of its data is elsewhere: rbd migration "
                        "execute comes first");
-    if (found < 0) return Status::from_errno(-found, "cannot read what the image was cloned from");
+    if (found < 0) return refusal(-found, "cannot read what the image was cloned from");
     Status status = add(cluster, parent.pool_id, pools);
     rbd_image_t opened = nullptr;
     if (status) {
@@ -54,7 +55,7 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, std::vector<Pool>& pool
         if (result == 0 && parent.pool_namespace != nullptr)
             rados_ioctx_set_namespace(pool, parent.pool_namespace);
         if (result == 0) result = rbd_open_by_id_read_only(pool, parent.image_id, &opened, nullptr);
-        if (result < 0) status = Status::from_errno(-result, "cannot open what the image was cloned from");
+        if (result < 0) status = refusal(-result, "cannot open what the image was cloned from");
         if (status) {
             const int64_t data = rbd_get_data_pool_id(opened);
             if (data >= 0) status = add(cluster, data, pools);

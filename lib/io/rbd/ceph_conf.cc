@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/rbd/ceph_conf.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+
+#include "lib/io/rbd/options.h"
+
+namespace wss::io {
+
+namespace {
+
+// An unknown type is an assertion. So is each failure of the two that need a device: no RDMA device or port,
+// too little memory that may be locked, huge pages that are missing.
+constexpr std::string_view kMessengers[] = {"async+posix", "async", "random"};
+constexpr std::string_view kMessengersAllowed =
+    "async+posix or async (RDMA and DPDK end the process when their device fails)";
+
+bool is_messenger(std::string_view value) {
+    return std::find(std::begin(kMessengers), std::end(kMessengers), value) != std::end(kMessengers);
+}
+// Empty: ms_type counts.
+bool is_messenger_or_empty(std::string_view value) {
+    return value.empty() || is_messenger(value);
+}
+
+template <int64_t kLeast, int64_t kMost>
+bool is_between(std::string_view value) {
+    int64_t number = 0;
+    auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return wrong == std::errc() && end == value.data() + value.size() && number >= kLeast && number <= kMost;
+}
+
+struct Lethal {
+    std::string_view name;
+    bool (*is_allowed)(std::string_view value);
+    std::string_view allowed;
+};
+constexpr Lethal kLethal[] = {
+    {"ms_type", is_messenger, kMessengersAllowed},
+    {"ms_public_type", is_messenger_or_empty, kMessengersAllowed},
+    // A segmentation fault below.
+    {"heartbeat_interval", is_between<0, std::numeric_limits<int32_t>::max()>, "0 or more"},
+    // All of them are started.
+    {"librados_thread_count", is_between<0, 256>, "at most 256"},
+    {"rbd_op_threads", is_between<0, 256>, "at most 256"},
+    // It divides by it, and makes an array of so many.
+    {"objecter_completion_locks_per_session", is_between<1, 1024>, "1 to 1024"},
+};
+
+constexpr auto kNames = [] {
+    std::array<std::string_view, std::size(kLethal)> names{};
+    for (size_t i = 0; i < names.size(); ++i) names[i] = kLethal[i].name;
+    return names;
+}();
+
+constexpr off_t kFileMax = 1 << 20;
+
+std::string_view kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "a directory";
+    if (S_ISFIFO(mode)) return "a FIFO";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
+}  // namespace
+
+std::span<const std::string_view> lethal_ceph_settings() {
+    return kNames;
+}
+
+Status check_ceph_setting(std::string_view name, std::string_view value, std::string_view file) {
+    for (const Lethal& one : kLethal)
+        if (one.name == name && !one.is_allowed(value))
+            return failure(Code::kInvalid,
+                           "{} = {} in {}: librados would end the whole process; set {}, or remove the line",
+                           name, excerpt(value), file, one.allowed);
+    return Status::ok();
+}
+
+Status check_ceph_file(std::string_view what, const std::string& path) {
+    struct stat file {};
+    if (stat(path.c_str(), &file) != 0) return Status::ok();  // librados returns the reason
+    if (!S_ISREG(file.st_mode))
+        return failure(Code::kInvalid, "the {} {} is {}: name a regular file", what, excerpt(path),
+                       kind_of(file.st_mode));
+    if (file.st_size > kFileMax)
+        return failure(Code::kInvalid, "the {} {} has {} bytes, at most {} are read: is it the right file?",
+                       what, excerpt(path), file.st_size, kFileMax);
+    return Status::ok();
+}
+
+}  // namespace wss::io

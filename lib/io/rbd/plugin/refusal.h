@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Status for an error number of librbd or librados.
+#pragma once
+
+#include <cerrno>
+#include <string>
+
+#include "lib/base/status.h"
+
+namespace wss::io::rbd {
+
+// `error` is positive. An operation that Ceph does not answer ends with ETIMEDOUT, whose own words do not
+// lead to the cluster.
+inline Status refusal(int error, std::string_view what) {
+    if (error == ETIMEDOUT)
+        return failure(Code::kTimedOut,
+                       "{}: Ceph did not answer in time (osd_timeout, mon_timeout): see ceph -s", what);
+    return Status::from_errno(error, std::string(what));
+}
+
+}  // namespace wss::io::rbd

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of a ceph.conf with which librados would end the process.
+#include "lib/io/rbd/ceph_conf.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/io/harness.h"
+
+namespace wss::io::test {
+namespace {
+
+TEST(RbdCephConf, values_that_librados_dies_of_are_refused) {
+    const std::pair<const char*, const char*> lethal[] = {
+        {"ms_type", "nonsense"},
+        {"ms_type", ""},
+        {"ms_type", "simple"},
+        {"ms_type", "async+rdma"},
+        {"ms_type", "async+dpdk"},
+        {"ms_public_type", "nonsense"},
+        {"heartbeat_interval", "-1"},
+        {"librados_thread_count", "257"},
+        {"librados_thread_count", "9223372036854775807"},
+        {"rbd_op_threads", "9223372036854775807"},
+        {"objecter_completion_locks_per_session", "0"},
+        {"objecter_completion_locks_per_session", "9223372036854775807"},
+    };
+    for (const auto& [name, value] : lethal) {
+        Status status = check_ceph_setting(name, value, "/etc/ceph/a.conf");
+        ASSERT_FALSE(status) << name << " = " << value;
+        EXPECT_EQ(status.code(), Code::kInvalid);
+        const std::string names = std::string(name) + " = " + value + " in /etc/ceph/a.conf";
+        EXPECT_NE(status.to_string().find(names), std::string::npos) << status.to_string();
+    }
+}
+
+TEST(RbdCephConf, values_that_librados_takes_are_accepted) {
+    const std::pair<const char*, const char*> fine[] = {
+        {"ms_type", "async+posix"},     {"ms_type", "async"},          {"ms_public_type", ""},
+        {"ms_public_type", "async"},    {"heartbeat_interval", "0"},   {"heartbeat_interval", "5"},
+        {"librados_thread_count", "2"}, {"ms_client_mode", "nonsense"}};
+    for (const auto& [name, value] : fine)
+        EXPECT_TRUE(check_ceph_setting(name, value, "ceph.conf")) << name << " = " << value;
+}
+
+TEST(RbdCephConf, each_setting_that_is_checked_is_listed) {
+    const auto names = lethal_ceph_settings();
+    for (const char* name : {"ms_type", "ms_public_type", "heartbeat_interval", "librados_thread_count",
+                             "rbd_op_threads", "objecter_completion_locks_per_session"})
+        EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+}
+
+TEST(RbdCephConf, of_a_long_value_an_error_shows_the_beginning) {
+    const std::string status = check_ceph_setting("ms_type", std::string(4000, 'x'), "c").to_string();
+    EXPECT_LT(status.size(), 400u);
+    EXPECT_NE(status.find("4000 characters"), std::string::npos) << status;
+}
+
+class RbdCephFile : public ::testing::Test {
+  protected:
+    std::string error_of(const std::string& path) { return check_ceph_file("keyring", path).to_string(); }
+    std::string path(const char* name) const { return folder_ + "/" + name; }
+
+    void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    std::string folder_ = "/tmp/wss-ceph-conf-XXXXXX";
+};
+
+TEST_F(RbdCephFile, what_has_no_end_or_no_content_is_refused) {
+    ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
+    EXPECT_NE(error_of(path("fifo")).find("is a FIFO"), std::string::npos) << error_of(path("fifo"));
+    EXPECT_NE(error_of(folder_).find(folder_ + " is a directory"), std::string::npos) << error_of(folder_);
+    EXPECT_NE(error_of("/dev/zero").find("is a device"), std::string::npos) << error_of("/dev/zero");
+}
+
+TEST_F(RbdCephFile, the_length_of_a_file_has_a_limit) {
+    std::ofstream(path("long")) << "[global]";
+    EXPECT_TRUE(check_ceph_file("keyring", path("long")));
+    std::filesystem::resize_file(path("long"), 1 << 20);
+    EXPECT_TRUE(check_ceph_file("keyring", path("long")));
+    std::filesystem::resize_file(path("long"), (1 << 20) + 1);
+    EXPECT_NE(error_of(path("long")).find("1048577 bytes"), std::string::npos) << error_of(path("long"));
+}
+
+TEST_F(RbdCephFile, one_that_is_not_there_is_left_to_librados) {
+    EXPECT_TRUE(check_ceph_file("keyring", path("none")));
+}
+
+}  // namespace
+}  // namespace wss::io::test
