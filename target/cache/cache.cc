@@ -69,6 +69,17 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
                 .datapath = datapath_,
                 .life = life_},
                options_, reactor),
+      deletions_({.index = lines_.index(),
+                  .engines = engines_,
+                  .members = members_,
+                  .volumes = volumes_,
+                  .losses = losses_,
+                  .absent = absent_,
+                  .recovery = recovery_,
+                  .destager = destager_,
+                  .control = control_,
+                  .life = life_},
+                 options_.line_bytes, reactor),
       admission_(nets_, engines_, members_, recovery_, life_, reactor,
                  {.line_bytes = options_.line_bytes, .lines_max = options_.lines_max}, events_),
       events_({.index = lines_.index(),
@@ -171,6 +182,7 @@ void Cache::tick(void* self) noexcept {
     cache.recovery_.check();
     cache.nodes_.tick();
     cache.control_.tick();
+    cache.deletions_.tick();
     cache.events_.tick();
     cache.losses_.tick();
     cache.clients_.invite_anew();
