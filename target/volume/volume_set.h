@@ -199,6 +199,7 @@ class VolumeSet {
     // volume_remove.cc
     struct Removal;
     // volume_resize.cc
+    struct Following;
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
     Status begin_shrink(const Resize& change);
     void drop_beyond(const Resize& change, Done done);
