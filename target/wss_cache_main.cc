@@ -47,7 +47,8 @@ void describe(CLI::App& app, Options& options) {
                    "of this machine alone (default: nowhere)")
         ->type_name("[HOST:]PORT");
     app.add_option("--leave-seconds", config.leave_seconds,
-                   "How long to wait at the end until dirty lines are in real storage (default: 30)")
+                   "How long to wait at the end until dirty lines are in real storage; if some are not by "
+                   "then, they end with the process and the exit status is 1 (default: 30)")
         ->check(CLI::Range(1u, daemon::kLeaveSecondsMax));
     app.add_option("--log-level", config.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");

@@ -362,6 +362,10 @@ DirtyLines& Index::dirty(uint32_t volume) {
     return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty : none_dirty_;
 }
 
+uint64_t Index::dirty_lines(uint32_t volume) const {
+    return volume < volumes_.size() && volumes_[volume] != nullptr ? volumes_[volume]->dirty.count() : 0;
+}
+
 void Index::set_generation_floor(uint64_t generation) {
     generation_ = std::max(generation_, generation);
 }

@@ -208,7 +208,7 @@ class Index {
     uint64_t flush_mark() const { return dirty_sequence_; }
     // None of a volume that it does not know. Valid until remove_volume().
     DirtyLines& dirty(uint32_t volume);
-    uint64_t dirty_lines(uint32_t volume) { return dirty(volume).count(); }
+    uint64_t dirty_lines(uint32_t volume) const;
     uint64_t dirty_lines_on(EngineIndex engine) const;
 
     // Generations begin here: above all that recovery has seen.

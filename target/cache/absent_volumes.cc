@@ -68,6 +68,27 @@ bool AbsentVolumes::any_lines() const {
                        [&](const auto& absent) { return index_.dirty_lines(absent.second) > 0; });
 }
 
+Status AbsentVolumes::may_delete(const volume::Deletion& deletion, bool recovering) const {
+    if (!members_.now().dirty.contains(deletion.wwid)) return Status::ok();
+    const std::string& name = deletion.name;
+    if (recovering)
+        return failure(
+            Code::kBusy,
+            "volume {} is not deleted: dirty lines are being recovered (wssctl cache status), and "
+            "some may be of it; try again, or destroy them: wssctl volume delete {} --give-up-dirty",
+            name, name);
+    auto kept = volumes_.absent().find(deletion.wwid);
+    const uint64_t lines = kept == volumes_.absent().end() ? 0 : index_.dirty_lines(kept->second);
+    const bool lost = members_.now().lost.any_of(deletion.wwid);
+    if (lines == 0 && !lost) return Status::ok();
+    return failure(
+        Code::kRefused,
+        "volume {} is not deleted: it is not open, and cache engines hold {} lines of acknowledged "
+        "writes that its storage does not have{}. Open it (wssctl volume reopen {}), so that they "
+        "come home, or destroy them: wssctl volume delete {} --give-up-dirty",
+        name, lines, lost ? "; others are lost with engines that are away" : "", name, name);
+}
+
 // Which of those that engines may hold dirty lines of.
 Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     std::vector<uint64_t> closed;

@@ -35,6 +35,9 @@ class AbsentVolumes {
     void settle();
     bool any_lines() const;
 
+    // Refuses the deletion of a volume that is not open while engines hold dirty lines of it, or may do so.
+    // `recovering`: what they hold is not known yet.
+    Status may_delete(const volume::Deletion& deletion, bool recovering) const;
     // Which of the volumes that engines may hold dirty lines of: its WWID.
     Result<uint64_t> to_give_up(const std::string& which) const;
     void give_up(uint64_t wwid);

@@ -24,6 +24,7 @@
 // Lifetime: reactor and fabrics outlive it; stop() comes before the volumes close.
 #pragma once
 
+#include "target/cache/deletions.h"
 #include "target/cache/engine_events.h"
 #include "target/cache/mirror.h"
 #include "target/cache/shutdown.h"
@@ -60,9 +61,7 @@ class Cache final : public reactor::Source {
     void reopen_volume(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
         control_.reopen(volume, std::move(reopening));
     }
-    void volume_deleted(uint64_t wwid, std::function<void()> recorded) {
-        absent_.deleted(wwid, std::move(recorded));
-    }
+    Deletions& deletions() noexcept { return deletions_; }
     void set_policy(const std::string& name, const cache::PolicySettings& settings,
                     std::function<void(Status)> done) {
         control_.set_policy(name, settings, std::move(done));
@@ -135,12 +134,12 @@ class Cache final : public reactor::Source {
     Eraser eraser_;
     Losses losses_;
     AbsentVolumes absent_;
-    SingleCopies single_;
+    Mirror mirror_;
     RecoveryRun recovery_;
     Destager destager_;
-    Mirror mirror_;
     Datapath datapath_;
     VolumeControl control_;
+    Deletions deletions_;
     Admission admission_;
     EngineEvents events_;
     Shutdown shutdown_;

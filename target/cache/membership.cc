@@ -153,14 +153,12 @@ namespace {
 
 // Engines and volumes by the thousand: a larger file is not one of ours.
 constexpr size_t kFileMax = 16 << 20;
+constexpr const char* kSuffix = ".cache";  // beside the state file
 
 class FileStore final : public MembershipStore {
   public:
     FileStore(volume::StateLock::Shared state, reactor::Reactor& reactor)
-        : state_(std::move(state)),
-          path_(state_->path() + ".cache"),
-          reactor_(reactor),
-          thread_([this] { run(); }) {}
+        : state_(std::move(state)), reactor_(reactor), thread_([this] { run(); }) {}
     ~FileStore() override {
         {
             std::lock_guard lock(m_);
@@ -170,7 +168,7 @@ class FileStore final : public MembershipStore {
         thread_.join();
     }
     Result<std::string> load() override {
-        auto text = read_file(path_, kFileMax);
+        auto text = read_file(state_->path() + kSuffix, kFileMax);
         if (!text && text.status().sys_errno() == ENOENT) return std::string();
         return text;
     }
@@ -197,14 +195,13 @@ class FileStore final : public MembershipStore {
             Job job = std::move(*job_);
             job_.reset();
             lock.unlock();
-            Status saved = replace_file(path_, job.text);
+            Status saved = state_->write(kSuffix, job.text);
             reactor_.post([done = std::move(job.done), saved] { done(saved); });
             lock.lock();
         }
     }
 
     const volume::StateLock::Shared state_;
-    const std::string path_;
     reactor::Reactor& reactor_;
     std::mutex m_;
     std::condition_variable changed_;

@@ -40,7 +40,11 @@ struct Mirror::Job {
 };
 
 Mirror::Mirror(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
-    : uses_(uses), index_(uses.lines.index()), reactor_(reactor), turn_(turn) {}
+    : uses_(uses),
+      index_(uses.lines.index()),
+      reactor_(reactor),
+      turn_(turn),
+      single_(index_, uses.members, uses.volumes) {}
 
 Mirror::~Mirror() = default;
 
@@ -70,8 +74,9 @@ uint64_t Mirror::all_single_lines() const {
     return lines;
 }
 
+// A recovery lets nothing be placed.
 bool Mirror::may_copy() const {
-    return index_.placeable_engines() > 1 && !uses_.recovery.holding() && !uses_.life.stopping();
+    return index_.placeable_engines() > 1 && !uses_.life.stopping();
 }
 
 void Mirror::tick() {
@@ -88,7 +93,7 @@ void Mirror::tell(uint64_t lines) {
         return;
     }
     if (single_since_ == kNever) single_since_ = reactor_.now();
-    if (told_ || reactor_.now() - single_since_ < kTellAfter || uses_.recovery.holding()) return;
+    if (told_ || reactor_.now() - single_since_ < kTellAfter) return;
     told_ = true;
     log::warning(
         "{} dirty lines have one copy, which is lost with its cache engine: real storage does not take them, "

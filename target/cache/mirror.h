@@ -8,8 +8,8 @@
 // that claims them, in one step. Reads and destaging of the line go on meanwhile; writes wait, for as
 // long as engines take. A line that somebody is about to change is left for the next round.
 //
-// It owns the jobs with their buffers, and the round under way. It calls the lines, the engines' links
-// and the members.
+// It owns SingleCopies, the jobs with their buffers, and the round under way. It calls the lines, the
+// engines' links and the members.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -26,7 +26,7 @@
 #include "target/cache/life.h"
 #include "target/cache/lines.h"
 #include "target/cache/members.h"
-#include "target/cache/recovery_run.h"
+#include "target/cache/single_copies.h"
 
 namespace wss::se {
 
@@ -38,7 +38,6 @@ class Mirror {
         EngineSet& engines;
         Members& members;
         CachedVolumes& volumes;
-        RecoveryRun& recovery;
         const JobMemory& memory;
         const Life& life;
     };
@@ -50,6 +49,7 @@ class Mirror {
     void prepare(uint32_t first_buffer);
     void tick();
 
+    SingleCopies& single() noexcept { return single_; }
     // Lines that have one copy and shall have two; of a volume that is open or absent.
     uint64_t single_lines(uint32_t number) const;
     uint64_t copied_lines() const noexcept { return copied_lines_; }
@@ -76,6 +76,7 @@ class Mirror {
     cache::Index& index_;
     reactor::Reactor& reactor_;
     Turn& turn_;
+    SingleCopies single_;
     std::vector<std::unique_ptr<Job>> jobs_;
     uint32_t walks_ = 0;  // of the round
     Nanoseconds next_round_{};

@@ -111,11 +111,13 @@ Result<json> reopen(VolumeSet& volumes, const json& json_params) {
 
 Result<json> remove(VolumeSet& volumes, const json& json_params) {
     std::string name;
+    volume::RemoveOptions how;
     Params params(json_params);
-    WSS_TRY(params.text("name", name, Params::kRequired).finish());
+    params.text("name", name, Params::kRequired).flag("give_up_dirty", how.give_up_dirty);
+    WSS_TRY(params.finish());
     auto info = volumes.find(name);
     bool declared = info.is_ok() && info->declared;
-    WSS_TRY(volumes.remove(name));
+    WSS_TRY(volumes.remove(name, how));
     json answer = {{"name", name}};
     if (declared) answer["note"] = "the configuration declares this volume: it comes back at the next start";
     return answer;
@@ -175,7 +177,9 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
         "name, [steal], [give_up_dirty]: opens its storage anew after another owner took it, or when it "
         "could not be opened",
         [&](const json& params) { return reopen(volumes, params); });
-    methods.add_change("volume.delete", "name: stops serving it; the backing file stays",
+    methods.add_change("volume.delete",
+                       "name, [give_up_dirty]: stops serving it; the backing file stays. Refused if cache "
+                       "engines hold acknowledged writes that the file cannot get",
                        [&](const json& params) { return remove(volumes, params); });
     methods.add_change(
         "volume.set",

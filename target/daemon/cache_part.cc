@@ -78,6 +78,16 @@ volume::VolumeSet::Open CachePart::opener() {
     };
 }
 
+void CachePart::follow_deletions(volume::VolumeSet::Options& options) {
+    options.before_deletion = [this](volume::Deletion deletion) {
+        reactor_.post([this, deletion = std::move(deletion)] { cache_->deletions().prepare(deletion); });
+    };
+    options.deleted = [this](uint64_t wwid, std::function<void()> recorded) {
+        reactor_.post(
+            [this, wwid, recorded = std::move(recorded)] { cache_->deletions().over(wwid, recorded); });
+    };
+}
+
 Status CachePart::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
         auto bound = ask_reactor<Result<fabric::Address>>([&](auto take) {

@@ -31,6 +31,8 @@ class CachePart {
     se::Cache& cache() { return *cache_; }
     // Opens "rs:NAME" as well.
     volume::VolumeSet::Open opener();
+    // Nothing is deleted that engines alone have, unless that is given up.
+    void follow_deletions(volume::VolumeSet::Options& options);
     Status listen();
     // Reads --cache-secrets again, for engines that join from now on.
     Status reload_secrets(const control::TargetConfig& config);

@@ -218,12 +218,7 @@ Status Daemon::create_service() {
         return io::open_backend(specification, ours);
     };
     if (cached) options.open = cache_->opener();
-    if (cached)
-        options.deleted = [this](uint64_t wwid, std::function<void()> recorded) {
-            reactors_[0]->post([cache = &cache_->cache(), wwid, recorded = std::move(recorded)] {
-                cache->volume_deleted(wwid, recorded);
-            });
-        };
+    if (cached) cache_->follow_deletions(options);
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
     std::shared_ptr<volume::ReservationBook> reservations;
     if (state_ != nullptr) {

@@ -244,15 +244,21 @@ Status EngineDaemon::stop(const StopStep& next) {
     next("control socket and HTTP port", kControlMax + HttpPart::kAnswerMax);
     Status first = http_.stop(kControlMax);
     if (!thread_.joinable()) return first;
-    auto left = std::make_shared<std::promise<void>>();
+    auto left = std::make_shared<std::promise<Status>>();
     auto stopped = std::make_shared<std::promise<void>>();
     auto left_future = left->get_future();
     auto stopped_future = stopped->get_future();
     const Nanoseconds leave = from_s(config_.leave_seconds) + kLeaveMargin;
     next("leaving the storage engines", leave);
-    reactor_.post(
-        [this, left] { engine_->leave(from_s(config_.leave_seconds), [left] { left->set_value(); }); });
-    left_future.wait_for(std::chrono::nanoseconds(leave.count));
+    reactor_.post([this, left] {
+        engine_->leave(from_s(config_.leave_seconds),
+                       [left](Status status) { left->set_value(std::move(status)); });
+    });
+    Status home = failure(Code::kTimedOut, "the storage engines could not be left; ending without that");
+    if (left_future.wait_for(std::chrono::nanoseconds(leave.count)) == std::future_status::ready)
+        home = left_future.get();
+    if (!home && !first) log::error("{}", first.to_string());
+    if (!home) first = std::move(home);  // acknowledged writes count more
     next("connections", kCloseMax);
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
     if (stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) != std::future_status::ready)

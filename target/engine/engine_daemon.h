@@ -21,7 +21,8 @@ namespace wss::daemon {
 class EngineDaemon final : public Service {
   public:
     static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config);
-    // Leaves: storage engines bring dirty lines home first, within leave_seconds.
+    // Leaves: storage engines bring dirty lines home first, within leave_seconds. A failure says how many
+    // they did not: those end with the process.
     Status stop(const StopStep& next) override;
     using Service::stop;
     ~EngineDaemon() override;

@@ -187,7 +187,7 @@ Status ReservationBook::store(uint64_t wwid, const Entry& entry) {
     add(wwid, entry);
     std::string text = format(all);
     if (stored_ == text) return Status::ok();
-    Status written = replace_file(state_->path() + ".reservations", text);
+    Status written = state_->write(".reservations", text);
     // A failed write may have come to the file.
     stored_ = written ? std::optional(std::move(text)) : std::nullopt;
     return written;

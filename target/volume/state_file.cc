@@ -178,7 +178,7 @@ Result<std::vector<StoredVolume>> read_state_file(const StateLock& state) {
 }
 
 Status write_state_file(const StateLock& state, const std::vector<StoredVolume>& volumes) {
-    Status written = replace_file(state.path(), format_state(volumes));
+    Status written = state.write("", format_state(volumes));
     return written ? written : written.within("state file");
 }
 

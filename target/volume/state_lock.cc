@@ -2,16 +2,22 @@
 #include "target/volume/state_lock.h"
 
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "lib/base/lock_file.h"
+#include "lib/base/log.h"
 
 namespace wss::volume {
 
-Result<StateLock::Shared> StateLock::take(const std::string& path) {
-    const std::string beside = path + ".lock";
+static std::string lock_of(const std::string& path) {
+    return path + ".lock";
+}
+
+static Result<Descriptor> lock(const std::string& path) {
+    const std::string beside = lock_of(path);
     Result<Descriptor> file = open_lock_file(beside);
     if (!file) return file.status().within("state file " + path);
     const int fd = file->get();
@@ -29,7 +35,37 @@ Result<StateLock::Shared> StateLock::take(const std::string& path) {
     // For the message above only.
     if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) < 0)
         return Status::from_errno(errno, fmt::format("{}: cannot write it", beside));
+    return file;
+}
+
+Result<StateLock::Shared> StateLock::take(const std::string& path) {
+    Result<Descriptor> file = lock(path);
+    if (!file) return file.status();
     return Shared(new StateLock(path, std::move(*file)));
+}
+
+Status StateLock::keep() const {
+    std::lock_guard guard(m_);
+    const std::string beside = lock_of(path_);
+    struct stat ours {};
+    struct stat there {};
+    const bool is_there = lstat(beside.c_str(), &there) == 0;
+    if (fstat(file_.get(), &ours) != 0) return Status::from_errno(errno, beside);
+    if (is_there && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) return Status::ok();
+    Result<Descriptor> again = lock(path_);
+    if (!again)
+        return again.status().within(fmt::format("{} was removed while this process used it", beside));
+    log::error(
+        "{} was removed while this process used it; it is made again. Another wss-target that ran with this "
+        "state file meanwhile may have changed the files beside it: they now have what this one knows",
+        beside);
+    file_ = std::move(*again);
+    return Status::ok();
+}
+
+Status StateLock::write(std::string_view suffix, std::string_view text) const {
+    WSS_TRY(keep());
+    return replace_file(path_ + std::string(suffix), text);
 }
 
 }  // namespace wss::volume

@@ -5,11 +5,17 @@
 // the object, or the process. A file beside the state file carries it, because the state file is replaced.
 // Functions that read or write such a file take the lock as an argument.
 //
-// Thread-safety: immutable.
+// Who removes that file (all of the folder, say) removes the lock: another process could take the one that it
+// makes. Each write looks for that. If nobody else has the new lock, this process takes it; otherwise it
+// writes nothing any more.
+//
+// Thread-safety: all methods may be called from any thread.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/file.h"
@@ -27,11 +33,15 @@ class StateLock {
     StateLock& operator=(const StateLock&) = delete;
 
     const std::string& path() const { return path_; }
+    // Replaces the state file ("") or one beside it (".cache"). kBusy: another process has the lock by now.
+    Status write(std::string_view suffix, std::string_view text) const;
 
   private:
     StateLock(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+    Status keep() const;
     const std::string path_;
-    const Descriptor file_;
+    mutable std::mutex m_;
+    mutable Descriptor file_;  // guarded by m_
 };
 
 }  // namespace wss::volume

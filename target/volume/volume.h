@@ -245,6 +245,19 @@ class Reopening {
     Status status_{Code::kClosed, "the volume was removed meanwhile"};
 };
 
+// A command is to delete a volume. Who holds acknowledged data of it that its storage does not have answers
+// when that is there, or refuses.
+struct Deletion {
+    // Of an `answer` that is ok: as long as somebody has it, no command of the volume begins.
+    using Hold = std::shared_ptr<void>;
+
+    uint64_t wwid = 0;  // of an open volume, or of one that is not
+    std::string name;
+    bool give_up_dirty = false;  // that data is not needed
+    Nanoseconds limit{};         // the answer comes by then
+    std::function<void(Status, Hold)> answer;
+};
+
 // Hears, on the reactor's thread, what happened to a volume of its table. May not add or remove observers.
 class Observer : public ListNode<> {
   public:

@@ -20,6 +20,7 @@ VolumeInfo VolumeSet::info_of(const Record& record) const {
         info.block_size = record.volume->block_size();
         info.read_only = record.volume->read_only();
         info.trouble = record.volume->backend().trouble();
+        if (info.trouble.empty()) info.trouble = record.not_followed;
     }
     for (const auto& open : record.opens) info.totals.add(open->counters());
     return info;

@@ -33,6 +33,7 @@ struct VolumeSet::Record {
     void finish_cut(io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
     bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
+    std::string not_followed;           // a size of its storage, for this reason; by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn
 };
 

@@ -133,7 +133,8 @@ Status VolumeSet::grow(const Resize& change) {
     if (!there) return removed_meanwhile();
     if (Status saved = save(); !saved) {
         remember(volume, [&](Known& known) { known.resized = before; });
-        save_again();
+        // One that follows is repeated, and Following logs why.
+        if (Status again = save(); !again && !change.follows) log::error("{}", again.to_string());
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
         return saved.within(fmt::format("volume {} is not changed", change.name));
@@ -230,6 +231,31 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
     return true;
 }
 
+// Whether a volume follows the size of its storage. It is tried again each second: what changes is logged,
+// what is so is shown.
+struct VolumeSet::Following {
+    VolumeSet& set;
+    const std::string& name;
+    const Volume* volume;
+
+    void note(uint64_t bytes, const Status& status) const {
+        std::string now;
+        if (!status)
+            now = fmt::format("its storage has {} now, the volume does not follow: {}", readable_size(bytes),
+                              status.text());
+        {
+            std::lock_guard lock(set.m_);
+            auto found = set.records_.find(name);
+            if (found == set.records_.end() || found->second->volume.get() != volume) return;
+            if (std::exchange(found->second->not_followed, now) == now) return;
+        }
+        if (status)
+            log::info("volume {} follows its storage again", name);
+        else
+            log::warning("volume {}: {}", name, now);
+    }
+};
+
 // Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks. One
 // that is being created, or is to replace another one, follows when it is there.
 bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
@@ -239,7 +265,11 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     if (volume->lost()) return true;
     const uint64_t size = volume->size(), block = volume->block_size();
     const uint64_t bytes = after / block * block;
-    if (bytes == size || (!volume->is_all_of(before) && bytes > size)) return true;
+    const Following following{*this, name, volume};
+    if (bytes == size || (!volume->is_all_of(before) && bytes > size)) {
+        following.note(after, Status::ok());
+        return true;
+    }
     auto change = begin_resize(name, bytes);
     if (change) {
         change->follows = true;
@@ -247,8 +277,7 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
         change->cut_from = 0;
     }
     const Status status = change ? change->carry_out(*this) : change.status();
-    if (!status && status.code() != Code::kBusy)
-        log::warning("{}: its storage was resized, the volume was not yet", status.to_string());
+    if (status || status.code() != Code::kBusy) following.note(after, status);
     return status.is_ok();
 }
 

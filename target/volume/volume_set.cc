@@ -350,41 +350,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
     });
 }
 
-// --- remove ---
-
-void VolumeSet::remove_async(const std::string& name, Done done) {
-    uint64_t gone = 0;
-    bool unopened = false;
-    {
-        std::lock_guard lock(m_);
-        // One that is being opened is more than a line in the state file.
-        unopened = !records_.contains(name) && unopened_.erase(name);
-        auto known = known_.find(name);
-        if (unopened && known != known_.end()) {
-            gone = known->second.identity.wwid;
-            known_.erase(known);
-        }
-    }
-    if (unopened) {
-        auto recorded = [this, gone, done = std::move(done)] {
-            end_deletion(gone);
-            done(Status::ok());
-        };
-        if (!options_.deleted || gone == 0) return recorded();
-        return options_.deleted(gone, std::move(recorded));
-    }
-    Result<RecordPtr> record = [&] {
-        std::lock_guard lock(m_);
-        auto live = find_live(name);
-        if (live) (*live)->state = Record::State::kRemoving;
-        return live;
-    }();
-    if (!record) return done(record.status());
-    close_on_reactors(*record, [this, record = *record, done](Status status) {
-        forget(record, true);
-        done(status);
-    });
-}
+// --- the end ---
 
 void VolumeSet::close_all_async(Done done) {
     std::vector<RecordPtr> live;
@@ -528,43 +494,6 @@ Status VolumeSet::create(const VolumeOptions& options) {
     std::lock_guard changing(change_m_);
     save_again();
     return saved.within(fmt::format("volume {} is not created", options.name));
-}
-
-// It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
-Status VolumeSet::remove(const std::string& name) {
-    std::optional<uint64_t> doomed;
-    // By somebody else, whose record of that must stay until it is over.
-    auto is_being_deleted = [&] {
-        std::lock_guard lock(m_);
-        auto known = known_.find(name);
-        return known != known_.end() &&
-               std::any_of(deleting_.begin(), deleting_.end(), [&](const StoredVolume& stored) {
-                   return stored.identity == known->second.identity;
-               });
-    };
-    {
-        std::lock_guard changing(change_m_);
-        if (is_being_deleted()) return failure(Code::kBusy, "volume {} is being deleted", name);
-        doomed = note_deletion(name);
-        Status saved = doomed ? save() : Status::ok();
-        if (!saved) {
-            end_deletion(*doomed);
-            save_again();
-            return saved.within(fmt::format("volume {} is not deleted", name));
-        }
-    }
-    // It may outlast the wait: its record ends with it, or here if it did not begin.
-    Status removed = wait_for("removing volume " + name, [&](const Done& done) {
-        remove_async(name, [this, doomed, done](Status status) {
-            if (doomed && !status) end_deletion(*doomed);
-            done(std::move(status));
-        });
-    });
-    if (!removed) return removed;
-    std::lock_guard changing(change_m_);
-    if (Status saved = save(); !saved)
-        log::warning("{}: the next start deletes volume {} again", saved.to_string(), name);
-    return Status::ok();
 }
 
 Status VolumeSet::close_all() {

@@ -49,6 +49,10 @@ struct VolumeInfo {
     Totals totals;
 };
 
+struct RemoveOptions {
+    bool give_up_dirty = false;  // acknowledged data that is not in storage is lost
+};
+
 class VolumeSet {
   public:
     using Done = std::function<void(Status)>;
@@ -70,6 +74,8 @@ class VolumeSet {
         // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread;
         // `recorded` follows on any thread when that is on stable storage. May be empty.
         std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
+        // Before anything of a volume is deleted by a command; on the caller's thread. May be empty.
+        std::function<void(Deletion deletion)> before_deletion;
         Nanoseconds wait = from_s(30);
         // Adds each table to its reactor at once. Else the owner does, where he wants it among the sources.
         bool attach = true;
@@ -93,7 +99,8 @@ class VolumeSet {
     size_t tables() const { return tables_.size(); }
 
     Status create(const VolumeOptions& options);
-    Status remove(const std::string& name);  // the backing file stays
+    // The backing file stays, and has all acknowledged data, or the volume is not removed.
+    Status remove(const std::string& name, const RemoveOptions& how = {});
     Status resize(const std::string& name, uint64_t bytes);
     // Opens the storage of a volume that others took anew. Its name, identity, size (unless it is all of its
     // storage), access and what is set for it stay; what is known of its contents is dropped, because others
@@ -189,7 +196,10 @@ class VolumeSet {
     Result<RecordPtr> make_again(const Record& lost, const Volume& volume,
                                  std::unique_ptr<io::Backend> backend);
     void replace(const RecordPtr& lost, const RecordPtr& made, Done done);
+    // volume_remove.cc
+    struct Removal;
     // volume_resize.cc
+    struct Following;
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
     Status begin_shrink(const Resize& change);
     void drop_beyond(const Resize& change, Done done);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the operator does to a target whose engines hold dirty lines costs no acknowledged write, unless a command says so."""
 
+import signal
 import subprocess
 import threading
 import time
@@ -129,3 +130,49 @@ def test_a_stop_ends_a_drain_that_waits_for_a_recovery(tmp_path, nbd):
         waits.join(10)
         assert ended, "the drain has an answer"
         cluster.target.start()
+
+
+def test_an_engine_that_is_stopped_while_storage_is_away_reports_the_lines_that_end_with_it(tmp_path, nbd):
+    volumes = {"disk": f"error:op=write,errno=EIO:aio:{tmp_path}/disk.img,size=8M,create"}
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            for line in range(3):
+                assert client.command(WRITE, line * 64 * KIB, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+            leaving = cluster.engines.pop()
+            leaving.process.send_signal(signal.SIGTERM)
+            until(lambda: "3 lines with acknowledged writes" in leaving.log.read_text(), 10, "what it waits for is logged")
+            assert leaving.process.wait(30) == 1
+            assert "up to 3 lines with acknowledged writes end with this cache engine" in leaving.log.read_text()
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB), "the other engine has a copy"
+
+
+def wssctl(cluster: Cluster, *words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([BUILD / "wssctl", "--control", cluster.control, *words], capture_output=True, text=True, timeout=60)
+
+
+def test_a_deleted_volume_leaves_all_acknowledged_writes_in_its_file(tmp_path, nbd):
+    image = tmp_path / "disk.img"
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"],
+                 volumes={"disk": f"aio:{image},size=8M,create"}) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(WRITE, 64 * KIB, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+            assert cluster.dirty() == 1
+            deleted = wssctl(cluster, "volume", "delete", "disk")
+            assert deleted.returncode == 0, deleted.stderr
+        assert cluster.dirty() == 0
+        assert image.read_bytes()[64 * KIB:128 * KIB] == b"\xe1" * 64 * KIB
+
+
+def test_a_volume_whose_storage_does_not_take_its_dirty_lines_is_deleted_only_by_the_operators_word(tmp_path, nbd):
+    volumes = {"disk": f"error:op=write,errno=EIO:aio:{tmp_path}/disk.img,size=8M,create"}
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+            refused = wssctl(cluster, "volume", "delete", "disk")
+            assert refused.returncode == 1 and "1 lines (at most 64.0 KiB)" in refused.stderr, refused.stderr
+            assert "Input/output error" in refused.stderr
+            assert "wssctl volume delete disk --give-up-dirty" in refused.stderr
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
+            assert cluster.dirty() == 1
+            assert wssctl(cluster, "volume", "delete", "disk", "--give-up-dirty").returncode == 0
+        until(lambda: cluster.dirty() == 0, 10, "the lines are gone")

@@ -120,10 +120,18 @@ void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
 }
 
 void add_delete(CLI::App& volume, Context& context, Arguments& arguments) {
-    CLI::App* command = volume.add_subcommand("delete", "Stop serving a volume; its backing file stays");
+    CLI::App* command =
+        volume.add_subcommand("delete",
+                              "Stop serving a volume; its backing file stays. Acknowledged writes that are "
+                              "in cache engines only are "
+                              "written to it first; if that fails, the volume is not deleted");
     command->add_option("NAME", arguments.name)->required();
+    command->add_flag("--give-up-dirty", arguments.give_up_dirty,
+                      "delete it in any case; acknowledged writes that are in cache engines only are lost");
     command->callback([&context, &arguments] {
-        change(context, "volume.delete", {{"name", arguments.name}});
+        Json params = {{"name", arguments.name}};
+        if (arguments.give_up_dirty) params["give_up_dirty"] = true;
+        change(context, "volume.delete", params);
     });
 }
 

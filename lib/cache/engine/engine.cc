@@ -50,13 +50,7 @@ Engine::Engine(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
       random_(random),
       nets_(std::move(nets)),
       options_(with_identity(options, random)),
-      leave_timer_(
-          [](void* self) noexcept {
-              Engine& engine = *static_cast<Engine*>(self);
-              log::warning("not every storage engine let go of this cache in time; leaving anyway");
-              if (engine.left_) std::exchange(engine.left_, nullptr)();
-          },
-          this) {
+      leave_timer_([](void* self) noexcept { static_cast<Engine*>(self)->leave_anyway(); }, this) {
     reactor_.add(*this);
 }
 
@@ -178,11 +172,55 @@ size_t Engine::poll() noexcept {
     return done;
 }
 
-void Engine::leave(Nanoseconds limit, std::function<void()> done) {
+static int64_t seconds(Nanoseconds time) {
+    return time.count / 1'000'000'000;
+}
+
+void Engine::leave(Nanoseconds limit, std::function<void(Status)> done) {
     leaving_ = true;
     left_ = std::move(done);
+    leave_max_ = limit;
     reactor_.set(leave_timer_, reactor_.clock().now() + limit);
     for (auto& link : links_) link->ask_to_leave();
+    if (const Unsaved left = unsaved(); left.lines > 0)
+        log::info(
+            "waiting up to {} s until {} lines with acknowledged writes are in real storage: {}; wssctl "
+            "cache "
+            "status of the target shows what keeps them",
+            seconds(limit), left.lines, left.of);
+}
+
+Engine::Unsaved Engine::unsaved() const {
+    Unsaved all;
+    for (const auto& link : links_) {
+        if (link->has_left()) continue;
+        all.lines += link->dirty_lines();
+        const EngineStorageInfo info = link->info();
+        all.of += (all.of.empty() ? "" : ", ") + info.address;
+        if (!info.up) all.of += " (not connected: " + info.last_error + ")";
+    }
+    return all;
+}
+
+// The time is over. Which of the lines another engine has as well only the SE knows, and it may be away.
+void Engine::leave_anyway() noexcept {
+    if (!left_) return;
+    const Unsaved left = unsaved();
+    Status status;
+    if (left.lines > 0)
+        status = failure(
+            Code::kTimedOut,
+            "up to {} lines with acknowledged writes end with this cache engine, because {} did not write "
+            "them "
+            "to real storage within {} s (leave_seconds): those of which no other engine has a copy are "
+            "lost; "
+            "wssctl cache status of the target shows how much that is, and what kept its storage from taking "
+            "them",
+            left.lines, left.of, seconds(leave_max_));
+    else
+        log::warning("{} did not let go of this cache in time; leaving anyway: nothing in it is dirty",
+                     left.of);
+    std::exchange(left_, nullptr)(std::move(status));
 }
 
 void Engine::check_left() noexcept {
@@ -190,7 +228,7 @@ void Engine::check_left() noexcept {
     for (auto& link : links_)
         if (!link->has_left()) return;
     reactor_.cancel(leave_timer_);
-    std::exchange(left_, nullptr)();
+    std::exchange(left_, nullptr)(Status::ok());
 }
 
 void Engine::stop(std::function<void()> done) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves bytes between that memory
 // and clients, as commanded by the SE. It knows no volumes, makes no decisions and keeps no map: a slot is a
-// number, a header is 64 bytes that the SE wrote.
+// number, a header is 64 bytes that the SE wrote. It reads headers only to count what ends with it.
 //
 //   arena       one mapping, registered once with every fabric, for local access only: peers reach it only by
 //               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
@@ -101,8 +101,9 @@ class Engine final : public reactor::Source {
     Status start();
     // Joins again the storage engines that let it go.
     void join_again();
-    // Leaves: asks each SE to drain it and goes when all said goodbye, at `limit` at the latest. `done` once.
-    void leave(Nanoseconds limit, std::function<void()> done);
+    // Leaves: asks each SE to drain it and goes when all said goodbye, at `limit` at the latest. `done` once:
+    // a failure says how many lines that real storage may not have end with this engine.
+    void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Ends all connections; `done` once they are over. After it the engine may die.
     void stop(std::function<void()> done);
 
@@ -134,6 +135,13 @@ class Engine final : public reactor::Source {
     void link_is_over() noexcept;
     void check_stopped() noexcept;
     void check_left() noexcept;
+    void leave_anyway() noexcept;
+    // Of the SEs that did not say goodbye.
+    struct Unsaved {
+        uint64_t lines = 0;  // with acknowledged writes that real storage had not when the SE spoke last
+        std::string of;      // these SEs
+    };
+    Unsaved unsaved() const;
     uint32_t lkey(size_t net) const noexcept { return regions_[net]->lkey(); }
 
     // Immutable after start().
@@ -152,7 +160,9 @@ class Engine final : public reactor::Source {
     bool clients_died_ = false;
     EngineCounters counters_;
     bool stopping_ = false, leaving_ = false;
-    std::function<void()> stopped_, left_;
+    std::function<void()> stopped_;
+    std::function<void(Status)> left_;
+    Nanoseconds leave_max_{};
     reactor::Timer leave_timer_;
 };
 

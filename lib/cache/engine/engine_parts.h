@@ -85,7 +85,8 @@ class Engine::SeLink final : public RecordLinkOwner {
     // Nothing of it is needed by the SE any more.
     bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
     EngineStorageInfo info() const;
-    size_t net() const noexcept { return net_; }
+    // As the SE has them on record at its last message: with one that is away, some may be home meanwhile.
+    uint64_t dirty_lines() const noexcept;
 
     // engine_datapath.cc
     void client_counted() noexcept { ++clients_; }

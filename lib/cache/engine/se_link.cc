@@ -6,6 +6,7 @@
 #include "lib/base/log.h"
 #include "lib/cache/engine/engine_parts.h"
 #include "lib/cache/engine/storage.h"
+#include "lib/cache/header.h"
 #include "lib/cache/types.h"
 
 namespace wss::cache {
@@ -265,6 +266,12 @@ EngineStorageInfo Engine::SeLink::info() const {
                            .last_error = last_error_};
     for (const HeaderBytes& header : headers_) info.used_slots += header != HeaderBytes{};
     return info;
+}
+
+uint64_t Engine::SeLink::dirty_lines() const noexcept {
+    uint64_t lines = 0;
+    for (const HeaderBytes& header : headers_) lines += !parse_header(header).header.dirty.empty();
+    return lines;
 }
 
 }  // namespace wss::cache

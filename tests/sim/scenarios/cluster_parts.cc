@@ -204,7 +204,7 @@ Status ClusterEngine::start() {
 // waits for longer than any run.
 void ClusterEngine::leave() {
     leaving_ = true;
-    engine_->leave(from_s(3600), [this] { stop(); });
+    engine_->leave(from_s(3600), [this](const Status&) { stop(); });
 }
 
 void ClusterEngine::stop() {

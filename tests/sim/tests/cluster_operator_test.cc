@@ -340,7 +340,7 @@ TEST_F(ClusterAbsent, volumes_that_are_not_dirty_take_no_place_of_one_that_is) {
 
 TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
     restart();
-    target_->cache().volume_deleted(absent().wwid, [] {});
+    target_->cache().deletions().over(absent().wwid, [] {});
     EXPECT_TRUE(until([&] { return dirty() == 0 && !membership().degraded; }));
     EXPECT_EQ(absent().name, "");
     bring_back();

@@ -2,6 +2,7 @@
 // A volume on storage that others can resize and take, as an image of a Ceph cluster is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <functional>
@@ -77,6 +78,32 @@ TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_followed_although_it_cannot_b
     EXPECT_TRUE(follows(512 << 10, 2 << 20));
     EXPECT_EQ(written_.back().front().resized, uint64_t{2 << 20});
     EXPECT_FALSE(written_.back().front().shrinking);
+}
+
+TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_shown_until_it_is_followed) {
+    bool full = false;
+    make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
+                  return full ? Status::from_errno(ENOSPC, "state file") : Status::ok();
+              }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a"));
+    full = true;
+    shared_.size = 2 << 20;
+    testing::internal::CaptureStderr();
+    for (int tries = 0; tries < 5; ++tries) EXPECT_FALSE(follows(1 << 20, 2 << 20));
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+    EXPECT_NE(set_->find("a")->trouble.find("state file"), std::string::npos) << set_->find("a")->trouble;
+    full = false;
+    EXPECT_TRUE(follows(1 << 20, 2 << 20));
+    EXPECT_EQ(set_->find("a")->trouble, "");
+    full = true;
+    shared_.size = 3 << 20;
+    EXPECT_FALSE(follows(2 << 20, 3 << 20));
+    EXPECT_NE(set_->find("a")->trouble, "");
+    shared_.size = 2 << 20;
+    EXPECT_TRUE(follows(3 << 20, 2 << 20)) << "it has its former size again";
+    EXPECT_EQ(set_->find("a")->trouble, "");
 }
 
 TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_refuses_everybody) {

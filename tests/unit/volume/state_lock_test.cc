@@ -23,6 +23,28 @@ TEST(StateLock, a_second_user_of_a_state_file_is_refused) {
     EXPECT_TRUE(StateLock::take(path)) << "free again";
 }
 
+TEST(StateLock, a_lock_that_was_removed_is_made_again_by_the_next_write) {
+    io::test::TemporaryFolder folder;
+    const std::string path = folder.file("state.json");
+    StateLock::Shared first = locked(path);
+    std::filesystem::remove(path + ".lock");
+    EXPECT_TRUE(first->write("", "{}"));
+    EXPECT_EQ(StateLock::take(path).status().code(), Code::kBusy);
+}
+
+TEST(StateLock, a_user_whose_lock_was_removed_writes_nothing_over_what_the_next_one_wrote) {
+    io::test::TemporaryFolder folder;
+    const std::string path = folder.file("state.json");
+    StateLock::Shared first = locked(path);
+    std::filesystem::remove(path + ".lock");
+    StateLock::Shared second = locked(path);
+    EXPECT_TRUE(second->write(".cache", "second"));
+    const Status refused = first->write(".cache", "first");
+    EXPECT_EQ(refused.code(), Code::kBusy);
+    EXPECT_NE(refused.text().find("was removed"), std::string::npos) << refused.text();
+    EXPECT_EQ(*read_file(path + ".cache", 100), "second");
+}
+
 TEST(StateLock, a_link_in_its_place_is_not_followed) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json"), victim = folder.file("victim");

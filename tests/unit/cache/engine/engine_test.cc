@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "lib/cache/engine/engine.h"
+#include "lib/cache/header.h"
 #include "lib/fabric/open.h"
 
 namespace wss::cache {
@@ -120,6 +122,14 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
         link_->wrote(wire::put_move(id, move, link_->room()));
         EXPECT_TRUE(until([&] { return done_.contains(id) || lost_; }));
         return done_.contains(id) ? done_[id] : CacheStatus::kFailed;
+    }
+    void have_header(uint32_t id, uint32_t slot, Pieces dirty) {
+        wire::CacheHeader header{.slot = slot};
+        write_header(
+            {.volume = 7, .line = slot, .generation = 1, .incarnation = 5, .valid = {0xf}, .dirty = dirty},
+            header.header);
+        link_->wrote(wire::put_header(RecordType::kHeader, id, header, link_->room()));
+        ASSERT_TRUE(until([&] { return done_.contains(id); }));
     }
     wire::RemoteBuffer at(size_t offset, uint32_t length) {
         return {memory_->remote_address() + offset, memory_->rkey(), length};
@@ -289,6 +299,38 @@ TEST_F(EngineTest, WipedSlotsHoldZeroes) {
 // It may live when it is asked for the first time, and lose power then.
 TEST_F(EngineTest, AStorageEngineThatIsSilentIsLookedForUntilItSpeaks) {
     EXPECT_TRUE(until([this] { return probes_ >= 3; }));
+}
+
+TEST_F(EngineTest, AnEngineThatIsNotLetGoInTimeReportsTheDirtyLinesThatEndWithIt) {
+    have_header(1, 3, Pieces{0x5});
+    have_header(2, 4, Pieces{});
+    Status left;
+    bool over = false;
+    engine_->leave(from_ms(1), [&](Status status) {
+        left = std::move(status);
+        over = true;
+    });
+    ASSERT_TRUE(until([&] { return over; }));
+    EXPECT_EQ(left.code(), Code::kTimedOut);
+    EXPECT_NE(left.text().find("up to 1 lines"), std::string::npos) << left.text();
+    EXPECT_NE(left.text().find(listener_->address().to_string()), std::string::npos) << left.text();
+}
+
+TEST_F(EngineTest, AnEngineThatIsNotLetGoInTimeLosesNothingIfNothingIsDirty) {
+    have_header(1, 3, Pieces{});
+    std::optional<Status> left;
+    engine_->leave(from_ms(1), [&](Status status) { left = std::move(status); });
+    ASSERT_TRUE(until([&] { return left.has_value(); }));
+    EXPECT_TRUE(left->is_ok()) << left->text();
+}
+
+TEST_F(EngineTest, AStorageEngineThatLetsGoAnswersForWhatWasDirty) {
+    have_header(1, 3, Pieces{0x5});
+    std::optional<Status> left;
+    engine_->leave(from_s(60), [&](Status status) { left = std::move(status); });
+    link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
+    ASSERT_TRUE(until([&] { return left.has_value(); }));
+    EXPECT_TRUE(left->is_ok()) << left->text();
 }
 
 TEST_F(EngineTest, AStorageEngineThatNamesSlotsBeyondItsPartLosesItsLink) {

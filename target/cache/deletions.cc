@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/cache/deletions.h"
+
+#include "lib/base/log.h"
+#include "lib/base/size.h"
+
+namespace wss::se {
+
+struct Deletions::Pending {
+    CachedVolume& volume;
+    volume::Deletion command;
+    Nanoseconds until;
+    Gate::Holder place;  // until it is over: `volume` is there
+    bool frozen = false, over = false;
+};
+
+void Deletions::prepare(volume::Deletion deletion) {
+    CachedVolume* volume = uses_.volumes.find(deletion.wwid);
+    if (deletion.give_up_dirty) {
+        if (uses_.members.now().dirty.contains(deletion.wwid))
+            log::warning(
+                "volume {} is deleted by the operator's word, also if only cache engines have some of its "
+                "acknowledged writes",
+                deletion.name);
+        return deletion.answer(Status::ok(), {});
+    }
+    const bool recovering = volume != nullptr ? uses_.recovery.holds(*volume) : uses_.recovery.holding();
+    if (volume == nullptr || recovering)
+        return deletion.answer(uses_.absent.may_delete(deletion, recovering), {});
+    if (!volume->may_be_dirty) return deletion.answer(Status::ok(), {});
+    if (uses_.losses.lost_bytes(volume->open->volume()) > 0)
+        return deletion.answer(refusal(*volume, "these engines are away"), {});
+    const Nanoseconds until = reactor_.clock().now() + deletion.limit;
+    pending_.push_back(
+        std::make_shared<Pending>(Pending{*volume, std::move(deletion), until, volume->gate.enter()}));
+    bring_home(pending_.back());
+}
+
+Status Deletions::refusal(const CachedVolume& volume, const std::string& why) const {
+    const std::string& name = volume.open->volume().name();
+    const uint64_t lines = uses_.index.dirty_lines(volume.number);
+    const uint64_t lost = uses_.losses.lost_bytes(volume.open->volume());
+    return failure(
+        Code::kRefused,
+        "volume {} is not deleted: its storage does not have the acknowledged writes of {} lines (at most "
+        "{}) "
+        "in cache engines{}: {}. wssctl cache drain {} tries to write them there, wssctl cache status shows "
+        "what is left; wssctl volume delete {} --give-up-dirty destroys them",
+        name, lines, readable_size(lines * line_bytes_),
+        lost > 0 ? fmt::format(", and {} that were lost with engines", readable_size(lost)) : "", why, name,
+        name);
+}
+
+void Deletions::bring_home(const PendingRef& pending) {
+    // A copy: the list's may go from within.
+    uses_.destager.flush(
+        pending->volume, [this, pending](int error) { came_home(pending, error); }, Asker::kOperator);
+}
+
+void Deletions::came_home(const PendingRef& pending, int error) {
+    if (pending->over) return;
+    CachedVolume& volume = pending->volume;
+    if (volume.removed()) return end(pending, Status::ok());  // by somebody else
+    if (error != 0)
+        return end(pending, refusal(volume, Status::from_errno(error, "its storage fails").to_string()));
+    if (pending->frozen) return end(pending, Status::ok());
+    pending->frozen = volume.gate.freeze();
+    if (volume.gate.active() > 0) uses_.engines.hurry();
+    volume.gate.when_quiet([this, pending] {
+        if (!pending->over) bring_home(pending);
+    });
+}
+
+void Deletions::end(PendingRef pending, Status status) {
+    pending->over = true;
+    pending_.remove(pending);
+    volume::Deletion::Hold hold;
+    // The freeze keeps the volume until the hold is dropped.
+    CachedVolume* const volume = &pending->volume;
+    if (pending->frozen && status)
+        hold = volume::Deletion::Hold(volume, [this](CachedVolume* frozen) {
+            reactor_.post([this, frozen] { uses_.control.thaw(*frozen); });
+        });
+    else if (pending->frozen)
+        uses_.control.thaw(*volume);
+    pending->place.release();
+    std::exchange(pending->command.answer, nullptr)(std::move(status), std::move(hold));
+}
+
+void Deletions::tick() {
+    const Nanoseconds now = reactor_.clock().now();
+    const auto all = pending_;
+    for (const PendingRef& pending : all) {
+        if (pending->over) continue;
+        if (uses_.life.waits_are_over())
+            end(pending, failure(Code::kBusy, "volume {} is not deleted: the target is stopping",
+                                 pending->command.name));
+        else if (now >= pending->until)
+            time_is_over(pending);
+    }
+}
+
+// Commands that storage does not answer are not acknowledged: they keep no volume of which nothing is dirty.
+void Deletions::time_is_over(const PendingRef& pending) {
+    const CachedVolume& volume = pending->volume;
+    if (volume.removed()) return end(pending, Status::ok());
+    const bool clean = pending->frozen && uses_.index.dirty_lines(volume.number) == 0 &&
+                       uses_.losses.lost_bytes(volume.open->volume()) == 0;
+    if (clean) return end(pending, Status::ok());
+    const std::string why = fmt::format("its storage did not take them within {} s",
+                                        pending->command.limit.count / 1'000'000'000);
+    end(pending, refusal(volume, why));
+}
+
+}  // namespace wss::se

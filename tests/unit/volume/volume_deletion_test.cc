@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before a command deletes a volume, who has acknowledged data of it that its storage does not have is asked.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
+namespace wss::volume {
+namespace {
+
+class VolumeDeletion : public testing::Test {
+  protected:
+    void SetUp() override {
+        set_ = std::make_unique<VolumeSet>(
+            std::vector<reactor::Reactor*>{&reactor_},
+            VolumeSet::Options{.state = locked(path()),
+                               .write =
+                                   [this](const StateLock& to, const std::vector<StoredVolume>& volumes) {
+                                       if (!volumes.empty() && volumes.front().deleted) recorded();
+                                       return write_state_file(to, volumes);
+                                   },
+                               .before_deletion = [this](Deletion deletion) { before_(std::move(deletion)); },
+                               .wait = from_s(1)});
+        thread_ = std::thread([this] { reactor_.run(); });
+        ASSERT_TRUE(set_->restore());
+        ASSERT_TRUE(set_->create(
+            {.name = "a", .backend = "aio:" + folder_.file("a"), .size = 1 << 20, .create = true}));
+        wwid_ = set_->find("a")->identity.wwid;
+    }
+    void TearDown() override {
+        EXPECT_TRUE(set_->close_all());
+        reactor_.stop();
+        thread_.join();
+        set_.reset();
+    }
+    void recorded() { held_when_recorded_ = !held_.expired(); }
+    std::shared_ptr<int> make_hold() {
+        auto hold = std::make_shared<int>();
+        held_ = hold;
+        return hold;
+    }
+    std::string path() { return folder_.file("state.json"); }
+    std::string text() {
+        std::stringstream all;
+        all << std::ifstream(path()).rdbuf();
+        return all.str();
+    }
+
+    io::test::TemporaryFolder folder_;
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    std::function<void(Deletion)> before_;
+    std::weak_ptr<int> held_;
+    bool held_when_recorded_ = false;
+    uint64_t wwid_ = 0;
+    std::unique_ptr<VolumeSet> set_;
+    std::thread thread_;
+};
+
+TEST_F(VolumeDeletion, that_is_refused_beforehand_changes_nothing) {
+    before_ = [&](const Deletion& deletion) {
+        EXPECT_EQ(deletion.wwid, wwid_);
+        EXPECT_EQ(deletion.name, "a");
+        EXPECT_FALSE(deletion.give_up_dirty);
+        EXPECT_LT(deletion.limit, from_s(1));
+        deletion.answer(Status(Code::kRefused, "dirty"), nullptr);
+    };
+    const std::string before = text();
+    EXPECT_EQ(set_->remove("a").code(), Code::kRefused);
+    EXPECT_EQ(text(), before);
+    ASSERT_TRUE(set_->find("a"));
+    EXPECT_FALSE(set_->find("a")->removing);
+}
+
+TEST_F(VolumeDeletion, keeps_what_is_held_for_it_until_the_volume_is_gone) {
+    before_ = [&](const Deletion& deletion) {
+        EXPECT_TRUE(deletion.give_up_dirty);
+        reactor_.post([this, deletion] { deletion.answer(Status::ok(), make_hold()); });
+    };
+    EXPECT_TRUE(set_->remove("a", {.give_up_dirty = true}));
+    EXPECT_TRUE(held_when_recorded_);
+    EXPECT_TRUE(held_.expired());
+    EXPECT_EQ(set_->count(), 0u);
+}
+
+TEST_F(VolumeDeletion, whose_answer_comes_too_late_is_none_and_lets_go_of_what_was_held_for_it) {
+    std::function<void(Status, Deletion::Hold)> late;
+    before_ = [&](const Deletion& deletion) { late = deletion.answer; };
+    EXPECT_EQ(set_->remove("a").code(), Code::kTimedOut);
+    EXPECT_FALSE(set_->find("a")->removing);
+    std::exchange(late, nullptr)(Status::ok(), make_hold());
+    EXPECT_TRUE(held_.expired());
+}
+
+TEST_F(VolumeDeletion, of_a_volume_that_is_not_there_asks_nobody) {
+    before_ = [&](const Deletion&) { ADD_FAILURE(); };
+    EXPECT_EQ(set_->remove("b").code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace wss::volume
