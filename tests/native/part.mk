@@ -3,7 +3,7 @@
 NATIVE_NEEDS := $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/nbdkit-wss-plugin.so $(BUILD)/libwss.so $(BUILD)/wssctl $(BUILD)/kvctl $(BUILD)/wssbench $(RBD_PLUGIN)
 
 .PHONY: check-native check-ceph soak-kv
-check-native: $(NATIVE_NEEDS) $(BUILD)/unit_tests ## end-to-end tests without a VM (TESTS=pytest arguments)
+check-native: $(NATIVE_NEEDS) ## end-to-end tests without a VM (TESTS=pytest arguments)
 	WSS_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -B -m pytest -q -p no:cacheprovider --durations=3 tests/native $(TESTS)
 
 check-ceph: $(NATIVE_NEEDS) $(BUILD)/unit_tests ## volumes on images of a real Ceph cluster of this host, with faults (TESTS=pytest arguments)

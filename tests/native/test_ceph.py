@@ -46,6 +46,7 @@ def volume(target) -> dict:
     return ask(target.control, "volume.list")[0]
 
 
+@pytest.mark.skipif(not (BUILD / "unit_tests").exists(), reason="make check-ceph builds the unit tests")
 def test_an_image_does_what_every_backend_promises(ceph):
     image = ceph.backend(ceph.create_image("8M"))
     run(BUILD / "unit_tests", "--gtest_filter=All/EachBackend.*/rbd", timeout=300, env={**os.environ, "WSS_TEST_IMAGE": image})
