@@ -217,8 +217,8 @@ Placed Index::begin_copy(Line& line) {
     return placed;
 }
 
-void Index::end_copy(Line& line, bool made) {
-    if (!line.copying_) return;
+void Index::end_copy(Line& line, Slot second, bool made) {
+    if (!line.copying_ || line.holders_[1] != second) return;
     WSS_ASSERT(!made || !(line.dirty_.empty() || line.clearing_),
                "whoever clears the copies does not know of this one");
     line.copying_ = false;

@@ -162,8 +162,9 @@ class Index {
     // lost meanwhile; what is dirty is lost then. Shared access is enough: end_copy() follows before the
     // operation leaves.
     Placed begin_copy(Line& line);
-    // `made`: the second holder has all that is dirty now. Without effect if either was lost meanwhile.
-    void end_copy(Line& line, bool made);
+    // Of the copy in this slot. `made`: it has all that is dirty now. Without effect if either holder was lost
+    // meanwhile.
+    void end_copy(Line& line, Slot second, bool made);
 
     // These pieces were read or written by a client: what replacement goes by. Of a line that was brought
     // ahead of a sequential reader its whole passage counts as the bringing did: not as a use.

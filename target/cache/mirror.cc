@@ -76,7 +76,7 @@ uint64_t Mirror::all_single_lines() const {
 
 // A recovery lets nothing be placed.
 bool Mirror::may_copy() const {
-    return index_.placeable_engines() > 1 && !uses_.life.stopping();
+    return index_.placeable_engines() > 0 && !uses_.life.stopping();
 }
 
 void Mirror::tick() {
@@ -101,7 +101,7 @@ void Mirror::tell(uint64_t lines) {
         "{}",
         lines,
         index_.placeable_engines() > 1 ? "the other engines have no room for a second one"
-                                       : "a second engine is needed for another one");
+                                       : "another engine is needed for a second one");
 }
 
 void Mirror::begin_round() {
@@ -250,7 +250,7 @@ void Mirror::settle(Job& job) noexcept {
     const bool made =
         !job.failed && job.line->copying() && !job.line->clearing() && job.line->dirty() == job.pieces;
     if (made) {
-        index_.end_copy(*job.line, true);
+        index_.end_copy(*job.line, job.slots[1], true);
         ++copied_lines_;
         return over(job);
     }
@@ -263,7 +263,7 @@ void Mirror::settle(Job& job) noexcept {
 }
 
 void Mirror::over(Job& job) noexcept {
-    index_.end_copy(*job.line, false);
+    index_.end_copy(*job.line, job.slots[1], false);
     uses_.lines.leave(job.op);
     const Lines::Ended ended = std::move(job.ended);
     job.busy = false;

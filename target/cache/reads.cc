@@ -95,7 +95,8 @@ void Reads::gather(Work& work) noexcept {
     uint32_t at = 0;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        if (line.line->holders().empty()) {  // lost while we waited for the buffer
+        // An engine was lost while we waited for the buffer: there is no copy, or one with its dirty pieces.
+        if (!line.line->valid().contains(line.touched)) {
             work.transfer_failed = true;
             break;
         }

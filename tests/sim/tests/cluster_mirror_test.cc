@@ -106,6 +106,18 @@ TEST_F(ClusterMirror, waits_for_an_engine_to_copy_to) {
     expect_that_nothing_is_lost();
 }
 
+// A restart of one engine after the other.
+TEST_F(ClusterMirror, copies_from_an_engine_that_is_to_leave) {
+    fail_storage(Storage::kHangs);
+    lose(0);
+    ASSERT_EQ(single(), kLines);
+    ASSERT_TRUE(target_->cache().remove_engine(target_->cache().info().engines.at(0).index));
+    start_engine(engines_[0]);
+    EXPECT_TRUE(until([&] { return single() == 0; }));
+    lose(1);
+    expect_that_nothing_is_lost();
+}
+
 TEST_F(ClusterMirror, lets_a_restart_do_without_one_engine) {
     fail_storage(Storage::kRefuses);
     restart();
@@ -127,10 +139,10 @@ TEST_F(ClusterMirror, takes_writes_into_copied_lines_without_storage) {
 
 // Storage takes lines at every moment of their being copied: no copy may say afterwards that it is dirty,
 // or a later start would bring it home over what came after.
-class ClusterMirrorBesideDestaging : public ClusterMirror, public ::testing::WithParamInterface<int64_t> {
+class ClusterMirrorOfShortLines : public ClusterMirror {
   protected:
     static constexpr uint64_t kShortLines = 16, kShort = 8;  // sectors of a line
-    ClusterMirrorBesideDestaging() {
+    ClusterMirrorOfShortLines() {
         options_.line_bytes = kShort * io::SimDisk::kSector;
         options_.destage.retry_first = options_.destage.retry_max = from_us(10);
     }
@@ -139,6 +151,10 @@ class ClusterMirrorBesideDestaging : public ClusterMirror, public ::testing::Wit
         create_under_write_back();
         options_.destage.age_max = {};  // of the next target
     }
+    void write_all() {
+        for (uint64_t i = 0; i < kShortLines; ++i)
+            ASSERT_EQ(run(a_, Operation::kWrite, i * kShort, kShort), Outcome::kOk);
+    }
     uint64_t used_slots() {
         uint64_t slots = 0;
         for (const auto& engine : target_->cache().info().engines) slots += engine.used_slots;
@@ -146,9 +162,11 @@ class ClusterMirrorBesideDestaging : public ClusterMirror, public ::testing::Wit
     }
 };
 
+class ClusterMirrorBesideDestaging : public ClusterMirrorOfShortLines,
+                                     public ::testing::WithParamInterface<int64_t> {};
+
 TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
-    for (uint64_t i = 0; i < kShortLines; ++i)
-        ASSERT_EQ(run(a_, Operation::kWrite, i * kShort, kShort), Outcome::kOk);
+    write_all();
     fail_storage(Storage::kRefuses);
     restart();
     ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
@@ -168,6 +186,44 @@ TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
 
 INSTANTIATE_TEST_SUITE_P(Storage, ClusterMirrorBesideDestaging,
                          ::testing::Range(int64_t{0}, int64_t{200}, 10));
+
+// Engine, time of its loss in µs, crash, and whether storage takes lines meanwhile.
+class ClusterMirrorLosses : public ClusterMirrorOfShortLines,
+                            public ::testing::WithParamInterface<std::tuple<size_t, int64_t, bool, bool>> {};
+
+TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_a_copy) {
+    const auto [engine, at, crashes, takes] = GetParam();
+    write_all();
+    fail_storage(Storage::kRefuses);
+    restart();
+    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
+    if (takes) heal_storage();
+    world_.run_for(from_us(at));
+    const size_t before = target_->cache().info().engines.size();
+    crashes ? kill_engine(engines_[engine]) : engines_[engine].process->stop();
+    ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == before - 1; }));
+    world_.run_for(from_ms(1));
+    heal_storage();
+    if (!crashes) bury(std::move(engines_[engine].process));
+    start_engine(engines_[engine]);
+    ASSERT_TRUE(until([&] { return live_engines() == 2; }));
+    // Some may be lost: the second copy was not there yet.
+    (void)target_->cache().give_up("a");
+    ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(single(), 0u);
+    EXPECT_TRUE(until([&] { return !membership().degraded; }));
+    a_.shared.model.crash();
+    write_all();
+    fail_storage(Storage::kRefuses);
+    restart();
+    for (uint64_t i = 0; i < kShortLines; ++i)
+        EXPECT_EQ(run(a_, Operation::kRead, i * kShort, kShort), Outcome::kOk);
+}
+
+INSTANTIATE_TEST_SUITE_P(Moments, ClusterMirrorLosses,
+                         ::testing::Combine(::testing::Values(size_t{0}, size_t{1}),
+                                            ::testing::Range(int64_t{0}, int64_t{1200}, 100),
+                                            ::testing::Bool(), ::testing::Bool()));
 
 }  // namespace
 }  // namespace wss::sim

@@ -24,9 +24,10 @@ class SecondCopy : public ::testing::Test {
         ASSERT_TRUE(bench_.index.enter(line(), op_));
         ASSERT_EQ(bench_.index.begin_copy(line()), Placed::kDone);
         ASSERT_EQ(line().holders().size(), 2u);
+        second_ = line().holders()[1];
     }
     void end(bool made) {
-        bench_.index.end_copy(line(), made);
+        bench_.index.end_copy(line(), second_, made);
         leave();
     }
     void leave() {
@@ -38,6 +39,7 @@ class SecondCopy : public ::testing::Test {
 
     Bench bench_{3, 8};
     LineOp op_;
+    Slot second_;
 };
 
 TEST_F(SecondCopy, is_not_missed_any_more_once_it_is_made) {
@@ -77,6 +79,19 @@ TEST_F(SecondCopy, lost_before_it_was_made_costs_nothing) {
     EXPECT_EQ(line().copies().size(), 1u);
     EXPECT_EQ(line().dirty(), piece(3));
     EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 1u);
+}
+
+TEST_F(SecondCopy, that_was_lost_does_not_end_the_next_one) {
+    begin();
+    const Slot former = second_;
+    bench_.index.lose_engine(former.engine);
+    bench_.add_engine(3, 8);
+    ASSERT_EQ(bench_.index.begin_copy(line()), Placed::kDone);
+    second_ = line().holders()[1];
+    bench_.index.end_copy(line(), former, false);
+    EXPECT_TRUE(line().copying()) << "somebody else makes it";
+    end(true);
+    EXPECT_EQ(line().copies().size(), 2u);
 }
 
 TEST_F(SecondCopy, not_made_leaves_its_slot_free) {
