@@ -162,7 +162,7 @@ class Index {
     // lost meanwhile; what is dirty is lost then. Shared access is enough: end_copy() follows before the
     // operation leaves.
     Placed begin_copy(Line& line);
-    // Of the copy in this slot. `made`: it has all that is dirty now. Without effect if either holder was lost
+    // Of the copy in this slot. `made`: it has all that is dirty now. Without effect if a holder was lost
     // meanwhile.
     void end_copy(Line& line, Slot second, bool made);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read that an engine has all of, by a client that reaches no engine: it waits for a buffer of the target's.
+// A read that an engine has all of, by a client that reaches no engine: it waits for a buffer of ours.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {

@@ -234,7 +234,8 @@ TEST_F(ClusterAbsent, dirty_lines_of_a_volume_that_is_not_there_stay_in_engines_
     EXPECT_EQ(absent().dirty_lines, 4u);
     restart();
     EXPECT_EQ(absent().dirty_lines, 4u) << "also over another restart";
-    EXPECT_TRUE(membership().degraded) << "one copy of each is left";
+    EXPECT_TRUE(until([&] { return absent().single_lines == 0 && !membership().degraded; }))
+        << "each has two copies again";
     bring_back();
     EXPECT_EQ(absent().dirty_lines, 0u);
     expect_all_read(Outcome::kOk);
