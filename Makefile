@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Targets only; the rules of each part are in <part>/part.mk. `make help` prints the menu.
 #
-# MODE picks the flags (release, debug, asan, tsan), BUILD the directory; modes never mix.
+# MODE picks the flags (release, debug, asan, ubsan, tsan), BUILD the directory; modes never mix.
 MODE ?= release
 BUILD ?= build/$(MODE)
 V ?= 0
@@ -13,7 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 .PHONY: help all deps demo check check-all lint format clean install
-all: programs ## build the programs, the library and the nbdkit plugin (MODE=release|debug|asan|tsan)
+all: programs ## build the programs, the library and the nbdkit plugin (MODE=release|debug|asan|ubsan|tsan)
 
 include lib/part.mk target/part.mk tools/part.mk tests/part.mk
 -include kernel/part.mk

@@ -4,10 +4,11 @@ CXX ?= g++
 CCACHE := $(shell command -v ccache 2>/dev/null)
 OPT_release := -O2 -g1
 OPT_debug := -O0 -g
-# Without the checks before each use of a pointer: they double the time to compile, AddressSanitizer sees most of what they
-# see, and the fuzzers, which clang builds, have them all.
+# Without the checks before each use of a pointer, which double the time to compile: mode ubsan, of check-all, has them, and the
+# fuzzers, which clang builds.
 OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
+OPT_ubsan := -O1 -g1 -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -g1 -fsanitize=thread
 OPT := $(OPT_$(MODE))
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers

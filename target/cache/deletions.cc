@@ -51,6 +51,12 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
         name);
 }
 
+// By another command: what it has become may have dirty lines again.
+Status Deletions::replaced(const Pending& pending) {
+    return failure(Code::kBusy, "volume {} was reopened, or deleted, meanwhile; try again",
+                   pending.command.name);
+}
+
 void Deletions::bring_home(const PendingRef& pending) {
     // A copy: the list's may go from within.
     uses_.destager.flush(
@@ -60,7 +66,7 @@ void Deletions::bring_home(const PendingRef& pending) {
 void Deletions::came_home(const PendingRef& pending, int error) {
     if (pending->over) return;
     CachedVolume& volume = pending->volume;
-    if (volume.removed()) return end(pending, Status::ok());  // by somebody else
+    if (volume.removed()) return end(pending, replaced(*pending));
     if (error != 0)
         return end(pending, refusal(volume, Status::from_errno(error, "its storage fails").to_string()));
     if (pending->frozen) return end(pending, Status::ok());
@@ -100,16 +106,24 @@ void Deletions::tick() {
     }
 }
 
-// Commands that storage does not answer are not acknowledged: they keep no volume of which nothing is dirty.
+// Also if nothing is dirty: a write that has begun, and waits behind a read which storage does not answer,
+// may still be acknowledged by engines.
 void Deletions::time_is_over(const PendingRef& pending) {
     const CachedVolume& volume = pending->volume;
-    if (volume.removed()) return end(pending, Status::ok());
-    const bool clean = pending->frozen && uses_.index.dirty_lines(volume.number) == 0 &&
-                       uses_.losses.lost_bytes(volume.open->volume()) == 0;
-    if (clean) return end(pending, Status::ok());
-    const std::string why = fmt::format("its storage did not take them within {} s",
-                                        pending->command.limit.count / 1'000'000'000);
-    end(pending, refusal(volume, why));
+    if (volume.removed()) return end(pending, replaced(*pending));
+    const int64_t limit = pending->command.limit.count / 1'000'000'000;
+    const bool clean =
+        uses_.index.dirty_lines(volume.number) == 0 && uses_.losses.lost_bytes(volume.open->volume()) == 0;
+    if (!clean)
+        return end(pending, refusal(volume, fmt::format("its storage did not take them within {} s", limit)));
+    const std::string& name = pending->command.name;
+    end(pending,
+        failure(
+            Code::kRefused,
+            "volume {} is not deleted: commands that have begun did not end within {} s, and writes among "
+            "them may still be acknowledged. Try again when its storage answers; wssctl volume delete {} "
+            "--give-up-dirty deletes it in any case",
+            name, limit, name));
 }
 
 }  // namespace wss::se

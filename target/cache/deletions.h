@@ -7,9 +7,9 @@
 //   bring home   what they wrote meanwhile
 //   answer       the volume stays frozen until whoever removes it drops the hold
 //
-// If storage fails, or takes too long, or engines that are away have the data, the deletion is refused and
-// the volume goes on. Nothing of this concerns RAM volumes, whose contents go with them: they have no cache
-// (VolumeControl::add()).
+// If storage fails, or takes too long for that or for a command that has begun, or engines that are away
+// have the data, the deletion is refused and the volume goes on. Nothing of this concerns RAM volumes, whose
+// contents go with them: they have no cache (VolumeControl::add()).
 //
 // It owns the deletions that wait. It calls the parts of its Uses.
 //
@@ -56,6 +56,7 @@ class Deletions {
   private:
     struct Pending;
     using PendingRef = std::shared_ptr<Pending>;
+    static Status replaced(const Pending& pending);
     Status refusal(const CachedVolume& volume, const std::string& why) const;
     void bring_home(const PendingRef& pending);
     void came_home(const PendingRef& pending, int error);

@@ -17,7 +17,6 @@ CacheInfo Cache::info() {
                    .away = static_cast<uint32_t>(members_.now().away.size()),
                    .lost_grace = options_.lost_grace,
                    .salvage_checks = destager_.salvage_checks(),
-                   .copied_lines = mirror_.copied_lines(),
                    .waiting_checks = losses_.checks(),
                    .index = index.counters(),
                    .capacity_lines = index.capacity_lines()};

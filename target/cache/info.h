@@ -71,7 +71,6 @@ struct CacheInfo {
     Nanoseconds lost_grace{};       // how long commands wait for that
     // Headers of engines that came back, compared with what is lost: once for each, but for what has to wait.
     uint64_t salvage_checks = 0;
-    uint64_t copied_lines = 0;    // that got a second copy again (mirror.h)
     uint64_t waiting_checks = 0;  // of commands that wait for engines, whether their wait is over
     cache::IndexCounters index;
     uint64_t capacity_lines = 0;

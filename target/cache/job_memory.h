@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobMemory: memory of the cache's own jobs that engines move data to and from: buffers of a line for the
-// destager, and a piece of zeroes for the eraser.
+// destager and the mirror, and a piece of zeroes for the eraser.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once

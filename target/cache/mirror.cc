@@ -95,13 +95,10 @@ void Mirror::tell(uint64_t lines) {
     if (single_since_ == kNever) single_since_ = reactor_.now();
     if (told_ || reactor_.now() - single_since_ < kTellAfter) return;
     told_ = true;
-    log::warning(
-        "{} dirty lines have one copy, which is lost with its cache engine: real storage does not take them, "
-        "and "
-        "{}",
-        lines,
-        index_.placeable_engines() > 1 ? "the other engines have no room for a second one"
-                                       : "another engine is needed for a second one");
+    log::warning("{} dirty lines have one copy, which is lost with its cache engine: {}", lines,
+                 index_.placeable_engines() > 1
+                     ? "real storage does not take them, and no second copy of them could be made yet"
+                     : "real storage does not take them, and there is no other engine for a second copy");
 }
 
 void Mirror::begin_round() {
@@ -251,7 +248,6 @@ void Mirror::settle(Job& job) noexcept {
         !job.failed && job.line->copying() && !job.line->clearing() && job.line->dirty() == job.pieces;
     if (made) {
         index_.end_copy(*job.line, job.slots[1], true);
-        ++copied_lines_;
         return over(job);
     }
     if (second == nullptr) return over(job);

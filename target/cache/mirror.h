@@ -52,7 +52,6 @@ class Mirror {
     SingleCopies& single() noexcept { return single_; }
     // Lines that have one copy and shall have two; of a volume that is open or absent.
     uint64_t single_lines(uint32_t number) const;
-    uint64_t copied_lines() const noexcept { return copied_lines_; }
 
   private:
     struct Job;
@@ -83,7 +82,6 @@ class Mirror {
     std::deque<std::pair<cache::LineKey, Lines::Ended>> waiting_;  // for a job
     Nanoseconds single_since_ = kNever;
     bool told_ = false;
-    uint64_t copied_lines_ = 0;
 };
 
 }  // namespace wss::se

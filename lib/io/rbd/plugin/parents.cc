@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/parents.h"
-#include "lib/io/rbd/plugin/refusal.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include "lib/io/rbd/plugin/refusal.h"
 
 namespace wss::io::rbd {
 
