@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "lib/fabric/open.h"
 #include "lib/kv/mutation.h"
@@ -135,6 +136,9 @@ void Channel::ended(const Status& why) noexcept {
     over_ = closing_ = true;
     unlink();
     std::erase(lane_.ringed_, this);
+    // Those that were not posted have no completion.
+    for (const PendingRead& read : std::exchange(reads_, {}))
+        handler_->on_read_done(*this, read.cookie, fabric::CompletionStatus::kFlushed);
     handler_->on_down(*this, why.is_ok() ? Status(Code::kClosed, "the connection was closed") : why);
 }
 
@@ -237,7 +241,10 @@ void Channel::flush_reads() noexcept {
                               .remote = reads_[i].from});
         Code code = connection_->post(batch_);
         if (code == Code::kExhausted) break;  // the next completion tries again
-        if (code != Code::kOk) return close("one-sided reads could not be posted");
+        if (code != Code::kOk) {
+            close("one-sided reads could not be posted");
+            break;
+        }
         reads_under_way_ += static_cast<uint32_t>(count);
         at += count;
     }

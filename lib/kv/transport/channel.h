@@ -67,7 +67,8 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     }
     // A one-sided read into registered memory; false when too many are outstanding or the channel closes.
     //
-    // `cookie`: below 2^62; posted with the frames of this turn.
+    // `cookie`: below 2^62; posted with the frames of this turn. on_read_done() follows, once, also if the
+    // channel ends before.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 
     // The same within the call, where the fabric can do that; no on_read_done() follows.

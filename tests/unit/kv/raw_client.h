@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/fabric/open.h"
 #include "lib/kv/placement.h"
@@ -66,6 +67,8 @@ class RawClient final : public LinkHandler {
     Timestamp named() const { return named_; }
 
     Link& link() { return *link_; }
+    // How its one-sided reads ended, in order.
+    const std::vector<fabric::CompletionStatus>& reads_done() const { return reads_done_; }
     template <typename Condition>
     void turn_until(Condition holds) {
         const Nanoseconds limit = clock_.now() + from_s(60);
@@ -76,6 +79,9 @@ class RawClient final : public LinkHandler {
   private:
     void on_ready(Link&) noexcept override {}
     void on_lost(Link&, const Status&) noexcept override {}
+    void on_read_done(Link&, uint64_t, fabric::CompletionStatus status) noexcept override {
+        reads_done_.push_back(status);
+    }
 
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
@@ -83,6 +89,7 @@ class RawClient final : public LinkHandler {
     std::unique_ptr<Lane> lane_;
     std::unique_ptr<Link> link_;
     Timestamp named_;
+    std::vector<fabric::CompletionStatus> reads_done_;
 };
 
 }  // namespace wss::kv::test

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A one-sided read ends once, whatever becomes of its channel: somebody waits for it.
+#include <gtest/gtest.h>
+
+#include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
+
+namespace wss::kv::test {
+
+TEST(ChannelReads, one_that_was_not_posted_ends_with_its_channel) {
+    Cluster cluster({.partitions = 1, .scheme = "shm"});
+    RawClient client(cluster.addresses()[0]);
+    ASSERT_TRUE(client.link().channel()->read({}, {}, 7));
+    client.link().reconnect("of no use any more");
+    client.turn_until([&] { return !client.reads_done().empty(); });
+    client.turn_until([&] { return client.link().ready(); });
+    EXPECT_EQ(client.reads_done(), std::vector{fabric::CompletionStatus::kFlushed});
+}
+
+}  // namespace wss::kv::test
