@@ -27,7 +27,11 @@ void Deletions::prepare(volume::Deletion deletion) {
     const bool recovering = volume != nullptr ? uses_.recovery.holds(*volume) : uses_.recovery.holding();
     if (volume == nullptr || recovering)
         return deletion.answer(uses_.absent.may_delete(deletion, recovering), {});
-    if (!volume->may_be_dirty) return deletion.answer(Status::ok(), {});
+    // Nor does anything become dirty as long as it is frozen: what has begun needs its storage.
+    if (!volume->may_be_dirty && volume->settings.policy != cache::Policy::kBack) {
+        const bool frozen = volume->gate.freeze();
+        return deletion.answer(Status::ok(), frozen ? hold_of(*volume) : nullptr);
+    }
     if (uses_.losses.lost_bytes(volume->open->volume()) > 0)
         return deletion.answer(refusal(*volume, "these engines are away"), {});
     const Nanoseconds until = reactor_.clock().now() + deletion.limit;
@@ -81,16 +85,19 @@ void Deletions::end(PendingRef pending, Status status) {
     pending->over = true;
     pending_.remove(pending);
     volume::Deletion::Hold hold;
-    // The freeze keeps the volume until the hold is dropped.
-    CachedVolume* const volume = &pending->volume;
     if (pending->frozen && status)
-        hold = volume::Deletion::Hold(volume, [this](CachedVolume* frozen) {
-            reactor_.post([this, frozen] { uses_.control.thaw(*frozen); });
-        });
+        hold = hold_of(pending->volume);
     else if (pending->frozen)
-        uses_.control.thaw(*volume);
+        uses_.control.thaw(pending->volume);
     pending->place.release();
     std::exchange(pending->command.answer, nullptr)(std::move(status), std::move(hold));
+}
+
+// The freeze keeps the volume until the hold is dropped.
+volume::Deletion::Hold Deletions::hold_of(CachedVolume& volume) {
+    return volume::Deletion::Hold(&volume, [this](CachedVolume* frozen) {
+        reactor_.post([this, frozen] { uses_.control.thaw(*frozen); });
+    });
 }
 
 void Deletions::tick() {

@@ -62,6 +62,7 @@ class Deletions {
     void came_home(const PendingRef& pending, int error);
     void time_is_over(const PendingRef& pending);
     void end(PendingRef pending, Status status);
+    volume::Deletion::Hold hold_of(CachedVolume& volume);
 
     const Uses uses_;
     const uint32_t line_bytes_;

@@ -12,54 +12,42 @@
 
 namespace wss::volume {
 
-void VolumeSet::remove_async(const std::string& name, Done done) {
-    uint64_t gone = 0;
-    bool unopened = false;
-    {
-        std::lock_guard lock(m_);
-        // One that is being opened is more than a line in the state file.
-        unopened = !records_.contains(name) && unopened_.erase(name);
-        auto known = known_.find(name);
-        if (unopened && known != known_.end()) {
-            gone = known->second.identity.wwid;
-            known_.erase(known);
-        }
-    }
-    if (unopened) {
-        auto recorded = [this, gone, done = std::move(done)] {
-            end_deletion(gone);
-            done(Status::ok());
-        };
-        if (!options_.deleted || gone == 0) return recorded();
-        return options_.deleted(gone, std::move(recorded));
-    }
-    Result<RecordPtr> record = [&] {
-        std::lock_guard lock(m_);
-        auto live = find_live(name);
-        if (live) (*live)->state = Record::State::kRemoving;
-        return live;
-    }();
-    if (!record) return done(record.status());
-    close_on_reactors(*record, [this, record = *record, done](Status status) {
-        forget(record, true);
-        done(status);
-    });
-}
-
-// What a removal by a command does first.
+// What is removed: of a removal by a command what was prepared, and nothing else of its name.
 struct VolumeSet::Removal {
-    static Result<Deletion::Hold> prepare(VolumeSet& set, const std::string& name, const RemoveOptions& how);
+    RecordPtr record;  // nullptr: it is not open
+    uint64_t wwid = 0;
+    Deletion::Hold hold;
+
+    static Result<Removal> find(VolumeSet& set, const std::string& name);  // m_ held
+    static Result<Removal> prepare(VolumeSet& set, const std::string& name, const RemoveOptions& how);
+    static Status begin(VolumeSet& set, const std::string& name, const Removal* prepared, Removal& removal);
+    static void run(VolumeSet& set, const std::string& name, const Removal* prepared, Done done);
 };
 
-// What is not found, or is being made or removed, the removal itself refuses.
-Result<Deletion::Hold> VolumeSet::Removal::prepare(VolumeSet& set, const std::string& name,
-                                                   const RemoveOptions& how) {
-    const auto volume = set.find(name);
-    if (!set.options_.before_deletion || !volume || volume->removing) return Deletion::Hold();
+// One that is being opened is more than a line in the state file.
+Result<VolumeSet::Removal> VolumeSet::Removal::find(VolumeSet& set, const std::string& name) {
+    if (const auto* unopened = set.unopened_.find(name);
+        unopened != nullptr && !set.records_.contains(name)) {
+        auto known = set.known_.find(name);
+        return Removal{.wwid = known != set.known_.end() ? known->second.identity.wwid
+                                                         : unopened->stored.identity.wwid};
+    }
+    auto live = set.find_live(name);
+    if (!live) return live.status();
+    return Removal{.record = *live, .wwid = (*live)->identity.wwid};
+}
+
+Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std::string& name,
+                                                       const RemoveOptions& how) {
+    Result<Removal> removal = [&] {
+        std::lock_guard lock(set.m_);
+        return find(set, name);
+    }();
+    if (!removal || !set.options_.before_deletion) return removal;
     auto hold = std::make_shared<Deletion::Hold>();
     Status ready = set.wait_for("deleting volume " + name, [&](Done done) {
         set.options_.before_deletion(
-            {.wwid = volume->identity.wwid,
+            {.wwid = removal->wwid,
              .name = name,
              .give_up_dirty = how.give_up_dirty,
              .limit = {set.options_.wait.count / 2},  // so that a slow thread's answer is still waited for
@@ -73,17 +61,52 @@ Result<Deletion::Hold> VolumeSet::Removal::prepare(VolumeSet& set, const std::st
                        "volume {} is not deleted: its reactor did not answer within {} s; try again", name,
                        set.options_.wait.count / 1'000'000'000);
     if (!ready) return ready;
-    const auto now = set.find(name);
-    if (!now || now->identity != volume->identity || now->closed != volume->closed)
+    removal->hold = std::move(*hold);
+    return removal;
+}
+
+Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name, const Removal* prepared,
+                                 Removal& removal) {
+    std::lock_guard lock(set.m_);
+    auto found = find(set, name);
+    if (!found) return found.status();
+    if (prepared != nullptr && (prepared->record != found->record || prepared->wwid != found->wwid))
         return failure(Code::kBusy, "volume {} was opened, or deleted, meanwhile; try again", name);
-    return std::move(*hold);
+    removal = std::move(*found);
+    if (removal.record) {
+        removal.record->state = Record::State::kRemoving;
+        return Status::ok();
+    }
+    set.unopened_.erase(name);
+    set.known_.erase(name);
+    return Status::ok();
+}
+
+void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, const Removal* prepared, Done done) {
+    Removal removal;
+    if (Status begun = begin(set, name, prepared, removal); !begun) return done(begun);
+    if (removal.record)
+        return set.close_on_reactors(removal.record, [&set, record = removal.record, done](Status status) {
+            set.forget(record, true);
+            done(status);
+        });
+    auto recorded = [&set, gone = removal.wwid, done = std::move(done)] {
+        set.end_deletion(gone);
+        done(Status::ok());
+    };
+    if (!set.options_.deleted || removal.wwid == 0) return recorded();
+    set.options_.deleted(removal.wwid, std::move(recorded));
+}
+
+void VolumeSet::remove_async(const std::string& name, Done done) {
+    Removal::run(*this, name, nullptr, std::move(done));
 }
 
 // It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
 Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
     // Until it is gone, so that nothing is acknowledged that would go with it.
-    const auto hold = Removal::prepare(*this, name, how);
-    if (!hold) return hold.status();
+    const auto prepared = Removal::prepare(*this, name, how);
+    if (!prepared) return prepared.status();
     std::optional<uint64_t> doomed;
     // By somebody else, whose record of that must stay until it is over.
     auto is_being_deleted = [&] {
@@ -107,7 +130,7 @@ Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
     }
     // It may outlast the wait: its record ends with it, or here if it did not begin.
     Status removed = wait_for("removing volume " + name, [&](const Done& done) {
-        remove_async(name, [this, doomed, done](Status status) {
+        Removal::run(*this, name, &*prepared, [this, doomed, done](Status status) {
             if (doomed && !status) end_deletion(*doomed);
             done(std::move(status));
         });
