@@ -38,9 +38,9 @@ class Losses {
     // ---- What is lost
     bool none() const noexcept { return members_.now().lost.empty(); }
     void note(const EngineLink& engine, const cache::Loss& loss);
-    // An engine that joins has erased what it held; … no dirty line is without its second copy any more.
+    // An engine that joins has erased what it held; … nothing is dirty any more.
     void joined(uint64_t identity) { departed_.erase(identity); }
-    void all_copied() noexcept { departed_.clear(); }
+    void none_dirty() noexcept { departed_.clear(); }
     // How the command ends, if what it needs is lost: see Ending::Kind::kAwait.
     std::optional<Ending> refusal(const Work& work) noexcept;
     uint64_t lost_bytes(const volume::Volume& volume) const;
@@ -87,7 +87,8 @@ class Losses {
     const Life& life_;
     reactor::Reactor& reactor_;
     Turn& turn_;
-    // Engines that were lost while dirty lines had one other copy: theirs may be as new.
+    // Engines that were lost while dirty lines had one other copy: theirs may be as new as any that was made
+    // since.
     Members::Engines departed_;
     uint64_t looked_at_ = 0;  // LostPieces::known_again() when commands that wait were checked last
     uint64_t checks_ = 0;

@@ -244,9 +244,10 @@ void VolumeControl::note_clean_volumes() {
 }
 
 void VolumeControl::check_single_copies() {
-    if (!uses_.members.now().degraded || uses_.recovery.holding() || !uses_.single.none()) return;
+    if (uses_.recovery.holding()) return;
+    if (uses_.lines.index().counters().dirty_lines == 0) uses_.losses.none_dirty();
+    if (!uses_.members.now().degraded || !uses_.single.none()) return;
     uses_.members.edit().degraded = false;
-    uses_.losses.all_copied();
     uses_.members.save();
 }
 
