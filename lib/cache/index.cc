@@ -40,42 +40,29 @@ bool Index::enter(Line& line, LineOp& op) {
     WSS_ASSERT(op.line_ == nullptr, "an operation is on one line at a time");
     WSS_ASSERT(line.op_count_ < UINT16_MAX, "operations are bounded by the requests outstanding");
     op.line_ = &line;
-    bool exclusive = op.access == Access::kExclusive;
-    bool quiet = line.op_count_ == 0 || (!exclusive && line.exclusive_count_ == 0);
-    op.granted_ =
-        quiet || line.ops_.find_if([&op](LineOp& other) { return op.conflicts_with(other); }) == nullptr;
-    line.ops_.push_back(op);
-    ++line.op_count_;
-    line.exclusive_count_ = static_cast<uint16_t>(line.exclusive_count_ + exclusive);
-    line.waiting_count_ = static_cast<uint16_t>(line.waiting_count_ + !op.granted_);
     ++counters_.operations;
-    return op.granted_;
+    return line.admit(op);
 }
 
-// Lets in each waiting operation that conflicts with none before it.
-void Index::grant(Line& line, Granted& granted) {
-    line.ops_.for_each([&line, &granted](LineOp& op) {
-        if (op.granted_) return;
-        LineOp* blocker =
-            line.ops_.find_if([&op](LineOp& other) { return &other == &op || op.conflicts_with(other); });
-        if (blocker != &op) return;
-        op.granted_ = true;
-        --line.waiting_count_;
-        granted.push_back(op);
-    });
+bool Index::enter_beside(Line& line, LineOp& op) {
+    WSS_ASSERT(op.line_ == nullptr, "an operation is on one line at a time");
+    op.pieces = geometry().all();
+    if (!line.admit_beside(op)) return false;
+    op.line_ = &line;
+    ++counters_.operations;
+    return true;
+}
+
+bool Index::resume(LineOp& op) {
+    WSS_ASSERT(op.granted_, "it was let in before");
+    return op.line_->readmit(op);
 }
 
 void Index::leave(LineOp& op, Granted& granted) {
     Line& line = *op.line_;
-    static_cast<ListNode<>&>(op).unlink();
-    static_cast<ListNode<GrantOrder>&>(op).unlink();  // granted, but its owner has given up first
-    if (!op.granted_) --line.waiting_count_;
-    if (op.access == Access::kExclusive) --line.exclusive_count_;
+    line.dismiss(op, granted);
     op.line_ = nullptr;
-    op.granted_ = false;
-    --line.op_count_;
     --counters_.operations;
-    if (line.waiting_count_ != 0) grant(line, granted);
     if (line.op_count_ != 0) return;
     if (line.holder_count_ > 1 && line.state_ == LineState::kClean)
         remove_holder(line, 1, Replacement::Reason::kForgotten);
@@ -94,17 +81,13 @@ void Index::add_holder(Line& line, Slot slot) {
     ++counters_.lines;
 }
 
-void Index::give_slot_back(Slot slot) {
-    engine_of(slot).slots.give_back(slot.number);
-}
-
 void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason) {
     Slot slot = line.holders_[which];
     if (which == 0) {
         engine_of(slot).replacement->remove(line.replacement_node_, reason);
         line.replacement_node_ = Replacement::kNone;
     }
-    give_slot_back(slot);
+    engine_of(slot).slots.give_back(slot.number);
     engine_of(slot).dirty_lines -= !line.dirty_.empty();
     --line.holder_count_;
     line.copying_ = false;
@@ -163,7 +146,7 @@ Placed Index::place(Line& line, uint32_t copies) {
         found += take_slot(ranking.engines[i], line, taken[found]);
     }
     if (found < missing) {
-        for (uint32_t i = 0; i < found; ++i) give_slot_back(taken[i]);
+        for (uint32_t i = 0; i < found; ++i) engine_of(taken[i]).slots.give_back(taken[i].number);
         ++counters_.no_room;
         return candidates < missing ? Placed::kNoEngine : Placed::kNoRoom;
     }

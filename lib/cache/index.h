@@ -16,7 +16,7 @@
 //
 // The second copy of a line holds its dirty pieces and nothing else: reads are the primary's. It is given up
 // when the line is clean and its last operation leaves. If it is lost before, another one is made:
-//   enter(shared), begin_copy … the new holder has the dirty pieces … end_copy, leave
+//   enter_beside, begin_copy … the new holder has the dirty pieces … end_copy, leave
 //
 // Rules
 //   X1  Only an operation that has entered a line may place it or report what became of its data, and only of
@@ -129,6 +129,12 @@ class Index {
     Line* open(LineKey key);
     // True if the operation may go on now; else it is among the Granted of some later leave().
     bool enter(Line& line, LineOp& op);
+    // Shared, of all pieces: at once, ahead of those that wait. False if one that has the line is at work on
+    // its copies (L3), or another one is beside it.
+    bool enter_beside(Line& line, LineOp& op);
+    // L3. True if the operation may go on now; else it is among the Granted of some later leave(), which
+    // takes as long as engines do.
+    bool resume(LineOp& op);
     // May end the line: an absent one without operations is forgotten.
     void leave(LineOp& op, Granted& granted);
     // Lines are at places, which they keep: walks go from place to place, some each turn.
@@ -159,8 +165,8 @@ class Index {
     // storage or copied. Without effect on a clean line.
     void mark_single(Line& line);
     // A second holder for a dirty line that has one: it has nothing yet, and does not count if the first is
-    // lost meanwhile; what is dirty is lost then. Shared access is enough: end_copy() follows before the
-    // operation leaves.
+    // lost meanwhile; what is dirty is lost then. Of an operation that has entered beside others: end_copy()
+    // follows before it leaves.
     Placed begin_copy(Line& line);
     // Of the copy in this slot. `made`: it has all that is dirty now. Without effect if a holder was lost
     // meanwhile.
@@ -233,11 +239,9 @@ class Index {
     };
 
     void set_state(Line& line, LineState state);
-    void grant(Line& line, Granted& granted);
     void forget_if_unused(Line& line);
     bool take_slot(EngineIndex index, Line& for_line, Slot& slot);
     bool evict_for(Engine& engine, Line& for_line);
-    void give_slot_back(Slot slot);
     void add_holder(Line& line, Slot slot);
     void remove_holder(Line& line, uint32_t which, Replacement::Reason reason);
     void make_absent(Line& line, Replacement::Reason reason);

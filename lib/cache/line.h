@@ -19,11 +19,16 @@
 //   read that arrives after a write was acknowledged sees it. A line with operations on it is never evicted,
 //   and its slots stay its own: the operation is the pin.
 //
+//   Real storage may take hours to answer one that has a line, or one before it, and a copy of the line is
+//   made meanwhile: such an operation rests while it leaves the line's copies alone, and the copying goes
+//   beside it, ahead of those that wait, and takes no longer than engines do.
+//
 //   L1  An operation that needs several lines enters them in ascending order and keeps what it has: so none
-//   waits
-//       in a circle.
+//       waits in a circle.
 //   L2  Between enter() and leave() the LineOp stays where it is. leave() is called exactly once for each,
 //       granted or not (a request that is aborted leaves the queue).
+//   L3  An operation that has rested, and a shared one that is to change what copies claim, resumes before it
+//       changes anything: then nobody copies the line, nor begins to while it is exclusive or clearing().
 //
 // Thread-safety: a line and its operations belong to the thread of their Index.
 #pragma once
@@ -56,16 +61,22 @@ class LineOp : public ListNode<>, public ListNode<GrantOrder> {
 
     Line* line() const { return line_; }  // from enter() to leave()
     bool granted() const { return granted_; }
+    // It was let in, and leaves the line's copies alone until Index::resume().
+    void rest() { rests_ = true; }
 
   private:
     friend class Index;
     friend class Line;
     bool conflicts_with(const LineOp& earlier) const {
+        if (earlier.beside_ && resumes_) return true;
         return (access == Access::kExclusive || earlier.access == Access::kExclusive) &&
                pieces.overlaps(earlier.pieces);
     }
     Line* line_ = nullptr;
     bool granted_ = false;
+    bool rests_ = false;
+    bool resumes_ = false;  // waits for what went beside it
+    bool beside_ = false;
 };
 // Operations that a leave() has let in, in order of their arrival: the caller goes on with each.
 using Granted = List<LineOp, GrantOrder>;
@@ -113,6 +124,12 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     friend class DirtyLines;
     friend class Index;
     friend class LineTable;
+    // Index's functions of these names.
+    bool admit(LineOp& op);
+    bool admit_beside(LineOp& op);
+    bool readmit(LineOp& op);
+    void dismiss(LineOp& op, Granted& granted);
+    void grant(Granted& granted);
 
     // Hot: what a hit reads and writes.
     LineKey key_;

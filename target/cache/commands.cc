@@ -58,7 +58,7 @@ Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
     work->line_count = work->entered = work->outstanding = 0;
     work->phase = Work::Phase::kNone;
     work->is_abandoned = work->is_again = work->is_ahead = work->is_delegated = work->is_lazy =
-        work->by_storage = work->transfer_failed = false;
+        work->by_storage = work->transfer_failed = work->storing = work->rests = false;
     work->hold = true;
     work->attempts = 0;
     work->failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -147,6 +147,28 @@ bool Commands::enter_lines(Work& work) noexcept {
     }
     work.state = Work::State::kRunning;
     return true;
+}
+
+void Commands::rest(Work& work) noexcept {
+    for (uint32_t i = 0; i < work.entered; ++i) work.lines[i].op.rest();
+    work.rests = true;
+}
+
+bool Commands::resume(Work& work, void (*then)(Work& work) noexcept) noexcept {
+    if (!work.rests) return true;
+    work.on_resumed = nullptr;
+    work.resumed = 0;
+    resume_lines(work);
+    work.on_resumed = then;
+    return !work.rests;
+}
+
+// Each keeps what it has, as in enter_lines(): who goes beside it waits for nobody.
+void Commands::resume_lines(Work& work) noexcept {
+    while (work.resumed < work.entered)
+        if (!index_.resume(work.lines[work.resumed++].op)) return;
+    work.rests = false;
+    if (work.on_resumed != nullptr) work.on_resumed(work);
 }
 
 void Commands::leave_lines(Work& work) noexcept {

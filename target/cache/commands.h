@@ -48,6 +48,11 @@ class Commands {
     void name_lines(Work& work) noexcept;
     // False: a line is waited for, or the work has ended since there was none.
     bool enter_lines(Work& work) noexcept;
+    // L3: it waits for storage or a buffer; … before it changes copies. False: `then` is called, in engines'
+    // time.
+    static void rest(Work& work) noexcept;
+    bool resume(Work& work, void (*then)(Work& work) noexcept) noexcept;
+    void resume_lines(Work& work) noexcept;
 
     // ---- Endings
     void end(Work& work, const Ending& ending) noexcept;

@@ -58,7 +58,8 @@ void Datapath::admit(Work& work) noexcept {
 
 void Datapath::entered(LineUser& user) noexcept {
     Work& work = static_cast<Work&>(user);
-    work.path.datapath->go_on(work);
+    Datapath& datapath = *work.path.datapath;
+    work.rests ? datapath.commands_.resume_lines(work) : datapath.go_on(work);
 }
 
 // Those that came to their lines before the volume became smaller hold them; others fail.

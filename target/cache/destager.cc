@@ -62,7 +62,7 @@ void Destager::prepare(uint32_t jobs) {
         job.owner = this;
         job.on_entered = [](LineUser& user) noexcept {
             auto& entered = static_cast<Job&>(user);
-            entered.owner->entered(entered);
+            entered.begun ? entered.owner->step(entered) : entered.owner->entered(entered);
         };
         job.buffer = uses_.memory.buffer(i);
     }
@@ -142,6 +142,7 @@ void Destager::entered(Job& job) noexcept {
     cache::Slot slot;
     if (!choose_copy(job, slot)) return done(job, 0);
     job.begun = true;
+    if (job.salvage) job.op.rest();  // it brings home what the line's copies do not have
     job.left = job.token.pieces;
     const uint32_t first = job.left.first();
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(job.left.bits));
@@ -217,6 +218,8 @@ void Destager::step(Job& job) noexcept {
         job.volume->open->queue().submit(job.io);
         return;
     }
+    // A copy that is being made would claim what is home.
+    if (!job.salvage && !index_.resume(job.op)) return;
     job.phase = Job::Phase::kClear;
     if (job.salvage) return step(job);
     index_.begin_clear(*job.line, job.token);

@@ -18,7 +18,7 @@ constexpr Nanoseconds kNextRound = from_s(1);
 constexpr Nanoseconds kTellAfter = from_s(5);
 
 //   kFetch: the first holder writes the dirty pieces to `buffer` → kPut: the second takes them
-//   → kErase: only if they are not dirty any more, so that its header does not say so
+//   → kErase: only if the first was lost meanwhile, and what it had with it: no header may claim that
 struct Mirror::Job {
     enum class Phase : uint8_t { kFetch, kPut, kErase };
 
@@ -143,17 +143,12 @@ Mirror::Job* Mirror::free_job() noexcept {
     return free == jobs_.end() ? nullptr : free->get();
 }
 
-// False: it needs no copy, or cannot have one now. Whoever holds it exclusively, or waits to, may wait
-// for storage.
+// False: it needs no copy, or cannot have one now.
 bool Mirror::begin(cache::Line& line, Lines::Ended& ended) {
     const std::optional<uint64_t> wwid = uses_.volumes.wwid_of(line.key().volume);
     if (!wwid || !may_copy() || !line.single() || line.holders().size() != 1) return false;
-    if (line.clearing() || !line.serves({})) return false;
     Job& job = *free_job();
-    job.op.pieces = index_.geometry().all();
-    job.op.access = cache::Access::kShared;
-    const bool entered = index_.enter(line, job.op);
-    WSS_ASSERT(entered, "nobody has it exclusively");
+    if (!index_.enter_beside(line, job.op)) return false;
     if (index_.begin_copy(line) != cache::Placed::kDone) {
         uses_.lines.leave(job.op);
         return false;
@@ -236,17 +231,15 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
         second->close(Status(Code::kIo, "the engine failed to take a copy"));
     if (job.phase == Job::Phase::kErase) return mirror.over(job);
     if (wrote) return mirror.settle(job);
-    const bool of_use = !job.failed && second != nullptr && job.line->copying() && !job.line->clearing() &&
-                        job.line->dirty() == job.pieces;
+    const bool of_use = !job.failed && second != nullptr && job.line->copying();
     of_use ? mirror.put(job) : mirror.over(job);
 }
 
 // The second holder may say that the pieces are dirty.
 void Mirror::settle(Job& job) noexcept {
     EngineLink* const second = engine_of(job, 1);
-    const bool made =
-        !job.failed && job.line->copying() && !job.line->clearing() && job.line->dirty() == job.pieces;
-    if (made) {
+    if (!job.failed && job.line->copying()) {
+        WSS_ASSERT(job.line->dirty() == job.pieces, "L3: nobody changes what is being copied");
         index_.end_copy(*job.line, job.slots[1], true);
         return over(job);
     }

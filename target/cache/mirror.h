@@ -5,8 +5,9 @@
 // acknowledged.
 //
 // The first holder writes the dirty pieces to our buffer, the second takes them from there with a header
-// that claims them, in one step. Reads and destaging of the line go on meanwhile; writes wait, for as
-// long as engines take. A line that somebody is about to change is left for the next round.
+// that claims them, in one step. Copying goes beside reads, destaging, and whoever waits for storage, and
+// ahead of those that wait for them (lib/cache/line.h, L3); who is about to change copies waits, for as long
+// as engines take. A line whose copies somebody is at work on is left for the next round.
 //
 // It owns SingleCopies, the jobs with their buffers, and the round under way. It calls the lines, the
 // engines' links and the members.

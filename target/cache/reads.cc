@@ -28,6 +28,7 @@ void Reads::run(Work& work) noexcept {
     if (can_delegate(work)) return delegate(work);
     ++work.volume->counters.read_hits;
     work.phase = Work::Phase::kGather;
+    Commands::rest(work);
     work.owner->need_buffer(work);
 }
 
@@ -228,6 +229,7 @@ void Reads::fill_over(Work& work) noexcept {
 
 // The client is answered from the buffer while engines take what they miss from it.
 void Reads::fill(Work& work) noexcept {
+    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.reads->fill(resumed); })) return;
     work.phase = Work::Phase::kFill;
     ++work.outstanding;
     uint32_t at = 0;
@@ -296,6 +298,7 @@ void Reads::start_storage(Work& work) noexcept {
     work.phase = Work::Phase::kStorage;
     for (uint32_t i = 0; i < work.line_count; ++i)
         work.lines[i].overlay = work.lines[i].touched & work.lines[i].line->dirty();
+    Commands::rest(work);
     commands_.start_storage(work, io::Op::kRead, storage_done);
 }
 

@@ -40,6 +40,7 @@ void Reads::miss(Work& work) noexcept {
     if (work.bay && !direct) return bring(work);
     if (direct && (work.bay || !fills)) return fetch(work);
     if (direct) work.phase = Work::Phase::kFetch;
+    Commands::rest(work);
     work.owner->need_buffer(work);
 }
 
@@ -66,6 +67,7 @@ Bay Reads::bay_for(const Work& work) noexcept {
 // fill.
 void Reads::fetch(Work& work) noexcept {
     work.phase = Work::Phase::kFetch;
+    Commands::rest(work);
     work.is_delegated = true;
     work.owner->delegated(work);
     CacheCounters& counters = work.volume->counters;
@@ -97,6 +99,7 @@ void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
 // Read-ahead: nobody but an engine wants it.
 void Reads::bring(Work& work) noexcept {
     work.phase = Work::Phase::kFetch;
+    Commands::rest(work);
     work.volume->counters.storage_read_bytes += work.length;
     work.volume->counters.read_ahead_bytes += work.length;
     Transfer& transfer = commands_.remote_io(work, Op::kRead, brought);

@@ -10,6 +10,9 @@
 //   write  enter lines → plan each line (lib/cache/policy.h) → storage, engines, or both; answered when all
 //          are done
 //
+// Who waits for storage, or for a buffer, may wait for hours: its lines rest meanwhile (lib/cache/line.h,
+// L3), and it resumes before it changes copies.
+//
 // States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by the target or by
 // engines; a fill may continue) → kIdle. `owner` has the work until it calls Datapath::release(), the cache
 // until its own part is over.
@@ -147,6 +150,10 @@ struct Work : ListNode<>, LineUser {
     Phase phase = Phase::kNone;
     uint32_t line_count = 0, entered = 0;
     uint32_t outstanding = 0;  // transfers and storage operations
+    bool storing = false;      // one of them is a write to storage
+    bool rests = false;        // some of its lines do
+    uint32_t resumed = 0;      // lines that have, and what follows when all have
+    void (*on_resumed)(Work& work) noexcept = nullptr;
     bool is_delegated = false;
     bool is_lazy = false;     // … and its end may be heard of late
     bool hold = false;        // the owner has it

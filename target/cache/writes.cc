@@ -64,12 +64,15 @@ void Writes::run(Work& work) noexcept {
         if (!line.line->holders().empty()) index_.touch(*line.line, line.touched);
     }
     const bool through_us = storage && !commands_.reaches_storage(work);
-    if ((through_us || !direct || work.attempts > 0) && work.buffer == nullptr)
+    if ((through_us || !direct || work.attempts > 0) && work.buffer == nullptr) {
+        Commands::rest(work);
         return work.owner->need_buffer(work);
+    }
     start(work);
 }
 
 void Writes::start(Work& work) noexcept {
+    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->start(resumed); })) return;
     // Plans are made anew: lines may have changed while we waited for the buffer.
     if (refuse_lost(work)) return;
     bool storage = false, fua = false;
@@ -81,8 +84,12 @@ void Writes::start(Work& work) noexcept {
         storage = storage || line.write.storage;
         fua = fua || line.write.storage_fua;
     }
-    if (storage && from_client && !commands_.reaches_storage(work)) return work.owner->need_buffer(work);
+    if (storage && from_client && !commands_.reaches_storage(work)) {
+        Commands::rest(work);
+        return work.owner->need_buffer(work);
+    }
     work.phase = Work::Phase::kWrite;
+    work.storing = storage;
     ++work.outstanding;
     if (from_client) {
         ++work.volume->counters.out_of_band_writes;
@@ -95,7 +102,7 @@ void Writes::start(Work& work) noexcept {
         work.io.fua = fua;
         commands_.start_storage(work, io::Op::kWrite, storage_done);
     }
-    if (--work.outstanding == 0) part_over(work);
+    one_over(work);
 }
 
 void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcept {
@@ -138,7 +145,18 @@ void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcep
     }
 }
 
+// Storage may take hours over what is left. Lines that it is not for become dirty when it is over.
+void Writes::one_over(Work& work) noexcept {
+    if (--work.outstanding == 0) return part_over(work);
+    if (!work.storing || work.outstanding > 1) return;
+    for (uint32_t i = 0; i < work.line_count; ++i)
+        if (work.lines[i].write.storage) work.lines[i].op.rest();
+    work.rests = true;
+}
+
 void Writes::part_over(Work& work) noexcept {
+    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
+        return;
     if (work.phase == Work::Phase::kRepair) return repaired(work);
     // Held back, even if an engine failed: real storage said no.
     if (work.ending.kind != Ending::Kind::kGood) return give_up(work, work.ending);
@@ -171,6 +189,10 @@ void Writes::part_over(Work& work) noexcept {
 void Writes::give_up(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     work.phase = Work::Phase::kRepair;
+    if (!commands_.resume(work, [](Work& resumed) noexcept {
+            resumed.path.writes->give_up(resumed, Ending(resumed.ending));
+        }))
+        return;
     bool differ = false;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         if (!may_differ(work.lines[i])) continue;
@@ -266,7 +288,8 @@ void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
         work.ending = {.kind = Ending::Kind::kDoAgain, .engine = work.remote_engine.value};
     else
         work.volume->remote->note_write();
-    if (--work.outstanding == 0) work.path.writes->part_over(work);
+    work.storing = false;
+    work.path.writes->one_over(work);
 }
 
 bool Writes::refuse_lost(Work& work) noexcept {
@@ -280,14 +303,15 @@ bool Writes::refuse_lost(Work& work) noexcept {
 void Writes::storage_done(io::Request& io) noexcept {
     Work& work = *static_cast<Work*>(io.context);
     Commands::note_error(work, io);
-    if (--work.outstanding == 0) work.path.writes->part_over(work);
+    work.storing = false;
+    work.path.writes->one_over(work);
 }
 
 void Writes::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
     Writes& writes = *work.path.writes;
     if (status != CacheStatus::kOk) writes.commands_.note_failed(work, transfer);
-    if (--work.outstanding == 0) writes.part_over(work);
+    writes.one_over(work);
 }
 
 void Writes::membership_saved() noexcept {

@@ -47,6 +47,7 @@ class Writes {
     bool refuse_lost(Work& work) noexcept;
     void update_copies(Work& work, LineWork& line, bool from_client) noexcept;
     void store_from_client(Work& work, bool fua) noexcept;
+    void one_over(Work& work) noexcept;
     void part_over(Work& work) noexcept;
     void settle(Work& work) noexcept;
     static bool may_differ(const LineWork& line) noexcept;

@@ -106,6 +106,90 @@ TEST_F(ClusterMirror, waits_for_an_engine_to_copy_to) {
     expect_that_nothing_is_lost();
 }
 
+// Whoever has such a line may wait for storage for hours.
+class ClusterMirrorBesideCommands : public ClusterMirror {
+  protected:
+    static constexpr uint64_t kWanted = 4;  // lines
+
+    void hang_storage() { a_.faults.latency_min = a_.faults.latency_max = from_s(20); }
+    void lose_the_first() {
+        hang_storage();
+        lose(0);
+        ASSERT_EQ(single(), kLines);
+    }
+    void begin(Operation operation, uint64_t first, uint64_t count) {
+        for (uint64_t i = 0; i < kWanted; ++i)
+            ASSERT_TRUE(a_.client->begin(operation, i * kLine + first, count));
+        world_.run_for(from_ms(1));
+    }
+    void expect_second_copies_without_storage() {
+        EXPECT_TRUE(until([&] { return single() == 0; }, from_s(10)));
+        EXPECT_GT(a_.client->under_way(), 0u) << "storage has answered";
+        lose(1);
+        world_.run_for(from_s(1));
+        EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
+        heal_storage();
+        ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));  // its time is over, or not
+        expect_that_nothing_is_lost();
+    }
+};
+
+TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_writes_wait_for_storage) {
+    start_third_engine();
+    lose_the_first();
+    begin(Operation::kWrite, 0, kLine);
+    expect_second_copies_without_storage();
+}
+
+TEST_F(ClusterMirrorBesideCommands, copies_them_when_an_engine_comes_later) {
+    lose_the_first();
+    begin(Operation::kWrite, 0, kLine);
+    world_.run_for(from_s(5));
+    start_engine(engines_[0]);
+    expect_second_copies_without_storage();
+}
+
+TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_writes_wait_behind_destaging) {
+    hang_storage();
+    ASSERT_TRUE(a_.client->begin(Operation::kFlush, 0, 0));
+    world_.run_for(from_ms(10));
+    begin(Operation::kWrite, 0, kLine);
+    start_third_engine();
+    lose(0);
+    expect_second_copies_without_storage();
+}
+
+// Sectors that no engine has, of lines that are dirty.
+TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_reads_wait_for_storage) {
+    for (uint64_t i = kLines; i < kLines + kWanted; ++i)
+        ASSERT_EQ(run(a_, Operation::kWrite, i * kLine, 8), Outcome::kOk);
+    start_third_engine();
+    hang_storage();
+    lose(0);
+    begin(Operation::kRead, kLines * kLine + 16, 8);
+    expect_second_copies_without_storage();
+}
+
+// Its copies are as new as those that were made since.
+TEST_F(ClusterMirror, forgets_no_engine_whose_lines_were_copied_again) {
+    start_third_engine();
+    fail_storage(Storage::kRefuses);
+    const auto cut = [&](size_t engine) {
+        const size_t before = target_->cache().info().engines.size();
+        world_.cut(node_, *engines_[engine].node);
+        ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == before - 1; }));
+    };
+    cut(0);
+    ASSERT_TRUE(until([&] { return single() == 0 && !membership().degraded; }));
+    lose(1);
+    lose(2);
+    EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, kLines * kLineBytes);
+    heal_storage();
+    world_.heal_all();
+    EXPECT_TRUE(until([&] { return target_->cache().info().volumes.at(1).lost_bytes == 0; }));
+    expect_that_nothing_is_lost();
+}
+
 // A restart of one engine after the other.
 TEST_F(ClusterMirror, copies_from_an_engine_that_is_to_leave) {
     fail_storage(Storage::kHangs);
@@ -182,6 +266,22 @@ TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
     heal_storage();
     for (uint64_t i = 0; i < kShortLines; ++i)
         EXPECT_EQ(run(a_, Operation::kRead, i * kShort, kShort), Outcome::kOk);
+}
+
+TEST_P(ClusterMirrorBesideDestaging, has_no_such_copy_when_the_last_line_counts_as_clean) {
+    write_all();
+    fail_storage(Storage::kRefuses);
+    restart();
+    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
+    heal_storage();
+    a_.faults.latency_min = from_us(GetParam());
+    a_.faults.latency_max = from_us(2 * GetParam());
+    ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    fail_storage(Storage::kRefuses);
+    restart_target_alone();
+    create("a", a_);
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering() && a_.client->live(); }));
+    EXPECT_EQ(dirty(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Storage, ClusterMirrorBesideDestaging,

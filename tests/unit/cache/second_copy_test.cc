@@ -17,11 +17,9 @@ class SecondCopy : public ::testing::Test {
         bench_.index.lose_engine(line().holders()[1].engine);
         ASSERT_EQ(line().holders().size(), 1u);
         ASSERT_EQ(bench_.index.counters().single_lines, 1u);
-        op_.pieces = kAll;
-        op_.access = Access::kShared;
     }
     void begin() {
-        ASSERT_TRUE(bench_.index.enter(line(), op_));
+        ASSERT_TRUE(bench_.index.enter_beside(line(), op_));
         ASSERT_EQ(bench_.index.begin_copy(line()), Placed::kDone);
         ASSERT_EQ(line().holders().size(), 2u);
         second_ = line().holders()[1];
@@ -31,14 +29,20 @@ class SecondCopy : public ::testing::Test {
         leave();
     }
     void leave() {
-        Granted granted;
-        bench_.index.leave(op_, granted);
+        bench_.index.leave(op_, granted_);
         EXPECT_TRUE(bench_.index.consistent());
     }
+    bool enter(LineOp& op, Access access) {
+        op.pieces = kAll;
+        op.access = access;
+        return bench_.index.enter(line(), op);
+    }
+    void leave(LineOp& op) { bench_.index.leave(op, granted_); }
     Line& line() { return *bench_.index.find(kKey); }
 
     Bench bench_{3, 8};
     LineOp op_;
+    Granted granted_;
     Slot second_;
 };
 
@@ -103,24 +107,93 @@ TEST_F(SecondCopy, not_made_leaves_its_slot_free) {
     EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 1u);
 }
 
-TEST_F(SecondCopy, of_a_line_that_came_home_meanwhile_is_given_up) {
-    begin();
+TEST_F(SecondCopy, is_not_begun_while_copies_are_being_cleared) {
     LineOp destage;
-    destage.pieces = line().dirty();
-    destage.access = Access::kShared;
-    ASSERT_TRUE(bench_.index.enter(line(), destage));
+    ASSERT_TRUE(enter(destage, Access::kShared));
     const Index::Destage what = bench_.index.begin_destage(line());
-    EXPECT_FALSE(line().clearing());
     bench_.index.begin_clear(line(), what);
-    EXPECT_TRUE(line().clearing()) << "who made it now would not be asked to clear it";
+    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "nobody would clear it";
     bench_.index.end_destage(line(), what, Index::Destaged::kStable);
     EXPECT_FALSE(line().clearing());
     EXPECT_EQ(bench_.index.counters().single_lines, 0u);
-    Granted granted;
-    bench_.index.leave(destage, granted);
-    EXPECT_EQ(line().holders().size(), 2u) << "who copies may still write there";
-    end(false);
+    leave(destage);
     EXPECT_EQ(line().holders().size(), 1u);
+}
+
+// L3
+TEST_F(SecondCopy, is_waited_for_before_copies_are_cleared) {
+    LineOp destage;
+    ASSERT_TRUE(enter(destage, Access::kShared));
+    const Index::Destage what = bench_.index.begin_destage(line());
+    begin();
+    EXPECT_FALSE(bench_.index.resume(destage));
+    EXPECT_FALSE(destage.granted());
+    end(true);
+    EXPECT_EQ(granted_.pop_front(), &destage);
+    ASSERT_TRUE(bench_.index.resume(destage));
+    EXPECT_EQ(line().copies().size(), 2u) << "both are cleared";
+    bench_.index.begin_clear(line(), what);
+    bench_.index.end_destage(line(), what, Index::Destaged::kStable);
+    leave(destage);
+    EXPECT_TRUE(bench_.index.consistent());
+}
+
+TEST_F(SecondCopy, goes_ahead_of_who_waits_for_others) {
+    LineOp read, write, late;
+    ASSERT_TRUE(enter(read, Access::kShared));
+    ASSERT_FALSE(enter(write, Access::kExclusive));
+    begin();
+    EXPECT_FALSE(enter(late, Access::kShared)) << "behind the write";
+    leave(read);
+    EXPECT_TRUE(granted_.empty()) << "the write waits for the copy";
+    end(true);
+    EXPECT_EQ(granted_.pop_front(), &write);
+    leave(write);
+    EXPECT_EQ(granted_.pop_front(), &late);
+    leave(late);
+    EXPECT_TRUE(bench_.index.consistent());
+}
+
+TEST_F(SecondCopy, goes_beside_a_write_only_while_that_rests) {
+    LineOp write, late, other;
+    ASSERT_TRUE(enter(write, Access::kExclusive));
+    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "it is at work on the copies";
+    write.rest();
+    begin();
+    EXPECT_FALSE(bench_.index.enter_beside(line(), other)) << "one at a time";
+    EXPECT_FALSE(enter(late, Access::kShared));
+    EXPECT_FALSE(bench_.index.resume(write));
+    end(true);
+    EXPECT_EQ(granted_.pop_front(), &write) << "and not what came after it";
+    EXPECT_TRUE(granted_.empty());
+    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "it is at work again";
+    leave(write);
+    EXPECT_EQ(granted_.pop_front(), &late);
+    leave(late);
+    EXPECT_TRUE(bench_.index.consistent());
+}
+
+TEST_F(SecondCopy, is_not_waited_for_by_a_write_that_leaves) {
+    LineOp write, late;
+    ASSERT_TRUE(enter(write, Access::kExclusive));
+    write.rest();
+    begin();
+    ASSERT_FALSE(enter(late, Access::kExclusive));
+    leave(write);
+    EXPECT_TRUE(granted_.empty());
+    end(true);
+    EXPECT_EQ(granted_.pop_front(), &late);
+    leave(late);
+    EXPECT_TRUE(bench_.index.consistent());
+}
+
+TEST_F(SecondCopy, is_not_waited_for_when_there_is_none) {
+    LineOp write;
+    ASSERT_TRUE(enter(write, Access::kExclusive));
+    write.rest();
+    EXPECT_TRUE(bench_.index.resume(write));
+    EXPECT_TRUE(write.granted());
+    leave(write);
 }
 
 TEST_F(SecondCopy, is_missed_no_more_when_the_line_is_clean) {
