@@ -51,6 +51,7 @@ struct ClusterOptions {
     uint32_t engine_leave_one_in = 0;
     uint32_t isolation_one_in = 0;
     uint32_t storage_crash_one_in = 0;  // of that node
+    uint32_t outage_one_in = 0;         // of real storage: it hangs or refuses for some seconds
     uint32_t removal_one_in = 0;        // of a volume beside the one that the run is about
     bool default_back = false;          // write-back is the policy of volumes that nobody set one for
     bool absences = false;              // that volume may be missing for a while after a crash of the target
@@ -69,7 +70,7 @@ struct ClusterResult {
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
     uint64_t target_crashes = 0, engine_crashes = 0, leaves = 0, cuts = 0, policy_changes = 0;
-    uint64_t removals = 0;
+    uint64_t removals = 0, outages = 0;
     uint64_t isolations = 0, salvaged = 0;  // salvaged: of the last target
     uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
     uint64_t upkeep_direct = 0, upkeep = 0;  // bytes of fills and destaging: past the target, in all
