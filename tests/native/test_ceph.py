@@ -186,8 +186,11 @@ def test_a_fifo_in_the_place_of_a_configuration_or_keyring_is_refused_at_once(ce
     os.mkfifo(fifo)
     named = tmp_path / "ceph.conf"
     named.write_text(f"{ceph.conf.read_text()}[client]\nkeyring = /none,{fifo}\n")
+    long = tmp_path / "long.conf"
+    long.write_text(f"{ceph.conf.read_text()}[client]\nkeyring = {'/none,' * 1000}{fifo}\n")
     with start_target(ceph, tmp_path, "ram:8M") as target:
-        for backend in (ceph.backend("rbd/disk", conf=fifo), ceph.backend("rbd/disk", keyring=fifo), ceph.backend("rbd/disk", conf=named)):
+        for backend in (ceph.backend("rbd/disk", conf=fifo), ceph.backend("rbd/disk", keyring=fifo), ceph.backend("rbd/disk", conf=named),
+                        ceph.backend("rbd/disk", conf=long), ceph.backend("rbd/disk", keyring=f"/none;{fifo}")):
             started = time.monotonic()
             with pytest.raises(ControlError, match=f"{fifo} is a FIFO"):
                 ask(target.control, "volume.create", name="image", backend=backend)

@@ -2,6 +2,7 @@
 #include "lib/io/rbd/ceph_conf.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -60,6 +61,7 @@ constexpr auto kNames = [] {
 }();
 
 constexpr off_t kFileMax = 1 << 20;
+constexpr const char* kListEnds = ";,= \t";  // where librados ends each word of a list
 
 std::string_view kind_of(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";
@@ -80,6 +82,16 @@ Status check_ceph_setting(std::string_view name, std::string_view value, std::st
             return failure(Code::kInvalid,
                            "{} = {} in {}: librados would end the whole process; set {}, or remove the line",
                            name, excerpt(value), file, one.allowed);
+    return Status::ok();
+}
+
+Status check_ceph_files(std::string_view what, std::string_view list) {
+    for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
+        end = std::min(list.find_first_of(kListEnds, at), list.size());
+        const std::string path(list.substr(at, end - at));
+        WSS_TRY(check_ceph_file(what, path));
+        if (access(path.c_str(), R_OK) == 0) break;
+    }
     return Status::ok();
 }
 

@@ -24,4 +24,7 @@ Status check_ceph_setting(std::string_view name, std::string_view value, std::st
 // keyring. librados would wait for ever for the end of a FIFO, and takes a device for an empty file.
 Status check_ceph_file(std::string_view what, const std::string& path);
 
+// … of each path of a list, as far as librados reads it: it takes the first one that can be opened.
+Status check_ceph_files(std::string_view what, std::string_view list);
+
 }  // namespace wss::io

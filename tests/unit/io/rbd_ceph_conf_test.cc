@@ -87,6 +87,21 @@ TEST_F(RbdCephFile, the_length_of_a_file_has_a_limit) {
     EXPECT_NE(error_of(path("long")).find("1048577 bytes"), std::string::npos) << error_of(path("long"));
 }
 
+TEST_F(RbdCephFile, each_path_of_a_list_is_checked_up_to_the_one_that_librados_takes) {
+    ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
+    std::ofstream(path("file")) << "[client.admin]";
+    auto error = [](const std::string& list) { return check_ceph_files("keyring", list).to_string(); };
+    std::string missing;
+    while (missing.size() < 10'000) missing += path("none") + ",";
+    for (const char* between : {",", ";", " ", "\t", "="}) {
+        const std::string list = path("none") + between + path("fifo");
+        EXPECT_NE(error(list).find("is a FIFO"), std::string::npos) << list;
+    }
+    EXPECT_NE(error(missing + path("fifo")).find("is a FIFO"), std::string::npos);
+    EXPECT_TRUE(check_ceph_files("keyring", missing + path("file") + "," + path("fifo")));
+    EXPECT_TRUE(check_ceph_files("keyring", ""));
+}
+
 TEST_F(RbdCephFile, one_that_is_not_there_is_left_to_librados) {
     EXPECT_TRUE(check_ceph_file("keyring", path("none")));
 }

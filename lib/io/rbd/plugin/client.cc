@@ -2,11 +2,11 @@
 #include "lib/io/rbd/plugin/client.h"
 
 #include <strings.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <system_error>
 
 #include "lib/base/log.h"
@@ -20,7 +20,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr const char* kListEnds = ";,= \t";  // where librados ends each path of a list
+constexpr size_t kSettingMax = 8 << 20;  // what a configuration of at most 1 MiB can make of one
 constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
 constexpr const char* kLogEntries = "500";       // the default of a client of Ceph
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
@@ -200,7 +200,7 @@ Status Client::configure() {
             return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
     WSS_TRY(check_lethal_settings());
     if (!options_.keyring.empty()) {
-        WSS_TRY(check_ceph_file("keyring", options_.keyring));
+        WSS_TRY(check_ceph_files("keyring", options_.keyring));
         if (int result = rados_conf_set(cluster_, "keyring", options_.keyring.c_str()); result < 0)
             return Status::from_errno(-result, "cannot set keyring = " + excerpt(options_.keyring));
     }
@@ -213,18 +213,24 @@ static std::string configuration_of(const RbdOptions& options) {
     return excerpt(!options.conf.empty() ? options.conf : named != nullptr ? named : "ceph.conf");
 }
 
-// librados takes the first file of such a list that can be opened.
-static Status check_list(rados_t reader, const char* setting) {
-    std::array<char, 4096> value{};
-    if (rados_conf_get(reader, setting, value.data(), value.size()) < 0) return Status::ok();
-    const std::string_view list(value.data());
-    for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
-        end = std::min(list.find_first_of(kListEnds, at), list.size());
-        const std::string path(list.substr(at, end - at));
-        WSS_TRY(check_ceph_file(setting, path));
-        if (access(path.c_str(), R_OK) == 0) break;
+// 0, or the negative error of librados; ENOENT: this version has no such setting.
+static int read_setting(rados_t reader, const char* name, std::string& value) {
+    for (size_t bytes = 4096; bytes <= kSettingMax; bytes *= 2) {
+        value.resize(bytes);
+        const int result = rados_conf_get(reader, name, value.data(), value.size());
+        if (result == -ENAMETOOLONG) continue;
+        value.resize(result < 0 ? 0 : strlen(value.c_str()));
+        return result;
     }
-    return Status::ok();
+    value.clear();
+    return -ENAMETOOLONG;
+}
+
+static Status check_list(rados_t reader, const char* name) {
+    std::string list;
+    if (int result = read_setting(reader, name, list); result < 0 && result != -ENOENT)
+        return refusal(-result, fmt::format("cannot read {} of the configuration of Ceph", name));
+    return check_ceph_files(name, list);
 }
 
 // librados opens the keyring while it reads the configuration that names it. So a client that has no
@@ -264,14 +270,14 @@ Status Client::read_configuration() {
 // What was checked is then set, which counts more than what the monitors send (ceph config set), at any time.
 Status Client::check_lethal_settings() {
     for (const std::string_view name : lethal_ceph_settings()) {
-        std::array<char, 4096> value{};
-        const int result = rados_conf_get(cluster_, name.data(), value.data(), value.size());
+        std::string value;
+        const int result = read_setting(cluster_, name.data(), value);
         if (result == -ENOENT) continue;  // another version has no such setting
         if (result < 0)
             return refusal(-result, fmt::format("cannot read {} of {}", name, configuration_of(options_)));
-        WSS_TRY(check_ceph_setting(name, value.data(), configuration_of(options_)));
-        if (int set = rados_conf_set(cluster_, name.data(), value.data()); set < 0)
-            return Status::from_errno(-set, fmt::format("cannot set {} = {}", name, value.data()));
+        WSS_TRY(check_ceph_setting(name, value, configuration_of(options_)));
+        if (int set = rados_conf_set(cluster_, name.data(), value.c_str()); set < 0)
+            return Status::from_errno(-set, fmt::format("cannot set {} = {}", name, excerpt(value)));
     }
     return Status::ok();
 }
@@ -310,9 +316,9 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
 
 Status Client::connect() {
     if (int result = rados_connect(cluster_); result != 0) {
-        std::array<char, 4096> hosts{};
-        const int known = rados_conf_get(cluster_, "mon_host", hosts.data(), hosts.size());
-        return refused_connection(options_, -result, known < 0 || hosts[0] != 0);
+        std::string hosts;
+        const int known = read_setting(cluster_, "mon_host", hosts);
+        return refused_connection(options_, -result, known < 0 || !hosts.empty());
     }
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
@@ -337,13 +343,13 @@ Status Client::missing_plugin() const {
             "librbd lacks a plug-in that the image names: rbd_plugins = {}; remove it with rados -p {} "
             "rmomapkey {} metadata_conf_rbd_plugins",
             excerpt(plugins), options_.pool, header);
-    std::array<char, 4096> value{};
-    if (rados_conf_get(cluster_, "rbd_plugins", value.data(), value.size()) == 0 && value[0] != 0)
+    std::string value;
+    if (read_setting(cluster_, "rbd_plugins", value) == 0 && !value.empty())
         return failure(
             Code::kUnsupported,
             "librbd lacks a plug-in: rbd_plugins = {}; remove it from {} (or: ceph config rm client "
             "rbd_plugins)",
-            excerpt(value.data()), configuration_of(options_));
+            excerpt(value), configuration_of(options_));
     return failure(
         Code::kUnsupported,
         "librbd lacks a feature of the image (rbd info), or a plug-in that its pool names (rbd config "
