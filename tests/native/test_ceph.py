@@ -170,7 +170,7 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "value"), [("ms_type", "nonsense"), ("ms_public_type", "nonsense"), ("ms_type", "async+rdma"),
-                                             ("heartbeat_interval", "-1"),
+                                             ("heartbeat_interval", "-1"), ("auth_client_required", "gss"),
                                              ("objecter_completion_locks_per_session", "0"), ("rbd_op_threads", 2**63 - 1)])  # fmt: skip
 def test_a_configuration_that_librados_would_die_of_ends_no_other_volume(ceph, tmp_path, name, value):
     conf = tmp_path / "ceph.conf"

@@ -16,6 +16,8 @@ namespace wss::io {
 
 namespace {
 
+constexpr const char* kListEnds = ";,= \t";  // where librados ends each word of a list
+
 // An unknown type is an assertion. So is each failure of the two that need a device: no RDMA device or port,
 // too little memory that may be locked, huge pages that are missing.
 constexpr std::string_view kMessengers[] = {"async+posix", "async", "random"};
@@ -28,6 +30,23 @@ bool is_messenger(std::string_view value) {
 // Empty: ms_type counts.
 bool is_messenger_or_empty(std::string_view value) {
     return value.empty() || is_messenger(value);
+}
+
+// The first word of a list for which `is_wanted`; empty: there is none.
+template <typename IsWanted>
+std::string_view find_word(std::string_view list, IsWanted is_wanted) {
+    for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
+        end = std::min(list.find_first_of(kListEnds, at), list.size());
+        const std::string_view word = list.substr(at, end - at);
+        if (!word.empty() && is_wanted(word)) return word;
+    }
+    return {};
+}
+
+// Kerberos, which librados is built without, is an assertion when a connection is made with it. In a list it
+// is taken when no keyring is found, or when a monitor prefers it.
+bool has_no_gss(std::string_view methods) {
+    return find_word(methods, [](std::string_view word) { return word == "gss"; }).empty();
 }
 
 template <int64_t kLeast, int64_t kMost>
@@ -52,6 +71,8 @@ constexpr Lethal kLethal[] = {
     {"rbd_op_threads", is_between<0, 256>, "at most 256"},
     // It divides by it, and makes an array of so many.
     {"objecter_completion_locks_per_session", is_between<1, 1024>, "1 to 1024"},
+    {"auth_client_required", has_no_gss, "cephx or none"},
+    {"auth_supported", has_no_gss, "cephx or none"},
 };
 
 constexpr auto kNames = [] {
@@ -61,7 +82,6 @@ constexpr auto kNames = [] {
 }();
 
 constexpr off_t kFileMax = 1 << 20;
-constexpr const char* kListEnds = ";,= \t";  // where librados ends each word of a list
 
 std::string_view kind_of(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";

@@ -28,6 +28,9 @@ TEST(RbdCephConf, values_that_librados_dies_of_are_refused) {
         {"rbd_op_threads", "9223372036854775807"},
         {"objecter_completion_locks_per_session", "0"},
         {"objecter_completion_locks_per_session", "9223372036854775807"},
+        {"auth_client_required", "gss"},
+        {"auth_client_required", "cephx, gss"},
+        {"auth_supported", "gss;none"},
     };
     for (const auto& [name, value] : lethal) {
         Status status = check_ceph_setting(name, value, "/etc/ceph/a.conf");
@@ -39,18 +42,26 @@ TEST(RbdCephConf, values_that_librados_dies_of_are_refused) {
 }
 
 TEST(RbdCephConf, values_that_librados_takes_are_accepted) {
-    const std::pair<const char*, const char*> fine[] = {
-        {"ms_type", "async+posix"},     {"ms_type", "async"},          {"ms_public_type", ""},
-        {"ms_public_type", "async"},    {"heartbeat_interval", "0"},   {"heartbeat_interval", "5"},
-        {"librados_thread_count", "2"}, {"ms_client_mode", "nonsense"}};
+    const std::pair<const char*, const char*> fine[] = {{"ms_type", "async+posix"},
+                                                        {"ms_type", "async"},
+                                                        {"ms_public_type", ""},
+                                                        {"ms_public_type", "async"},
+                                                        {"heartbeat_interval", "0"},
+                                                        {"heartbeat_interval", "5"},
+                                                        {"librados_thread_count", "2"},
+                                                        {"ms_client_mode", "nonsense"},
+                                                        {"auth_supported", ""},
+                                                        {"auth_supported", "cephx"},
+                                                        {"auth_client_required", "cephx none"}};
     for (const auto& [name, value] : fine)
         EXPECT_TRUE(check_ceph_setting(name, value, "ceph.conf")) << name << " = " << value;
 }
 
 TEST(RbdCephConf, each_setting_that_is_checked_is_listed) {
     const auto names = lethal_ceph_settings();
-    for (const char* name : {"ms_type", "ms_public_type", "heartbeat_interval", "librados_thread_count",
-                             "rbd_op_threads", "objecter_completion_locks_per_session"})
+    for (const char* name :
+         {"ms_type", "ms_public_type", "heartbeat_interval", "librados_thread_count", "rbd_op_threads",
+          "objecter_completion_locks_per_session", "auth_client_required", "auth_supported"})
         EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 }
 
