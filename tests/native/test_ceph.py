@@ -169,6 +169,30 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
         assert word in run(*unready.command, check=False).stderr
 
 
+def test_a_setting_without_which_librados_connects_to_nothing_is_named_at_once(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    conf = tmp_path / "ceph.conf"
+    with start_target(ceph, tmp_path, "ram:8M") as target:
+
+        def create_fails(why: str) -> None:
+            started = time.monotonic()
+            with pytest.raises(ControlError, match=why):
+                ask(target.control, "volume.create", name="image", backend=ceph.backend(image, conf=conf))
+            assert time.monotonic() - started < 5
+
+        for name in ("ms_client_mode", "ms_mon_client_mode", "auth_client_required", "auth_supported"):
+            conf.write_text(f"{ceph.conf.read_text()}[client]\n{name} = junk\n")
+            create_fails(f"{name} = junk in {conf}: librados cannot connect")
+        conf.write_text(f"{ceph.conf.read_text()}[client]\nauth_client_required = none\n")
+        create_fails("auth_client_required = none in .*it requires cephx")
+        conf.write_text(ceph.conf.read_text())
+        ceph.ceph("config", "set", "client", "ms_client_mode", "junk", "--ms_client_mode=crc")
+        try:
+            create_fails("ms_client_mode = junk in the configuration that the monitors send")
+        finally:
+            ceph.ceph("config", "rm", "client", "ms_client_mode", "--ms_client_mode=crc")
+
+
 @pytest.mark.parametrize(("name", "value"), [("ms_type", "nonsense"), ("ms_public_type", "nonsense"), ("ms_type", "async+rdma"),
                                              ("heartbeat_interval", "-1"), ("auth_client_required", "gss"),
                                              ("objecter_completion_locks_per_session", "0"), ("rbd_op_threads", 2**63 - 1)])  # fmt: skip

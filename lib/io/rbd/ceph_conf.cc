@@ -56,12 +56,24 @@ bool is_between(std::string_view value) {
     return wrong == std::errc() && end == value.data() + value.size() && number >= kLeast && number <= kMost;
 }
 
-struct Lethal {
+bool has_mode(std::string_view modes) {
+    return !find_word(modes, [](std::string_view word) { return word == "crc" || word == "secure"; }).empty();
+}
+bool has_method(std::string_view methods) {
+    return !find_word(methods, [](std::string_view word) {
+                return word == "cephx" || word == "none";
+            }).empty();
+}
+bool has_method_or_empty(std::string_view methods) {
+    return methods.empty() || has_method(methods);
+}
+
+struct Rule {
     std::string_view name;
     bool (*is_allowed)(std::string_view value);
     std::string_view allowed;
 };
-constexpr Lethal kLethal[] = {
+constexpr Rule kLethal[] = {
     {"ms_type", is_messenger, kMessengersAllowed},
     {"ms_public_type", is_messenger_or_empty, kMessengersAllowed},
     // A segmentation fault below.
@@ -75,11 +87,31 @@ constexpr Lethal kLethal[] = {
     {"auth_supported", has_no_gss, "cephx or none"},
 };
 
-constexpr auto kNames = [] {
-    std::array<std::string_view, std::size(kLethal)> names{};
-    for (size_t i = 0; i < names.size(); ++i) names[i] = kLethal[i].name;
+// librados ignores the words of a list that it does not know, also when no other is left.
+constexpr Rule kNeeded[] = {
+    {"ms_mon_client_mode", has_mode, "crc or secure"},
+    {"ms_client_mode", has_mode, "crc or secure"},
+    {"auth_client_required", has_method, "cephx or none"},
+    {"auth_supported", has_method_or_empty, "cephx or none"},
+};
+
+template <size_t kCount>
+constexpr auto names_of(const Rule (&rules)[kCount]) {
+    std::array<std::string_view, kCount> names{};
+    for (size_t i = 0; i < kCount; ++i) names[i] = rules[i].name;
     return names;
-}();
+}
+constexpr auto kLethalNames = names_of(kLethal);
+constexpr auto kNeededNames = names_of(kNeeded);
+
+Status check_rules(std::span<const Rule> rules, std::string_view name, std::string_view value,
+                   std::string_view where, std::string_view consequence) {
+    for (const Rule& rule : rules)
+        if (rule.name == name && !rule.is_allowed(value))
+            return failure(Code::kInvalid, "{} = {} in {}: {}; set {}, or remove the line", name,
+                           excerpt(value), where, consequence, rule.allowed);
+    return Status::ok();
+}
 
 constexpr off_t kFileMax = 1 << 20;
 
@@ -93,16 +125,19 @@ std::string_view kind_of(mode_t mode) {
 }  // namespace
 
 std::span<const std::string_view> lethal_ceph_settings() {
-    return kNames;
+    return kLethalNames;
 }
 
 Status check_ceph_setting(std::string_view name, std::string_view value, std::string_view file) {
-    for (const Lethal& one : kLethal)
-        if (one.name == name && !one.is_allowed(value))
-            return failure(Code::kInvalid,
-                           "{} = {} in {}: librados would end the whole process; set {}, or remove the line",
-                           name, excerpt(value), file, one.allowed);
-    return Status::ok();
+    return check_rules(kLethal, name, value, file, "librados would end the whole process");
+}
+
+std::span<const std::string_view> settings_to_connect() {
+    return kNeededNames;
+}
+
+Status check_setting_to_connect(std::string_view name, std::string_view value, std::string_view where) {
+    return check_rules(kNeeded, name, value, where, "librados cannot connect with it");
 }
 
 Status check_ceph_files(std::string_view what, std::string_view list) {

@@ -20,6 +20,12 @@ std::span<const std::string_view> lethal_ceph_settings();
 // Fails when librados would end the process. `file` is where the value was read, for the error.
 Status check_ceph_setting(std::string_view name, std::string_view value, std::string_view file);
 
+// The settings without which librados connects to nothing when no word of them is one that it knows. It waits
+// for its timeouts then, or returns that there is no key.
+std::span<const std::string_view> settings_to_connect();
+// Fails when librados could not connect. `where`: as `file` above, or the monitors, which send settings.
+Status check_setting_to_connect(std::string_view name, std::string_view value, std::string_view where);
+
 // Fails when `path` exists and is a directory, a FIFO or a device, or is too long for a configuration or a
 // keyring. librados would wait for ever for the end of a FIFO, and takes a device for an empty file.
 Status check_ceph_file(std::string_view what, const std::string& path);

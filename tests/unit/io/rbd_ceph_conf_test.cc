@@ -65,6 +65,35 @@ TEST(RbdCephConf, each_setting_that_is_checked_is_listed) {
         EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 }
 
+TEST(RbdCephConf, a_list_without_a_word_that_librados_knows_is_refused) {
+    const std::pair<const char*, std::vector<const char*>> wrong[] = {
+        {"ms_client_mode", {"nonsense", "", "CRC", "crc2 securely"}},
+        {"ms_mon_client_mode", {"nonsense", " , ;"}},
+        {"auth_client_required", {"junk", "", "cephy"}},
+        {"auth_supported", {"junk"}},
+    };
+    for (const auto& [name, values] : wrong) {
+        for (const char* value : values) {
+            const Status status = check_setting_to_connect(name, value, "/etc/ceph/a.conf");
+            const std::string names = fmt::format("{} = {} in /etc/ceph/a.conf", name, value);
+            EXPECT_NE(status.to_string().find(names), std::string::npos) << status.to_string();
+        }
+    }
+}
+
+TEST(RbdCephConf, a_list_with_a_word_that_librados_knows_is_accepted) {
+    const std::pair<const char*, const char*> fine[] = {{"ms_client_mode", "crc"},
+                                                        {"ms_client_mode", "nonsense;secure"},
+                                                        {"ms_mon_client_mode", "secure crc"},
+                                                        {"auth_client_required", "junk, cephx"},
+                                                        {"auth_client_required", "none"},
+                                                        {"auth_supported", ""},
+                                                        {"ms_service_mode", "nonsense"}};
+    for (const auto& [name, value] : fine)
+        EXPECT_TRUE(check_setting_to_connect(name, value, "ceph.conf")) << name << " = " << value;
+    EXPECT_EQ(settings_to_connect().size(), 4u);
+}
+
 TEST(RbdCephConf, of_a_long_value_an_error_shows_the_beginning) {
     const std::string status = check_ceph_setting("ms_type", std::string(4000, 'x'), "c").to_string();
     EXPECT_LT(status.size(), 400u);

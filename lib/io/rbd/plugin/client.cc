@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/client.h"
 
-#include <strings.h>
-
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
-#include "lib/io/rbd/ceph_conf.h"
+#include "lib/io/rbd/plugin/configuration.h"
 #include "lib/io/rbd/plugin/ownership.h"
 #include "lib/io/rbd/plugin/refusal.h"
 
@@ -20,11 +15,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr size_t kSettingMax = 8 << 20;  // what a configuration of at most 1 MiB can make of one
-constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
-constexpr const char* kLogEntries = "500";       // the default of a client of Ceph
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
-constexpr uint32_t kAwaySecondsMax = 24;         // see RbdOptions::away_timeout
 
 }  // namespace
 
@@ -165,123 +156,6 @@ void Client::stop() {
     cluster_ = nullptr;
 }
 
-Status Client::configure() {
-    if (int result = rados_create(&cluster_, options_.user.c_str()); result < 0) {
-        cluster_ = nullptr;
-        return Status::from_errno(-result, fmt::format("client.{}", options_.user));
-    }
-    // librados takes space for so many entries as soon as the file is read or a monitor sends another
-    // number, and throws when there is none. Neither counts when it was set before.
-    if (int result = rados_conf_set(cluster_, "log_max_recent", kLogEntries); result < 0)
-        return Status::from_errno(-result, "cannot set log_max_recent");
-    WSS_TRY(read_configuration());
-    const std::pair<const char*, std::string> settings[] = {
-        {"rbd_cache", options_.cache ? "true" : "false"},
-        {"client_mount_timeout", std::to_string(options_.mount_timeout)},
-        {"rados_osd_op_timeout", std::to_string(options_.osd_timeout)},
-        {"rados_mon_op_timeout", std::to_string(options_.mon_timeout)},
-        // Without a copy a write is not done before the last reference to its buffer is gone, which the
-        // socket to an OSD that is stopped keeps for as long as the connection is there.
-        {"rbd_disable_zero_copy_writes", "true"},
-        // A reactor submits: it must never wait inside librbd. librbd's own steps of a request do not block,
-        // but its limits of what is in flight do; RbdQueue has one. So no thread of librbd has to stand
-        // between, which costs each request a wake-up.
-        {"rbd_non_blocking_aio", "false"},
-        {"objecter_inflight_ops", "0"},
-        {"objecter_inflight_op_bytes", "0"},
-        {"rbd_blocklist_on_break_lock", "true"},
-        // Not our own time: with another one than 0 a break by librbd 16.2 failed (EINVAL). We let it break
-        // no lock: see shut_out().
-        {"rbd_blocklist_expire_seconds", "0"},
-        {"rbd_persistent_cache_mode", "disabled"},
-    };
-    for (const auto& [name, value] : settings)
-        if (int result = rados_conf_set(cluster_, name, value.c_str()); result < 0)
-            return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
-    WSS_TRY(check_lethal_settings());
-    if (!options_.keyring.empty()) {
-        WSS_TRY(check_ceph_files("keyring", options_.keyring));
-        if (int result = rados_conf_set(cluster_, "keyring", options_.keyring.c_str()); result < 0)
-            return Status::from_errno(-result, "cannot set keyring = " + excerpt(options_.keyring));
-    }
-    return Status::ok();
-}
-
-// Where librados has read its settings.
-static std::string configuration_of(const RbdOptions& options) {
-    const char* named = getenv("CEPH_CONF");
-    return excerpt(!options.conf.empty() ? options.conf : named != nullptr ? named : "ceph.conf");
-}
-
-// 0, or the negative error of librados; ENOENT: this version has no such setting.
-static int read_setting(rados_t reader, const char* name, std::string& value) {
-    for (size_t bytes = 4096; bytes <= kSettingMax; bytes *= 2) {
-        value.resize(bytes);
-        const int result = rados_conf_get(reader, name, value.data(), value.size());
-        if (result == -ENAMETOOLONG) continue;
-        value.resize(result < 0 ? 0 : strlen(value.c_str()));
-        return result;
-    }
-    value.clear();
-    return -ENAMETOOLONG;
-}
-
-static Status check_list(rados_t reader, const char* name) {
-    std::string list;
-    if (int result = read_setting(reader, name, list); result < 0 && result != -ENOENT)
-        return refusal(-result, fmt::format("cannot read {} of the configuration of Ceph", name));
-    return check_ceph_files(name, list);
-}
-
-// librados opens the keyring while it reads the configuration that names it. So a client that has no
-// authentication, and opens none, reads the configuration first.
-Status Client::check_named_files(const char* configuration) const {
-    rados_t reader = nullptr;
-    if (int result = rados_create(&reader, options_.user.c_str()); result < 0)
-        return refusal(-result, "client." + options_.user);
-    for (const char* methods :
-         {"auth_supported", "auth_client_required", "auth_cluster_required", "auth_service_required"})
-        (void)rados_conf_set(reader, methods, "none");
-    (void)rados_conf_set(reader, "log_max_recent", kLogEntries);
-    Status status;
-    // A failure is that of the other client, too.
-    if (rados_conf_read_file(reader, configuration) == 0)
-        for (const char* setting : {"keyring", "keyfile", "monmap"})
-            if (status) status = check_list(reader, setting);
-    rados_shutdown(reader);
-    return status;
-}
-
-Status Client::read_configuration() {
-    const char* named = getenv("CEPH_CONF");
-    const std::string file = !options_.conf.empty() ? options_.conf : named != nullptr ? named : "";
-    WSS_TRY(check_ceph_file("configuration of Ceph", file.empty() ? kDefaultConf : file));
-    const char* path = file.empty() ? nullptr : file.c_str();
-    WSS_TRY(check_named_files(path));
-    const int result = -rados_conf_read_file(cluster_, path);
-    if (result <= 0) return Status::ok();
-    if (result == EINVAL)
-        return failure(Code::kInvalid, "the syntax of {} is wrong: ceph-conf -c {} -l fsid shows the line",
-                       configuration_of(options_), configuration_of(options_));
-    return Status::from_errno(
-        result, fmt::format("cannot read the configuration of Ceph {}", configuration_of(options_)));
-}
-
-// What was checked is then set, which counts more than what the monitors send (ceph config set), at any time.
-Status Client::check_lethal_settings() {
-    for (const std::string_view name : lethal_ceph_settings()) {
-        std::string value;
-        const int result = read_setting(cluster_, name.data(), value);
-        if (result == -ENOENT) continue;  // another version has no such setting
-        if (result < 0)
-            return refusal(-result, fmt::format("cannot read {} of {}", name, configuration_of(options_)));
-        WSS_TRY(check_ceph_setting(name, value, configuration_of(options_)));
-        if (int set = rados_conf_set(cluster_, name.data(), value.c_str()); set < 0)
-            return Status::from_errno(-set, fmt::format("cannot set {} = {}", name, excerpt(value)));
-    }
-    return Status::ok();
-}
-
 static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {
     const std::string configuration = configuration_of(options);
     if (error == ETIMEDOUT)
@@ -315,7 +189,15 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
 }
 
 Status Client::connect() {
-    if (int result = rados_connect(cluster_); result != 0) {
+    const int result = rados_connect(cluster_);
+    // What the monitors send counts from here on: it may be why they, or OSDs, are not reached again.
+    WSS_TRY(check_settings_to_connect("the configuration that the monitors send (ceph config dump)"));
+    if (result != 0) {
+        const std::string keyless = setting_without_key();
+        if (!keyless.empty() && (result == -EACCES || result == -EPERM))
+            return failure(Code::kPermission,
+                           "the cluster refuses client.{}: {} in {}, but it requires cephx: remove the line",
+                           options_.user, keyless, configuration_of(options_));
         std::string hosts;
         const int known = read_setting(cluster_, "mon_host", hosts);
         return refused_connection(options_, -result, known < 0 || !hosts.empty());
@@ -396,66 +278,6 @@ Status Client::open_image() {
                        options_.osd_timeout);
     if (result == ENOSYS) return missing_plugin();
     return refusal(result, "cannot open the image");
-}
-
-// As Ceph reads a boolean. What is no number and no word of it is refused in any case.
-static bool is_false(std::string_view value) {
-    return value == "0" || (value.size() == 5 && strncasecmp(value.data(), "false", 5) == 0);
-}
-static bool is_true(std::string_view value) {
-    return value == "1" || (value.size() == 4 && strncasecmp(value.data(), "true", 4) == 0);
-}
-static bool is_at_least(std::string_view value, uint64_t least) {
-    uint64_t number = 0;
-    auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
-    return wrong == std::errc() && end == value.data() + value.size() && number >= least;
-}
-
-// Why the setting of an image or its pool is refused; empty: it is not.
-static std::string_view danger_of(std::string_view name, std::string_view value, bool cache) {
-    if (name == "rbd_cache" && !cache && !is_false(value))
-        return "acknowledged writes would be lost with this process";
-    if (name == "rbd_persistent_cache_mode" && value != "disabled")
-        return "acknowledged writes would be lost with this machine";
-    const bool blocklists = name != "rbd_blocklist_on_break_lock" || is_true(value);
-    const bool for_long =
-        name != "rbd_blocklist_expire_seconds" || value == "0" || is_at_least(value, kBlocklistSeconds);
-    if (!blocklists || !for_long) return "a former owner that is only stopped could write when it is woken";
-    if (name == "rbd_disable_zero_copy_writes" && !is_true(value))
-        return "a write could outlast osd_timeout while an OSD is stopped";
-    return {};
-}
-
-// A pool or an image may have options of its own, which count more than ours.
-Status Client::check_settings() {
-    int count = 512;
-    std::vector<rbd_config_option_t> settings(static_cast<size_t>(count));
-    int result = rbd_config_image_list(image_, settings.data(), &count);
-    if (result == -ERANGE) {
-        settings.resize(static_cast<size_t>(count));
-        result = rbd_config_image_list(image_, settings.data(), &count);
-    }
-    if (result < 0) return refusal(-result, "cannot read the options of the image");
-    Status status;
-    for (int i = 0; i < count; ++i) {
-        const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
-        const std::string_view danger = danger_of(option.name, option.value, options_.cache);
-        if (!danger.empty())
-            status = failure(Code::kInvalid,
-                             "the image or its pool sets {} = {}: {}; remove it (rbd config image rm, rbd "
-                             "config pool rm)",
-                             option.name, option.value, danger);
-    }
-    rbd_config_image_list_cleanup(settings.data(), count);
-    if (status && options_.is_head() && options_.away_timeout > kAwaySecondsMax)
-        log::warning(
-            "rbd:{}: away_timeout={}: with osd_client_watch_timeout = 30 s, which OSDs have by default, "
-            "another client can take the image before this one knows: at most {} s are safe",
-            options_.name(), options_.away_timeout, kAwaySecondsMax);
-    if (status && options_.cache)
-        log::warning("rbd:{}: cache=true: writes that were not flushed are lost when this process ends",
-                     options_.name());
-    return status;
 }
 
 Status Client::identify() {

@@ -115,15 +115,10 @@ class Client {
   private:
     Client(const RbdOptions& options, bool read_only, std::string owner);
     Status start();
-    Status configure();
     Status connect();
     Status open_image();
-    Status check_settings();
     Status identify();
     Status open_data_pool();
-    Status read_configuration();
-    Status check_named_files(const char* configuration) const;
-    Status check_lethal_settings();
     Status check_object_map(uint64_t bytes) const;
     Status missing_plugin() const;
     std::string find_header() const;
@@ -131,6 +126,15 @@ class Client {
     Status claim();
     Status start_keeper();
     void stop();
+
+    // configuration.cc
+    Status configure();
+    Status read_configuration();
+    Status check_named_files(const char* configuration) const;
+    Status check_lethal_settings();
+    Status check_settings_to_connect(std::string_view where) const;
+    std::string setting_without_key() const;
+    Status check_settings();
 
     // lock.cc
     struct Watcher {
