@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/process.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -184,7 +185,18 @@ Status Attendant::stop() {
     });
 }
 
+// The ready line is all that programs read on the standard output. librados prints there as well (a monitor
+// that DNS does not know): that goes to the standard error from here on. Returns where the standard output
+// is, -1 if it was closed. It stays open, so that its reader sees its end with that of the process.
+int take_standard_output() {
+    std::fflush(stdout);
+    const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    return own;
+}
+
 int serve(const Program& program, const sigset_t& signals) {
+    const int output = take_standard_output();
     raise_descriptor_limit();
     StartWatch watch;
     auto service = program.start();
@@ -195,8 +207,7 @@ int serve(const Program& program, const sigset_t& signals) {
     }
     Attendant attendant(**service, signals);
     if (ended == 0) {
-        std::printf("%s: ready on %s\n", program.name, (*service)->describe().c_str());
-        std::fflush(stdout);
+        dprintf(output, "%s: ready on %s\n", program.name, (*service)->describe().c_str());
         attendant.ready();
     }
     const int signal = ended != 0 ? ended : attendant.wait_for_end();

@@ -161,12 +161,12 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
              (ceph.backend(image) + ",create", "rbd create")]
     for specification, word in wrong:
         assert word in refusal(ceph, tmp_path / "t", specification), specification
-    # librados writes to the standard output here, where the fixture expects nothing before the target is ready.
+    # librados writes to the standard output here, where programs expect nothing before the target is ready.
     empty = tmp_path / "empty.conf"
     empty.touch()
     for conf, word in ((unnamed, "no address of a monitor"), (empty, f"{empty} names no monitor (mon_host)")):
-        unready = start_target(ceph, tmp_path / "t", ceph.backend(image, conf=conf))
-        assert word in run(*unready.command, check=False).stderr
+        unready = run(*start_target(ceph, tmp_path / "t", ceph.backend(image, conf=conf)).command, check=False)
+        assert word in unready.stderr and unready.stdout == ""
 
 
 def test_a_setting_without_which_librados_connects_to_nothing_is_named_at_once(ceph, tmp_path):
