@@ -195,7 +195,8 @@ def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_pat
             assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"
 
 
-# Stops the process STOP when the client has seen who has the lock. With SILENT a blocklist command is not sent, and lasts SILENT seconds.
+# Stops the process STOP when the client has seen who has the lock, STOP_LATE when the monitors have blocklisted one.
+# With SILENT a blocklist command is not sent, and lasts SILENT seconds.
 # With UNWATCHED nobody watches the image when the client looks for the first time.
 # With LATE Ceph does not answer which features the image has.
 # With HELD the exclusive lock is taken, then the file HELD is made and the call returns 3 s later.
@@ -208,6 +209,7 @@ SHIM = r"""
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -229,9 +231,15 @@ int rbd_watchers_list(void* image, void* watchers, size_t* count) {
     if (getenv("UNWATCHED") && ++looks == 1) return *count = 0;
     return ((int (*)(void*, void*, size_t*))dlsym(dlopen("librbd.so.1", RTLD_LAZY), "rbd_watchers_list"))(image, watchers, count);
 }
-int rados_blocklist_add(void* cluster, char* address, uint32_t seconds) {
-    if (getenv("SILENT")) return sleep(atoi(getenv("SILENT")));
-    return ((int (*)(void*, char*, uint32_t))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_blocklist_add"))(cluster, address, seconds);
+int rados_mon_command(void* cluster, const char** command, size_t count, const char* in, size_t in_bytes, char** out, size_t* out_bytes,
+                      char** status, size_t* status_bytes) {
+    if (getenv("SILENT") && strstr(command[0], "osd blocklist")) return sleep(atoi(getenv("SILENT")));
+    return ((int (*)(void*, const char**, size_t, const char*, size_t, char**, size_t*, char**, size_t*))dlsym(
+        dlopen("librados.so.2", RTLD_LAZY), "rados_mon_command"))(cluster, command, count, in, in_bytes, out, out_bytes, status, status_bytes);
+}
+int rados_wait_for_latest_osdmap(void* cluster) {
+    if (getenv("STOP_LATE")) stop(getenv("STOP_LATE"));
+    return ((int (*)(void*))dlsym(dlopen("librados.so.2", RTLD_LAZY), "rados_wait_for_latest_osdmap"))(cluster);
 }
 int rbd_get_features(void* image, uint64_t* features) {
     if (getenv("LATE")) return -ETIMEDOUT;
@@ -295,6 +303,22 @@ def test_a_client_is_not_shut_out_by_a_monitor_that_is_silent_during_the_opening
                 assert address not in ceph.ceph("osd", "blocklist", "ls")
                 time.sleep(0.5)
             assert volume(first)["trouble"] == ""
+
+
+def test_monitors_that_fall_silent_after_they_blocklisted_an_owner_end_the_opening(ceph, tmp_path, shim):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)):
+        with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, STOP_LATE=ceph.daemons["mon.a"].pid) as second:
+            before = thread_count(second)
+            lock = ceph.rbd("lock", "ls", "--format", "json", image)
+            try:
+                backend = ceph.backend(image, steal="true", mon_timeout=2)
+                with pytest.raises(ControlError, match="is blocklisted, but its lock is not broken: no monitor answered within 2 s"):
+                    ask(second.control, "volume.create", name="thief", backend=backend)
+            finally:
+                ceph.go_on()
+            until(lambda: thread_count(second) == before, 20, "the client ends when the monitors go on")
+            assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
 
 
 def test_a_lock_is_not_broken_when_the_opening_was_given_up_while_its_owner_was_shut_out(ceph, tmp_path, shim):

@@ -152,7 +152,7 @@ void Client::stop() {
     data_pool_ = nullptr;
     if (pool_ != nullptr) rados_ioctx_destroy(pool_);
     pool_ = nullptr;
-    if (cluster_ != nullptr) rados_shutdown(cluster_);
+    connection_.reset();
     cluster_ = nullptr;
 }
 

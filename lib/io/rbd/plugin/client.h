@@ -147,7 +147,9 @@ class Client {
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
     Status blocklist(const std::string& owner);
-    int ask_monitors() const;
+    int ask_monitors(const std::string& command) const;
+    Status wait_for_blocklist(const std::string& owner) const;
+    uint32_t command_limit() const;
     Status command_monitors(const std::string& owner, const std::function<int()>& command);
     struct Locker {
         std::string client, cookie, address;
@@ -186,6 +188,7 @@ class Client {
     const std::string owner_;
     std::string ownership_;  // see ownership.h
     rados_t cluster_ = nullptr;
+    std::shared_ptr<void> connection_;  // cluster_; its last owner shuts it down
     rados_ioctx_t pool_ = nullptr;
     rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
     rbd_image_t image_ = nullptr;

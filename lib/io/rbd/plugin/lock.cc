@@ -175,13 +175,13 @@ bool Client::answers(uint64_t id) const {
     return found;
 }
 
-// 0 when a majority of the monitors answers now. rados_wait_for_latest_osdmap() would wait without limit.
-int Client::ask_monitors() const {
-    const char* command = R"({"prefix": "osd getmaxosd"})";
+// 0 or the negative error of the monitors; bounded by rados_mon_op_timeout.
+int Client::ask_monitors(const std::string& command) const {
+    const char* text = command.c_str();
     char *answer = nullptr, *status = nullptr;
     size_t answer_bytes = 0, status_bytes = 0;
     const int result =
-        rados_mon_command(cluster_, &command, 1, "", 0, &answer, &answer_bytes, &status, &status_bytes);
+        rados_mon_command(cluster_, &text, 1, "", 0, &answer, &answer_bytes, &status, &status_bytes);
     rados_buffer_free(answer);
     rados_buffer_free(status);
     return result;
@@ -189,20 +189,45 @@ int Client::ask_monitors() const {
 
 // A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
 // also when the opening was given up long ago. So it has to answer something else first, and both have no
-// longer than the opening.
+// longer than the opening. rados_blocklist_add() would wait for the map as well, without a limit.
 Status Client::blocklist(const std::string& owner) {
-    WSS_TRY(command_monitors(owner, [this] { return ask_monitors(); }));
-    return command_monitors(owner, [this, address = owner]() mutable {
-        return rados_blocklist_add(cluster_, address.data(), kBlocklistSeconds);
+    constexpr const char* kAdd = R"({{"prefix": "osd {0}", "{0}op": "add", "addr": "{1}", "expire": {2}.0}})";
+    WSS_TRY(command_monitors(owner, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
+    return command_monitors(owner, [&] {
+        const int result = ask_monitors(fmt::format(kAdd, "blocklist", owner, kBlocklistSeconds));
+        // Monitors before version 16 have the former word.
+        return result != -EINVAL ? result
+                                 : ask_monitors(fmt::format(kAdd, "blacklist", owner, kBlocklistSeconds));
     });
+}
+
+// What this client sends from then on is answered by no OSD that does not know the former owner as
+// blocklisted. librados has no limit for it: a thread waits that keeps the connection to the cluster.
+Status Client::wait_for_blocklist(const std::string& owner) const {
+    const std::string what =
+        fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner);
+    const uint32_t seconds = std::max<uint32_t>(1, command_limit());
+    BoundedCall<int> call;
+    Status begun =
+        call.start([cluster = connection_] { return rados_wait_for_latest_osdmap(cluster.get()); });
+    if (!begun) return begun.within(what);
+    auto result = call.wait_while_program_runs(in_seconds(seconds));
+    if (!result)
+        return abandoned(fmt::format("{}: no monitor answered within {} s (ceph -s)", what, seconds));
+    return *result == 0 ? Status::ok() : refusal(-*result, what);
+}
+
+// Seconds; 0: nothing is left of open_timeout.
+uint32_t Client::command_limit() const {
+    const Nanoseconds left =
+        opened_at_ + from_s(options_.open_timeout) - kCommandReserve - SystemClock().now();
+    return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
 }
 
 Status Client::command_monitors(const std::string& owner, const std::function<int()>& command) {
     WSS_TRY(check_wanted());
-    const Nanoseconds left =
-        opened_at_ + from_s(options_.open_timeout) - kCommandReserve - SystemClock().now();
-    const int64_t limit = std::min<int64_t>(options_.mon_timeout, left.count / from_s(1).count);
-    if (limit < 1)
+    const uint32_t limit = command_limit();
+    if (limit == 0)
         return failure(Code::kTimedOut,
                        "too little of open_timeout ({} s) is left to shut out the client at {}",
                        options_.open_timeout, owner);
@@ -221,11 +246,13 @@ Status Client::command_monitors(const std::string& owner, const std::function<in
 // The next look at the lock shows what came of it.
 Status Client::shut_out(const std::string& owner) {
     WSS_TRY(blocklist(owner));
+    Status known = wait_for_blocklist(owner);
     if (Status wanted = check_wanted(); !wanted) {
         log::warning("rbd:{}: the client at {} is blocklisted, although the opening was given up meanwhile",
                      options_.name(), owner);
         return wanted;
     }
+    if (!known) return known;
     const int result = -break_lock(owner);
     if (result == ENOENT)
         log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
