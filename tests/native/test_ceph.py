@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -266,6 +267,35 @@ def test_a_resize_beyond_the_limit_of_the_object_map_names_the_limit(ceph, tmp_p
         ceph.rbd("feature", "disable", image, "fast-diff", "object-map")
         ask(target.control, "volume.resize", name="disk", size="1T")
         assert volume(target)["size"] == 1 << 40
+
+
+def test_requests_that_wait_for_the_limits_of_an_image_succeed_and_the_limits_are_named(ceph, tmp_path, nbd):
+    throttled, later = (ceph.create_image("8M") for _ in range(2))
+    ceph.rbd("config", "image", "set", throttled, "rbd_qos_iops_limit", "1")
+    with start_target(ceph, tmp_path, ceph.backend(throttled, osd_timeout=5)) as target:
+        assert "requests back for the limits of the image, its pool or ceph.conf: rbd_qos_iops_limit = 1." in target.log.read_text()
+        ask(target.control, "volume.create", name="later", backend=ceph.backend(later, osd_timeout=5))
+        ceph.rbd("config", "image", "set", later, "rbd_qos_write_iops_limit", "1")
+        answers = []
+
+        def write(disk: str, block: int) -> None:
+            with RawNbd(sockets[disk], timeout=60) as client:
+                answers.append(client.command(WRITE, block * 4 * KIB, 4 * KIB, b"x" * 4 * KIB)[0])
+
+        def trouble() -> dict:
+            return {one["name"]: one["trouble"] for one in ask(target.control, "volume.list")}
+
+        sockets = {disk: nbd(target, disk).socket for disk in ("disk", "later")}
+        writers = [threading.Thread(target=write, args=(disk, block)) for disk in sockets for block in range(16)]
+        for writer in writers:
+            writer.start()
+        until(lambda: "waits for Ceph, or for rbd_qos_iops_limit = 1, since" in trouble()["disk"], 12, "the limit is shown")
+        # It was set after the image was opened: that is noticed from what is impossible otherwise.
+        until(lambda: "see rbd_qos_*_limit" in trouble()["later"], 20, "limits are suggested")
+        for writer in writers:
+            writer.join(60)
+        assert answers == [0] * len(writers)
+        until(lambda: trouble() == {"disk": "", "later": ""}, 10, "the end of the wait is shown")
 
 
 def test_a_user_with_the_profile_rbd_is_enough(ceph, tmp_path, nbd):

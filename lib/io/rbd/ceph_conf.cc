@@ -140,6 +140,10 @@ Status check_setting_to_connect(std::string_view name, std::string_view value, s
     return check_rules(kNeeded, name, value, where, "librados cannot connect with it");
 }
 
+bool is_throttle(std::string_view name, std::string_view value) {
+    return name.starts_with("rbd_qos_") && name.ends_with("_limit") && value != "0";
+}
+
 Status check_ceph_files(std::string_view what, std::string_view list) {
     for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
         end = std::min(list.find_first_of(kListEnds, at), list.size());

@@ -26,6 +26,9 @@ std::span<const std::string_view> settings_to_connect();
 // Fails when librados could not connect. `where`: as `file` above, or the monitors, which send settings.
 Status check_setting_to_connect(std::string_view name, std::string_view value, std::string_view where);
 
+// Whether the setting of an image makes its requests wait inside librbd, where osd_timeout does not count.
+bool is_throttle(std::string_view name, std::string_view value);
+
 // Fails when `path` exists and is a directory, a FIFO or a device, or is too long for a configuration or a
 // keyring. librados would wait for ever for the end of a FIFO, and takes a device for an empty file.
 Status check_ceph_file(std::string_view what, const std::string& path);

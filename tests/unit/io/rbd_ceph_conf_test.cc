@@ -100,6 +100,15 @@ TEST(RbdCephConf, of_a_long_value_an_error_shows_the_beginning) {
     EXPECT_NE(status.find("4000 characters"), std::string::npos) << status;
 }
 
+TEST(RbdCephConf, limits_of_requests_and_bytes_a_second_are_throttles) {
+    EXPECT_TRUE(is_throttle("rbd_qos_iops_limit", "1"));
+    EXPECT_TRUE(is_throttle("rbd_qos_write_bps_limit", "1M"));
+    EXPECT_FALSE(is_throttle("rbd_qos_iops_limit", "0"));
+    EXPECT_FALSE(is_throttle("rbd_qos_iops_burst", "9"));
+    EXPECT_FALSE(is_throttle("rbd_qos_schedule_tick_min", "50"));
+    EXPECT_FALSE(is_throttle("rbd_readahead_trigger_requests_limit", "1"));
+}
+
 class RbdCephFile : public ::testing::Test {
   protected:
     std::string error_of(const std::string& path) { return check_ceph_file("keyring", path).to_string(); }

@@ -172,6 +172,7 @@ class Client {
     void check_lock();
     void give_up_lock();
     void report_waiting();
+    bool has_unknown_limits(Nanoseconds waits) const;
     void begin_look();
     void take_look();
     void end_size_reads();
@@ -196,6 +197,7 @@ class Client {
     uint64_t object_bytes_ = 0, piece_bytes_ = 0;
     std::string header_;                // the object that every image has
     std::array<char, 8> look_input_{};  // the id of the snapshot
+    std::string throttles_;             // "rbd_qos_iops_limit = 1"; empty: none
 
     // open() sets the first and then reads the second. start() sets the second and then reads the first,
     // before it takes the lock. So a lock that is taken after open() has given up is always noticed.

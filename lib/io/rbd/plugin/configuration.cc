@@ -202,6 +202,8 @@ Status Client::check_settings() {
     Status status;
     for (int i = 0; i < count; ++i) {
         const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
+        if (is_throttle(option.name, option.value))
+            throttles_ += fmt::format("{}{} = {}", throttles_.empty() ? "" : ", ", option.name, option.value);
         const std::string_view danger = danger_of(option.name, option.value, options_.cache);
         if (!danger.empty())
             status = failure(Code::kInvalid,
@@ -215,6 +217,11 @@ Status Client::check_settings() {
             "rbd:{}: away_timeout={}: with osd_client_watch_timeout = 30 s, which OSDs have by default, "
             "another client can take the image before this one knows: at most {} s are safe",
             options_.name(), options_.away_timeout, kAwaySecondsMax);
+    if (status && !throttles_.empty())
+        log::warning(
+            "rbd:{}: librbd keeps requests back for the limits of the image, its pool or ceph.conf: {}. That "
+            "may take longer than osd_timeout",
+            options_.name(), throttles_);
     if (status && options_.cache)
         log::warning("rbd:{}: cache=true: writes that were not flushed are lost when this process ends",
                      options_.name());

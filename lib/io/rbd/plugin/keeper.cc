@@ -24,6 +24,8 @@ constexpr Nanoseconds kLookPeriod =
 // One without a holder may be librbd itself, which renews the lock with the watch of the image.
 constexpr uint32_t kLooksWithoutHolder = 2;
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
+constexpr const char* kUnknownLimits =
+    ", longer than osd_timeout, while Ceph answers: see rbd_qos_*_limit in rbd config image ls";
 constexpr size_t kSizeBytes = 9;  // the order of the object size, the size
 
 // What get_size answered, in whole blocks.
@@ -154,10 +156,17 @@ void Client::report_waiting() {
     const bool waits = time >= kWaitWorthAWord;
     if (waits == waiting_reported_) return;
     waiting_reported_ = waits;
-    if (waits)
+    if (waits && !throttles_.empty())
+        log::warning(
+            "rbd:{}: {} requests wait, the oldest for {} s: for Ceph, or for limits of the image ({}), to "
+            "which osd_timeout does not apply",
+            options_.name(), requests, time.count / from_s(1).count, throttles_);
+    else if (waits)
         log::warning(
             "rbd:{}: {} requests wait for Ceph, the oldest for {} s; each fails after {} s (osd_timeout)",
             options_.name(), requests, time.count / from_s(1).count, options_.osd_timeout);
+    else if (!throttles_.empty())
+        log::info("rbd:{}: requests do not wait any more", options_.name());
     else
         log::info("rbd:{}: Ceph answers again", options_.name());
 }
@@ -193,7 +202,9 @@ std::string Client::trouble() const {
     const bool away = suspended();
     std::string text;
     if (time >= kWaitWorthAWord)
-        text = fmt::format("waits for Ceph since {} s ({} requests)", time.count / second, requests);
+        text = fmt::format("waits for {} since {} s ({} requests){}",
+                           throttles_.empty() ? "Ceph" : fmt::format("Ceph, or for {},", throttles_),
+                           time.count / second, requests, has_unknown_limits(time) ? kUnknownLimits : "");
     else if (const int error = look_error_.load(); error != 0)
         text = fmt::format("Ceph refuses to show the image since {} s ({})", silent.count / second,
                            std::generic_category().message(error));
@@ -203,6 +214,12 @@ std::string Client::trouble() const {
         text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
     return text;
+}
+
+// The image's limits may have been changed since it was opened, which librbd follows at once.
+bool Client::has_unknown_limits(Nanoseconds waits) const {
+    return throttles_.empty() && waits > from_s(options_.osd_timeout) + kWaitWorthAWord &&
+           since(answered_) < kWaitWorthAWord;
 }
 
 Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
