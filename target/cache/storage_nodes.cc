@@ -163,6 +163,9 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
         std::string why = fmt::format(
             "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
             offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
+        if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
+            why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
+                               here.name(), offer.bytes() / here.block_size() * here.block_size());
         if (state.refuse(why, offer.bytes())) log::error("volume {}: {}", here.name(), why);
     }
     if (changes_ != before) forget_clean(volume);

@@ -47,9 +47,12 @@ Status VolumeSet::LostVolume::find() {
     if (!record) return record.status();
     record_ = *record;
     volume_ = record_->volume;
-    if (!volume_->lost())
+    if (volume_->lost()) return Status::ok();
+    const std::string trouble = volume_->backend().trouble();
+    if (trouble.empty())
         return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name_);
-    return Status::ok();
+    return failure(Code::kInvalid, "volume {} has not lost its storage: there is nothing to reopen; {}",
+                   name_, trouble);
 }
 
 Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) {

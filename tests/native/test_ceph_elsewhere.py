@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images that became smaller while another owner had them, under a target whose real storage is another process (--role rs). Long;
+`make check-ceph` runs them."""
+
+import contextlib
+import os
+import re
+import signal
+
+import pytest
+
+from .cache_cluster import ControlError, ask, until
+from .ceph_cluster import CephCluster
+from .programs import pause
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+from .test_ceph import KIB, MIB, volume
+from .test_ceph_faults import lose_to_another_owner, storage_elsewhere
+
+pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
+
+BLOCK = 4 * KIB
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at: int, reported: bool):
+    """Under write-back engines have a write at `at` of a volume with storage elsewhere. Another owner has the image and shrinks it to 4 MiB,
+    which the storage process reports before it is started again, or is away meanwhile."""
+    image = ceph.create_image("8M")
+    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2, osd_timeout=5) as (cluster, storage):
+        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        cluster.policy("write-back")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            until(lambda: client.command(WRITE, at, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+            if reported:
+                pause(storage.process)
+            else:
+                storage.kill()
+            assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] == 0
+            assert cluster.dirty() > 0
+            lose_to_another_owner(ceph, tmp_path / "b", nbd, image)
+            ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "4M", image)
+            if reported:
+                storage.process.send_signal(signal.SIGCONT)
+                until(lambda: "blocklisted" in volume(cluster)["trouble"], 30, "the loss is reported")
+                storage.kill()
+            storage.start()
+            yield cluster, client
+
+
+def check_what_is_left(cluster, client, nbd) -> None:
+    """… after the dirty lines were given up."""
+    until(lambda: volume(cluster)["trouble"] == "", 30, "it is served")
+    assert volume(cluster)["size"] == 4 * MIB and cluster.dirty() == 0
+    assert client.command(FLUSH, 0, 0)[0] != 0, "a client hears once that what was acknowledged is lost"
+    assert client.command(FLUSH, 0, 0)[0] == 0
+    with RawNbd(nbd(cluster.target, "disk").socket) as another:
+        assert another.size == 4 * MIB
+        assert another.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+        assert another.command(READ, 3 * MIB, BLOCK) == (0, bytes(BLOCK))
+
+
+@pytest.mark.parametrize("at", [0, 6 * MIB], ids=["left", "cut"])
+def test_a_reopening_that_gives_up_dirty_lines_follows_an_image_elsewhere_that_became_smaller(ceph, tmp_path, nbd, at):
+    with dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at, reported=True) as (cluster, client):
+        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), 30, "the lines are not dropped without a word")
+        assert cluster.dirty() > 0
+        until(lambda: refusal_of_reopening(cluster, give_up_dirty=True) == "", 30, "the storage process is here")
+        check_what_is_left(cluster, client, nbd)
+
+
+def test_a_volume_whose_image_elsewhere_became_smaller_while_that_was_away_is_resized_and_then_reopened(ceph, tmp_path, nbd):
+    with dirty_and_taken_elsewhere(ceph, tmp_path, nbd, 0, reported=False) as (cluster, client):
+        until(lambda: "wssctl volume resize disk" in volume(cluster)["trouble"], 30, "the way is shown")
+        why = refusal_of_reopening(cluster, give_up_dirty=True)
+        assert "has not lost its storage" in why and "not served: its real storage" in why
+        assert cluster.dirty() > 0
+        ask(cluster.control, "volume.resize", name="disk", size=re.search(r"wssctl volume resize disk (\w+)", why)[1])
+        until(lambda: "another owner had its real storage" in volume(cluster)["trouble"], 30, "nothing is written over what the other owner wrote")
+        assert refusal_of_reopening(cluster, give_up_dirty=True) == ""
+        check_what_is_left(cluster, client, nbd)
+
+
+def refusal_of_reopening(cluster, **how) -> str:
+    """Empty: it is reopened."""
+    try:
+        ask(cluster.control, "volume.reopen", name="disk", **how)
+    except ControlError as error:
+        return str(error)
+    return ""
