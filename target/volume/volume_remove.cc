@@ -12,16 +12,18 @@
 
 namespace wss::volume {
 
-// What is removed: of a removal by a command what was prepared, and nothing else of its name.
+// What is removed: that, and nothing else of its name.
 struct VolumeSet::Removal {
     RecordPtr record;  // nullptr: it is not open
     uint64_t wwid = 0;
     Deletion::Hold hold;
+    bool noted = false;  // it is to be in the state file that it is being deleted
 
     static Result<Removal> find(VolumeSet& set, const std::string& name);  // m_ held
     static Result<Removal> prepare(VolumeSet& set, const std::string& name, const RemoveOptions& how);
-    static Status begin(VolumeSet& set, const std::string& name, const Removal* prepared, Removal& removal);
-    static void run(VolumeSet& set, const std::string& name, const Removal* prepared, Done done);
+    Status begin(VolumeSet& set, const std::string& name);
+    void take_back(VolumeSet& set);
+    void run(VolumeSet& set, const std::string& name, Done done) const;
 };
 
 // One that is being opened is more than a line in the state file.
@@ -65,73 +67,79 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
     return removal;
 }
 
-Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name, const Removal* prepared,
-                                 Removal& removal) {
+// From here on nobody opens it, or removes it as well.
+Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
     std::lock_guard lock(set.m_);
+    if (set.is_being_deleted(name)) return failure(Code::kBusy, "volume {} is being deleted", name);
     auto found = find(set, name);
     if (!found) return found.status();
-    if (prepared != nullptr && (prepared->record != found->record || prepared->wwid != found->wwid))
+    if (record != found->record || wwid != found->wwid)
         return failure(Code::kBusy, "volume {} was opened, or deleted, meanwhile; try again", name);
-    removal = std::move(*found);
-    if (removal.record) {
-        removal.record->state = Record::State::kRemoving;
-        return Status::ok();
-    }
-    set.unopened_.erase(name);
-    set.known_.erase(name);
+    // Of one that is the configuration's the identity stays.
+    auto known = set.known_.find(name);
+    noted = known != set.known_.end() && !(record && record->options.declared);
+    if (noted)
+        set.deleting_.push_back({.options = {.name = name, .declared = true},
+                                 .identity = known->second.identity,
+                                 .deleted = true});
+    if (record) record->state = Record::State::kRemoving;
     return Status::ok();
 }
 
-void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, const Removal* prepared, Done done) {
-    Removal removal;
-    if (Status begun = begin(set, name, prepared, removal); !begun) return done(begun);
-    if (removal.record)
-        return set.close_on_reactors(removal.record, [&set, record = removal.record, done](Status status) {
-            set.forget(record, true);
+void VolumeSet::Removal::take_back(VolumeSet& set) {
+    if (noted) set.end_deletion(wwid);
+    std::lock_guard lock(set.m_);
+    if (record) record->state = Record::State::kLive;
+}
+
+void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, Done done) const {
+    if (record)
+        return set.close_on_reactors(record, [&set, removed = record, done](Status status) {
+            set.forget(removed, true);
             done(status);
         });
-    auto recorded = [&set, gone = removal.wwid, done = std::move(done)] {
+    {
+        std::lock_guard lock(set.m_);
+        set.unopened_.erase(name);
+        set.known_.erase(name);
+    }
+    auto recorded = [&set, gone = wwid, done = std::move(done)] {
         set.end_deletion(gone);
         done(Status::ok());
     };
-    if (!set.options_.deleted || removal.wwid == 0) return recorded();
-    set.options_.deleted(removal.wwid, std::move(recorded));
+    if (!set.options_.deleted || wwid == 0) return recorded();
+    set.options_.deleted(wwid, std::move(recorded));
 }
 
 void VolumeSet::remove_async(const std::string& name, Done done) {
-    Removal::run(*this, name, nullptr, std::move(done));
+    Result<Removal> removal = [&] {
+        std::lock_guard lock(m_);
+        return Removal::find(*this, name);
+    }();
+    if (!removal) return done(removal.status());
+    if (Status begun = removal->begin(*this, name); !begun) return done(begun);
+    removal->run(*this, name, std::move(done));
 }
 
 // It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
 Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
     // Until it is gone, so that nothing is acknowledged that would go with it.
-    const auto prepared = Removal::prepare(*this, name, how);
-    if (!prepared) return prepared.status();
-    std::optional<uint64_t> doomed;
-    // By somebody else, whose record of that must stay until it is over.
-    auto is_being_deleted = [&] {
-        std::lock_guard lock(m_);
-        auto known = known_.find(name);
-        return known != known_.end() &&
-               std::any_of(deleting_.begin(), deleting_.end(), [&](const StoredVolume& stored) {
-                   return stored.identity == known->second.identity;
-               });
-    };
+    auto removal = Removal::prepare(*this, name, how);
+    if (!removal) return removal.status();
     {
         std::lock_guard changing(change_m_);
-        if (is_being_deleted()) return failure(Code::kBusy, "volume {} is being deleted", name);
-        doomed = note_deletion(name);
-        Status saved = doomed ? save() : Status::ok();
+        WSS_TRY(removal->begin(*this, name));
+        Status saved = removal->noted ? save() : Status::ok();
         if (!saved) {
-            end_deletion(*doomed);
+            removal->take_back(*this);
             save_again();
             return saved.within(fmt::format("volume {} is not deleted", name));
         }
     }
-    // It may outlast the wait: its record ends with it, or here if it did not begin.
+    // It may outlast the wait: its record ends with it.
     Status removed = wait_for("removing volume " + name, [&](const Done& done) {
-        Removal::run(*this, name, &*prepared, [this, doomed, done](Status status) {
-            if (doomed && !status) end_deletion(*doomed);
+        removal->run(*this, name, [this, wwid = removal->wwid, done](Status status) {
+            if (!status) end_deletion(wwid);
             done(std::move(status));
         });
     });

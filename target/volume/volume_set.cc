@@ -82,6 +82,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
                        options.block_size);
     std::lock_guard lock(m_);
     if (ends_) return ends();
+    if (is_being_deleted(options.name))
+        return failure(Code::kBusy, "volume {} is being deleted", options.name);
     if (again && records_.contains(options.name))
         return failure(Code::kBusy, "volume {} is being opened", options.name);
     if (records_.contains(options.name))

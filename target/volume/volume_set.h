@@ -206,7 +206,7 @@ class VolumeSet {
     Status end_shrink(const Resize& change);
     Status grow(const Resize& change);
 
-    std::optional<uint64_t> note_deletion(const std::string& name);
+    bool is_being_deleted(const std::string& name) const;  // m_ held
     void end_deletion(uint64_t wwid);
     template <typename Value>
     Status save_and_do(const std::string& name, Value Known::*field, const Value& value,

@@ -287,19 +287,11 @@ Status VolumeSet::set_limits(const std::string& name, const LimitsChange& change
                        [&](Done done) { set_limits_async(name, limits, std::move(done)); });
 }
 
-// Of one that is the configuration's the identity stays.
-std::optional<uint64_t> VolumeSet::note_deletion(const std::string& name) {
-    std::lock_guard lock(m_);
+bool VolumeSet::is_being_deleted(const std::string& name) const {
     auto known = known_.find(name);
-    auto record = records_.find(name);
-    if (known == known_.end() || (record != records_.end() && record->second->options.declared))
-        return std::nullopt;
-    const bool unopened = record == records_.end() && unopened_.find(name) != nullptr;
-    const bool live = record != records_.end() && record->second->state == Record::State::kLive;
-    if (!live && !unopened) return std::nullopt;
-    deleting_.push_back(
-        {.options = {.name = name, .declared = true}, .identity = known->second.identity, .deleted = true});
-    return known->second.identity.wwid;
+    return known != known_.end() &&
+           std::any_of(deleting_.begin(), deleting_.end(),
+                       [&](const StoredVolume& stored) { return stored.identity == known->second.identity; });
 }
 
 void VolumeSet::end_deletion(uint64_t wwid) {

@@ -2,6 +2,7 @@
 // Before a command deletes a volume, who has acknowledged data of it that its storage does not have is asked.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -16,8 +17,15 @@ namespace {
 class VolumeDeletion : public testing::Test {
   protected:
     void SetUp() override {
+        start();
+        ASSERT_TRUE(set_->create(
+            {.name = "a", .backend = "aio:" + folder_.file("a"), .size = 1 << 20, .create = true}));
+        wwid_ = set_->find("a")->identity.wwid;
+    }
+    void start() {
+        reactor_ = std::make_unique<reactor::Reactor>(clock_);
         set_ = std::make_unique<VolumeSet>(
-            std::vector<reactor::Reactor*>{&reactor_},
+            std::vector<reactor::Reactor*>{reactor_.get()},
             VolumeSet::Options{.state = locked(path()),
                                .write =
                                    [this](const StateLock& to, const std::vector<StoredVolume>& volumes) {
@@ -26,19 +34,20 @@ class VolumeDeletion : public testing::Test {
                                    },
                                .before_deletion = [this](Deletion deletion) { before_(std::move(deletion)); },
                                .wait = from_s(1)});
-        thread_ = std::thread([this] { reactor_.run(); });
+        thread_ = std::thread([this] { reactor_->run(); });
         ASSERT_TRUE(set_->restore());
-        ASSERT_TRUE(set_->create(
-            {.name = "a", .backend = "aio:" + folder_.file("a"), .size = 1 << 20, .create = true}));
-        wwid_ = set_->find("a")->identity.wwid;
     }
-    void TearDown() override {
+    void TearDown() override { end(); }
+    void end() {
         EXPECT_TRUE(set_->close_all());
-        reactor_.stop();
+        reactor_->stop();
         thread_.join();
         set_.reset();
     }
-    void recorded() { held_when_recorded_ = !held_.expired(); }
+    void recorded() {
+        held_when_recorded_ = !held_.expired();
+        removing_when_recorded_ = set_->find("a") && set_->find("a")->removing;
+    }
     std::shared_ptr<int> make_hold() {
         auto hold = std::make_shared<int>();
         held_ = hold;
@@ -53,10 +62,10 @@ class VolumeDeletion : public testing::Test {
 
     io::test::TemporaryFolder folder_;
     SystemClock clock_;
-    reactor::Reactor reactor_{clock_};
+    std::unique_ptr<reactor::Reactor> reactor_;
     std::function<void(Deletion)> before_;
     std::weak_ptr<int> held_;
-    bool held_when_recorded_ = false;
+    bool held_when_recorded_ = false, removing_when_recorded_ = false;
     uint64_t wwid_ = 0;
     std::unique_ptr<VolumeSet> set_;
     std::thread thread_;
@@ -77,10 +86,35 @@ TEST_F(VolumeDeletion, that_is_refused_beforehand_changes_nothing) {
     EXPECT_FALSE(set_->find("a")->removing);
 }
 
+// A start after a crash would finish what was refused.
+TEST_F(VolumeDeletion, of_a_volume_that_was_opened_meanwhile_is_refused_before_it_is_recorded) {
+    const std::string file = folder_.file("a"), away = folder_.file("away");
+    end();
+    std::filesystem::rename(file, away);
+    start();
+    ASSERT_TRUE(set_->find("a")->closed);
+    before_ = [&](const Deletion& deletion) {
+        std::filesystem::rename(away, file);
+        EXPECT_TRUE(set_->reopen("a", {}));
+        deletion.answer(Status::ok(), nullptr);
+    };
+    EXPECT_EQ(set_->remove("a").code(), Code::kBusy);
+    EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
+    ASSERT_TRUE(set_->find("a"));
+    EXPECT_FALSE(set_->find("a")->closed);
+    EXPECT_EQ(set_->find("a")->identity.wwid, wwid_);
+}
+
+TEST_F(VolumeDeletion, that_is_recorded_is_of_a_volume_that_nobody_can_open_or_remove_any_more) {
+    before_ = [](const Deletion& deletion) { deletion.answer(Status::ok(), nullptr); };
+    EXPECT_TRUE(set_->remove("a"));
+    EXPECT_TRUE(removing_when_recorded_);
+}
+
 TEST_F(VolumeDeletion, keeps_what_is_held_for_it_until_the_volume_is_gone) {
     before_ = [&](const Deletion& deletion) {
         EXPECT_TRUE(deletion.give_up_dirty);
-        reactor_.post([this, deletion] { deletion.answer(Status::ok(), make_hold()); });
+        reactor_->post([this, deletion] { deletion.answer(Status::ok(), make_hold()); });
     };
     EXPECT_TRUE(set_->remove("a", {.give_up_dirty = true}));
     EXPECT_TRUE(held_when_recorded_);
