@@ -125,7 +125,7 @@ bool Commands::is_wide(const CachedVolume& volume) noexcept {
     return volume.settings.policy == cache::Policy::kBack || index_.dirty_lines(volume.number) > 0;
 }
 
-// In ascending order, each kept (L1).
+// In ascending order, each kept (L1). Storage may take hours to let the next one in.
 bool Commands::enter_lines(Work& work) noexcept {
     while (work.entered < work.line_count) {
         LineWork& line = work.lines[work.entered];
@@ -139,11 +139,13 @@ bool Commands::enter_lines(Work& work) noexcept {
         const bool hit = !work.is_write && entry->valid().contains(line.touched);
         line.op.access = hit ? cache::Access::kShared : cache::Access::kExclusive;
         line.op.pieces = !hit && is_wide(*work.volume) ? geometry_.all() : line.touched;
-        ++work.entered;
         if (!lines_.enter(*entry, line.op, work)) {
+            rest(work);
+            ++work.entered;
             engines_.hurry();
             return false;  // goes on from Lines::serve()
         }
+        ++work.entered;
     }
     work.state = Work::State::kRunning;
     return true;

@@ -46,7 +46,7 @@ class Commands {
 
     // ---- Lines
     void name_lines(Work& work) noexcept;
-    // False: a line is waited for, or the work has ended since there was none.
+    // False: a line is waited for, or the work has ended since there was none. Some may rest.
     bool enter_lines(Work& work) noexcept;
     // L3: it waits for storage or a buffer; … before it changes copies. False: `then` is called, in engines'
     // time.

@@ -59,12 +59,17 @@ void Datapath::admit(Work& work) noexcept {
 void Datapath::entered(LineUser& user) noexcept {
     Work& work = static_cast<Work&>(user);
     Datapath& datapath = *work.path.datapath;
-    work.rests ? datapath.commands_.resume_lines(work) : datapath.go_on(work);
+    work.state == Work::State::kEntering ? datapath.go_on(work) : datapath.commands_.resume_lines(work);
 }
 
 // Those that came to their lines before the volume became smaller hold them; others fail.
 void Datapath::go_on(Work& work) noexcept {
     if (!commands_.enter_lines(work)) return;
+    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.datapath->run(resumed); })) return;
+    run(work);
+}
+
+void Datapath::run(Work& work) noexcept {
     if (work.offset + work.length > work.volume->open->volume().size())
         return commands_.end(work, {.kind = Ending::Kind::kStorageFailed,
                                     .error = ENOSPC,

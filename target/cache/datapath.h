@@ -66,6 +66,7 @@ class Datapath final : public WorkSource {
     void count_command(Work& work) noexcept;
     void admit(Work& work) noexcept;
     void go_on(Work& work) noexcept;
+    void run(Work& work) noexcept;
     static void entered(LineUser& user) noexcept;
 
     cache::Index& index_;

@@ -37,6 +37,9 @@ class Losses {
 
     // ---- What is lost
     bool none() const noexcept { return members_.now().lost.empty(); }
+    bool has(const CachedVolume& volume, uint64_t line, cache::Pieces pieces) const noexcept {
+        return members_.now().lost.of(volume.wwid, line).overlaps(pieces);
+    }
     void note(const EngineLink& engine, const cache::Loss& loss);
     // An engine that joins has erased what it held; … nothing is dirty any more.
     void joined(uint64_t identity) { departed_.erase(identity); }

@@ -186,6 +186,11 @@ void Reads::part_over(Work& work) noexcept {
     fill(work);
 }
 
+// What was lost since the buffer got it is known again when an engine brings it back.
+bool Reads::may_fill(const Work& work, const LineWork& line) const noexcept {
+    return wants_fill(line) && (losses_.none() || !losses_.has(*work.volume, line.span.line, line.covered));
+}
+
 bool Reads::wants_fill(const LineWork& line) const noexcept {
     return line.read.fill_afterwards.overlaps(line.covered) && line.op.access == cache::Access::kExclusive &&
            !life_.stopping();
@@ -239,7 +244,7 @@ void Reads::fill(Work& work) noexcept {
         line.filling = {};
         const uint32_t begins = at;
         at += line.span.length;
-        if (!wants_fill(line)) continue;
+        if (!may_fill(work, line)) continue;
         if (index_.place(*line.line, 1) != cache::Placed::kDone) {
             ++work.volume->counters.no_room;
             continue;

@@ -56,6 +56,7 @@ class Reads {
     void start_storage(Work& work) noexcept;
     void overlay(Work& work) noexcept;
     bool wants_fill(const LineWork& line) const noexcept;
+    bool may_fill(const Work& work, const LineWork& line) const noexcept;
     void fill(Work& work) noexcept;
     void fill_over(Work& work) noexcept;
     void fill_failed(Work& work, const Transfer& transfer) noexcept;

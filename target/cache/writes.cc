@@ -145,13 +145,10 @@ void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcep
     }
 }
 
-// Storage may take hours over what is left. Lines that it is not for become dirty when it is over.
+// Storage may take hours over what is left.
 void Writes::one_over(Work& work) noexcept {
     if (--work.outstanding == 0) return part_over(work);
-    if (!work.storing || work.outstanding > 1) return;
-    for (uint32_t i = 0; i < work.line_count; ++i)
-        if (work.lines[i].write.storage) work.lines[i].op.rest();
-    work.rests = true;
+    if (work.storing && work.outstanding == 1) Commands::rest(work);
 }
 
 void Writes::part_over(Work& work) noexcept {
@@ -205,10 +202,12 @@ void Writes::give_up(Work& work, const Ending& ending) noexcept {
         members_.save();
     }
     single_.note();
+    Commands::rest(work);
     members_.when_saved(*work.volume, [this, &work] { repair(work); });
 }
 
 void Writes::repair(Work& work) noexcept {
+    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->repair(resumed); })) return;
     ++work.outstanding;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -261,6 +260,7 @@ void Writes::settle(Work& work) noexcept {
             index_.invalidate(*line.line, clean.without(line.line->dirty()));
     }
     if (members_.delays(*work.volume)) {  // SE2
+        Commands::rest(work);
         unacknowledged_.push_back(work);
         return;
     }

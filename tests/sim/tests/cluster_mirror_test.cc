@@ -170,6 +170,29 @@ TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_reads_wait_for_storage) {
     expect_second_copies_without_storage();
 }
 
+TEST_F(ClusterMirrorBesideCommands, copies_a_line_whose_write_waits_for_its_next_line) {
+    for (uint64_t i = kLines; i < kLines + 2; ++i)
+        ASSERT_EQ(run(a_, Operation::kWrite, i * kLine, 8), Outcome::kOk);
+    start_third_engine();
+    hang_storage();
+    ASSERT_TRUE(a_.client->begin(Operation::kRead, (kLines + 1) * kLine + 16, 8));
+    world_.run_for(from_ms(1));
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, (kLines + 1) * kLine - 8, 16));
+    world_.run_for(from_ms(1));
+    lose(0);
+    expect_second_copies_without_storage();
+}
+
+TEST_F(ClusterMirrorBesideCommands, copies_a_line_whose_write_waits_for_storage_of_another_line) {
+    ASSERT_EQ(run(a_, Operation::kWrite, (kLines + 1) * kLine, 8), Outcome::kOk);
+    start_third_engine();
+    hang_storage();
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, (kLines + 1) * kLine - 12, 20));
+    world_.run_for(from_ms(5));
+    lose(0);
+    expect_second_copies_without_storage();
+}
+
 // Its copies are as new as those that were made since.
 TEST_F(ClusterMirror, forgets_no_engine_whose_lines_were_copied_again) {
     start_third_engine();
