@@ -207,6 +207,8 @@ def test_a_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_p
     port = free_port()
     with Cluster("tcp", tmp_path, more=["--http", str(port)]) as cluster:
         cluster.policy("write-back", unsafe=True)
+        # Writes go to storage until it is stable that lines of the volume may be dirty.
+        until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "a record of the volume")
         run_under_nbdkit("nbdsh -u $uri -c 'h.pwrite(b\"x\" * 65536, 0)'", f"target={cluster.target.address}", "volume=disk")
         for process in (cluster.target, cluster.engines[0]):
             process.kill()
