@@ -291,13 +291,32 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
         });
         uses_.engines.hurry();
     };
-    auto home = [this, &volume, asker, dropped = std::move(dropped)] {
-        uses_.destager.flush(volume, dropped, asker);
+    auto home = [this, &volume, offset, length, asker, dropped = std::move(dropped)] {
+        bring_home(volume, {offset, length}, dropped, asker);
     };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
     if (volume.gate.active() > 0) uses_.engines.hurry();
     uses_.recovery.waits(volume) ? uses_.recovery.when_over(volume, std::move(quiet)) : quiet();
     return true;
+}
+
+// All of the volume, for the sake of the range: nothing if no line of that is dirty, so that what may be full
+// can be discarded.
+void VolumeControl::bring_home(CachedVolume& volume, cache::Stretch range,
+                               std::function<void(int error)> done, Asker asker) {
+    const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
+                       !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
+    if (!known) return uses_.destager.flush(volume, std::move(done), asker);
+    auto dirty = std::make_shared<bool>(false);
+    auto look = [dirty](const cache::Line& line, const Lines::Ended& ended) {
+        *dirty = *dirty || !line.dirty().empty();
+        ended();
+    };
+    auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
+        *dirty ? uses_.destager.flush(volume, done, asker) : done(volume.removed() ? ENXIO : 0);
+    };
+    if (uses_.lines.index().dirty_lines(volume.number) == 0) return looked();
+    uses_.lines.walk(volume.number, range.offset, range.length, look, std::move(looked));
 }
 
 void VolumeControl::thaw(CachedVolume& volume) noexcept {

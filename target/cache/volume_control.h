@@ -78,6 +78,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void tick();
 
   private:
+    void bring_home(CachedVolume& volume, cache::Stretch range, std::function<void(int error)> done,
+                    Asker asker);
     void membership_saved() override;
     void recovery_over() override;
     void refuse_waiting(CachedVolume& volume) noexcept;

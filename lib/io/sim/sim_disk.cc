@@ -96,6 +96,7 @@ int SimDisk::perform(const Flight& flight) {
     Request& request = *flight.request;
     if (taken_) return ESHUTDOWN;
     if (refusing_) return EIO;
+    if (full_ && request.op == Op::kWrite) return ENOSPC;
     if (request.op != Op::kFlush) {
         if (request.offset % kSector != 0 || request.length % kSector != 0) return EINVAL;
         if (!is_within(request)) return ENOSPC;

@@ -45,6 +45,8 @@ class SimDisk {
     void give_back() noexcept { taken_ = false; }
     // Every request fails with EIO.
     void refuse(bool refusing) noexcept { refusing_ = refusing; }
+    // Every write fails with ENOSPC.
+    void fill(bool full) noexcept { full_ = full; }
     // It may have: backends say so, and go on.
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
     // Another owner has had it, while nobody here had it open.
@@ -91,7 +93,7 @@ class SimDisk {
     uint64_t next_flight_ = 0;
     uint64_t writes_ = 0;
     uint32_t owners_ = 1;
-    bool taken_ = false, refusing_ = false, suspended_ = false;
+    bool taken_ = false, refusing_ = false, full_ = false, suspended_ = false;
 };
 
 }  // namespace wss::io

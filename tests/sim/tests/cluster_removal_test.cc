@@ -182,7 +182,7 @@ TEST_F(ClusterRemoval, lets_a_destage_end_that_a_flush_and_a_freeze_wait_for) {
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);
     ASSERT_TRUE(a_.client->begin(Operation::kFlush, 0, 1));
-    ASSERT_TRUE(a_.client->begin(Operation::kDiscard, 4 * kLine, kLine));
+    ASSERT_TRUE(a_.client->begin(Operation::kDiscard, 0, kLine));
     world_.run_for(from_ms(100));
     remove_a();
     EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }, from_ms(500))) << "both are refused";
