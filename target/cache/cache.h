@@ -48,7 +48,7 @@ class Cache final : public reactor::Source {
     void end_waits() { control_.end_waits(); }
     // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with
     // what kept dirty lines in the engines. Only then the cache may be destroyed.
-    void stop(Nanoseconds home_max, LastSave last, std::function<void(Status)> done) {
+    void stop(Nanoseconds home_max, LastSave last, Shutdown::Done done) {
         shutdown_.begin(home_max, last, std::move(done));
     }
     Status may_open(const volume::Volume& volume) const { return absent_.may_open(volume); }
@@ -62,14 +62,14 @@ class Cache final : public reactor::Source {
         control_.reopen(volume, std::move(reopening));
     }
     Deletions& deletions() noexcept { return deletions_; }
-    void set_policy(const std::string& name, const cache::PolicySettings& settings,
-                    std::function<void(Status)> done) {
+    using Done = std::function<void(Status)>;
+    void set_policy(const std::string& name, const cache::PolicySettings& settings, Done done) {
         control_.set_policy(name, settings, std::move(done));
     }
-    void drain(const std::string& name, std::function<void(Status)> done) {
-        control_.drain(name, std::move(done));
+    void drain(const std::string& name, Done done) { control_.drain(name, std::move(done)); }
+    void give_up(const std::string& which, std::function<void(Result<uint64_t>)> done) {
+        control_.give_up(which, std::move(done));
     }
-    Result<uint64_t> give_up(const std::string& which) { return control_.give_up(which); }
     Status remove_engine(uint32_t index) { return events_.remove_engine(index); }
     void forget_awaited() { recovery_.forget_awaited(); }
     CacheInfo info();
@@ -96,8 +96,8 @@ class Cache final : public reactor::Source {
     }
     void thaw(CachedVolume& volume) noexcept { control_.thaw(volume); }
     void hurry() noexcept { engines_.hurry(); }
-    bool awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
-        return losses_.awaits(volume, offset, length, is_write);
+    bool awaits(const CachedVolume& of, uint64_t offset, uint64_t length, bool write) const {
+        return losses_.awaits(of, offset, length, write);
     }
     StorageNodes& storage_nodes() noexcept { return nodes_; }
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) {

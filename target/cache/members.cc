@@ -5,6 +5,12 @@
 
 namespace wss::se {
 
+static std::set<uint64_t> dirty_of(const Membership& membership) {
+    std::set<uint64_t> volumes;
+    for (const auto& [wwid, known] : membership.dirty) volumes.insert(wwid);
+    return volumes;
+}
+
 Status Members::load() {
     auto text = store_->load();
     if (!text || text->empty()) return text.status();
@@ -13,6 +19,9 @@ Status Members::load() {
     now_ = std::move(*membership);
     saved_engines_ = now_.engines;
     saved_engines_.insert(now_.away.begin(), now_.away.end());
+    saved_dirty_ = saving_dirty_ = dirty_of(now_);
+    saving_engines_ = saved_engines_;
+    saved_text_ = saving_text_ = now_.to_text();
     return Status::ok();
 }
 
@@ -31,22 +40,52 @@ void Members::save() {
     stable.engines.insert(awaited_.begin(), awaited_.end());
     saving_engines_ = stable.engines;
     saving_engines_.insert(stable.away.begin(), stable.away.end());
-    store_->save(stable.to_text(), [this](const Status& status) { saved(status); });
+    saving_dirty_ = dirty_of(stable);
+    saving_text_ = stable.to_text();
+    write(saving_text_);
+}
+
+void Members::write(const std::string& text) {
+    store_->save(text, [this](const Status& status) { saved(status); });
 }
 
 void Members::saved(const Status& status) {
     turn_.want();
+    const State was = std::exchange(state_, status ? State::kStable : State::kUnsaved);
+    trouble_ = status;
+    if (was == State::kProbing) {
+        state_ = State::kStable;
+        return tell_recorders(status);
+    }
     if (!status) {
         static log::Limiter limiter(1);
         if (limiter.allow())
             log::error("the cache's membership cannot be saved, writes wait for it: {}", status.to_string());
-        state_ = State::kUnsaved;
-        return;
+        return tell_recorders(status);
     }
-    saved_engines_ = std::move(saving_engines_);
-    if (std::exchange(state_, State::kStable) == State::kSavingOld) return save();
+    saved_engines_ = saving_engines_;
+    saved_dirty_ = saving_dirty_;
+    saved_text_ = saving_text_;
+    if (was == State::kSavingOld) return save();
     observer_.membership_saved();
     waiting_.run(nullptr);
+    if (!pending()) tell_recorders(status);
+}
+
+void Members::tell_recorders(const Status& status) {
+    for (auto& done : std::exchange(recorders_, {})) done(status);
+}
+
+void Members::record(std::function<void(const Status&)> done) {
+    recorders_.push_back(std::move(done));
+    save();
+}
+
+void Members::probe(std::function<void(const Status&)> done) {
+    if (state_ != State::kStable || saved_text_.empty()) return record(std::move(done));
+    recorders_.push_back(std::move(done));
+    state_ = State::kProbing;
+    write(saved_text_);
 }
 
 void Members::retry() {

@@ -8,6 +8,8 @@
 //                       ▼
 //                    kStable: waiting tasks run
 //
+//   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: what is saved is written once more
+//
 // It owns the store, the saving and the tasks that wait for it. After a save it notifies its observer first,
 // then runs the tasks.
 //
@@ -65,16 +67,31 @@ class Members {
     }
 
     // Some of now() is not on stable storage.
-    bool pending() const noexcept { return state_ != State::kStable; }
-    // Copies in engines that missed a write undo it after a restart only if they claim dirty data.
-    bool delays(const CachedVolume& volume) const noexcept { return volume.may_be_dirty && pending(); }
+    bool pending() const noexcept { return state_ != State::kStable && state_ != State::kProbing; }
+    // Copies in engines that missed a write, or that were given up, undo it after a restart only if they
+    // claim dirty data, of a volume of which what is saved says that it may be dirty.
+    bool delays(const CachedVolume& volume) const noexcept {
+        return pending() && (volume.may_be_dirty || saved_dirty_.contains(volume.wwid));
+    }
     // Now, or when it is saved. The task checks whether the volume was removed meanwhile.
     void when_saved(CachedVolume& volume, std::function<void()> task);
     // It is stable that nothing counts of what the task destroys: a restart in between would find half of it.
     void when_recorded(std::function<void()> task);
+    // Saves. `done` when that is stable, or why it is not yet: it is tried again.
+    void record(std::function<void(const Status&)> done);
+    // Whether a change could be saved: who can do without one makes none while it could not, as writes would
+    // wait for it.
+    void probe(std::function<void(const Status&)> done);
+    // Why the last save failed.
+    const Status& trouble() const noexcept { return trouble_; }
     // The volume is being removed.
     void wait_no_more(const CachedVolume& volume) { waiting_.run(&volume); }
-    void forget_tasks() noexcept { waiting_.clear(); }
+    // The target ends: who asked hears so.
+    void end_waits() { tell_recorders(Status(Code::kBusy, "the target is stopping")); }
+    void forget_tasks() noexcept {
+        waiting_.clear();
+        recorders_.clear();
+    }
     // What the saved text says: the engine must keep what it holds until another is saved.
     bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept;
 
@@ -85,9 +102,11 @@ class Members {
     bool any_home_unsaved() const noexcept { return !came_home_.empty(); }
 
   private:
-    enum class State : uint8_t { kStable, kSaving, kSavingOld, kUnsaved };
+    enum class State : uint8_t { kStable, kSaving, kSavingOld, kUnsaved, kProbing };
+    void write(const std::string& text);
     void saved(const Status& status);
-    bool saving() const noexcept { return state_ == State::kSaving || state_ == State::kSavingOld; }
+    void tell_recorders(const Status& status);
+    bool saving() const noexcept { return state_ != State::kStable && state_ != State::kUnsaved; }
 
     const std::unique_ptr<MembershipStore> store_;
     Turn& turn_;
@@ -95,6 +114,10 @@ class Members {
     Membership now_;
     State state_ = State::kStable;
     Engines awaited_, saving_engines_, saved_engines_;
+    std::string saving_text_, saved_text_;
+    std::set<uint64_t> saving_dirty_, saved_dirty_;  // WWIDs
+    Status trouble_;
+    std::vector<std::function<void(const Status&)>> recorders_;
     std::set<std::pair<uint64_t, uint64_t>> came_home_;
     Postponed waiting_;
 };

@@ -7,7 +7,7 @@ constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the en
 
 // Storage that hangs or a state that cannot be saved may keep dirty lines from home for ever: what is left at
 // the end of the time stays in the engines, and the membership says so.
-void Shutdown::begin(Nanoseconds home_max, LastSave last, std::function<void(Status)> done) {
+void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.life.advance(Life::State::kStopping);
     done_ = std::move(done);
     last_ = last;
@@ -31,6 +31,7 @@ void Shutdown::leave_engines(Status home) {
         std::erase_if(uses_.members.edit().dirty,
                       [this](const auto& known) { return !uses_.members.now().lost.any_of(known.first); });
     }
+    behind_ = uses_.members.pending();
     for (EngineLink& engine : uses_.engines.all()) {
         if (clean) uses_.members.edit().engines.erase(engine.identity().identity);
         engine.close(Status(Code::kClosed, "the target is shutting down"));
@@ -47,10 +48,19 @@ void Shutdown::check() {
         leave_engines(failure(Code::kTimedOut,
                               "dirty lines could not be brought home in time; they stay in the engines"));
     if (!uses_.life.leaving() || !uses_.engines.empty() || !uses_.admission.empty()) return;
-    // Without it the next start waits for engines that it need not wait for, and nothing worse.
-    if (uses_.members.pending() && now < until_) return;
+    const bool unsaved = uses_.members.pending();
+    if (unsaved && now < until_) return;
     uses_.life.advance(Life::State::kStopped);
-    done_(home_);
+    // Without the last one alone the next start waits for engines that it need not wait for, and nothing
+    // worse.
+    Status saved;
+    if (unsaved && behind_ && last_ == LastSave::kYes)
+        saved = failure(Code::kIo,
+                        "the cache's membership could not be saved ({}): the next start knows an older one, "
+                        "and brings dirty lines home that were given up since, or whose storage another "
+                        "owner has written since. Make room and look at such volumes before it",
+                        uses_.members.trouble() ? "it takes too long" : uses_.members.trouble().to_string());
+    done_(home_, std::move(saved));
 }
 
 }  // namespace wss::se

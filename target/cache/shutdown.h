@@ -2,7 +2,7 @@
 // Shutdown: the end of the cache (life.h). Everything dirty is brought home, the engines' links are closed,
 // the membership is saved a last time.
 //
-// It owns the deadline and the result. It calls the volume control (drain), the engines, the admission and
+// It owns the deadline and the results. It calls the volume control (drain), the engines, the admission and
 // the members.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
@@ -32,7 +32,10 @@ class Shutdown {
     };
     Shutdown(const Uses& uses, reactor::Reactor& reactor) : uses_(uses), reactor_(reactor) {}
 
-    void begin(Nanoseconds home_max, LastSave last, std::function<void(Status)> done);
+    // How everything was brought home: what was not stays in the engines, and the next start finds it;
+    // whether what that start needs was saved.
+    using Done = std::function<void(Status home, Status saved)>;
+    void begin(Nanoseconds home_max, LastSave last, Done done);
     void turn() {
         if (uses_.life.stopping()) check();
     }
@@ -45,8 +48,9 @@ class Shutdown {
     reactor::Reactor& reactor_;
     Nanoseconds until_{};  // the end of what begin() is at
     LastSave last_ = LastSave::kYes;
-    Status home_;  // from Life::State::kLeaving on: how everything was brought home
-    std::function<void(Status)> done_;
+    bool behind_ = false;  // what was saved was not the latest even before the end
+    Status home_;          // from Life::State::kLeaving on: how everything was brought home
+    Done done_;
 };
 
 }  // namespace wss::se

@@ -150,17 +150,21 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
     if (Status allowed = check_stable(settings); !allowed) return done(allowed);
     if (uses_.recovery.holding())
         return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
-    auto change = [this, volume, settings, done] {
+    auto change = [this, volume, settings, name, done] {
         if (volume->removed()) {
             thaw(*volume);
             return done(failure(Code::kNotFound, "the volume is gone"));
         }
         volume->settings = settings;
-        uses_.members.edit().policies[volume->open->volume().wwid()] = settings;
+        uses_.members.edit().policies[volume->wwid] = settings;
         note_dirty(*volume, may_write_back(*volume));
-        uses_.members.save();
         thaw(*volume);
-        done(Status::ok());
+        uses_.members.record([name, settings, done](const Status& status) {
+            done(status.within(fmt::format(
+                "the policy of volume {} is {} now, and the next start does not know it yet: writes wait for "
+                "that, and it is tried again every second",
+                name, cache::to_string(settings.policy))));
+        });
     };
     auto frozen_now = [this, volume, settings, done, change = std::move(change)](int error) {
         if (error != 0 || volume->removed()) {
@@ -174,8 +178,13 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
         uses_.lines.drop(volume->number, 0, UINT64_MAX, change);
         uses_.engines.hurry();
     };
-    const bool frozen = freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator);
-    WSS_ASSERT(frozen, "who is found is not being removed");
+    uses_.members.probe([this, name, volume, done = std::move(done),
+                         frozen_now = std::move(frozen_now)](const Status& status) mutable {
+        if (!status) return done(status.within(fmt::format("the policy of volume {} stays", name)));
+        if (uses_.volumes.find(name) != volume ||
+            !freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator))
+            done(failure(Code::kNotFound, "the volume is gone"));
+    });
 }
 
 // ---- Which may be dirty ----------------------------------------------------------------------------------
@@ -342,20 +351,27 @@ void VolumeControl::drain(const std::string& name, std::function<void(Status)> d
     one(found ? 0 : ENOENT);
 }
 
-Result<uint64_t> VolumeControl::give_up(const std::string& which) {
+void VolumeControl::give_up(const std::string& which, std::function<void(Result<uint64_t>)> done) {
     auto wwid = uses_.absent.to_give_up(which);
-    if (!wwid) return wwid;
+    if (!wwid) return done(wwid);
     CachedVolume* volume = uses_.volumes.find(*wwid);
     // What engines hold of it is not known yet.
     if (volume == nullptr && uses_.recovery.holding())
-        return failure(Code::kBusy, "dirty lines are being recovered; try again");
+        return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
     volume == nullptr ? uses_.absent.give_up(*wwid) : uses_.losses.give_up(*volume);
-    return wwid;
+    uses_.members.record([which, wwid = *wwid, done = std::move(done)](const Status& status) {
+        if (status) return done(wwid);
+        done(status.within(fmt::format(
+            "the writes of volume {} are given up, and the next start does not know it yet: new writes wait "
+            "for that, and it is tried again every second",
+            which)));
+    });
 }
 
 // What engines hold the next target finds.
 void VolumeControl::end_waits() {
     if (!uses_.life.waits_are_over()) uses_.life.advance(Life::State::kEndingWaits);
+    uses_.members.end_waits();
     for (CachedVolume& volume : uses_.volumes.open())
         if (uses_.recovery.holds(volume)) uses_.datapath.end_held(volume, {.kind = Ending::Kind::kBusy});
     uses_.recovery.run_tasks();

@@ -187,7 +187,7 @@ void CachePart::add_methods(control::Methods& methods) {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
             auto given_up = ask_reactor<Result<uint64_t>>(
-                [&](auto take) { reactor_.post([this, volume, take] { take(cache_->give_up(volume)); }); });
+                [&](auto take) { reactor_.post([this, volume, take] { cache_->give_up(volume, take); }); });
             if (!given_up) return given_up.status();
             if (!*given_up) return given_up->status();
             return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};

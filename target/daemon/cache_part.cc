@@ -135,13 +135,15 @@ Status CachePart::stop(uint32_t seconds, se::LastSave last) {
     auto promise = std::make_shared<std::promise<Status>>();
     auto future = promise->get_future();
     reactor_.post([this, promise, last, home_max = from_s(seconds)] {
-        cache_->stop(home_max, last, [promise](Status home) { promise->set_value(std::move(home)); });
+        cache_->stop(home_max, last, [promise](const Status& home, Status saved) {
+            if (!home) log::error("{}", home.to_string());
+            promise->set_value(std::move(saved));
+        });
     });
     if (future.wait_for(std::chrono::nanoseconds((from_s(seconds) + kFarewellMax).count)) !=
         std::future_status::ready)
         return failure(Code::kTimedOut, "cache engines could not be left; ending without them");
-    if (Status home = future.get(); !home) log::error("{}", home.to_string());
-    return Status::ok();
+    return future.get();
 }
 
 std::string CachePart::not_ready() const {

@@ -150,8 +150,8 @@ void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
 // As the daemon does: sessions, then the cache, then the volumes.
 void ClusterTarget::stop(Nanoseconds home_max) {
     service_->stop([this, home_max] {
-        cache_->stop(home_max, se::LastSave::kYes, [this](Status status) {
-            cache_stopped_ = std::move(status);
+        cache_->stop(home_max, se::LastSave::kYes, [this](const Status& home, const Status& saved) {
+            cache_stopped_ = saved ? home : saved;
             volumes_->close_all_async([this](Status) { stopped_ = true; });
         });
     });

@@ -367,7 +367,7 @@ TEST_F(ClusterGrace, giving_it_up_ends_the_wait) {
     world_.run_for(from_ms(300));
     ASSERT_EQ(waiting(), 1u);
     a_.shared.model.crash();
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     EXPECT_TRUE(all_ended(from_s(1)));
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }

@@ -51,7 +51,7 @@ TEST_F(ClusterIdentity, given_up_data_does_not_come_back_with_a_volume_that_is_o
     restart();
     ASSERT_TRUE(until([&] { return recovered(); }));
     cut_engines();
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     create("a", a_);
     world_.run_for(from_ms(200));
     restart();

@@ -331,7 +331,7 @@ TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_a_copy) {
     start_engine(engines_[engine]);
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
     // Some may be lost: the second copy was not there yet.
-    (void)target_->cache().give_up("a");
+    (void)give_up("a");
     ASSERT_TRUE(until([&] { return dirty() == 0; }));
     EXPECT_EQ(single(), 0u);
     EXPECT_TRUE(until([&] { return !membership().degraded; }));

@@ -101,10 +101,19 @@ class ClusterOperator : public ::testing::Test {
         volume.client->start();
         ASSERT_TRUE(until([&] { return volume.client->live(); }));
     }
-    void set_policy(const std::string& name, Policy policy) {
-        Status set = Status(Code::kBusy);
-        target_->cache().set_policy(name, {.policy = policy}, [&](Status status) { set = status; });
-        ASSERT_TRUE(until([&] { return set.is_ok(); }));
+    Status try_policy(const std::string& name, Policy policy) {
+        std::optional<Status> set;
+        target_->cache().set_policy(name, {.policy = policy},
+                                    [&](Status status) { set = std::move(status); });
+        EXPECT_TRUE(until([&] { return set.has_value(); }));
+        return set.value_or(Status(Code::kTimedOut));
+    }
+    void set_policy(const std::string& name, Policy policy) { ASSERT_TRUE(try_policy(name, policy)); }
+    Result<uint64_t> give_up(const std::string& which) {
+        std::optional<Result<uint64_t>> answer;
+        target_->cache().give_up(which, [&](Result<uint64_t> given_up) { answer = std::move(given_up); });
+        EXPECT_TRUE(until([&] { return answer.has_value(); }));
+        return answer ? *answer : Result<uint64_t>(Status(Code::kTimedOut));
     }
     void create_under_write_back() {
         create("a", a_);

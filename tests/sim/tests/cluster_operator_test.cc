@@ -108,7 +108,7 @@ TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from
     for (EngineNode& engine : engines_) start_engine(engine);
     restart();
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "also after another restart";
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
     a_.shared.model.crash();  // the operator said so
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
@@ -281,8 +281,8 @@ TEST_F(ClusterAbsent, its_lines_are_lost_with_their_engines) {
 
 TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
     restart();
-    EXPECT_EQ(target_->cache().give_up("b").status().code(), Code::kNotFound);
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    EXPECT_EQ(give_up("b").status().code(), Code::kNotFound);
+    ASSERT_TRUE(give_up("a"));
     EXPECT_EQ(absent().name, "");
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
     restart();
@@ -302,14 +302,14 @@ TEST_F(ClusterAbsent, giving_up_a_name_destroys_nothing_of_another_volume_that_h
     target_->create_volume(
         "a", b_.disk, [&](Status status) { created = status; }, 0, "another");
     ASSERT_TRUE(until([&] { return created.has_value(); }) && *created);
-    auto refused = target_->cache().give_up("a");
+    auto refused = give_up("a");
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.status().text().find(former), std::string::npos) << refused.status().text();
     EXPECT_EQ(absent().dirty_lines, 4u);
     std::optional<Status> removed;
     target_->remove_volume("a", [&](Status status) { removed = status; });
     ASSERT_TRUE(until([&] { return removed.has_value(); }));
-    auto given_up = target_->cache().give_up(former);
+    auto given_up = give_up(former);
     ASSERT_TRUE(given_up);
     EXPECT_EQ(volume::wwid_text(*given_up), former);
     EXPECT_EQ(absent().name, "");
@@ -349,17 +349,17 @@ TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
 }
 
 TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
+    options_.default_policy.policy = Policy::kBack;
     restart();
     for (EngineNode& engine : engines_) kill_engine(engine);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
     for (EngineNode& engine : engines_) start_engine(engine);
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
     membership_.full = true;
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    EXPECT_FALSE(give_up("a")) << "it is not recorded yet";
     world_.run_for(from_s(1));
     create("b", b_);
     attach("b", b_);
-    set_policy("b", Policy::kBack);
     ASSERT_TRUE(b_.client->begin(Operation::kWrite, 0, kLine));
     world_.run_for(from_s(1));
     membership_.full = false;
@@ -371,7 +371,7 @@ TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
 
 TEST_F(ClusterAbsent, the_flush_that_fails_is_the_clients_and_not_that_of_a_stop) {
     restart();
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     bring_back();
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
@@ -388,7 +388,7 @@ TEST_F(ClusterAbsent, the_flush_that_fails_is_the_clients_and_not_that_of_a_stop
 
 TEST_F(ClusterAbsent, nor_that_of_a_drain) {
     restart();
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     bring_back();
     std::optional<Status> drained;
     target_->cache().drain("", [&](Status status) { drained = status; });
@@ -448,7 +448,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_
         ASSERT_TRUE(until([&] { return recovered(); }));
         EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
     }
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     ASSERT_TRUE(until([&] { return membership().storage_lost.empty(); }));
     create("a", a_);
     attach("a", a_);
@@ -466,7 +466,7 @@ TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its
         ASSERT_TRUE(until([&] { return recovered(); }));
         EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
     }
-    ASSERT_TRUE(target_->cache().give_up("a"));
+    ASSERT_TRUE(give_up("a"));
     ASSERT_TRUE(until([&] { return membership().dirty.empty(); }));
     create("a", a_);
 }

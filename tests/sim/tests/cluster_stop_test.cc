@@ -70,7 +70,7 @@ TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
     EXPECT_FALSE(membership().dirty.empty());
     a_.faults = {};
     world_.heal_all();
-    restart_target();
+    restart_target_alone();  // what was under way to the disk came there, and was not flushed
     create("a", a_);
     attach("a", a_);
     ASSERT_TRUE(until([&] { return recovered() && membership().lost.empty(); }));

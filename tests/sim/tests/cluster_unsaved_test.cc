@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file system of the state file is full: what cannot be recorded is refused, or waits, or is reported at
+// the end; the next start undoes nothing that was acknowledged.
+#include "tests/sim/tests/cluster_operator.h"
+
+namespace wss::sim {
+namespace {
+
+class ClusterUnsaved : public ClusterOperator {
+  protected:
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        create_under_write_back();
+        for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), kLines);
+    }
+    void find_volume() {
+        create("a", a_);
+        ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+        attach("a", a_);
+    }
+    Status stop() {
+        target_->stop(from_s(1));
+        EXPECT_TRUE(until([&] { return target_->stopped(); }));
+        return target_->cache_stopped();
+    }
+    void expect_that_it_goes_on() {
+        for (uint64_t i = 0; i < kLines; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    }
+
+    static constexpr uint64_t kLines = 4;
+};
+
+TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writes) {
+    restart_target();
+    ASSERT_TRUE(until([&] { return recovered() && !target_->cache().info().absent.empty(); }));
+    membership_.full = true;
+    const auto given_up = give_up("a");
+    ASSERT_FALSE(given_up);
+    EXPECT_NE(given_up.status().text().find("the next start does not know it yet"), std::string::npos)
+        << given_up.status().text();
+    a_.shared.model.crash();  // the operator said so
+    create("a", a_);
+    attach("a", a_);
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
+    world_.run_for(from_s(1));
+    EXPECT_EQ(a_.client->under_way(), 1u) << "a restart would undo it";
+    membership_.full = false;
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+    restart_target_alone();
+    find_volume();
+    EXPECT_EQ(dirty(), 0u);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterUnsaved, a_policy_that_the_next_start_would_not_know_is_refused) {
+    membership_.full = true;
+    const Status refused = try_policy("a", Policy::kThrough);
+    EXPECT_FALSE(refused);
+    EXPECT_NE(refused.text().find("the policy of volume a stays"), std::string::npos) << refused.text();
+    EXPECT_EQ(target_->cache().info().volumes.at(1).settings.policy, Policy::kBack);
+    EXPECT_EQ(run(a_, Operation::kWrite, kLines * kLine), Outcome::kOk)
+        << "nothing waits for what was refused";
+    EXPECT_EQ(dirty(), kLines + 1);
+    membership_.full = false;
+    set_policy("a", Policy::kThrough);
+    EXPECT_EQ(dirty(), 0u);
+    expect_that_it_goes_on();
+}
+
+TEST_F(ClusterUnsaved, a_stop_says_that_the_next_start_knows_too_little) {
+    membership_.full = true;
+    a_.disk.take_away();
+    world_.run_for(from_s(1));
+    const Status stopped = stop();
+    EXPECT_NE(stopped.text().find("membership could not be saved"), std::string::npos) << stopped.text();
+    EXPECT_NE(stopped.text().find("No space left"), std::string::npos) << stopped.text();
+    a_.shared.model.crash();
+}
+
+TEST_F(ClusterUnsaved, a_stop_whose_last_word_alone_cannot_be_saved_ends_well) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    membership_.full = true;
+    EXPECT_TRUE(stop());
+}
+
+// As of a thin pool: its space comes back by discards alone.
+TEST_F(ClusterUnsaved, storage_that_is_full_does_not_keep_clean_blocks_from_being_discarded) {
+    a_.disk.fill(true);
+    EXPECT_EQ(run(a_, Operation::kDiscard, 8 * kLine), Outcome::kOk);
+    EXPECT_EQ(run(a_, Operation::kDiscard, 0), Outcome::kNoSpace) << "this line would have to go home first";
+    EXPECT_EQ(dirty(), kLines);
+    a_.disk.fill(false);
+    EXPECT_EQ(run(a_, Operation::kDiscard, 0), Outcome::kOk);
+    expect_that_it_goes_on();
+}
+
+}  // namespace
+}  // namespace wss::sim
