@@ -181,9 +181,13 @@ void Losses::brought_home(const CachedVolume& volume, uint64_t line, Pieces piec
 }
 
 void Losses::forget(uint64_t wwid) {
-    if (!members_.edit().lost.forget(wwid)) return;
+    if (drop(wwid)) members_.save();
+}
+
+bool Losses::drop(uint64_t wwid) {
+    if (!members_.edit().lost.forget(wwid)) return false;
     clear_away_if_none();
-    members_.save();
+    return true;
 }
 
 void Losses::give_up(CachedVolume& volume) {

@@ -69,6 +69,8 @@ class Losses {
     void written_anew(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void brought_home(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
     void forget(uint64_t wwid);
+    // As forget(), and save() follows: together with what else is to be known of the volume.
+    bool drop(uint64_t wwid);
     // Pieces of the volume that lie beyond its new end: `left` of line `last` are not.
     void cut(uint64_t wwid, uint64_t last, cache::Pieces left);
     void give_up(CachedVolume& volume);

@@ -50,15 +50,14 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
             "by the operator's word",
             open.name(), dirty, lost / 1024);
     }
-    if (unsaved || has_unflushed(volume)) {
-        // A flush must report that what was acknowledged is not stable.
-        uses_.members.edit().given_up.insert(open.wwid());
-        uses_.members.save();
-    }
-    uses_.losses.forget(open.wwid());
+    // A flush must report that what was acknowledged is not stable. All of this is saved at once: a start
+    // that knew a part of it would bring lines home.
+    if (unsaved || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
+    uses_.losses.drop(open.wwid());
     // Nothing becomes dirty any more. The volume that follows has the policy that the membership remembers.
     volume.settings.policy = cache::Policy::kThrough;
     note_dirty(volume, false);
+    uses_.members.save();
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     // After a crash in between, a flush fails and a recovery brings nothing home: as after the end of this.
     uses_.members.when_recorded([this, &volume, reopening, place] {
