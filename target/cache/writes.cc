@@ -216,7 +216,8 @@ void Writes::repair(Work& work) noexcept {
         index_.invalidate(*line.line, line.filling.without(dirty));
         line.generation = index_.stamp(*line.line);
         line.transfers_used = 0;
-        line.one_copy = may_differ(line);
+        // A second copy that was made since (mirror.h) is like the first.
+        line.one_copy = line.line->single() && may_differ(line);
         uint32_t which = 0;
         for (const cache::Slot& slot : line.line->holders()) {
             Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);

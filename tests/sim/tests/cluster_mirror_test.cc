@@ -244,6 +244,44 @@ TEST_F(ClusterMirror, takes_writes_into_copied_lines_without_storage) {
     EXPECT_EQ(run(a_, Operation::kRead, kLines * kLine), Outcome::kOk);
 }
 
+// A write that storage refuses, of a dirty line and a part of a block that no engine has, while the
+// membership cannot be saved: its copies of the line may differ, and one is to go when that is recorded.
+class ClusterMirrorBesideRepair : public ClusterMirror {
+  protected:
+    void SetUp() override {
+        ClusterMirror::SetUp();
+        start_third_engine();
+        fail_storage(Storage::kRefuses);
+        membership_.full = true;
+        ASSERT_TRUE(a_.client->begin(Operation::kWrite, kLines * kLine - 8, 12));
+        world_.run_for(from_ms(200));
+        ASSERT_EQ(a_.client->under_way(), 1u) << "it waits for the membership";
+        lose(0);
+        ASSERT_TRUE(until([&] { return single() == 0; }, from_s(20))) << "the line was copied meanwhile";
+        world_.run_for(from_s(3));
+        membership_.full = false;
+        ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }, from_s(20)));
+        world_.run_for(from_s(10));
+        EXPECT_EQ(single(), 0u);
+        ASSERT_FALSE(membership().degraded);
+    }
+};
+
+TEST_F(ClusterMirrorBesideRepair, loses_no_copy_that_was_made_since) {
+    lose(1);
+    world_.run_for(from_s(1));
+    EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
+    heal_storage();
+    expect_that_nothing_is_lost();
+}
+
+TEST_F(ClusterMirrorBesideRepair, lets_a_restart_do_without_one_engine) {
+    kill_engine(engines_[1]);
+    heal_storage();
+    restart();
+    expect_that_nothing_is_lost();
+}
+
 // Storage takes lines at every moment of their being copied: no copy may say afterwards that it is dirty,
 // or a later start would bring it home over what came after.
 class ClusterMirrorOfShortLines : public ClusterMirror {
