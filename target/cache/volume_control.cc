@@ -322,7 +322,9 @@ void VolumeControl::bring_home(CachedVolume& volume, cache::Stretch range,
         ended();
     };
     auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
-        *dirty ? uses_.destager.flush(volume, done, asker) : done(volume.removed() ? ENXIO : 0);
+        // A dirty line that was lost meanwhile is not seen, and would come home over what is to follow.
+        const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid);
+        needed ? uses_.destager.flush(volume, done, asker) : done(volume.removed() ? ENXIO : 0);
     };
     if (uses_.lines.index().dirty_lines(volume.number) == 0) return looked();
     uses_.lines.walk(volume.number, range.offset, range.length, look, std::move(looked));
