@@ -70,6 +70,7 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
 // From here on nobody opens it, or removes it as well.
 Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
     std::lock_guard lock(set.m_);
+    if (set.ends_) return Status(Code::kClosed, "the target ends");
     if (set.is_being_deleted(name)) return failure(Code::kBusy, "volume {} is being deleted", name);
     auto found = find(set, name);
     if (!found) return found.status();
