@@ -13,6 +13,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::chrono::seconds kDrainAnswers{300};
+constexpr std::chrono::seconds kRecordAnswers{15};
 
 json to_json(const se::CacheCounters& c) {
     return {{"reads", c.reads},
@@ -187,8 +188,13 @@ void CachePart::add_methods(control::Methods& methods) {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
             auto given_up = ask_reactor<Result<uint64_t>>(
-                [&](auto take) { reactor_.post([this, volume, take] { cache_->give_up(volume, take); }); });
-            if (!given_up) return given_up.status();
+                [&](auto take) { reactor_.post([this, volume, take] { cache_->give_up(volume, take); }); },
+                kRecordAnswers);
+            if (!given_up)
+                return failure(Code::kTimedOut,
+                               "that the writes of volume {} are given up was not recorded within {} s: the "
+                               "state file's disk, or the reactor, does not answer",
+                               volume, kRecordAnswers.count());
             if (!*given_up) return given_up->status();
             return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};
         });
