@@ -89,8 +89,15 @@ Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
 
 void VolumeSet::Removal::take_back(VolumeSet& set) {
     if (noted) set.end_deletion(wwid);
-    std::lock_guard lock(set.m_);
-    if (record) record->state = Record::State::kLive;
+    if (!record) return;
+    {
+        std::lock_guard lock(set.m_);
+        record->state = Record::State::kLive;
+    }
+    // A loss that was reported meanwhile found nobody to tell.
+    if (record->volume->lost())
+        set.tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()},
+                          [](const Status&) {});
 }
 
 void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, Done done) const {
