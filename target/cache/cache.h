@@ -46,8 +46,8 @@ class Cache final : public reactor::Source {
     Admission& admission() noexcept { return admission_; }
     // The target ends: whatever waits for a recovery, or comes to, ends with BUSY from now on.
     void end_waits() { control_.end_waits(); }
-    // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, with
-    // what kept dirty lines in the engines. Only then the cache may be destroyed.
+    // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, as
+    // Shutdown says. Only then the cache may be destroyed.
     void stop(Nanoseconds home_max, LastSave last, Shutdown::Done done) {
         shutdown_.begin(home_max, last, std::move(done));
     }

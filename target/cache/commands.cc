@@ -165,7 +165,7 @@ bool Commands::resume(Work& work, void (*then)(Work& work) noexcept) noexcept {
     return !work.rests;
 }
 
-// Each keeps what it has, as in enter_lines(): who goes beside it waits for nobody.
+// Each line that was resumed is kept, as in enter_lines(): the copying that it waits for waits for nobody.
 void Commands::resume_lines(Work& work) noexcept {
     while (work.resumed < work.entered)
         if (!index_.resume(work.lines[work.resumed++].op)) return;

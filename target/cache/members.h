@@ -77,10 +77,10 @@ class Members {
     void when_saved(CachedVolume& volume, std::function<void()> task);
     // It is stable that nothing counts of what the task destroys: a restart in between would find half of it.
     void when_recorded(std::function<void()> task);
-    // Saves. `done` when that is stable, or why it is not yet: it is tried again.
+    // Saves. `done` when that is stable, or with the reason why it is not yet: retry() goes on.
     void record(std::function<void(const Status&)> done);
-    // Whether a change could be saved: who can do without one makes none while it could not, as writes would
-    // wait for it.
+    // Whether a change could be saved now. A change that could be left out is refused while it could not be:
+    // writes would wait for it.
     void probe(std::function<void(const Status&)> done);
     // Why the last save failed.
     const Status& trouble() const noexcept { return trouble_; }

@@ -58,7 +58,8 @@ void Shutdown::check() {
         saved = failure(Code::kIo,
                         "the cache's membership could not be saved ({}): the next start knows an older one, "
                         "and brings dirty lines home that were given up since, or whose storage another "
-                        "owner has written since. Make room and look at such volumes before it",
+                        "owner has written since. Make room, and look at such volumes before "
+                        "that start",
                         uses_.members.trouble() ? "it takes too long" : uses_.members.trouble().to_string());
     done_(home_, std::move(saved));
 }

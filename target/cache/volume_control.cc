@@ -161,8 +161,8 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
         thaw(*volume);
         uses_.members.record([name, settings, done](const Status& status) {
             done(status.within(fmt::format(
-                "the policy of volume {} is {} now, and the next start does not know it yet: writes wait for "
-                "that, and it is tried again every second",
+                "the policy of volume {} is {} now, and the next start does not know it yet: writes wait "
+                "until it is recorded, which the target goes on trying",
                 name, cache::to_string(settings.policy))));
         });
     };
@@ -309,8 +309,8 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
     return true;
 }
 
-// All of the volume, for the sake of the range: nothing if no line of that is dirty, so that what may be full
-// can be discarded.
+// All of the volume, if a line of the range is dirty; else nothing, so that storage which is full can be
+// discarded.
 void VolumeControl::bring_home(CachedVolume& volume, cache::Stretch range,
                                std::function<void(int error)> done, Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
@@ -365,7 +365,7 @@ void VolumeControl::give_up(const std::string& which, std::function<void(Result<
         if (status) return done(wwid);
         done(status.within(fmt::format(
             "the writes of volume {} are given up, and the next start does not know it yet: new writes wait "
-            "for that, and it is tried again every second",
+            "until it is recorded, which the target goes on trying",
             which)));
     });
 }

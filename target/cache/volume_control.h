@@ -52,8 +52,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening);
     // Gives up what is lost of the volume, and if it is not open, what engines hold of it: what real storage
     // has counts from now on. One flush of it fails. `which`: its name or its WWID ("naa.3…"); a name means
-    // the volume that is open, or else the only one that had it. `done`, with the WWID, when
-    // that is recorded, or why it is not yet: it is tried again.
+    // the volume that is open, or else the only one that had it. `done`, with the WWID, when that is
+    // recorded, or with the reason why it is not yet: the target goes on trying.
     void give_up(const std::string& which, std::function<void(Result<uint64_t>)> done);
 
     // ---- Policies

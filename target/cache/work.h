@@ -10,8 +10,8 @@
 //   write  enter lines → plan each line (lib/cache/policy.h) → storage, engines, or both; answered when all
 //          are done
 //
-// Who waits for storage, or for a buffer, may wait for hours: its lines rest meanwhile (lib/cache/line.h,
-// L3), and it resumes before it changes copies.
+// A work that waits for storage, for a buffer or for its next line may wait for hours: its lines rest
+// meanwhile (lib/cache/line.h, L3), and it resumes before it changes copies.
 //
 // States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by the target or by
 // engines; a fill may continue) → kIdle. `owner` has the work until it calls Datapath::release(), the cache

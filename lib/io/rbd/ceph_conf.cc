@@ -145,13 +145,13 @@ bool is_throttle(std::string_view name, std::string_view value) {
 }
 
 Status check_ceph_files(std::string_view what, std::string_view list) {
-    for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
-        end = std::min(list.find_first_of(kListEnds, at), list.size());
-        const std::string path(list.substr(at, end - at));
-        WSS_TRY(check_ceph_file(what, path));
-        if (access(path.c_str(), R_OK) == 0) break;
-    }
-    return Status::ok();
+    Status status;
+    (void)find_word(list, [&](std::string_view word) {
+        const std::string path(word);
+        status = check_ceph_file(what, path);
+        return !status || access(path.c_str(), R_OK) == 0;
+    });
+    return status;
 }
 
 Status check_ceph_file(std::string_view what, const std::string& path) {

@@ -15,8 +15,7 @@ class ClusterMirror : public ClusterOperator {
     void SetUp() override {
         ClusterOperator::SetUp();
         create_under_write_back();
-        for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
-        ASSERT_EQ(dirty(), kLines);
+        write_lines(kLines);
     }
     void start_third_engine() {
         engines_.push_back({&world_.add_node("engine2"), nullptr});
@@ -308,17 +307,22 @@ class ClusterMirrorOfShortLines : public ClusterMirror {
 };
 
 class ClusterMirrorBesideDestaging : public ClusterMirrorOfShortLines,
-                                     public ::testing::WithParamInterface<int64_t> {};
+                                     public ::testing::WithParamInterface<int64_t> {
+  protected:
+    void come_home_beside_copying() {
+        write_all();
+        fail_storage(Storage::kRefuses);
+        restart();
+        ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
+        heal_storage();
+        a_.faults.latency_min = from_us(GetParam());
+        a_.faults.latency_max = from_us(2 * GetParam());
+        ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    }
+};
 
 TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
-    write_all();
-    fail_storage(Storage::kRefuses);
-    restart();
-    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
-    heal_storage();
-    a_.faults.latency_min = from_us(GetParam());
-    a_.faults.latency_max = from_us(2 * GetParam());
-    ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    come_home_beside_copying();
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     // All copies are looked at: the membership says that something of the volume may be dirty.
     fail_storage(Storage::kRefuses);
@@ -330,14 +334,7 @@ TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
 }
 
 TEST_P(ClusterMirrorBesideDestaging, has_no_such_copy_when_the_last_line_counts_as_clean) {
-    write_all();
-    fail_storage(Storage::kRefuses);
-    restart();
-    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
-    heal_storage();
-    a_.faults.latency_min = from_us(GetParam());
-    a_.faults.latency_max = from_us(2 * GetParam());
-    ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    come_home_beside_copying();
     fail_storage(Storage::kRefuses);
     restart_target_alone();
     create("a", a_);

@@ -120,6 +120,11 @@ class ClusterOperator : public ::testing::Test {
         attach("a", a_);
         set_policy("a", Policy::kBack);
     }
+    // … and so many lines dirty.
+    void write_lines(uint64_t count) {
+        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
+        ASSERT_EQ(dirty(), count);
+    }
     bool until(const std::function<bool()>& done, Nanoseconds limit = from_s(60)) {
         return world_.run_until(done, limit);
     }

@@ -11,8 +11,7 @@ class ClusterUnsaved : public ClusterOperator {
     void SetUp() override {
         ClusterOperator::SetUp();
         create_under_write_back();
-        for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
-        ASSERT_EQ(dirty(), kLines);
+        write_lines(kLines);
     }
     void find_volume() {
         create("a", a_);
