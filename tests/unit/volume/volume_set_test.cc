@@ -156,7 +156,7 @@ TEST_F(Stepped, removal_waits_for_those_who_hold_the_volume_and_hides_it_at_once
     ASSERT_EQ(set_->list().size(), 1u);
     EXPECT_TRUE(set_->list()[0].removing);
     EXPECT_EQ(remove("a").code(), Code::kBusy);
-    EXPECT_EQ(create("a").code(), Code::kExists) << "the name is free only when the volume is gone";
+    EXPECT_EQ(create("a").code(), Code::kBusy) << "the name is free only when the volume is gone";
     held->release();
     for (int i = 0; i < 10 && !removed; ++i) step();
     ASSERT_TRUE(removed);
