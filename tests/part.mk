@@ -13,7 +13,9 @@ endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
 
 # Under sanitizers what is tested is optimized, the tests are not: they would take twice the time to compile.
-$(foreach k,$(TEST_KINDS),build/asan/tests/$(k)/%.o build/tsan/tests/$(k)/%.o): CXXFLAGS_EXTRA += -O0
+UNOPTIMIZED := $(foreach m,asan tsan,$(TEST_KINDS:%=build/$(m)/tests/%/%.o) build/$(m)/tests/precompiled.h.gch)
+$(UNOPTIMIZED): private CXXFLAGS += -O0
+$(UNOPTIMIZED): PRECOMPILED_IN = tests
 
 # Fuzzers: one libFuzzer program per file of tests/fuzz, built by clang with sanitizers in a directory of its own.
 FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
