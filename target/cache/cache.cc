@@ -176,6 +176,7 @@ size_t Cache::poll() noexcept {
         lines_.serve();
         done += engines_.turn() + admission_.turn();
     }
+    members_.turn();
     shutdown_.turn();
     return done;
 }

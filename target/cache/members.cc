@@ -5,10 +5,10 @@
 
 namespace wss::se {
 
-static std::set<uint64_t> dirty_of(const Membership& membership) {
-    std::set<uint64_t> volumes;
-    for (const auto& [wwid, known] : membership.dirty) volumes.insert(wwid);
-    return volumes;
+void Members::Counting::add(const Membership& membership) {
+    engines.insert(membership.engines.begin(), membership.engines.end());
+    engines.insert(membership.away.begin(), membership.away.end());
+    for (const auto& [wwid, known] : membership.dirty) dirty.insert(wwid);
 }
 
 Status Members::load() {
@@ -17,10 +17,8 @@ Status Members::load() {
     auto membership = Membership::parse(*text);
     if (!membership) return membership.status();
     now_ = std::move(*membership);
-    saved_engines_ = now_.engines;
-    saved_engines_.insert(now_.away.begin(), now_.away.end());
-    saved_dirty_ = saving_dirty_ = dirty_of(now_);
-    saving_engines_ = saved_engines_;
+    found_.add(now_);
+    saving_ = found_;
     saved_text_ = saving_text_ = now_.to_text();
     return Status::ok();
 }
@@ -30,17 +28,19 @@ void Members::await_engines() {
 }
 
 void Members::save() {
-    if (saving()) {
-        state_ = State::kSavingOld;
-        return;
-    }
+    state_ = saving() ? State::kSavingOld : State::kChanged;
+    turn_.want();
+}
+
+void Members::turn() {
+    if (state_ != State::kChanged) return;
     state_ = State::kSaving;
     came_home_.clear();
     Membership stable = now_;
     stable.engines.insert(awaited_.begin(), awaited_.end());
-    saving_engines_ = stable.engines;
-    saving_engines_.insert(stable.away.begin(), stable.away.end());
-    saving_dirty_ = dirty_of(stable);
+    saving_ = {};
+    saving_.add(stable);
+    found_.add(stable);
     saving_text_ = stable.to_text();
     write(saving_text_);
 }
@@ -63,8 +63,7 @@ void Members::saved(const Status& status) {
             log::error("the cache's membership cannot be saved, writes wait for it: {}", status.to_string());
         return tell_recorders(status);
     }
-    saved_engines_ = saving_engines_;
-    saved_dirty_ = saving_dirty_;
+    found_ = saving_;
     saved_text_ = saving_text_;
     if (was == State::kSavingOld) return save();
     observer_.membership_saved();
@@ -101,11 +100,6 @@ void Members::when_saved(CachedVolume& volume, std::function<void()> task) {
 void Members::when_recorded(std::function<void()> task) {
     if (!pending()) return task();
     waiting_.add(std::move(task));
-}
-
-bool Members::counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept {
-    auto saved = saved_engines_.find(identity);
-    return saved != saved_engines_.end() && saved->second == incarnation;
 }
 
 }  // namespace wss::se

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members: the current membership (membership.h), and how much of it is on stable storage.
 //
-//   kStable ─save()─▶ kSaving ─save()─▶ kSavingOld      the state that is being saved is not the latest any
-//   more
-//                       │ ▲                │
-//                 saved │ └────────────────┘ saved, or ─failed─▶ kUnsaved ─retry() at the next tick─▶ kSaving
-//                       ▼
-//                    kStable: waiting tasks run
+//   kStable ─save()─▶ kChanged ─turn()─▶ kSaving ─saved─▶ kStable: waiting tasks run
+//                      ▲     ▲              │ save()
+//                      │     └──saved── kSavingOld    what is being saved is not the latest any more
+//                   retry()
+//                      └── kUnsaved ◀─failed─ either
 //
 //   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: what is saved is written once more
+//
+// All changes of a turn are in one text: no restart finds a part of them. A text that could not be saved, or
+// is being saved, may be what a restart finds nevertheless: also what it says delays writes.
 //
 // It owns the store, the saving and the tasks that wait for it. After a save it notifies its observer first,
 // then runs the tasks.
@@ -57,6 +59,8 @@ class Members {
     // save() follows, now or with the next change.
     Membership& edit() noexcept { return now_; }
     void save();
+    // Saves what was changed since the last turn.
+    void turn();
     // At each tick: what could not be saved, and lines that came home.
     void retry();
 
@@ -69,9 +73,9 @@ class Members {
     // Some of now() is not on stable storage.
     bool pending() const noexcept { return state_ != State::kStable && state_ != State::kProbing; }
     // Copies in engines that missed a write, or that were given up, undo it after a restart only if they
-    // claim dirty data, of a volume of which what is saved says that it may be dirty.
+    // claim dirty data, of a volume of which what it finds says that it may be dirty.
     bool delays(const CachedVolume& volume) const noexcept {
-        return pending() && (volume.may_be_dirty || saved_dirty_.contains(volume.wwid));
+        return pending() && (volume.may_be_dirty || found_.dirty.contains(volume.wwid));
     }
     // Now, or when it is saved. The task checks whether the volume was removed meanwhile.
     void when_saved(CachedVolume& volume, std::function<void()> task);
@@ -92,8 +96,10 @@ class Members {
         waiting_.clear();
         recorders_.clear();
     }
-    // What the saved text says: the engine must keep what it holds until another is saved.
-    bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept;
+    // As a restart may find it: the engine must keep what it holds until another text is saved.
+    bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept {
+        return found_.engines.contains({identity, incarnation});
+    }
 
     // Lines (WWID, number) that were lost and are in real storage, while what is saved, or being saved, does
     // not say so.
@@ -102,20 +108,28 @@ class Members {
     bool any_home_unsaved() const noexcept { return !came_home_.empty(); }
 
   private:
-    enum class State : uint8_t { kStable, kSaving, kSavingOld, kUnsaved, kProbing };
+    enum class State : uint8_t { kStable, kChanged, kSaving, kSavingOld, kUnsaved, kProbing };
+    // Whose contents count.
+    struct Counting {
+        std::set<std::pair<uint64_t, uint32_t>> engines;  // identity, incarnation; away ones also
+        std::set<uint64_t> dirty;                         // WWIDs
+        void add(const Membership& membership);
+    };
     void write(const std::string& text);
     void saved(const Status& status);
     void tell_recorders(const Status& status);
-    bool saving() const noexcept { return state_ != State::kStable && state_ != State::kUnsaved; }
+    bool saving() const noexcept {
+        return state_ == State::kSaving || state_ == State::kSavingOld || state_ == State::kProbing;
+    }
 
     const std::unique_ptr<MembershipStore> store_;
     Turn& turn_;
     MembersObserver& observer_;
     Membership now_;
     State state_ = State::kStable;
-    Engines awaited_, saving_engines_, saved_engines_;
+    Engines awaited_;
     std::string saving_text_, saved_text_;
-    std::set<uint64_t> saving_dirty_, saved_dirty_;  // WWIDs
+    Counting saving_, found_;  // in the text that is being saved; in any that a restart may find
     Status trouble_;
     std::vector<std::function<void(const Status&)>> recorders_;
     std::set<std::pair<uint64_t, uint64_t>> came_home_;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Members: what a restart may find of the membership.
+#include "target/cache/members.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::se {
+namespace {
+
+// What is saved ends when the test says so, and how.
+class SlowStore final : public MembershipStore {
+  public:
+    explicit SlowStore(std::string& text) : text_(text) {}
+    Result<std::string> load() override { return text_; }
+    void save(std::string text, std::function<void(Status)> done) override {
+        saving = std::move(text);
+        done_ = std::move(done);
+    }
+    bool is_stable() const noexcept override { return true; }
+    bool busy() const noexcept { return done_ != nullptr; }
+    void end(Status status) {
+        if (status) text_ = saving;
+        std::exchange(done_, nullptr)(std::move(status));
+    }
+
+    std::string saving;
+
+  private:
+    std::string& text_;
+    std::function<void(Status)> done_;
+};
+
+class MembersTest : public ::testing::Test, private MembersObserver {
+  protected:
+    void membership_saved() override { ++saved_; }
+    void end_turn() { members_.turn(); }
+    Membership saving() const { return *Membership::parse(store_->saving); }
+    void save(Status how = Status::ok()) {
+        members_.save();
+        end_turn();
+        store_->end(std::move(how));
+    }
+    static Status full() { return Status::from_errno(ENOSPC, "save"); }
+
+    std::string text_;
+    Turn turn_;
+    SlowStore* store_ = new SlowStore(text_);
+    int saved_ = 0;
+    Members members_{std::unique_ptr<MembershipStore>(store_), turn_, *this};
+};
+
+TEST_F(MembersTest, all_changes_of_a_turn_are_in_one_text) {
+    members_.edit().dirty[1] = {.name = "a"};
+    members_.save();
+    EXPECT_FALSE(store_->busy());
+    EXPECT_TRUE(members_.pending());
+    EXPECT_TRUE(turn_.wanted());
+    members_.edit().given_up.insert(1);
+    members_.save();
+    end_turn();
+    ASSERT_TRUE(store_->busy());
+    EXPECT_TRUE(saving() == members_.now());
+    store_->end(Status::ok());
+    EXPECT_FALSE(members_.pending());
+    EXPECT_EQ(saved_, 1);
+}
+
+TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_turn_after_it) {
+    members_.edit().dirty[1] = {.name = "a"};
+    members_.save();
+    end_turn();
+    members_.edit().dirty[2] = {.name = "b"};
+    members_.save();
+    store_->end(Status::ok());
+    EXPECT_TRUE(members_.pending());
+    EXPECT_EQ(saved_, 0);
+    end_turn();
+    EXPECT_EQ(saving().dirty.size(), 2u);
+    store_->end(Status::ok());
+    EXPECT_FALSE(members_.pending());
+    EXPECT_EQ(saved_, 1);
+}
+
+// The file may have been replaced, and only its folder not be synced.
+TEST_F(MembersTest, a_text_whose_save_failed_delays_writes_until_another_one_is_saved) {
+    CachedVolume volume{.wwid = 1};
+    members_.edit().dirty[1] = {.name = "a"};
+    members_.edit().engines[7] = 3;
+    save(full());
+    members_.edit().dirty.clear();
+    members_.edit().engines.clear();
+    save(full());
+    EXPECT_TRUE(members_.delays(volume));
+    EXPECT_TRUE(members_.counts_when_saved(7, 3));
+    save();
+    EXPECT_FALSE(members_.delays(volume));
+    EXPECT_FALSE(members_.counts_when_saved(7, 3));
+}
+
+TEST_F(MembersTest, a_text_that_is_being_saved_delays_writes_that_it_would_undo) {
+    CachedVolume volume{.wwid = 1};
+    members_.edit().dirty[1] = {.name = "a"};
+    members_.save();
+    end_turn();
+    members_.edit().dirty.clear();
+    members_.save();
+    EXPECT_TRUE(members_.delays(volume));
+    store_->end(Status::ok());
+    EXPECT_TRUE(members_.delays(volume)) << "it is what a restart finds";
+    end_turn();
+    store_->end(Status::ok());
+    EXPECT_FALSE(members_.delays(volume));
+}
+
+TEST_F(MembersTest, a_probe_that_fails_leaves_the_state_as_it_is) {
+    save();
+    Status told;
+    members_.probe([&](const Status& status) { told = status; });
+    store_->end(full());
+    EXPECT_FALSE(told);
+    EXPECT_FALSE(members_.pending());
+}
+
+}  // namespace
+}  // namespace wss::se
