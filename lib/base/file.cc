@@ -89,16 +89,17 @@ Result<std::string> read_file(const std::string& path, size_t max) {
 }
 
 Status replace_file(const std::string& path, std::string_view text) {
+    // First: nothing but the disk itself fails once the file has been replaced.
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) return file_error(path, "open its folder");
     const std::string beside = path + ".new";
     if (Status written = write_beside(beside, path, text); !written) {
         ::unlink(beside.c_str());
         return written;
     }
     if (std::rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace it");
-    const std::string folder = std::filesystem::path(path).parent_path().string();
-    Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory || fsync(directory.get()) != 0) return file_error(path, "sync its folder");
-    return Status::ok();
+    return fsync(directory.get()) == 0 ? Status::ok() : file_error(path, "sync its folder");
 }
 
 }  // namespace wss

@@ -503,7 +503,11 @@ Status VolumeSet::close_all() {
         // The file may hold what was taken back, or a deletion that outlasted its caller.
         std::lock_guard changing(change_m_);
         save_again();
+        // Before another deletion begins: while it is being recorded nobody could close its volume.
+        std::lock_guard lock(m_);
+        ends_ = true;
     }
+    correct_later_.end();
     return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
 }
 

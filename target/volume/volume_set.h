@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "target/volume/repeater.h"
 #include "target/volume/state_file.h"
 #include "target/volume/unopened.h"
 #include "target/volume/volume.h"
@@ -256,6 +257,8 @@ class VolumeSet {
     // Volumes that every reactor let go of. Closing one may take long (unmapping memory), so that it is left
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;
+
+    Repeater correct_later_;  // ends before all else; begun with change_m_ held
 };
 
 }  // namespace wss::volume

@@ -128,6 +128,12 @@ Status VolumeSet::save() {
     Status written = options_.write(*options_.state, now);
     saved_is_known_ = written.is_ok();
     if (written) saved_ = std::move(now);
+    // What was to be saved may have come to the file, and is refused: after a crash the next start does it.
+    if (!written && !ends_)
+        correct_later_.begin([this] {
+            std::lock_guard changing(change_m_);
+            return saved_is_known_ || save().is_ok();
+        });
     return written;
 }
 
