@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/absent_volumes.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -66,6 +68,24 @@ void AbsentVolumes::settle() {
 bool AbsentVolumes::any_lines() const {
     return std::any_of(volumes_.absent().begin(), volumes_.absent().end(),
                        [&](const auto& absent) { return index_.dirty_lines(absent.second) > 0; });
+}
+
+Status AbsentVolumes::all_home(const std::string& name) const {
+    std::vector<std::string> left;
+    for (const auto& [wwid, known] : members_.now().dirty) {
+        if (volumes_.find(wwid) != nullptr || (!name.empty() && known.name != name)) continue;
+        auto kept = volumes_.absent().find(wwid);
+        const uint64_t lines = kept == volumes_.absent().end() ? 0 : index_.dirty_lines(kept->second);
+        const bool lost = members_.now().lost.any_of(wwid);
+        if (lines > 0 || lost)
+            left.push_back(fmt::format("{} ({} lines{})", known.name, lines,
+                                       lost ? ", others are lost with engines that are away" : ""));
+    }
+    if (left.empty()) return Status::ok();
+    return failure(Code::kRefused,
+                   "cache engines hold acknowledged writes of volumes that are not open, which storage does "
+                   "not have: {}. They come home when the volumes are open (wssctl volume reopen)",
+                   fmt::join(left, ", "));
 }
 
 Status AbsentVolumes::may_delete(const volume::Deletion& deletion, bool recovering) const {

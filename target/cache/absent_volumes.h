@@ -34,6 +34,9 @@ class AbsentVolumes {
     void keep(cache::Recovery& recovery);
     void settle();
     bool any_lines() const;
+    // An error when engines hold, or are away with, what storage lacks of those of that name (of all, when it
+    // is empty).
+    Status all_home(const std::string& name) const;
 
     // Refuses the deletion of a volume that is not open while engines hold dirty lines of it, or may do so.
     // `recovering`: what they hold is not known yet.

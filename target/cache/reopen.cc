@@ -11,8 +11,7 @@
 namespace wss::se {
 
 void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
-    if (uses_.recovery.holds(volume))
-        return reopening->end(failure(Code::kBusy, "dirty lines are being recovered; try again"));
+    if (uses_.recovery.holds(volume)) return reopening->end(recovering());
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     if (!*place) return;
     uses_.engines.hurry();
@@ -42,7 +41,12 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
     if (volume.remote != nullptr) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
-    if (reopening->look_only()) return reopening->end(Status::ok());
+    // What is dropped is recorded first, which would be waited for.
+    if (reopening->look_only())
+        return uses_.members.probe([reopening, name = open.name()](const Status& status) {
+            reopening->end(
+                status.within(fmt::format("volume {} is not reopened, the state cannot be written", name)));
+        });
     volume.given_up = true;
     if (unsaved) {
         log::warning(

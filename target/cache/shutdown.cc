@@ -15,7 +15,10 @@ void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.admission.close_ports();
     uses_.admission.tick();
     uses_.volumes.end_waits();
-    uses_.volumes.drain("", [this](const Status& drained) { leave_engines(drained); });
+    uses_.volumes.bring_all_home([this](int error) {
+        leave_engines(error == 0 ? Status::ok()
+                                 : Status::from_errno(error, "dirty lines are left in the cache"));
+    });
 }
 
 void Shutdown::leave_engines(Status home) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/volume_control.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -148,8 +150,7 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
     if (Status allowed = cache::check_policy(settings, uses_.lines.index().placeable_engines()); !allowed)
         return done(allowed);
     if (Status allowed = check_stable(settings); !allowed) return done(allowed);
-    if (uses_.recovery.holding())
-        return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
+    if (uses_.recovery.holding()) return done(recovering());
     auto change = [this, volume, settings, name, done] {
         if (volume->removed()) {
             thaw(*volume);
@@ -261,6 +262,7 @@ void VolumeControl::check_single_copies() {
 }
 
 void VolumeControl::membership_saved() {
+    giving_up_.clear();
     uses_.recovery.check();
     uses_.datapath.membership_saved();
 }
@@ -335,33 +337,68 @@ void VolumeControl::thaw(CachedVolume& volume) noexcept {
     uses_.datapath.begin_held(volume);
 }
 
-void VolumeControl::drain(const std::string& name, std::function<void(Status)> done) {
+void VolumeControl::bring_all_home(std::function<void(int error)> done) {
     auto left = std::make_shared<uint32_t>(1);
     auto failed = std::make_shared<int>(0);
     auto one = [left, failed, done = std::move(done)](int error) {
         if (error != 0) *failed = error;
-        if (--*left > 0) return;
-        done(*failed == 0 ? Status::ok() : Status::from_errno(*failed, "dirty lines are left in the cache"));
+        if (--*left == 0) done(*failed);
     };
-    bool found = name.empty();
     for (CachedVolume& volume : uses_.volumes.open()) {
-        if (!name.empty() && volume.open->volume().name() != name) continue;
-        found = true;
         ++*left;
         uses_.destager.flush(volume, one, Asker::kOperator);
     }
-    one(found ? 0 : ENOENT);
+    one(0);
+}
+
+static Status none_left(int error) {
+    return error == 0 ? Status::ok() : Status::from_errno(error, "dirty lines are left in the cache");
+}
+
+void VolumeControl::drain(const std::string& name, std::function<void(Status)> done) {
+    if (uses_.recovery.holding() && !uses_.recovery.missing().empty()) return done(recovering());
+    if (name.empty())
+        return bring_all_home([this, done = std::move(done)](int error) {
+            Status others = uses_.recovery.holding() ? recovering() : uses_.absent.all_home("");
+            done(error != 0 ? none_left(error) : std::move(others));
+        });
+    CachedVolume* volume = uses_.volumes.find(name);
+    if (volume == nullptr) {
+        Status kept = uses_.absent.all_home(name);
+        return done(kept ? failure(Code::kNotFound, "there is no volume {} that can have a cache", name)
+                         : std::move(kept));
+    }
+    if (volume->removed()) return done(failure(Code::kBusy, "volume {} is being deleted", name));
+    uses_.destager.flush(
+        *volume, [done = std::move(done)](int error) { done(none_left(error)); }, Asker::kOperator);
+}
+
+// What engines hold is not known yet.
+Status VolumeControl::recovering() const {
+    const auto missing = uses_.recovery.missing();
+    if (missing.empty()) return failure(Code::kBusy, "dirty lines are being recovered; try again");
+    return failure(
+        Code::kBusy,
+        "dirty lines are being recovered, which waits for the engines {:016x}; try again when they "
+        "are back. If one of them will not come back, wssctl cache forget goes on without it",
+        fmt::join(missing, ", "));
 }
 
 void VolumeControl::give_up(const std::string& which, std::function<void(Result<uint64_t>)> done) {
-    auto wwid = uses_.absent.to_give_up(which);
-    if (!wwid) return done(wwid);
-    CachedVolume* volume = uses_.volumes.find(*wwid);
-    // What engines hold of it is not known yet.
-    if (volume == nullptr && uses_.recovery.holding())
-        return done(failure(Code::kBusy, "dirty lines are being recovered; try again"));
-    volume == nullptr ? uses_.absent.give_up(*wwid) : uses_.losses.give_up(*volume);
-    uses_.members.record([which, wwid = *wwid, done = std::move(done)](const Status& status) {
+    auto found = uses_.absent.to_give_up(which);
+    if (auto before = giving_up_.find(which); !found && before != giving_up_.end())
+        return record_given_up(which, before->second, std::move(done));
+    if (!found) return done(found);
+    CachedVolume* volume = uses_.volumes.find(*found);
+    if (volume == nullptr && uses_.recovery.holding()) return done(recovering());
+    volume == nullptr ? uses_.absent.give_up(*found) : uses_.losses.give_up(*volume);
+    giving_up_[which] = *found;
+    record_given_up(which, *found, std::move(done));
+}
+
+void VolumeControl::record_given_up(const std::string& which, uint64_t wwid,
+                                    std::function<void(Result<uint64_t>)> done) {
+    uses_.members.record([which, wwid, done = std::move(done)](const Status& status) {
         if (status) return done(wwid);
         done(status.within(fmt::format(
             "the writes of volume {} are given up, and the next start does not know it yet: new writes wait "

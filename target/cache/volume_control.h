@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -69,7 +70,10 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     [[nodiscard]] bool freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
                               std::function<void(int error)> done, Asker asker);
     void thaw(CachedVolume& volume) noexcept;
-    // Brings everything dirty home (of one volume, or of all when `name` is empty).
+    // Brings what is dirty of open volumes home.
+    void bring_all_home(std::function<void(int error)> done);
+    // By the operator's word: what engines hold (of one volume, or of all when `name` is empty) comes home.
+    // An error when they hold, or may hold, more of it than could.
     void drain(const std::string& name, std::function<void(Status)> done);
     // The target ends: what waits for recovery or for engines does not wait any more.
     void end_waits();
@@ -94,10 +98,14 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void begin_write_back();
     void note_clean_volumes();
     void check_single_copies();
+    Status recovering() const;
+    void record_given_up(const std::string& which, uint64_t wwid, std::function<void(Result<uint64_t>)> done);
 
     const Uses uses_;
     const CacheOptions& options_;
     reactor::Reactor& reactor_;
+    // By the operator's word for them: WWIDs of which it is not recorded yet that their lines are given up.
+    std::map<std::string, uint64_t> giving_up_;
 };
 
 }  // namespace wss::se

@@ -115,6 +115,12 @@ class ClusterOperator : public ::testing::Test {
         EXPECT_TRUE(until([&] { return answer.has_value(); }));
         return answer ? *answer : Result<uint64_t>(Status(Code::kTimedOut));
     }
+    Status drain(const std::string& name) {
+        std::optional<Status> drained;
+        target_->cache().drain(name, [&](Status status) { drained = std::move(status); });
+        EXPECT_TRUE(until([&] { return drained.has_value(); }));
+        return drained.value_or(Status(Code::kTimedOut));
+    }
     void create_under_write_back() {
         create("a", a_);
         attach("a", a_);

@@ -390,12 +390,32 @@ TEST_F(ClusterAbsent, nor_that_of_a_drain) {
     restart();
     ASSERT_TRUE(give_up("a"));
     bring_back();
-    std::optional<Status> drained;
-    target_->cache().drain("", [&](Status status) { drained = status; });
-    ASSERT_TRUE(until([&] { return drained.has_value(); }));
+    EXPECT_TRUE(drain(""));
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
     a_.shared.model.crash();
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, a_drain_is_no_success_while_engines_have_lines_of_a_volume_that_is_not_open) {
+    restart();
+    for (const char* which : {"", "a"}) {
+        const Status left = drain(which);
+        EXPECT_EQ(left.code(), Code::kRefused) << left.to_string();
+        EXPECT_NE(left.text().find("a (4 lines)"), std::string::npos) << left.text();
+    }
+    EXPECT_EQ(drain("b").code(), Code::kNotFound);
+    bring_back();
+    EXPECT_TRUE(drain(""));
+    EXPECT_TRUE(drain("a"));
+    expect_all_read(Outcome::kOk);
+}
+
+TEST_F(ClusterAbsent, a_drain_is_no_success_while_nobody_knows_what_engines_have) {
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    restart_target();
+    const Status unknown = drain("");
+    EXPECT_EQ(unknown.code(), Code::kBusy);
+    EXPECT_NE(unknown.text().find("waits for the engines"), std::string::npos) << unknown.text();
 }
 
 TEST_F(ClusterAbsent, what_a_deleted_volume_had_does_not_come_over_the_next_one_of_its_identity) {

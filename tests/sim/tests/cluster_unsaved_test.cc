@@ -38,6 +38,8 @@ TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writ
     ASSERT_FALSE(given_up);
     EXPECT_NE(given_up.status().text().find("the next start does not know it yet"), std::string::npos)
         << given_up.status().text();
+    const auto again = give_up("a");
+    EXPECT_EQ(again.status().text(), given_up.status().text()) << "as long as it is so";
     a_.shared.model.crash();  // the operator said so
     create("a", a_);
     attach("a", a_);
@@ -47,6 +49,7 @@ TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writ
     membership_.full = false;
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+    EXPECT_EQ(give_up("a").status().code(), Code::kNotFound);
     restart_target_alone();
     find_volume();
     EXPECT_EQ(dirty(), 0u);
