@@ -55,34 +55,40 @@ void Members::saved(const Status& status) {
     trouble_ = status;
     if (was == State::kProbing) {
         state_ = State::kStable;
-        return tell_recorders(status);
+        return tell_recorders(status, nullptr);
     }
     if (!status) {
         static log::Limiter limiter(1);
         if (limiter.allow())
             log::error("the cache's membership cannot be saved, writes wait for it: {}", status.to_string());
-        return tell_recorders(status);
+        return tell_recorders(status, nullptr);
     }
     found_ = saving_;
     saved_text_ = saving_text_;
     if (was == State::kSavingOld) return save();
     observer_.membership_saved();
     waiting_.run(nullptr);
-    if (!pending()) tell_recorders(status);
+    if (!pending()) tell_recorders(status, nullptr);
 }
 
-void Members::tell_recorders(const Status& status) {
-    for (auto& done : std::exchange(recorders_, {})) done(status);
+void Members::tell_recorders(const Status& status, const CachedVolume* of) {
+    std::list<Recorder> told;
+    for (auto it = recorders_.begin(); it != recorders_.end();) {
+        auto next = std::next(it);
+        if (of == nullptr || it->volume == of) told.splice(told.end(), recorders_, it);
+        it = next;
+    }
+    for (Recorder& recorder : told) recorder.done(status);
 }
 
 void Members::record(std::function<void(const Status&)> done) {
-    recorders_.push_back(std::move(done));
+    recorders_.push_back({nullptr, {}, std::move(done)});
     save();
 }
 
-void Members::probe(std::function<void(const Status&)> done) {
-    if (state_ != State::kStable || saved_text_.empty()) return record(std::move(done));
-    recorders_.push_back(std::move(done));
+void Members::probe(CachedVolume& volume, std::function<void(const Status&)> done) {
+    recorders_.push_back({&volume, volume.gate.enter(), std::move(done)});
+    if (state_ != State::kStable || saved_text_.empty()) return save();
     state_ = State::kProbing;
     write(saved_text_);
 }

@@ -18,6 +18,7 @@
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates, except for what is inline.
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -83,15 +84,18 @@ class Members {
     void when_recorded(std::function<void()> task);
     // Saves. `done` when that is stable, or with the reason why it is not yet: retry() goes on.
     void record(std::function<void(const Status&)> done);
-    // Whether a change could be saved now. A change that could be left out is refused while it could not be:
-    // writes would wait for it.
-    void probe(std::function<void(const Status&)> done);
+    // Whether a change of the volume could be saved now. A change that could be left out is refused while it
+    // could not be: writes would wait for it. `done` checks whether the volume was removed meanwhile.
+    void probe(CachedVolume& volume, std::function<void(const Status&)> done);
     // Why the last save failed.
     const Status& trouble() const noexcept { return trouble_; }
     // The volume is being removed.
-    void wait_no_more(const CachedVolume& volume) { waiting_.run(&volume); }
+    void wait_no_more(const CachedVolume& volume) {
+        waiting_.run(&volume);
+        tell_recorders(Status(Code::kNotFound, "the volume is gone"), &volume);
+    }
     // The target ends: who asked hears so.
-    void end_waits() { tell_recorders(Status(Code::kBusy, "the target is stopping")); }
+    void end_waits() { tell_recorders(Status(Code::kBusy, "the target is stopping"), nullptr); }
     void forget_tasks() noexcept {
         waiting_.clear();
         recorders_.clear();
@@ -117,7 +121,13 @@ class Members {
     };
     void write(const std::string& text);
     void saved(const Status& status);
-    void tell_recorders(const Status& status);
+    struct Recorder {
+        const CachedVolume* volume;  // nullptr: on behalf of none
+        Gate::Holder place;
+        std::function<void(const Status&)> done;
+    };
+    // All, or those of one volume.
+    void tell_recorders(const Status& status, const CachedVolume* of);
     bool saving() const noexcept {
         return state_ == State::kSaving || state_ == State::kSavingOld || state_ == State::kProbing;
     }
@@ -131,7 +141,7 @@ class Members {
     std::string saving_text_, saved_text_;
     Counting saving_, found_;  // in the text that is being saved; in any that a restart may find
     Status trouble_;
-    std::vector<std::function<void(const Status&)>> recorders_;
+    std::list<Recorder> recorders_;
     std::set<std::pair<uint64_t, uint64_t>> came_home_;
     Postponed waiting_;
 };

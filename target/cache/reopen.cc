@@ -41,13 +41,23 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
     if (volume.remote != nullptr) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
-    // What is dropped is recorded first, which would be waited for.
-    if (reopening->look_only())
-        return uses_.members.probe([reopening, name = open.name()](const Status& status) {
-            reopening->end(
-                status.within(fmt::format("volume {} is not reopened, the state cannot be written", name)));
-        });
-    volume.given_up = true;
+    // What is dropped is recorded before anything else, which would be waited for.
+    volume.given_up = !reopening->look_only();
+    uses_.members.probe(volume, [this, &volume, reopening](const Status& status) {
+        if (volume.removed()) return;
+        if (status && !reopening->look_only()) return record_dropping(volume, reopening);
+        volume.given_up = false;
+        reopening->end(status.within(fmt::format("volume {} is not reopened, the state cannot be written",
+                                                 volume.open->volume().name())));
+    });
+}
+
+void VolumeControl::record_dropping(CachedVolume& volume,
+                                    const std::shared_ptr<volume::Reopening>& reopening) {
+    const volume::Volume& open = volume.open->volume();
+    const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
+    const uint64_t lost = uses_.losses.lost_bytes(open);
+    const bool unsaved = dirty > 0 || lost > 0;
     if (unsaved) {
         log::warning(
             "volume {}: {} dirty lines in engines and {} KiB in engines that are away are given up, "

@@ -179,11 +179,10 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
         uses_.lines.drop(volume->number, 0, UINT64_MAX, change);
         uses_.engines.hurry();
     };
-    uses_.members.probe([this, name, volume, done = std::move(done),
-                         frozen_now = std::move(frozen_now)](const Status& status) mutable {
+    uses_.members.probe(*volume, [this, name, volume, done = std::move(done),
+                                  frozen_now = std::move(frozen_now)](const Status& status) mutable {
         if (!status) return done(status.within(fmt::format("the policy of volume {} stays", name)));
-        if (uses_.volumes.find(name) != volume ||
-            !freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator))
+        if (!freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator))
             done(failure(Code::kNotFound, "the volume is gone"));
     });
 }

@@ -91,6 +91,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink);
     void lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink);
     void drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
+    void record_dropping(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void contents_dropped(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void note_dirty(CachedVolume& volume, bool may_be_dirty);
     void note_lost_storage(const CachedVolume& volume);

@@ -66,6 +66,16 @@ TEST_F(ClusterReopen, erases_nothing_before_it_is_recorded_what_is_given_up) {
     for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
+TEST_F(ClusterReopen, is_refused_and_drops_nothing_while_the_state_cannot_be_written) {
+    membership_.full = true;
+    begin_dropping(true);
+    ASSERT_TRUE(until([&] { return dropped_.has_value(); }));
+    EXPECT_NE(dropped_->text().find("the state cannot be written"), std::string::npos) << dropped_->text();
+    EXPECT_EQ(dirty(), 4u);
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(dirty(), 0u);
+}
+
 TEST_F(ClusterReopen, brings_nothing_home_after_a_crash_between_record_and_erasure) {
     begin_dropping(true);
     ASSERT_TRUE(until([&] { return given_up(); }));

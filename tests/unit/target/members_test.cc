@@ -113,12 +113,27 @@ TEST_F(MembersTest, a_text_that_is_being_saved_delays_writes_that_it_would_undo)
 }
 
 TEST_F(MembersTest, a_probe_that_fails_leaves_the_state_as_it_is) {
+    CachedVolume volume;
     save();
     Status told;
-    members_.probe([&](const Status& status) { told = status; });
+    members_.probe(volume, [&](const Status& status) { told = status; });
     store_->end(full());
     EXPECT_FALSE(told);
     EXPECT_FALSE(members_.pending());
+}
+
+TEST_F(MembersTest, a_probe_does_not_outlast_the_volume_that_it_is_for) {
+    CachedVolume volume;
+    save();
+    int told = 0;
+    members_.probe(volume, [&](const Status& status) { told += status ? 100 : 1; });
+    bool gone = false;
+    volume.gate.close([&] { gone = true; });
+    EXPECT_FALSE(gone);
+    members_.wait_no_more(volume);
+    EXPECT_TRUE(gone);
+    store_->end(Status::ok());
+    EXPECT_EQ(told, 1);
 }
 
 }  // namespace
