@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/descriptors.h"
 
+#include <dirent.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -14,11 +15,33 @@ uint64_t raise_descriptor_limit() noexcept {
     return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? limit.rlim_max : limit.rlim_cur;
 }
 
-bool within_descriptor_budget(int fd) noexcept {
+static uint64_t limit_of_descriptors() noexcept {
     rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
-    const uint64_t reserve = std::min<uint64_t>(kDescriptorReserve, limit.rlim_cur / 4);
-    return static_cast<uint64_t>(fd) < limit.rlim_cur - reserve;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+static uint64_t reserve_of(uint64_t limit) noexcept {
+    return std::min<uint64_t>(kDescriptorReserve, limit / 4);
+}
+
+uint64_t descriptor_reserve() noexcept {
+    return reserve_of(limit_of_descriptors());
+}
+
+uint64_t descriptors_left() noexcept {
+    const uint64_t limit = limit_of_descriptors();
+    DIR* directory = limit == RLIM_INFINITY ? nullptr : opendir("/proc/self/fd");
+    if (directory == nullptr) return RLIM_INFINITY;
+    uint64_t open = 0;
+    while (const dirent* entry = readdir(directory)) open += entry->d_name[0] != '.';
+    closedir(directory);
+    --open;  // that of the directory
+    return limit - std::min(open, limit);
+}
+
+bool within_descriptor_budget(int fd) noexcept {
+    const uint64_t limit = limit_of_descriptors();
+    return limit == RLIM_INFINITY || static_cast<uint64_t>(fd) < limit - reserve_of(limit);
 }
 
 }  // namespace wss

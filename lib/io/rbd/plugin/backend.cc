@@ -102,7 +102,7 @@ Status RbdBackend::resize(uint64_t bytes) {
     // While a resize is not over that is only what it will be at the most.
     if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
     const uint32_t limit = client_->options().resize_timeout;
-    BoundedCall<Status> call;
+    BoundedCall call;
     WSS_TRY(call.start([client = client_, bytes] { return client->resize(bytes); }).within(describe()));
     if (auto done = call.wait_while_program_runs(in_seconds(limit))) return *done;
     return abandoned(fmt::format("Ceph has not resized it within {} s (resize_timeout): see ceph -s", limit))

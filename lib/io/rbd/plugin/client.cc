@@ -33,14 +33,21 @@ Client::~Client() {
 
 Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only,
                                              const std::string& owner) {
+    const std::string name = "rbd:" + options.name();
+    WSS_TRY(check_room().within(name));
+    if (leaks.load() >= kLeaksMax)
+        return failure(
+            Code::kExhausted,
+            "{}: {} openings and other calls of Ceph failed because descriptors, threads or memory "
+            "ran out, and what they had made cannot be released: restart the target",
+            name, kLeaksMax);
     std::shared_ptr<Client> client(new Client(options, read_only, owner));
-    BoundedCall<Status> call;
+    BoundedCall call;
     Status begun = call.start([client] {
         Status status = client->start();
         if (!status) client->stop();
         return status;
     });
-    const std::string name = "rbd:" + options.name();
     if (!begun) return begun.within(name);
     auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
     if (!started) {
@@ -58,8 +65,10 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
                                      options.open_timeout))
             .within(name);
     }
-    if (!*started) return started->within(name);
-    return client;
+    if (*started) return client;
+    // One whose opening threw exists for good, and others may try again. A lock that it had taken stays.
+    client->claim_.release();
+    return started->within(name);
 }
 
 Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
@@ -69,7 +78,7 @@ Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     closing.call.emplace();
     Status begun = closing.call->start([client] {
         client->stop();
-        return true;
+        return Status::ok();
     });
     if (begun) return closing;
     closing.call.reset();
@@ -80,9 +89,13 @@ Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
 }
 
 void Client::end_close(Closing& closing) {
-    if (!closing.call || closing.call->wait_until(closing.deadline)) return;
-    log::warning("rbd:{}: Ceph does not answer; its client is abandoned after {} s (close_timeout)",
-                 closing.name, closing.limit);
+    if (!closing.call) return;
+    const auto closed = closing.call->wait_until(closing.deadline);
+    if (!closed)
+        log::warning("rbd:{}: Ceph does not answer; its client is abandoned after {} s (close_timeout)",
+                     closing.name, closing.limit);
+    else if (!*closed)
+        log::warning("rbd:{}: {}; its client is abandoned", closing.name, closed->to_string());
 }
 
 Status Client::start() {
@@ -360,7 +373,11 @@ Status Client::resize(uint64_t bytes) {
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     // Smaller for requests before it is smaller in Ceph, larger after.
     sizes_.limit_own(bytes);
-    const int result = rbd_resize(image_, bytes);
+    int result = -EAGAIN;
+    const Status made = caught([&] {
+        result = rbd_resize(image_, bytes);
+        return Status::ok();
+    });
     // Not rbd_get_size(), which answers what was wanted also when that failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
@@ -370,6 +387,7 @@ Status Client::resize(uint64_t bytes) {
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
+    if (!made) return made.within("rbd:" + options_.name());
     if (result == -EINVAL) WSS_TRY(check_object_map(bytes));
     return refusal(-result,
                    fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));

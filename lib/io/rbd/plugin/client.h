@@ -72,7 +72,7 @@ class Client {
         std::string name;
         uint32_t limit = 0;  // seconds
         Deadline deadline;
-        std::optional<BoundedCall<bool>> call;  // nothing: abandoned already
+        std::optional<BoundedCall> call;  // nothing: abandoned already
     };
     static Closing begin_close(const std::shared_ptr<Client>& client);
     static void end_close(Closing& closing);
@@ -164,6 +164,7 @@ class Client {
 
     // keeper.cc
     void keep();
+    void keep_up(bool looked, bool changed);
     struct SizeRead;
     void read_size() noexcept;
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
@@ -225,6 +226,7 @@ class Client {
     uint32_t size_reads_ = 0;  // under way
     // The keeper's own.
     bool waiting_reported_ = false, gave_up_lock_ = false;
+    std::string keeper_failure_;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;
     Nanoseconds look_began_{};  // boot_time()

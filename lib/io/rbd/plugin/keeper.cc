@@ -47,18 +47,30 @@ void Client::keep() {
         const bool looked = std::exchange(look_over_, false);
         lost_now_ = false;
         lock.unlock();
-        if (looked) take_look();
-        if (changed) follow_parents();
-        begin_look();
-        give_up_lock();
-        report_waiting();
+        // What throws is tried again by the next turn.
+        const Status kept = caught([&] {
+            keep_up(looked, changed);
+            return Status::ok();
+        });
+        std::string failure = kept ? "" : kept.text();
+        if (!kept && failure != keeper_failure_)
+            log::error("rbd:{}: the keeper of the image: {}", options_.name(), failure);
+        keeper_failure_ = std::move(failure);
         lock.lock();
     }
 }
 
-// An image that is flattened has none any more.
+void Client::keep_up(bool looked, bool changed) {
+    if (looked) take_look();
+    if (changed) follow_parents();
+    begin_look();
+    give_up_lock();
+    report_waiting();
+}
+
+// An image that is flattened has none any more. To look opens images, which may throw, and leaks them then.
 void Client::follow_parents() {
-    if (!parents_.any()) return;
+    if (!parents_.any() || leaks.load() >= kLeaksMax) return;
     if (Status found = parents_.find(cluster_, image_); !found)
         log::debug("rbd:{}: {}", options_.name(), found.to_string());
 }

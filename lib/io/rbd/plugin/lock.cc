@@ -207,14 +207,16 @@ Status Client::wait_for_blocklist(const std::string& owner) const {
     const std::string what =
         fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner);
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
-    BoundedCall<int> call;
-    Status begun =
-        call.start([cluster = connection_] { return rados_wait_for_latest_osdmap(cluster.get()); });
+    BoundedCall call;
+    Status begun = call.start([cluster = connection_, what] {
+        const int result = rados_wait_for_latest_osdmap(cluster.get());
+        return result == 0 ? Status::ok() : refusal(-result, what);
+    });
     if (!begun) return begun.within(what);
     auto result = call.wait_while_program_runs(in_seconds(seconds));
     if (!result)
         return abandoned(fmt::format("{}: no monitor answered within {} s (ceph -s)", what, seconds));
-    return *result == 0 ? Status::ok() : refusal(-*result, what);
+    return *result;
 }
 
 // Seconds; 0: nothing is left of open_timeout.
