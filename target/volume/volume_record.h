@@ -68,8 +68,11 @@ struct VolumeSet::Turn {
 // A change that was begun. Shared: its end may come after everybody gave up waiting.
 struct VolumeSet::Begun {
     static std::shared_ptr<Begun> begin(const std::function<void(Done)>& start);
+    // False: it is not over after so long, or `stop` was requested.
+    bool wait_for(Nanoseconds limit);
+    bool wait(const std::stop_token& stop);
     std::mutex m;
-    std::condition_variable changed;
+    std::condition_variable_any changed;
     bool done = false;  // guarded by m
     Status status;      // guarded by m
 };

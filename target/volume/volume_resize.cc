@@ -22,6 +22,8 @@ struct VolumeSet::Resize {
     bool follows = false;    // its storage has that size, and is not changed
     bool grows() const { return bytes > shrink_to; }
     Status carry_out(VolumeSet& set) const;
+    Status carry_on(VolumeSet& set) const;
+    Status end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped) const;
 };
 
 Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes) {
@@ -99,8 +101,11 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
         });
 }
 
+// What others made shorter meanwhile is not made longer.
 Status VolumeSet::end_shrink(const Resize& change) {
-    if (change.cut_from != 0) WSS_TRY(change.volume->backend().resize(change.shrink_to));
+    io::Backend& backend = change.volume->backend();
+    if (change.cut_from != 0 && backend.limits().size >= change.shrink_to)
+        WSS_TRY(backend.resize(change.shrink_to));
     std::lock_guard changing(change_m_);
     if (!remember(*change.volume, [](Known& known) { known.end_shrink(); })) return removed_meanwhile();
     if (change.grows()) return Status::ok();
@@ -169,19 +174,54 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
 }
 
 Status VolumeSet::Resize::carry_out(VolumeSet& set) const {
+    if (shrink_to == 0) return carry_on(set);
+    WSS_TRY(set.begin_shrink(*this));
+    const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*this, std::move(done)); });
+    if (!dropped->wait_for(set.options_.wait)) return end_later(set, dropped);
+    WSS_TRY(set.end_of(*dropped, "resizing volume " + name));
+    return carry_on(set);
+}
+
+// Nobody has anything beyond the new end any more.
+Status VolumeSet::Resize::carry_on(VolumeSet& set) const {
     const std::string what = "volume " + name;
-    auto within = [&](const Status& status) { return status ? status : status.within(what); };
-    if (shrink_to != 0) {
-        WSS_TRY(set.begin_shrink(*this));
-        WSS_TRY(
-            set.wait_for("resizing " + what, [&](Done done) { set.drop_beyond(*this, std::move(done)); }));
-        WSS_TRY(within(set.end_shrink(*this)));
-    }
+    if (shrink_to != 0) WSS_TRY(set.end_shrink(*this).within(what));
     if (!grows()) return Status::ok();
-    WSS_TRY(within(set.grow(*this)));
+    WSS_TRY(set.grow(*this).within(what));
     return set.wait_for("resizing " + what, [&](Done done) {
         set.tell_reactors(volume, {.change = Change::kResized}, std::move(done));
     });
+}
+
+// Observers keep what lies beyond the new end for longer than the caller waits.
+Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped) const {
+    const std::string what = "resizing volume " + name;
+    const int64_t seconds = set.options_.wait.count / 1'000'000'000;
+    const Status begun = set.late_ends_.begin([&set, change = *this, dropped,
+                                               what](const std::stop_token& stop) {
+        if (!dropped->wait(stop)) return;
+        Status ended = set.end_of(*dropped, what);
+        // Storage of a volume that is gone, or another owner's, is not ours to cut.
+        if (auto live = set.hold_live(change.name); ended && (!live || *live != change.volume))
+            ended = removed_meanwhile();
+        if (ended && change.volume->lost()) ended = failure(Code::kClosed, "its storage was lost meanwhile");
+        if (ended) ended = change.carry_on(set);
+        if (ended)
+            log::info("{}: it has {} now, after that had outlasted its command", what,
+                      readable_size(change.bytes));
+        else if (ended.code() == Code::kClosed)
+            log::info("{}: it outlasted its command, and is not ended: {}", what, ended.to_string());
+        else
+            log::error("{}: it outlasted its command, and failed then: {}; repeat wssctl volume resize {} {}",
+                       what, ended.to_string(), change.name, change.bytes);
+    });
+    if (begun)
+        return failure(Code::kTimedOut, "{}: not finished after {} s, continuing in the background", what,
+                       seconds);
+    return failure(Code::kTimedOut,
+                   "{}: not finished after {} s ({}): what lies beyond the end is not served any more, its "
+                   "storage is not cut; repeat wssctl volume resize {} {}",
+                   what, seconds, begun.to_string(), name, bytes);
 }
 
 // The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after

@@ -23,6 +23,7 @@ VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
 }
 
 VolumeSet::~VolumeSet() {
+    late_ends_.stop();
     bury();
     for (auto& [name, record] : records_) {
         // Its queues may still belong to the kernel: memory that leaks hurts less than memory that is written
@@ -446,14 +447,23 @@ std::shared_ptr<VolumeSet::Begun> VolumeSet::Begun::begin(const std::function<vo
     return begun;
 }
 
+bool VolumeSet::Begun::wait_for(Nanoseconds limit) {
+    std::unique_lock lock(m);
+    return changed.wait_for(lock, std::chrono::nanoseconds(limit.count), [this] { return done; });
+}
+
+bool VolumeSet::Begun::wait(const std::stop_token& stop) {
+    std::unique_lock lock(m);
+    return changed.wait(lock, stop, [this] { return done; });
+}
+
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
     return end_of(*Begun::begin(start), what);
 }
 
 Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft& left) {
+    const bool in_time = begun.wait_for(options_.wait);
     std::unique_lock lock(begun.m);
-    bool in_time = begun.changed.wait_for(lock, std::chrono::nanoseconds(options_.wait.count),
-                                          [&] { return begun.done; });
     Status status =
         in_time ? begun.status
                 : failure(Code::kTimedOut, "{}: not finished after {} s, continuing in the background", what,
@@ -499,6 +509,8 @@ Status VolumeSet::create(const VolumeOptions& options) {
 }
 
 Status VolumeSet::close_all() {
+    // A shrink that was not over by now is finished by the next start.
+    late_ends_.stop();
     {
         // The file may hold what was taken back, or a deletion that outlasted its caller.
         std::lock_guard changing(change_m_);

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "target/volume/late_ends.h"
 #include "target/volume/repeater.h"
 #include "target/volume/state_file.h"
 #include "target/volume/unopened.h"
@@ -258,6 +259,7 @@ class VolumeSet {
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;
 
+    LateEnds late_ends_;  // stopped before anything else of the set goes
     Repeater correct_later_;  // ends before all else; begun with change_m_ held
 };
 

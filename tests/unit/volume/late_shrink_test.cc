@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shrink for which observers take longer than its command waits is ended when they have let go.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
+namespace wss::volume {
+namespace {
+
+constexpr uint64_t kSize = 1 << 20, kSmall = 512 << 10;
+
+// Keeps what lies beyond a new end until the test says so.
+class Keeper final : public Observer {
+  public:
+    void volume_changed(Change, OpenVolume&) noexcept override {}
+    void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept override {
+        keeps ? kept.push_back(std::move(shrink)) : shrink->done();
+    }
+    bool keeps = true;
+    std::vector<std::shared_ptr<Shrink>> kept;
+};
+
+class LateShrink : public testing::Test {
+  protected:
+    void SetUp() override {
+        start();
+        ASSERT_TRUE(set_->create(
+            {.name = "a", .backend = "aio:" + folder_.file("a"), .size = kSize, .create = true}));
+    }
+    void TearDown() override { stop(); }
+    void start() {
+        reactor_ = std::make_unique<reactor::Reactor>(clock_);
+        set_ = std::make_unique<VolumeSet>(
+            std::vector<reactor::Reactor*>{reactor_.get()},
+            VolumeSet::Options{.state = locked(folder_.file("state.json")), .wait = from_s(1)});
+        set_->table(0).add_observer(keeper_);
+        thread_ = std::thread([this] { reactor_->run(); });
+        ASSERT_TRUE(set_->restore());
+    }
+    void stop() {
+        EXPECT_TRUE(set_->close_all());
+        reactor_->stop();
+        thread_.join();
+        set_->table(0).remove_observer(keeper_);
+        set_.reset();
+    }
+    // On the reactor's thread.
+    void let_go(bool of_all) {
+        std::promise<void> done;
+        reactor_->post([&] {
+            if (of_all)
+                for (const auto& shrink : keeper_.kept) shrink->done();
+            keeper_.kept.clear();
+            keeper_.keeps = false;
+            done.set_value();
+        });
+        done.get_future().wait();
+    }
+    uint64_t file_size() { return std::filesystem::file_size(folder_.file("a")); }
+    // The next change can begin when the one before it is over.
+    Status resize_when_over(uint64_t bytes) {
+        const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+        for (;;) {
+            Status resized = set_->resize("a", bytes);
+            if (resized.code() != Code::kBusy || clock_.now() > deadline) return resized;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+    }
+
+    io::test::TemporaryFolder folder_;
+    SystemClock clock_;
+    Keeper keeper_;
+    std::unique_ptr<reactor::Reactor> reactor_;
+    std::unique_ptr<VolumeSet> set_;
+    std::thread thread_;
+};
+
+TEST_F(LateShrink, storage_is_cut_when_observers_let_go_after_the_command_gave_up) {
+    const Status late = set_->resize("a", kSmall);
+    EXPECT_EQ(late.code(), Code::kTimedOut);
+    EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
+    EXPECT_EQ(file_size(), kSize);
+    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is not over";
+    let_go(true);
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (file_size() != kSmall && clock_.now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(file_size(), kSmall);
+    EXPECT_TRUE(resize_when_over(kSize));
+    EXPECT_EQ(set_->find("a")->size, kSize);
+}
+
+TEST_F(LateShrink, a_shrink_that_fails_after_the_command_gave_up_can_be_repeated) {
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    let_go(false);
+    EXPECT_TRUE(resize_when_over(kSmall));
+    EXPECT_EQ(file_size(), kSmall);
+}
+
+TEST_F(LateShrink, the_end_of_the_set_gives_up_a_shrink_that_waits_and_the_next_start_finishes_it) {
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    stop();
+    EXPECT_EQ(file_size(), kSize);
+    for (const auto& shrink : keeper_.kept) shrink->done();
+    keeper_.kept.clear();
+    keeper_.keeps = false;
+    EXPECT_EQ(file_size(), kSize) << "nobody is there to cut it";
+    start();
+    EXPECT_EQ(file_size(), kSmall);
+    EXPECT_EQ(set_->find("a")->size, kSmall);
+}
+
+TEST_F(LateShrink, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is) {
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    EXPECT_TRUE(set_->remove("a"));
+    let_go(true);
+    // Its backend closes when the shrink is over.
+    const VolumeOptions again{.name = "b", .backend = "aio:" + folder_.file("a")};
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    Status created = set_->create(again);
+    while (!created && clock_.now() < deadline) created = set_->create(again);
+    ASSERT_TRUE(created) << created.to_string();
+    EXPECT_EQ(set_->find("b")->size, kSize);
+}
+
+}  // namespace
+}  // namespace wss::volume
