@@ -520,7 +520,30 @@ Status VolumeSet::close_all() {
         ends_ = true;
     }
     correct_later_.end();
-    return wait_for("closing the volumes", [&](Done done) { close_all_async(std::move(done)); });
+    const auto begun = Begun::begin([&](Done done) { close_all_async(std::move(done)); });
+    const bool in_time = begun->wait_for(options_.wait);
+    bury();
+    if (in_time) {
+        std::lock_guard lock(begun->m);
+        return begun->status;
+    }
+    // Nothing goes on: the program ends.
+    std::string names, flushed;
+    std::lock_guard lock(m_);
+    for (const auto& [name, record] : records_) {
+        names += (names.empty() ? "" : ", ") + name;
+        if (record->volume == nullptr || !record->volume->limits().process_cache) continue;
+        flushed += (flushed.empty() ? "" : ", ") + name;
+    }
+    return failure(Code::kTimedOut,
+                   "requests of volume {} are not over after {} s, because storage or an initiator does not "
+                   "answer; ending without them{}",
+                   names, options_.wait.count / 1'000'000'000,
+                   flushed.empty()
+                       ? ""
+                       : ". Writes that were acknowledged, but not flushed, may be lost with this "
+                         "process (volume " +
+                             flushed + ")");
 }
 
 }  // namespace wss::volume

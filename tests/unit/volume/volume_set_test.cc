@@ -490,6 +490,17 @@ TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
     EXPECT_EQ(set_->count(), 0u);
 }
 
+TEST_F(Threaded, a_stop_that_does_not_end_in_time_names_the_volumes_and_continues_nothing) {
+    start({.wait = from_s(1)});
+    ASSERT_TRUE(create("a", "ram:1M"));
+    OpenVolume* held = nullptr;
+    on_reactor([&] { (held = set_->table(0).find(0))->hold(); });
+    const std::string why = set_->close_all().text();
+    on_reactor([&] { held->release(); });
+    EXPECT_NE(why.find("requests of volume a are not over"), std::string::npos) << why;
+    EXPECT_EQ(why.find("background"), std::string::npos) << why;
+}
+
 // A stream of requests on one reactor that never stops by itself: hold, submit, release, over and over.
 struct Stream : TestRequest {
     VolumeTable* table = nullptr;
