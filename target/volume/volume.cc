@@ -71,7 +71,7 @@ Volume::~Volume() = default;
 
 void Volume::lose(uint64_t bytes) {
     Loss none = Loss::kNone;
-    loss_.compare_exchange_strong(none, is_all_of(bytes) ? Loss::kOfAll : Loss::kOfPart,
+    loss_.compare_exchange_strong(none, part_.load() == 0 && is_all_of(bytes) ? Loss::kOfAll : Loss::kOfPart,
                                   std::memory_order_acq_rel);
 }
 

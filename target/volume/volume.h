@@ -85,6 +85,12 @@ class Volume {
     // discard, volatile_cache, rotational, physical block; its size and logical block are the volume's.
     const io::Limits& limits() const { return limits_; }
     io::Backend& backend() const { return *backend_; }
+    // Its storage grows elsewhere to so many bytes: how large the volume may become. One that was made a part
+    // of its storage does not become larger than it was made, also while it is all that is left of it.
+    uint64_t fit(uint64_t bytes) const {
+        const uint64_t part = part_.load(), whole = bytes / block_size() * block_size();
+        return part == 0 || whole < part ? whole : part;
+    }
     // It is all of storage with so many bytes.
     bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
     // The whole volume as memory, empty if its backend is none. The address never changes; the length follows
@@ -115,6 +121,8 @@ class Volume {
     std::unique_ptr<Extension> extension_;  // dies before the backend
     // Atomic: written by the control thread, read by all.
     std::atomic<uint64_t> size_;
+    // The size of one that was made a part of its storage; 0: it is all of it.
+    std::atomic<uint64_t> part_{0};
     std::atomic<bool> read_only_;
     std::atomic<Loss> loss_{Loss::kNone};
     mutable std::atomic<bool> lost_writes_{false};

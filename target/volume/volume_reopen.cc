@@ -87,6 +87,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->grow = false;
     record->identity = lost.identity;
     record->lost_writes = volume.limits().volatile_cache;
+    record->part = volume.part_.load();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
     record->options.size = lost.options.size;

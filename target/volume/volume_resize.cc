@@ -21,10 +21,17 @@ struct VolumeSet::Resize {
     uint64_t cut_from = 0;   // see Known
     bool follows = false;    // its storage has that size, and is not changed
     bool grows() const { return bytes > shrink_to; }
+    void note_part() const;
     Status carry_out(VolumeSet& set) const;
     Status carry_on(VolumeSet& set) const;
     Status end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped) const;
 };
+
+// The operator has made the volume a part of its storage, or all of it.
+void VolumeSet::Resize::note_part() const {
+    if (follows) return;
+    volume->part_ = volume->is_all_of(volume->backend().limits().size) ? 0 : volume->size();
+}
 
 Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes) {
     std::lock_guard lock(m_);
@@ -107,6 +114,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
     if (change.cut_from != 0 && backend.limits().size >= change.shrink_to)
         WSS_TRY(backend.resize(change.shrink_to));
     std::lock_guard changing(change_m_);
+    change.note_part();
     if (!remember(*change.volume, [](Known& known) { known.end_shrink(); })) return removed_meanwhile();
     if (change.grows()) return Status::ok();
     Status saved = save();
@@ -145,6 +153,7 @@ Status VolumeSet::grow(const Resize& change) {
         return saved.within(fmt::format("volume {} is not changed", change.name));
     }
     volume.size_.store(change.bytes, std::memory_order_release);
+    change.note_part();
     volume.generation_.fetch_add(1, std::memory_order_relaxed);
     return Status::ok();
 }
@@ -296,15 +305,15 @@ struct VolumeSet::Following {
     }
 };
 
-// Somebody else resized its storage. A volume that is all of it follows; one that is a part only shrinks. One
-// that is being created, or is to replace another one, follows when it is there.
+// Somebody else resized its storage. A volume that is all of it follows; one that was made a part shrinks,
+// and becomes no larger than it was. One that is being created, or is to replace another one, follows when it
+// is there.
 bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
                                uint64_t after) {
     auto live = hold_live(name);
     if (!live || live->get() != volume) return false;
     if (volume->lost()) return true;
-    const uint64_t size = volume->size(), block = volume->block_size();
-    const uint64_t bytes = after / block * block;
+    const uint64_t size = volume->size(), bytes = volume->fit(after);
     const Following following{*this, name, volume};
     if (bytes == size || (!volume->is_all_of(before) && bytes > size)) {
         following.note(after, Status::ok());

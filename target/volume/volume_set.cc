@@ -106,6 +106,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
         if (known->second.resized != 0) {
             record->options.size = known->second.resized;
             record->grow = false;  // it was that long
+            // It may be all that others left of a storage that it was made a part of.
+            if (options.declared && options.size > known->second.resized) record->part = options.size;
         }
         if (!known->second.unmade) record->options.create = false;
         record->shrinking = known->second.shrinking;
@@ -283,6 +285,9 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
+    record.volume->part_ = record.part;
+    if (record.part == 0 && !record.volume->is_all_of(limits.size))
+        record.volume->part_ = record.volume->size();
     record.volume->lost_writes_.store(record.lost_writes);
     made->store(record.volume.get());
     if (!options_.extend) return Status::ok();

@@ -57,6 +57,32 @@ TEST_F(OnSharedStorage, a_volume_that_is_a_part_of_it_only_shrinks) {
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
+TEST_F(OnSharedStorage, a_volume_that_was_made_a_part_of_it_does_not_become_larger_than_it_was_made) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    others_resize(256 << 10);
+    others_resize(384 << 10);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{384 << 10}) << "it gets back what it had";
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+    others_resize(256 << 10);
+    ASSERT_TRUE(resize("a", 384 << 10));
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "the operator has made it all of its storage";
+}
+
+TEST_F(OnSharedStorage, a_part_of_it_that_is_lost_while_it_is_all_that_is_left_is_reopened_as_a_part) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    others_resize(256 << 10);
+    shared_.taken = true;
+    follows(256 << 10, 0);
+    shared_.taken = false;
+    shared_.left = 2 << 20;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
+    others_resize(3 << 20);
+    EXPECT_LE(set_->find("a")->size, uint64_t{512 << 10});
+}
+
 TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_followed_although_it_cannot_be_saved) {
     bool full = false;
     make_set(
