@@ -218,7 +218,7 @@ void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done)
             done(std::move(served));
         });
     };
-    close_on_reactors(lost, closed, true);
+    close_on_reactors(lost, closed, {.reopening = true, .flush = false});
 }
 
 }  // namespace wss::volume

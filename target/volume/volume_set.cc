@@ -150,8 +150,9 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
     return found->second;
 }
 
-void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
+void VolumeSet::forget(const RecordPtr& record, bool identity_too, const Status& closed) {
     std::vector<Done> over;
+    Status first;
     {
         std::lock_guard lock(m_);
         const std::string& name = record->options.name;
@@ -167,10 +168,12 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
         record->opens.clear();
         if (record->volume) graves_.push_back(std::move(record->volume));
         records_.erase(name);
+        if (first_close_failure_) first_close_failure_ = closed;
         if (records_.empty()) over.swap(all_closed_);
+        if (!over.empty()) first = first_close_failure_;
     }
     // The set may be gone as soon as the last of these is called.
-    for (const Done& done : over) done(Status::ok());
+    for (const Done& done : over) done(first);
 }
 
 void VolumeSet::bury() {
@@ -218,13 +221,19 @@ void VolumeSet::publish_on_reactors(const RecordPtr& record, Done done) {
         });
 }
 
-void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, bool reopening) {
+// Each reactor flushes after its own last request, so that the last flush is of all of them.
+void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, Closing how) {
     if (tables_.empty()) return done(Status::ok());
+    const Volume& volume = *record->volume;
+    const bool flush =
+        how.flush && volume.limits().process_cache && !volume.options_.read_only && !volume.lost();
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
-        reactors_[i]->post([this, record, gathering, reopening, i] {
-            record->opens[i]->reopening_ = reopening;
-            tables_[i]->close(*record->opens[i], [gathering] { gathering->arrive(Status::ok()); });
+        reactors_[i]->post([this, record, gathering, how, flush, i] {
+            OpenVolume& open = *record->opens[i];
+            open.reopening_ = how.reopening;
+            if (flush) open.last_flush_ = std::make_unique<OpenVolume::LastFlush>();
+            tables_[i]->close(open, [gathering](Status closed) { gathering->arrive(std::move(closed)); });
         });
 }
 
@@ -324,10 +333,12 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
 // Its volume is made; it is forgotten when it cannot be served.
 void VolumeSet::serve(const RecordPtr& record, Done done) {
     auto close = [this, record, done](const Status& why) {
-        close_on_reactors(record, [this, record, done, why](Status) {
-            forget_unserved(record, why);
-            done(why);
-        });
+        close_on_reactors(record,
+                          [this, record, done, why](Status) {
+                              forget_unserved(record, why);
+                              done(why);
+                          },
+                          {});
     };
     auto live = [this, record, done, close](Status) {
         std::unique_lock lock(m_);
@@ -375,7 +386,8 @@ void VolumeSet::close_all_async(Done done) {
     }
     if (done) return done(Status::ok());
     for (const RecordPtr& record : live)
-        close_on_reactors(record, [this, record](Status) { forget(record, false); });
+        close_on_reactors(record, [this, record](const Status& closed) { forget(record, false, closed); },
+                          {});
 }
 
 // --- read-only and access ---

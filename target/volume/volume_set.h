@@ -184,10 +184,15 @@ class VolumeSet {
     void serve(const RecordPtr& record, Done done);
     void open_on_reactors(const RecordPtr& record, Done done);
     void publish_on_reactors(const RecordPtr& record, Done done);
-    void close_on_reactors(const RecordPtr& record, Done done, bool reopening = false);
+    struct Closing {
+        bool reopening = false;  // another one with its name and identity follows
+        // Acknowledged writes that only this process has are to be in storage; else they are given up.
+        bool flush = true;
+    };
+    void close_on_reactors(const RecordPtr& record, Done done, Closing how);
     struct News;
     void tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
-    void forget(const RecordPtr& record, bool identity_too);
+    void forget(const RecordPtr& record, bool identity_too, const Status& closed = {});
     void forget_unserved(const RecordPtr& record, const Status& why);
     void bury();
     // False: it has to be repeated.
@@ -247,6 +252,7 @@ class VolumeSet {
     // By volume: the change of a setting that is being made, and those that wait for it. None is empty.
     std::map<std::string, std::deque<const SettingTurn*>> settings_;
     std::vector<Done> all_closed_;  // called when there is no record any more
+    Status first_close_failure_;    // … with this, of close_all_async()
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     Unopened unopened_;
