@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes on images of a Ceph cluster where something runs out: descriptors, threads. Long; `make check-ceph` runs them."""
+"""Volumes on images of a Ceph cluster where something runs out: descriptors, threads, the time of a command. And what commands promise of
+writes that are in librbd's memory (cache=true). Long; `make check-ceph` runs them."""
 
+import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from .cache_cluster import ControlError, ask, until
+from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
-from .rawnbd import READ, WRITE, RawNbd
-from .test_ceph import KIB, start_target
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+from .test_ceph import KIB, MIB, start_target, volume
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
@@ -62,3 +65,151 @@ def test_an_image_for_which_no_threads_are_left_is_refused_and_others_are_served
     finally:
         until(lambda: not (group / "cgroup.procs").read_text(), 10, "the group is empty")
         group.rmdir()
+
+
+def test_a_volume_that_was_made_a_part_of_its_image_does_not_become_larger_than_it_was_made(ceph, tmp_path):
+    image = ceph.create_image("16M")
+    with start_target(ceph, tmp_path, ceph.backend(image) + ",size=8M") as target:
+        ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "4M", image)
+        until(lambda: volume(target)["size"] == 4 * MIB, 10, "it shrinks with its image")
+        ceph.rbd("resize", "--no-progress", "--size", "16M", image)
+        until(lambda: volume(target)["size"] == 8 * MIB, 10, "it has its size again")
+        time.sleep(2)
+        assert volume(target)["size"] == 8 * MIB
+
+
+@contextlib.contextmanager
+def hurried(tmp_path, **words):
+    """A cluster whose commands wait for 5 s."""
+    cluster = Cluster("tcp", tmp_path, **words)
+    command = cluster.target.command
+    command[command.index("--drain-seconds") + 1] = "5"
+    with cluster:
+        yield cluster
+
+
+def size_of_image(ceph, image) -> int:
+    return int(ceph.rbd("info", image).split("size ")[1].split(" MiB")[0]) * MIB
+
+
+def test_a_shrink_that_outlasts_its_command_cuts_the_image_when_engines_have_let_go(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with hurried(tmp_path, engines=2, volumes={"disk": ceph.backend(image, steal="true", osd_timeout=8)}) as cluster:
+        cluster.policy("write-back")
+        with RawNbd(nbd(cluster.target, "disk").socket, timeout=60) as client:
+            assert client.command(WRITE, 0, 8 * MIB, b"0" * 8 * MIB)[0] == 0
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            ceph.hang_all()
+            try:
+                assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+                cluster.target.kill()
+                for engine in cluster.engines:
+                    engine.hang()
+            finally:
+                ceph.go_on()
+            ceph.wait_for_osds(3)
+            cluster.target.start()
+            with pytest.raises(ControlError, match="continuing in the background"):
+                ask(cluster.control, "volume.resize", name="disk", size="4M")
+            assert size_of_image(ceph, image) == 8 * MIB
+            for engine in cluster.engines:
+                engine.go_on()
+            until(lambda: size_of_image(ceph, image) == 4 * MIB, 30, "the image is cut")
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "a read")
+            assert client.command(READ, 0, BLOCK)[1] == b"1" * BLOCK
+            ask(cluster.control, "volume.resize", name="disk", size="8M")
+            assert client.command(READ, 6 * MIB, BLOCK) == (0, bytes(BLOCK))
+
+
+# --- cache=true ---
+
+@contextlib.contextmanager
+def written_to_silent_ceph(ceph, tmp_path, nbd, engines: int = 2, policy: str = "write-through"):
+    """A volume on an image with librbd's cache, whose last write, "1", Ceph has not taken. Ceph answers afterwards."""
+    image = ceph.create_image("8M")
+    options = dict(cache="true", steal="true", osd_timeout=8, close_timeout=3)
+    with hurried(tmp_path, engines=engines, volumes={"other": "ram:1M"}) as cluster:
+        ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, **options))
+        if engines:
+            cluster.policy(policy)
+        with RawNbd(nbd(cluster.target, "disk").socket, timeout=60) as client:
+            assert client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            ceph.hang_all()
+            try:
+                assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+                yield cluster, client, image
+            finally:
+                ceph.go_on()
+                ceph.wait_for_osds(3)
+
+
+def stored(ceph, image, path) -> bytes:
+    path.unlink(missing_ok=True)
+    ceph.rbd("export", "--no-progress", image, path)
+    return path.read_bytes()[:BLOCK]
+
+
+@pytest.mark.parametrize("engines", [0, 2])
+def test_a_deletion_is_refused_while_librbds_memory_alone_has_acknowledged_writes(ceph, tmp_path, nbd, engines):
+    with written_to_silent_ceph(ceph, tmp_path, nbd, engines) as (cluster, client, image):
+        with pytest.raises(ControlError, match="volume disk is not deleted: acknowledged writes may be in the memory of this process alone"):
+            ask(cluster.control, "volume.delete", name="disk")
+        ceph.go_on()
+        ceph.wait_for_osds(3)
+        assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+        # A write that Ceph did not answer within osd_timeout is lost by librbd, which a flush reports.
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        until(lambda: deleted(cluster), 30, "it is deleted")
+        assert stored(ceph, image, tmp_path / "out") == b"1" * BLOCK
+
+
+def deleted(cluster) -> bool:
+    with contextlib.suppress(ControlError):
+        ask(cluster.control, "volume.delete", name="disk")
+        return True
+    return False
+
+
+@pytest.mark.parametrize("engines", [0, 2])
+def test_an_orderly_stop_fails_whose_last_writes_are_in_librbds_memory_alone(ceph, tmp_path, nbd, engines):
+    with written_to_silent_ceph(ceph, tmp_path, nbd, engines) as (cluster, client, image):
+        cluster.target.process.send_signal(signal.SIGTERM)
+        assert cluster.target.process.wait(40) == 1
+        log = cluster.target.log.read_text()
+        assert "may be lost with this process (volume disk)" in log and "background" not in log
+        ceph.go_on()
+        ceph.wait_for_osds(3)
+        cluster.target.start()
+
+
+def test_engines_keep_a_line_over_a_stop_that_librbds_memory_alone_has_otherwise(ceph, tmp_path, nbd):
+    with written_to_silent_ceph(ceph, tmp_path, nbd, policy="write-back") as (cluster, client, image):
+        cluster.target.process.send_signal(signal.SIGTERM)
+        cluster.target.process.wait(40)
+        ceph.go_on()
+        ceph.wait_for_osds(3)
+        cluster.target.start()
+        cluster.wait_for_engines(2, 30)
+        until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "a read")
+        assert client.command(READ, 0, BLOCK)[1] == b"1" * BLOCK
+        until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 30, "a flush")
+        assert stored(ceph, image, tmp_path / "out") == b"1" * BLOCK
+
+
+@pytest.mark.parametrize("policy", ["write-back", "write-through"])
+def test_a_drain_fails_while_librbds_memory_alone_has_acknowledged_writes(ceph, tmp_path, nbd, policy):
+    with written_to_silent_ceph(ceph, tmp_path, nbd, policy=policy) as (cluster, client, image):
+        with pytest.raises(ControlError):
+            ask(cluster.control, "cache.drain", volume="disk")
+        assert (cluster.dirty() > 0) == (policy == "write-back"), "a line is clean when its storage has it"
+        cluster.target.kill()
+        ceph.go_on()
+        ceph.wait_for_osds(3)
+        cluster.target.start()
+        cluster.wait_for_engines(2, 30)
+        if policy == "write-back":
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "a read")
+            assert client.command(READ, 0, BLOCK)[1] == b"1" * BLOCK
+        until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 30, "a flush")
+        ask(cluster.control, "cache.drain", volume="disk")
