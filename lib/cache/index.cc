@@ -276,7 +276,7 @@ bool Index::written(Line& line, Pieces pieces, Nanoseconds now) {
         volume_of(line).dirty.waiting_.push_back(line);
     }
     set_dirty(line, line.dirty_ | pieces, line.destaging_);
-    line.dirty_generation_ = line.generation_;
+    line.seen_.set(line.generation_);
     settle(line);
     return true;
 }

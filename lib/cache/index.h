@@ -41,6 +41,7 @@
 #include "lib/cache/geometry.h"
 #include "lib/cache/line.h"
 #include "lib/cache/line_table.h"
+#include "lib/cache/lost.h"
 #include "lib/cache/placement.h"
 #include "lib/cache/replacement.h"
 #include "lib/cache/slot_pool.h"
@@ -66,7 +67,8 @@ struct EngineOptions {
 struct LostLine {
     LineKey key;
     Pieces pieces;            // that were dirty
-    uint64_t generation = 0;  // of the newest of them
+    uint64_t generation = 0;  // of the newest change of them that a reader may have seen
+    LossBounds bounds;
 };
 struct Loss {
     uint64_t lines = 0;          // that had a copy there

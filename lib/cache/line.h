@@ -33,6 +33,7 @@
 // Thread-safety: a line and its operations belong to the thread of their Index.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -85,6 +86,28 @@ enum class LineState : uint8_t { kAbsent, kFilling, kClean, kDirty, kDestaging, 
 std::string_view to_string(LineState state);
 bool may_follow(LineState from, LineState to);
 
+constexpr uint32_t kNoEnd = UINT32_MAX;  // instead of a byte of a line at which something ends
+
+// The newest change of a line's dirty pieces that a reader may have seen. If all copies of the line are lost,
+// an older one gives nothing back (lost.h).
+class SeenChange {
+  public:
+    uint64_t generation() const { return generation_; }
+    // The smallest end that the volume had since, as a byte of the line.
+    uint32_t end() const { return end_; }
+    // A copy that is left has confirmed it. Index::written() implies this.
+    void set(uint64_t generation) {
+        generation_ = generation;
+        end_ = kNoEnd;
+    }
+    // A copy that missed this gives back no more.
+    void cut(uint32_t end) { end_ = std::min(end_, end); }
+
+  private:
+    uint64_t generation_ = 0;
+    uint32_t end_ = kNoEnd;
+};
+
 struct DirtyOrder;
 struct DestageOrder;
 
@@ -116,6 +139,8 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     // A read of these pieces may go to the primary at once: they are there, and nobody changes the line or
     // waits to do so.
     bool serves(Pieces touched) const { return exclusive_count_ == 0 && valid_.contains(touched); }
+    // Of an exclusive operation on all pieces.
+    SeenChange& seen() { return seen_; }
     // No operation is on it or waits for it.
     bool idle() const { return op_count_ == 0; }
     uint32_t operations() const { return op_count_; }
@@ -151,7 +176,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
 
     // Cold: writes and destaging.
     uint64_t generation_ = 0;
-    uint64_t dirty_generation_ = 0;  // when dirty pieces were last acknowledged
+    SeenChange seen_;
     Pieces destaging_;
     Nanoseconds dirty_since_;
     uint64_t dirty_sequence_ = 0;    // in the order of the dirty list

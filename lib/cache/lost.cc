@@ -6,13 +6,19 @@
 
 namespace wss::cache {
 
-void LostPieces::add(const Key& key, Pieces pieces, Nanoseconds since) {
+// The piece in which a copy ends; none if it ends with a piece.
+static Pieces split_at(uint32_t end) {
+    const bool splits = end < kPiecesMax * kPieceBytes && end % kPieceBytes != 0;
+    return splits ? Pieces{uint64_t{1} << (end >> kPieceShift)} : Pieces{};
+}
+
+void LostPieces::add(const Key& key, Pieces pieces, Nanoseconds since, const LossBounds& bounds) {
     if (pieces.empty() || is_whole(key.volume)) return;
     if (lines_.size() >= lines_max_ && !lines_.contains(key)) {
         forget(key.volume);
         return add_whole(key.volume);
     }
-    auto [at, added] = lines_.try_emplace(key, Loss{pieces, since});
+    auto [at, added] = lines_.try_emplace(key, Loss{pieces, since, bounds});
     added ? ++times_[{key.volume, since}] : at->second.pieces.bits |= pieces.bits;
 }
 
@@ -77,6 +83,14 @@ Pieces LostPieces::in_copy(const Key& key, Pieces dirty) const noexcept {
     return pieces;
 }
 
+uint32_t LostPieces::end_of(uint64_t volume, uint64_t line, Pieces pieces) const noexcept {
+    for (auto at = lines_.lower_bound({volume, line, 0});
+         at != lines_.end() && at->first.volume == volume && at->first.line == line; ++at)
+        if ((at->second.pieces & pieces).overlaps(split_at(at->second.bounds.end)))
+            return at->second.bounds.end;
+    return kNoEnd;
+}
+
 bool LostPieces::found(uint64_t volume, uint64_t line, Pieces pieces) {
     bool any = false;
     for (auto at = lines_.lower_bound({volume, line, 0});
@@ -89,14 +103,23 @@ bool LostPieces::found(uint64_t volume, uint64_t line, Pieces pieces) {
     return any;
 }
 
-bool LostPieces::cut(uint64_t volume, uint64_t line, Pieces left) {
+bool LostPieces::cut(uint64_t volume, uint64_t line, uint32_t bytes) {
     const auto first =
-        left.empty() ? lines_.lower_bound({volume, line, 0}) : lines_.upper_bound({volume, line, UINT64_MAX});
+        bytes == 0 ? lines_.lower_bound({volume, line, 0}) : lines_.upper_bound({volume, line, UINT64_MAX});
     const auto end = lines_.upper_bound({volume, UINT64_MAX, UINT64_MAX});
-    const bool any = first != end;
+    bool any = first != end;
     erase(first, end);
     known_again_ += any;
-    return (!left.empty() && found(volume, line, Pieces{UINT64_MAX}.without(left))) || any;
+    if (bytes == 0) return any;
+    const uint32_t left = (bytes + kPieceBytes - 1) >> kPieceShift;
+    if (left < kPiecesMax) any = found(volume, line, {UINT64_MAX << left}) || any;
+    for (auto at = lines_.lower_bound({volume, line, 0});
+         at != lines_.end() && at->first.volume == volume && at->first.line == line; ++at) {
+        if (!at->second.pieces.overlaps(split_at(bytes)) || at->second.bounds.end <= bytes) continue;
+        at->second.bounds.end = bytes;
+        any = true;
+    }
+    return any;
 }
 
 bool LostPieces::forget(uint64_t volume) {

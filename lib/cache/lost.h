@@ -8,9 +8,13 @@
 //   home,
 //   - or the operator gives the volume's lost pieces up.
 //
-// Each loss of a line has the generation of its newest acknowledged dirty data: a copy of an older generation
-// missed a write and gives nothing back. What is lost must be remembered over restarts:
-// target/cache/membership.h keeps it with the membership.
+// What a copy gives back is bounded by what a reader may have seen since:
+//
+//   - Each loss of a line has the generation of the newest change of its dirty data that a reader may have
+//     seen. A copy of an older generation missed it and gives nothing back.
+//   - A volume that was smaller since has zeroes beyond that end.
+//
+// What is lost must be remembered over restarts: target/cache/membership.h keeps it with the membership.
 //
 // Where it is not known which lines are lost, the whole volume is, which only the operator ends. So it is
 // beyond kLinesMax lines, and where the operator does not wait for engines after a restart. Lines that were
@@ -26,9 +30,14 @@
 #include <utility>
 
 #include "lib/base/clock.h"
-#include "lib/cache/types.h"
+#include "lib/cache/line.h"
 
 namespace wss::cache {
+
+// Of a loss: what a copy does not give back, besides what it missed.
+struct LossBounds {
+    uint32_t end = kNoEnd;  // what lies beyond this byte of the line
+};
 
 class LostPieces {
   public:
@@ -46,7 +55,7 @@ class LostPieces {
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
     // `since`: when the line was lost; the default for what is remembered from before a restart. Pieces that
     // are lost of a line already keep their time.
-    void add(const Key& key, Pieces pieces, Nanoseconds since = {});
+    void add(const Key& key, Pieces pieces, Nanoseconds since = {}, const LossBounds& bounds = {});
     void add_whole(uint64_t volume);
     // All of the line, if its volume is lost as a whole.
     Pieces of(uint64_t volume, uint64_t line) const noexcept;
@@ -60,10 +69,13 @@ class LostPieces {
     bool any_since(uint64_t volume, Nanoseconds after, Nanoseconds until) const noexcept;
     // What a copy of `key.generation` with these dirty pieces gives back.
     Pieces in_copy(const Key& key, Pieces dirty) const noexcept;
+    // … up to this byte of the line. The piece that holds it is the last.
+    uint32_t end_of(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
     // They are known again: written anew, or brought home. True if any of them was lost.
     bool found(uint64_t volume, uint64_t line, Pieces pieces);
-    // The volume ends in this line, of which these pieces are left or none. True if anything beyond was lost.
-    bool cut(uint64_t volume, uint64_t line, Pieces left);
+    // The volume ends in this line, of which so many bytes are left or none. True if anything beyond was
+    // lost.
+    bool cut(uint64_t volume, uint64_t line, uint32_t bytes);
     // Given up, or the volume is gone. True if anything of it was lost.
     bool forget(uint64_t volume);
 
@@ -73,6 +85,7 @@ class LostPieces {
     struct Loss {
         Pieces pieces;
         Nanoseconds since{};
+        LossBounds bounds{};
     };
     const std::map<Key, Loss>& lines() const noexcept { return lines_; }
     const std::set<uint64_t>& whole() const noexcept { return whole_; }

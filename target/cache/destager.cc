@@ -191,16 +191,30 @@ void Destager::count_stored(Job& job, uint64_t bytes) noexcept {
     StorageNodes::count_upkeep(*job.volume, job.bay, bytes);
 }
 
+// Of a lost line: what is still lost, and no further than to where the volume ended meanwhile.
+Pieces Destager::next_run(Job& job) const noexcept {
+    if (job.salvage) job.left &= salvageable(job.item);
+    const Pieces run = job.left.first_run();
+    if (!job.salvage || run.empty()) return run;
+    const uint64_t last = (end_of(job.item, run) - 1) >> cache::kPieceShift;
+    return last >= cache::kPiecesMax - 1 ? run : run & Pieces{(uint64_t{2} << last) - 1};
+}
+
+uint64_t Destager::end_of(const SalvageQueue::Item& item, Pieces pieces) const noexcept {
+    return uses_.members.now().lost.end_of(item.header.volume, item.header.line, pieces);
+}
+
 // A stretch of dirty pieces after the other; then the copies.
 void Destager::step(Job& job) noexcept {
     if (job.phase == Job::Phase::kClear) return done(job, 0);
     job.phase = Job::Phase::kStore;
-    const Pieces run = job.left.first_run();
+    const Pieces run = next_run(job);
     if (!run.empty()) {
         job.left = job.left.without(run);
         const uint64_t begin = uint64_t{run.first()} * cache::kPieceBytes;
-        const uint64_t at = geometry_.start_of(job.key.line) + begin;
-        const uint64_t size = job.volume->open->volume().size();
+        const uint64_t line_begin = geometry_.start_of(job.key.line), at = line_begin + begin;
+        uint64_t size = job.volume->open->volume().size();
+        if (job.salvage) size = std::min(size, line_begin + end_of(job.item, run));
         const uint64_t run_bytes = uint64_t{run.count()} * cache::kPieceBytes;
         if (at >= size) return step(job);  // it shrank
         const uint64_t length = std::min(run_bytes, size - at);

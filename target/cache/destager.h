@@ -77,6 +77,7 @@ class Destager {
     bool choose_copy(Job& job, cache::Slot& slot) noexcept;
     void entered(Job& job) noexcept;
     void count_stored(Job& job, uint64_t bytes) noexcept;
+    cache::Pieces next_run(Job& job) const noexcept;
     void step(Job& job) noexcept;
     bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
@@ -87,6 +88,7 @@ class Destager {
     void salvage_again() noexcept;
     bool start_salvage(Job& job, const SalvageQueue::Item& item) noexcept;
     cache::Pieces salvageable(const SalvageQueue::Item& item) const noexcept;
+    uint64_t end_of(const SalvageQueue::Item& item, cache::Pieces pieces) const noexcept;
     void salvage_failed(Job& job) noexcept;
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void stored_from_bay(Transfer& transfer, wire::CacheStatus status) noexcept;

@@ -99,6 +99,7 @@ void Eraser::trim(Erase& erase) noexcept {
     const cache::Span tail{.line = line.key().line, .offset = keep, .length = geometry_.line_bytes() - keep};
     const Pieces split = geometry_.touched(tail).without(geometry_.covered(tail)) & line.dirty();
     index_.invalidate(line, geometry_.touched(tail).without(split));
+    line.seen().cut(keep);
     const uint64_t generation = index_.stamp(line);
     erase.outstanding = 1;
     uint32_t which = 0;

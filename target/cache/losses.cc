@@ -30,7 +30,8 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
         if (!wwid) continue;  // it is being removed
         any = true;
         if (CachedVolume* volume = volumes_.at(line.key.volume)) volume->loss_told = false;
-        members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now());
+        members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now(),
+                                 line.bounds);
     }
     if (!any) return;
     // Their copies may have newer headers, of writes that nobody was promised.
@@ -214,8 +215,8 @@ void Losses::told(CachedVolume& volume) noexcept {
     if (members_.edit().given_up.erase(volume.open->volume().wwid()) > 0) members_.save();
 }
 
-void Losses::cut(uint64_t wwid, uint64_t last, Pieces left) {
-    if (!members_.edit().lost.cut(wwid, last, left)) return;
+void Losses::cut(uint64_t wwid, uint64_t last, uint32_t bytes) {
+    if (!members_.edit().lost.cut(wwid, last, bytes)) return;
     clear_away_if_none();
     members_.save();
 }

@@ -71,8 +71,8 @@ class Losses {
     void forget(uint64_t wwid);
     // As forget(), and save() follows: together with what else is to be known of the volume.
     bool drop(uint64_t wwid);
-    // Pieces of the volume that lie beyond its new end: `left` of line `last` are not.
-    void cut(uint64_t wwid, uint64_t last, cache::Pieces left);
+    // The volume ends now after so many bytes of line `last`.
+    void cut(uint64_t wwid, uint64_t last, uint32_t bytes);
     void give_up(CachedVolume& volume);
 
     // ---- Flushes

@@ -14,9 +14,9 @@ namespace wss::se {
 using nlohmann::json;
 
 // Version 2 has what is lost, version 3 which volumes may be dirty, version 4 whose storage is another
-// owner's, and the generation of what is lost. A program that knows nothing of these must not read this file:
-// it would show old data, or write it over newer.
-constexpr int kVersion = 4;
+// owner's, and the generation of what is lost, version 5 what copies of it do not give back. A program that
+// knows nothing of these must not read this file: it would show old data, or write it over newer.
+constexpr int kVersion = 5;
 
 static json wwids(const std::set<uint64_t>& volumes) {
     json out = json::array();
@@ -65,7 +65,7 @@ static void put_lost(const Membership& membership, json& out) {
         away[fmt::format("{:016x}", identity)] = incarnation;
     for (const auto& [key, loss] : membership.lost.lines())
         lines[fmt::format("{:016x}", key.volume)].push_back(
-            fmt::format("{:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits));
+            fmt::format("{:x} {:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits, loss.bounds.end));
     for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
     out["away"] = away;
     out["generation"] = fmt::format("{:x}", membership.generation);
@@ -80,7 +80,7 @@ static void derive_generation(Membership& out) {
         out.generation = std::max(out.generation, key.generation + (uint64_t{1} << 32));
 }
 
-static Status get_lost(const json& all, Membership& out) {
+static Status get_lost(const json& all, int version, Membership& out) {
     for (const auto& [identity, incarnation] : all.at("away").items())
         out.away[std::stoull(identity, nullptr, 16)] = incarnation.get<uint32_t>();
     for (const auto& [volume, lines] : all.at("lost").items())
@@ -88,9 +88,11 @@ static Status get_lost(const json& all, Membership& out) {
             std::istringstream words(line.get<std::string>());
             cache::LostPieces::Key key{.volume = std::stoull(volume, nullptr, 16)};
             cache::Pieces pieces;
+            cache::LossBounds bounds;
             words >> std::hex >> key.line >> key.generation >> pieces.bits;
+            if (version >= 5) words >> bounds.end;
             if (!words) return failure(Code::kInvalid, "damaged: a lost line of {}", volume);
-            out.lost.add(key, pieces);
+            out.lost.add(key, pieces, {}, bounds);
         }
     for (const json& volume : all.at("lost_whole"))
         out.lost.add_whole(std::stoull(volume.get<std::string>(), nullptr, 16));
@@ -135,7 +137,7 @@ Result<Membership> Membership::parse(const std::string& text) {
             if (!policy) return policy.status();
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
-        if (all.contains("lost")) WSS_TRY(get_lost(all, out));
+        if (all.contains("lost")) WSS_TRY(get_lost(all, version, out));
         version >= 3 ? get_dirty(all, out) : derive_dirty(out);
         if (version < 4) {
             derive_generation(out);

@@ -123,9 +123,7 @@ void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume
     if (volume.removed()) return;
     const volume::Volume& open = volume.open->volume();
     const cache::Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
-    const Pieces left{
-        uses_.lines.geometry().touched({.line = last.line, .offset = 0, .length = last.offset + 1})};
-    uses_.losses.cut(open.wwid(), last.line, left);
+    uses_.losses.cut(open.wwid(), last.line, last.offset + 1);
     note_dirty(volume, volume.may_be_dirty);
     uses_.members.when_saved(volume, [&volume, shrink] {
         if (shrink != nullptr && !volume.removed()) shrink->done();

@@ -121,6 +121,29 @@ class ClusterOperator : public ::testing::Test {
         EXPECT_TRUE(until([&] { return drained.has_value(); }));
         return drained.value_or(Status(Code::kTimedOut));
     }
+    void begin_resize(uint64_t bytes, std::optional<Status>& resized) {
+        target_->resize_volume("a", bytes, [&](Status status) { resized = status; });
+    }
+    Status resize(uint64_t bytes) {
+        std::optional<Status> resized;
+        begin_resize(bytes, resized);
+        EXPECT_TRUE(until([&] { return resized.has_value(); }));
+        return resized.value_or(Status(Code::kTimedOut));
+    }
+    // For a client that knows of no write.
+    void expect_zeroes(uint64_t first, uint64_t count) {
+        BlockShared fresh{kSectors};
+        BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
+        client.use_volume("a");
+        client.start();
+        ASSERT_TRUE(until([&] { return client.live(); }));
+        EXPECT_TRUE(client.begin_read(first, count));
+        EXPECT_TRUE(until([&] { return client.under_way() == 0; }));
+        EXPECT_EQ(client.last_outcome(), Outcome::kOk);
+        EXPECT_EQ(fresh.failure, "");
+        client.close();
+        EXPECT_TRUE(until([&] { return client.closed(); }));
+    }
     void create_under_write_back() {
         create("a", a_);
         attach("a", a_);

@@ -18,29 +18,6 @@ class ClusterShrink : public ClusterOperator {
         for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
         ASSERT_EQ(dirty(), 4u);
     }
-    void begin_resize(uint64_t bytes, std::optional<Status>& resized) {
-        target_->resize_volume("a", bytes, [&](Status status) { resized = status; });
-    }
-    Status resize(uint64_t bytes) {
-        std::optional<Status> resized;
-        begin_resize(bytes, resized);
-        EXPECT_TRUE(until([&] { return resized.has_value(); }));
-        return resized.value_or(Status(Code::kTimedOut));
-    }
-    // For whom nothing was ever written: there are zeroes.
-    void expect_zeroes(uint64_t first, uint64_t count) {
-        BlockShared fresh{kSectors};
-        BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
-        client.use_volume("a");
-        client.start();
-        ASSERT_TRUE(until([&] { return client.live(); }));
-        EXPECT_TRUE(client.begin_read(first, count));
-        EXPECT_TRUE(until([&] { return client.under_way() == 0; }));
-        EXPECT_EQ(client.last_outcome(), Outcome::kOk);
-        EXPECT_EQ(fresh.failure, "");
-        client.close();
-        EXPECT_TRUE(until([&] { return client.closed(); }));
-    }
     void expect_that_nothing_came_back() {
         expect_zeroes(kCut, 2 * kLine - kCut);
         for (uint64_t i = 2; i < 4; ++i) expect_zeroes(i * kLine, kLine);

@@ -83,25 +83,44 @@ TEST(LostPieces, beyond_the_end_of_a_volume_that_shrinks_nothing_is_lost) {
     lost.add({kVolume, 2, 20}, kAll);
     lost.add({kVolume, 3, 20}, kAll);
     lost.add({kOther, 3, 20}, piece(0));
-    EXPECT_TRUE(lost.cut(kVolume, 2, piece(0)));
+    EXPECT_TRUE(lost.cut(kVolume, 2, kPieceBytes));
     EXPECT_EQ(lost.of(kVolume, 1), piece(0));
     EXPECT_EQ(lost.of(kVolume, 2), piece(0));
     EXPECT_TRUE(lost.of(kVolume, 3).empty());
-    EXPECT_FALSE(lost.cut(kVolume, 2, piece(0)));
-    EXPECT_TRUE(lost.cut(kVolume, 2, {}));
+    EXPECT_FALSE(lost.cut(kVolume, 2, kPieceBytes));
+    EXPECT_TRUE(lost.cut(kVolume, 2, 0));
     EXPECT_TRUE(lost.of(kVolume, 2).empty());
     EXPECT_EQ(lost.of(kOther, 3), piece(0));
+}
+
+TEST(LostPieces, a_copy_gives_nothing_back_beyond_an_end_that_the_volume_had) {
+    LostPieces lost;
+    constexpr uint32_t kEnd = kPieceBytes + 512;
+    lost.add({kVolume, 2, 20}, kAll);
+    lost.add({kVolume, 3, 20}, kAll, {}, {.end = kEnd});
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kNoEnd);
+    EXPECT_EQ(lost.end_of(kVolume, 3, kAll), kEnd);
+    EXPECT_TRUE(lost.cut(kVolume, 2, kEnd));
+    EXPECT_EQ(lost.of(kVolume, 2), piece(0) | piece(1));
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kEnd);
+    EXPECT_EQ(lost.end_of(kVolume, 2, piece(0)), kNoEnd);
+    EXPECT_FALSE(lost.cut(kVolume, 2, kEnd + 512)) << "the smallest counts";
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kEnd);
+    EXPECT_TRUE(lost.cut(kVolume, 2, kEnd - 256)) << "nothing else of it is lost, and this is to be saved";
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kEnd - 256);
+    EXPECT_TRUE(lost.found(kVolume, 2, piece(1)));
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kNoEnd);
 }
 
 TEST(LostPieces, each_line_keeps_the_time_of_its_loss) {
     LostPieces lost;
     EXPECT_EQ(lost.since(kVolume), kNever);
     lost.add({kVolume, 1, 20}, piece(0), from_s(10));
-    lost.add({kVolume, 2, 20}, piece(0) | piece(1), from_s(20));
-    lost.add({kVolume, 2, 30}, piece(2), from_s(30));
+    lost.add({kVolume, 2, 20}, piece(1) | piece(2), from_s(20));
+    lost.add({kVolume, 2, 30}, piece(0), from_s(30));
     lost.add({kVolume, 3, 20}, kAll, from_s(20));
     EXPECT_EQ(lost.since(kVolume), from_s(10));
-    EXPECT_EQ(lost.since(kVolume, 2, piece(2)), from_s(30));
+    EXPECT_EQ(lost.since(kVolume, 2, piece(0)), from_s(30));
     EXPECT_EQ(lost.since(kVolume, 2, kAll), from_s(20));
     EXPECT_EQ(lost.since(kVolume, 2, piece(3)), kNever);
     EXPECT_TRUE(lost.any_since(kVolume, from_s(19), from_s(20)));
@@ -111,7 +130,7 @@ TEST(LostPieces, each_line_keeps_the_time_of_its_loss) {
     EXPECT_TRUE(lost.found(kVolume, 1, piece(0)));
     EXPECT_NE(lost.known_again(), before);
     EXPECT_EQ(lost.since(kVolume), from_s(20));
-    EXPECT_TRUE(lost.cut(kVolume, 2, piece(2)));
+    EXPECT_TRUE(lost.cut(kVolume, 2, kPieceBytes));
     EXPECT_EQ(lost.since(kVolume), from_s(30));
     EXPECT_TRUE(lost.forget(kVolume));
     EXPECT_EQ(lost.since(kVolume), kNever);

@@ -2,6 +2,8 @@
 // Dirty lines with one copy left, and the second copy that is made of them.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/unit/cache/bench.h"
 
 namespace wss::cache::testing {
@@ -204,6 +206,49 @@ TEST_F(SecondCopy, is_missed_no_more_when_the_line_is_clean) {
     bench_.index.mark_single(line());
     EXPECT_EQ(bench_.index.counters().single_lines, 0u) << "nothing of it is dirty";
     EXPECT_TRUE(bench_.index.consistent());
+}
+
+// What a copy gives back that was lost before, if the last one is lost.
+class LastCopy : public SecondCopy {
+  protected:
+    void change(const std::function<void(Line&)>& how) { bench_.with(kKey, kAll, Access::kExclusive, how); }
+    LostLine lose() {
+        const Loss loss = bench_.index.lose_engine(line().holders()[0].engine);
+        EXPECT_EQ(loss.lost.size(), 1u);
+        return loss.lost.empty() ? LostLine() : loss.lost[0];
+    }
+};
+
+TEST_F(LastCopy, that_has_confirmed_a_change_is_newer_than_those_that_missed_it) {
+    uint64_t stamp = 0;
+    change([&](Line& line) {
+        stamp = bench_.index.stamp(line);
+        line.seen().set(stamp);
+    });
+    EXPECT_EQ(lose().generation, stamp);
+}
+
+TEST_F(LastCopy, that_was_to_get_a_change_is_no_newer_before_it_confirms_it) {
+    uint64_t stamp = 0;
+    change([&](Line& line) { stamp = bench_.index.stamp(line); });
+    EXPECT_LT(lose().generation, stamp);
+}
+
+TEST_F(LastCopy, leaves_to_others_what_the_volume_had_when_it_was_smallest) {
+    change([&](Line& line) {
+        line.seen().cut(6000);
+        line.seen().cut(7000);
+    });
+    EXPECT_EQ(lose().bounds.end, 6000u);
+}
+
+TEST_F(LastCopy, that_was_written_since_the_volume_was_smaller_has_what_lies_beyond_that_end) {
+    change([&](Line& line) {
+        line.seen().cut(6000);
+        bench_.index.stamp(line);
+        bench_.index.written(line, piece(3), {});
+    });
+    EXPECT_EQ(lose().bounds.end, kNoEnd);
 }
 
 }  // namespace

@@ -11,18 +11,21 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     Membership empty, full;
     full.storage = 7;
     full.engines[1] = 2;
-    full.lost.add({5, 6, 7}, {0x3});
+    full.lost.add({5, 6, 7}, {0x3}, {}, {.end = 6000});
     full.away[1] = 1;
     full.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b 1", .owner = UINT64_MAX};
     full.given_up.insert(9);
     full.storage_lost.insert(5);
     for (const Membership* membership : {&empty, &full}) {
         const std::string text = membership->to_text();
-        EXPECT_NE(text.find("\"version\": 4"), std::string::npos) << text;
+        EXPECT_NE(text.find("\"version\": 5"), std::string::npos) << text;
         auto read = Membership::parse(text);
         ASSERT_TRUE(read) << read.status().to_string();
         EXPECT_EQ(*read, *membership);
     }
+    auto read = Membership::parse(full.to_text());
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), 6000u);
 }
 
 // An image's metadata may be written by others.
@@ -63,6 +66,16 @@ TEST(Membership, of_the_third_version_has_no_volume_whose_storage_was_taken) {
     EXPECT_EQ(read->dirty.at(5).owner, 0u);
     EXPECT_TRUE(read->given_up.contains(9));
     EXPECT_TRUE(read->storage_lost.empty());
+}
+
+TEST(Membership, of_the_fourth_version_has_lost_lines_that_a_copy_gives_back_to_their_end) {
+    auto read = Membership::parse(R"({"version": 4, "storage": "7", "next_incarnation": 3,
+        "line_bytes": 65536, "degraded": false, "engines": {"1": 2}, "policies": {},
+        "away": {"1": 2}, "generation": "9", "lost": {"5": ["6 7 3"]}, "lost_whole": [], "given_up": [],
+        "dirty": {"5": {"name": "a", "bytes": 4096}}, "storage_lost": []})");
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), cache::kNoEnd);
+    EXPECT_EQ(read->lost.in_copy({5, 6, 9}, {0x3}).count(), 2u);
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines that were cut off while dirty lines had another copy, and come back when that one is lost: what
+// they give back, and what not.
+#include "tests/sim/tests/cluster_operator.h"
+
+namespace wss::sim {
+namespace {
+
+class ClusterDeparted : public ClusterOperator {
+  protected:
+    static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;
+    static constexpr uint64_t kCut = kLine + 67;  // in the second line, in the middle of a piece
+
+    void SetUp() override {
+        ClusterOperator::SetUp();
+        ASSERT_TRUE(try_create("a", a_, kBytes));
+        attach("a", a_);
+        set_policy("a", Policy::kBack);
+        write_lines(2);
+        a_.disk.refuse(true);
+    }
+    void expect_engines(size_t count) {
+        ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == count; }));
+    }
+    void cut_off(size_t engine) {
+        const size_t before = target_->cache().info().engines.size();
+        world_.cut(node_, *engines_[engine].node);
+        expect_engines(before - 1);
+    }
+    void lose(size_t engine) {
+        const size_t before = target_->cache().info().engines.size();
+        kill_engine(engines_[engine]);
+        expect_engines(before - 1);
+    }
+    uint64_t lost() { return target_->cache().info().volumes.at(1).lost_bytes; }
+    bool all_back() {
+        a_.disk.refuse(false);
+        world_.heal_all();
+        return until([&] { return lost() == 0; });
+    }
+    void shrink_and_grow() {
+        ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
+        ASSERT_TRUE(resize(kBytes));
+    }
+    void expect_that_all_but_what_was_cut_is_there() {
+        expect_zeroes(kCut, 2 * kLine - kCut);
+        EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
+    }
+};
+
+// ---- A volume that was smaller meanwhile -----------------------------------------------------------------
+
+TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_that_they_did_not_see) {
+    cut_off(0);
+    ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
+    EXPECT_EQ(dirty(), 2u);
+    ASSERT_TRUE(resize(kBytes));
+    expect_zeroes(kCut, 200 - kCut);  // of a dirty piece: an engine has them
+    lose(1);
+    ASSERT_TRUE(all_back());
+    expect_that_all_but_what_was_cut_is_there();
+}
+
+TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_if_the_copy_that_was_cut_is_lost_before_it_says_so) {
+    cut_off(0);
+    world_.cut(node_, *engines_[1].node);
+    shrink_and_grow();
+    expect_engines(0);
+    ASSERT_GT(lost(), 0u);
+    kill_engine(engines_[1]);
+    ASSERT_TRUE(all_back());
+    expect_that_all_but_what_was_cut_is_there();
+}
+
+TEST_F(ClusterDeparted, give_back_what_was_written_beyond_a_former_end) {
+    shrink_and_grow();
+    attach("a", a_);  // it knows the size
+    ASSERT_EQ(run(a_, Operation::kWrite, kLine, kLine), Outcome::kOk);
+    cut_off(0);
+    lose(1);
+    ASSERT_TRUE(all_back());
+    EXPECT_EQ(run(a_, Operation::kRead, kLine, kLine), Outcome::kOk);
+}
+
+// Both engines are away while the volume is made smaller and larger.
+class ClusterDepartedBoth : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(ClusterDepartedBoth, give_nothing_back_beyond_an_end_that_they_did_not_see) {
+    const bool restarts = GetParam();
+    cut_off(0);
+    cut_off(1);
+    shrink_and_grow();
+    if (restarts) {
+        restart_target_alone();
+        ASSERT_TRUE(try_create("a", a_, kBytes));
+        ASSERT_TRUE(until([&] { return a_.client->live(); }));
+    }
+    ASSERT_EQ(lost(), kLineBytes + 9 * cache::kPieceBytes) << "the last piece in part";
+    ASSERT_TRUE(all_back());
+    expect_that_all_but_what_was_cut_is_there();
+}
+
+INSTANTIATE_TEST_SUITE_P(Restart, ClusterDepartedBoth, ::testing::Bool());
+
+}  // namespace
+}  // namespace wss::sim
