@@ -183,6 +183,9 @@ void Writes::part_over(Work& work) noexcept {
 // Two copies of dirty pieces may now differ, and which of them shows would change when the first is lost. So
 // the second ends, and the line is destaged at once. Before its header is erased it is on stable storage that
 // the next start cannot do without any engine.
+//
+// A reader sees the write or not from then on. An engine that was lost before may have the other one of the
+// two: as soon as a copy that is left has its new header, copies of before count no more (lost.h).
 void Writes::give_up(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     work.phase = Work::Phase::kRepair;
@@ -237,12 +240,15 @@ void Writes::repaired(Work& work) noexcept {
     bool again = false;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        if (!std::exchange(line.one_copy, false) || line.line->holders().empty()) continue;
+        const bool one_copy = std::exchange(line.one_copy, false);
+        if (line.line->holders().empty()) continue;
         // The first was lost meanwhile: the other one is left, and its header is to say so.
-        if (line.line->holders()[0] != line.slots[0])
+        if (one_copy && line.line->holders()[0] != line.slots[0]) {
             again = true;
-        else if (line.line->holders().size() > 1)
-            index_.drop_copy(*line.line, line.slots[1].engine);
+            continue;
+        }
+        if (line.filling.overlaps(line.line->dirty())) line.line->seen().set(line.generation);
+        if (one_copy && line.line->holders().size() > 1) index_.drop_copy(*line.line, line.slots[1].engine);
     }
     again ? repair(work) : commands_.end(work, work.ending);
 }

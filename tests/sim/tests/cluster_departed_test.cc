@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines that were cut off while dirty lines had another copy, and come back when that one is lost: what
 // they give back, and what not.
+#include <algorithm>
+
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -10,6 +12,7 @@ class ClusterDeparted : public ClusterOperator {
   protected:
     static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;
     static constexpr uint64_t kCut = kLine + 67;  // in the second line, in the middle of a piece
+    static constexpr uint64_t kPiece = 8;
 
     void SetUp() override {
         ClusterOperator::SetUp();
@@ -32,6 +35,7 @@ class ClusterDeparted : public ClusterOperator {
         kill_engine(engines_[engine]);
         expect_engines(before - 1);
     }
+    void heal(size_t engine) { world_.heal(node_, *engines_[engine].node); }
     uint64_t lost() { return target_->cache().info().volumes.at(1).lost_bytes; }
     bool all_back() {
         a_.disk.refuse(false);
@@ -45,6 +49,20 @@ class ClusterDeparted : public ClusterOperator {
     void expect_that_all_but_what_was_cut_is_there() {
         expect_zeroes(kCut, 2 * kLine - kCut);
         EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
+    }
+    // What a client reads that knows of no write.
+    std::string seen(uint64_t first, uint64_t count) {
+        BlockShared fresh{kSectors};
+        BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
+        client.use_volume("a");
+        client.start();
+        EXPECT_TRUE(until([&] { return client.live(); }));
+        EXPECT_TRUE(client.begin_read(first, count));
+        EXPECT_TRUE(until([&] { return client.under_way() == 0; }));
+        EXPECT_EQ(client.last_outcome(), Outcome::kOk);
+        client.close();
+        EXPECT_TRUE(until([&] { return client.closed(); }));
+        return fresh.failure.substr(std::min(fresh.failure.find("sector"), fresh.failure.size()));
     }
 };
 
@@ -101,6 +119,45 @@ TEST_P(ClusterDepartedBoth, give_nothing_back_beyond_an_end_that_they_did_not_se
 }
 
 INSTANTIATE_TEST_SUITE_P(Restart, ClusterDepartedBoth, ::testing::Bool());
+
+// ---- A write that failed meanwhile -----------------------------------------------------------------------
+
+TEST_F(ClusterDeparted, undo_no_failed_write_that_a_reader_may_have_seen) {
+    cut_off(0);
+    EXPECT_NE(run(a_, Operation::kWrite, 0, kPiece), Outcome::kOk);
+    const std::string before = seen(0, kPiece);
+    cut_off(1);
+    a_.disk.refuse(false);
+    heal(0);
+    ASSERT_TRUE(until([&] { return lost() == kLineBytes; })) << "the other line comes home";
+    world_.run_for(from_s(10));
+    EXPECT_EQ(lost(), kLineBytes) << "this one is as a reader saw it in the other engine only";
+    ASSERT_TRUE(all_back());
+    EXPECT_EQ(seen(0, kPiece), before);
+}
+
+TEST_F(ClusterDeparted, give_back_a_line_if_the_other_copy_is_lost_before_a_reader_can_see_a_failed_write) {
+    cut_off(0);
+    a_.faults.latency_min = a_.faults.latency_max = from_ms(500);
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kPiece));
+    world_.run_for(from_ms(200));
+    world_.cut(node_, *engines_[1].node);  // it has the write, and is not to know that storage refuses it
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_NE(a_.client->last_outcome(), Outcome::kOk);
+    expect_engines(0);
+    kill_engine(engines_[1]);
+    ASSERT_TRUE(all_back());
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(ClusterDeparted, give_back_a_line_of_which_a_failed_write_changed_nothing_dirty) {
+    ASSERT_EQ(run(a_, Operation::kWrite, 2 * kLine, kPiece), Outcome::kOk);
+    cut_off(0);
+    EXPECT_NE(run(a_, Operation::kWrite, 2 * kLine + 2 * kPiece, kPiece), Outcome::kOk);
+    lose(1);
+    ASSERT_TRUE(all_back());
+    EXPECT_EQ(run(a_, Operation::kRead, 2 * kLine), Outcome::kOk);
+}
 
 }  // namespace
 }  // namespace wss::sim
