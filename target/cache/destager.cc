@@ -439,15 +439,32 @@ void Destager::salvage() noexcept {
             SalvageQueue::Item item = *queue.take();
             if (!start_salvage(*free, item)) queue.postpone(std::move(item));
         }
-        const bool busy = !queue.empty() || std::any_of(jobs_.begin(), jobs_.end(), [index](const auto& job) {
-            return job->busy && job->salvage && job->item.slot.engine == index;
-        });
-        if (busy) continue;
+        const auto any_job = [this, index](auto&& which) {
+            return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+                return job->busy && job->salvage && job->item.slot.engine == index && which(*job);
+            });
+        };
+        // Copies of what was lost since were passed over. What is due is fetched first: losses without end do
+        // not keep it from coming home.
+        if (queue.noted() != uses_.losses.noted() && !uses_.losses.none()) {
+            const bool fetches =
+                any_job([](const Job& job) { return job.begun && job.phase == Job::Phase::kFetch; });
+            if (queue.has_due() || fetches) continue;
+            uses_.losses.ask_again(engine);
+            engine.close(Status(Code::kUnavailable, "more was lost: it sends again what it has"));
+            continue;
+        }
+        if (!queue.empty() || any_job([](const Job&) { return true; })) continue;
         log::info("cache engine {:016x} has returned the lost lines", engine.identity().identity);
-        uses_.members.edit().away.erase(engine.identity().identity);
-        uses_.members.save();
+        uses_.losses.gave_back(engine);
         engine.close(Status(Code::kUnavailable, "all it had was brought home; it joins anew"));
     }
+}
+
+void Destager::engine_returned(const EngineLink& engine) {
+    salvages_[engine.index().value].set_noted(uses_.losses.noted());
+    salvage_due_ = true;
+    turn_.want();
 }
 
 void Destager::salvage_again() noexcept {

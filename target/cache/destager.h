@@ -63,10 +63,7 @@ class Destager {
 
     // ---- Lost lines that an engine came back with
     void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
-    void engine_returned() noexcept {
-        salvage_due_ = true;
-        turn_.want();
-    }
+    void engine_returned(const EngineLink& engine);
     void engine_lost(cache::EngineIndex engine) { salvages_.erase(engine.value); }
     uint64_t salvage_checks() const noexcept { return salvage_checks_; }
 

@@ -14,7 +14,7 @@ void EngineEvents::engine_ready(EngineLink& engine) noexcept {
     const auto& identity = engine.identity();
     if (identity.returned) {
         log::info("cache engine {:016x} ({}) is back with what was lost", identity.identity, engine.peer());
-        return uses_.destager.engine_returned();
+        return uses_.destager.engine_returned(engine);
     }
     if (engine.is_storage()) {
         uses_.nodes.ready(engine);

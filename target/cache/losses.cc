@@ -20,10 +20,7 @@ constexpr size_t kDepartedMax = 1024;
 void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
     if (life_.leaving()) return;
     const auto& identity = engine.identity();
-    if (loss.second_copies > 0) {
-        if (departed_.size() >= kDepartedMax) departed_.clear();
-        departed_[identity.identity] = identity.incarnation;
-    }
+    if (loss.second_copies > 0) remember(identity.identity, identity.incarnation);
     bool any = false;
     for (const cache::LostLine& line : loss.lost) {
         const std::optional<uint64_t> wwid = volumes_.wwid_of(line.key.volume);
@@ -34,6 +31,7 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
                                  line.bounds);
     }
     if (!any) return;
+    ++noted_;
     // Their copies may have newer headers, of writes that nobody was promised.
     members_.edit().generation = std::max(members_.now().generation, loss.generation);
     members_.edit().away[identity.identity] = identity.incarnation;
@@ -42,6 +40,23 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
         "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
         "reading them waits for a while, then fails, until one is back (or: wssctl cache give-up)",
         loss.lost.size(), identity.identity);
+}
+
+void Losses::remember(uint64_t identity, uint32_t incarnation) {
+    if (departed_.size() >= kDepartedMax) departed_.clear();
+    departed_[identity] = incarnation;
+}
+
+// What is lost before it has erased the rest may be there.
+void Losses::gave_back(const EngineLink& engine) {
+    remember(engine.identity().identity, engine.identity().incarnation);
+    members_.edit().away.erase(engine.identity().identity);
+    members_.save();
+}
+
+void Losses::ask_again(const EngineLink& engine) {
+    members_.edit().away[engine.identity().identity] = engine.identity().incarnation;
+    members_.save();
 }
 
 uint64_t Losses::lost_bytes(const volume::Volume& volume) const {
@@ -221,9 +236,11 @@ void Losses::cut(uint64_t wwid, uint64_t last, uint32_t bytes) {
     members_.save();
 }
 
-// Nothing is left that the engines that are away could give back.
+// Nothing is left that the engines that are away could give back, unless what is dirty now is lost.
 void Losses::clear_away_if_none() {
-    if (none()) members_.edit().away.clear();
+    if (!none()) return;
+    for (const auto& [identity, incarnation] : members_.now().away) remember(identity, incarnation);
+    members_.edit().away.clear();
 }
 
 }  // namespace wss::se

@@ -41,6 +41,14 @@ class Losses {
         return members_.now().lost.of(volume.wwid, line).overlaps(pieces);
     }
     void note(const EngineLink& engine, const cache::Loss& loss);
+    // Grows whenever something is lost.
+    uint64_t noted() const noexcept { return noted_; }
+    // This engine is not here. Its copies may be as new as those that are: they count if these are lost.
+    void remember(uint64_t identity, uint32_t incarnation);
+    // It has given back what it had of what was lost, and joins anew: until then it has the rest.
+    void gave_back(const EngineLink& engine);
+    // More was lost meanwhile: it is to come back with all that it has.
+    void ask_again(const EngineLink& engine);
     // An engine that joins has erased what it held; … nothing is dirty any more.
     void joined(uint64_t identity) { departed_.erase(identity); }
     void none_dirty() noexcept { departed_.clear(); }
@@ -95,6 +103,7 @@ class Losses {
     // Engines that were lost while dirty lines had one other copy: theirs may be as new as any that was made
     // since.
     Members::Engines departed_;
+    uint64_t noted_ = 0;
     uint64_t looked_at_ = 0;  // LostPieces::known_again() when commands that wait were checked last
     uint64_t checks_ = 0;
     Nanoseconds looked_until_{};  // … and what was lost by then was over

@@ -25,6 +25,10 @@ class SalvageQueue {
         Nanoseconds not_before{};  // real storage failed
     };
 
+    // The engine has sent all: Losses::noted() by then.
+    void set_noted(uint64_t losses) noexcept { noted_ = losses; }
+    uint64_t noted() const noexcept { return noted_; }
+
     void add(Item item) { due_.push_back(std::move(item)); }
     // Empty: none is due.
     std::optional<Item> take() {
@@ -43,6 +47,7 @@ class SalvageQueue {
 
   private:
     std::deque<Item> due_, later_;
+    uint64_t noted_ = 0;
 };
 
 }  // namespace wss::se

@@ -36,7 +36,7 @@ class ClusterDeparted : public ClusterOperator {
         expect_engines(before - 1);
     }
     void heal(size_t engine) { world_.heal(node_, *engines_[engine].node); }
-    uint64_t lost() { return target_->cache().info().volumes.at(1).lost_bytes; }
+    uint64_t lost(size_t volume = 1) { return target_->cache().info().volumes.at(volume).lost_bytes; }
     bool all_back() {
         a_.disk.refuse(false);
         world_.heal_all();
@@ -157,6 +157,73 @@ TEST_F(ClusterDeparted, give_back_a_line_of_which_a_failed_write_changed_nothing
     lose(1);
     ASSERT_TRUE(all_back());
     EXPECT_EQ(run(a_, Operation::kRead, 2 * kLine), Outcome::kOk);
+}
+
+// ---- More is lost while they give back -------------------------------------------------------------------
+
+class ClusterDepartedOfThree : public ClusterDeparted {
+  protected:
+    // Each engine has copies of some lines, and each other one has copies of some of these.
+    void SetUp() override {
+        ClusterDeparted::SetUp();
+        engines_.push_back({&world_.add_node("engine2"), nullptr});
+        start_engine(engines_.back());
+        ASSERT_TRUE(until([&] { return live_engines() == 3; }));
+    }
+    void write_many(Volume& volume) {
+        for (uint64_t i = 2; i < 26; ++i) ASSERT_EQ(run(volume, Operation::kWrite, i * kLine), Outcome::kOk);
+    }
+    // The first engine is back, with copies of what it shares with the third one.
+    void lose_two_and_heal_the_first() {
+        cut_off(0);
+        cut_off(1);
+        const uint64_t before = lost();
+        ASSERT_GT(before, 0u);
+        heal(0);
+        world_.run_for(from_s(5));
+        ASSERT_EQ(lost(), before) << "it waits for storage";
+    }
+};
+
+TEST_F(ClusterDepartedOfThree, give_back_what_is_lost_after_they_have_returned) {
+    write_many(a_);
+    lose_two_and_heal_the_first();
+    const uint64_t before = lost();
+    kill_engine(engines_[2]);
+    ASSERT_TRUE(until([&] { return lost() > before; }));
+    ASSERT_TRUE(all_back());
+    for (uint64_t i = 0; i < 26; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+    EXPECT_TRUE(until([&] { return live_engines() == 2; })) << "they join anew";
+}
+
+TEST_F(ClusterDepartedOfThree, give_back_one_volume_while_the_storage_of_another_fails) {
+    ASSERT_TRUE(try_create("b", b_, kBytes));
+    attach("b", b_);
+    set_policy("b", Policy::kBack);
+    write_many(a_);
+    write_many(b_);
+    b_.disk.refuse(true);
+    lose_two_and_heal_the_first();
+    const uint64_t before = lost(2);
+    kill_engine(engines_[2]);
+    ASSERT_TRUE(until([&] { return lost(2) > before; }));
+    b_.disk.refuse(false);
+    heal(1);
+    EXPECT_TRUE(until([&] { return lost(2) == 0; }));
+    EXPECT_GT(lost(), 0u);
+    ASSERT_TRUE(all_back());
+}
+
+TEST_F(ClusterDepartedOfThree, return_once_more_for_a_loss_and_stay) {
+    write_many(a_);
+    lose_two_and_heal_the_first();
+    kill_engine(engines_[2]);
+    world_.run_for(from_s(10));
+    for (int i = 0; i < 100; ++i) {
+        world_.run_for(from_ms(100));
+        ASSERT_EQ(target_->cache().info().engines.size(), 1u);
+    }
+    ASSERT_TRUE(all_back());
 }
 
 }  // namespace
