@@ -350,7 +350,7 @@ uint64_t Index::dirty_lines(uint32_t volume) const {
 }
 
 void Index::set_generation_floor(uint64_t generation) {
-    generation_ = std::max(generation_, generation);
+    generation_floor_ = generation_ = std::max(generation_, generation);
 }
 
 }  // namespace wss::cache

@@ -220,7 +220,8 @@ class Index {
     uint64_t dirty_lines(uint32_t volume) const;
     uint64_t dirty_lines_on(EngineIndex engine) const;
 
-    // Generations begin here: above all that recovery has seen.
+    // Generations begin here: above all that recovery has seen, and that copies which it has not seen may
+    // have. It has passed over those of them that are newer than what it restores.
     void set_generation_floor(uint64_t generation);
     const IndexCounters& counters() const { return counters_; }
     uint64_t capacity_lines() const { return capacity_lines_; }
@@ -264,6 +265,7 @@ class Index {
     uint64_t dirty_sequence_ = 0;
     uint64_t destage_serial_ = 0;
     uint64_t generation_ = 0;
+    uint64_t generation_floor_ = 0;
     uint64_t capacity_lines_ = 0;
     IndexCounters counters_;
 };

@@ -67,8 +67,10 @@ Loss Index::lose_engine(EngineIndex index) {
         const bool dirty = !line.dirty_.empty();
         loss.dirty_lines += dirty && last;
         loss.second_copies += dirty && !last && !line.copying_;
+        const uint64_t generation = line.seen_.generation();
+        const uint64_t passed_over = generation <= generation_floor_ ? generation_floor_ : 0;
         if (dirty && last)
-            loss.lost.push_back({line.key_, line.dirty_, line.seen_.generation(), {line.seen_.end()}});
+            loss.lost.push_back({line.key_, line.dirty_, generation, {passed_over, line.seen_.end()}});
         if (last && line.holder_count_ == 1) return make_absent(line, Replacement::Reason::kForgotten);
         // Whoever copies still writes to the other holder: it keeps its slot, and has nothing.
         if (last) set_dirty(line, {}, {});

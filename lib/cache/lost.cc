@@ -78,8 +78,10 @@ uint64_t LostPieces::pieces_of(uint64_t volume) const noexcept {
 Pieces LostPieces::in_copy(const Key& key, Pieces dirty) const noexcept {
     Pieces pieces;
     for (auto at = lines_.lower_bound({key.volume, key.line, 0}); at != lines_.end() && at->first <= key;
-         ++at)
-        pieces |= at->second.pieces & dirty;
+         ++at) {
+        const bool has_it = at->first.generation == key.generation;
+        if (has_it || key.generation > at->second.bounds.passed_over) pieces |= at->second.pieces & dirty;
+    }
     return pieces;
 }
 

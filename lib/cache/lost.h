@@ -12,6 +12,8 @@
 //
 //   - Each loss of a line has the generation of the newest change of its dirty data that a reader may have
 //     seen. A copy of an older generation missed it and gives nothing back.
+//   - A copy of a newer one has a write that was under way, if no reader can have seen the data without it. A
+//     recovery decides by the copies that it finds. Later ones of that time give nothing back.
 //   - A volume that was smaller since has zeroes beyond that end.
 //
 // What is lost must be remembered over restarts: target/cache/membership.h keeps it with the membership.
@@ -36,7 +38,8 @@ namespace wss::cache {
 
 // Of a loss: what a copy does not give back, besides what it missed.
 struct LossBounds {
-    uint32_t end = kNoEnd;  // what lies beyond this byte of the line
+    uint64_t passed_over = 0;  // copies newer than the loss, up to this generation
+    uint32_t end = kNoEnd;     // what lies beyond this byte of the line
 };
 
 class LostPieces {

@@ -62,8 +62,11 @@ void Recovery::restore_line(Index& index, LineKey key, std::vector<Copy>& copies
     index.leave(op, granted);
 }
 
+// More than a target stamps in days, should one that recovery does without have all of them.
+constexpr uint64_t kUnseenGenerations = uint64_t{1} << 44;
+
 RecoveryReport Recovery::restore(Index& index) {
-    index.set_generation_floor(newest_);
+    index.set_generation_floor(newest_ + kUnseenGenerations);
     for (auto& [key, copies] : found_) restore_line(index, key, copies);
     found_.clear();
     return report_;

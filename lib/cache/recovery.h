@@ -10,6 +10,9 @@
 // Clean pieces do not count after a restart: a write that was under way may have reached storage and not the
 // copy, and a reader must not see it come and go.
 //
+// An engine that recovery does without may have a newer copy, with a write that was under way. Readers see
+// the line without it from then on, so such a copy does not count later either (lost.h).
+//
 // What loses or cannot be (another incarnation, an unknown volume, beyond its end, half written, another line
 // size) is for erasure.
 //

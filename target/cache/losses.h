@@ -100,8 +100,8 @@ class Losses {
     const Life& life_;
     reactor::Reactor& reactor_;
     Turn& turn_;
-    // Engines that were lost while dirty lines had one other copy: theirs may be as new as any that was made
-    // since.
+    // Engines that were lost while dirty lines had one other copy, or that a recovery did without: theirs may
+    // be as new as any that was made since.
     Members::Engines departed_;
     uint64_t noted_ = 0;
     uint64_t looked_at_ = 0;  // LostPieces::known_again() when commands that wait were checked last

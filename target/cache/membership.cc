@@ -65,7 +65,8 @@ static void put_lost(const Membership& membership, json& out) {
         away[fmt::format("{:016x}", identity)] = incarnation;
     for (const auto& [key, loss] : membership.lost.lines())
         lines[fmt::format("{:016x}", key.volume)].push_back(
-            fmt::format("{:x} {:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits, loss.bounds.end));
+            fmt::format("{:x} {:x} {:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits,
+                        loss.bounds.end, loss.bounds.passed_over));
     for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
     out["away"] = away;
     out["generation"] = fmt::format("{:x}", membership.generation);
@@ -90,7 +91,7 @@ static Status get_lost(const json& all, int version, Membership& out) {
             cache::Pieces pieces;
             cache::LossBounds bounds;
             words >> std::hex >> key.line >> key.generation >> pieces.bits;
-            if (version >= 5) words >> bounds.end;
+            if (version >= 5) words >> bounds.end >> bounds.passed_over;
             if (!words) return failure(Code::kInvalid, "damaged: a lost line of {}", volume);
             out.lost.add(key, pieces, {}, bounds);
         }

@@ -122,6 +122,9 @@ void RecoveryRun::check() {
         log::warning("recovery continues without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
         if (!finds_all(back.size())) note_forgotten();
+        // What the others have may be lost before it is copied: theirs is as good.
+        for (const auto& [identity, incarnation] : uses_.members.awaited())
+            if (!back.contains(identity)) uses_.losses.remember(identity, incarnation);
         // One that is just coming back comes too late.
         for (EngineLink& engine : uses_.engines.all())
             if (engine.identity().kept && !back.contains(engine.identity().identity))

@@ -226,5 +226,55 @@ TEST_F(ClusterDepartedOfThree, return_once_more_for_a_loss_and_stay) {
     ASSERT_TRUE(all_back());
 }
 
+// ---- A recovery did without them -------------------------------------------------------------------------
+
+// As an engine that was lost while the target ran.
+class ClusterDepartedBefore : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(ClusterDepartedBefore, give_back_what_only_they_have) {
+    const bool recovers = GetParam();  // false: it was lost while the target ran
+    options_.recovery_grace = from_s(2);
+    if (recovers) {
+        world_.cut(node_, *engines_[0].node);
+        restart_target_alone();
+        ASSERT_TRUE(try_create("a", a_, kBytes));
+        ASSERT_TRUE(until([&] { return !target_->cache().recovering() && a_.client->live(); }));
+        ASSERT_EQ(dirty(), 2u);
+    } else {
+        cut_off(0);
+    }
+    lose(1);
+    ASSERT_TRUE(all_back());
+    for (uint64_t i = 0; i < 2; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recovery, ClusterDepartedBefore, ::testing::Bool());
+
+// A write was under way when the target ended, and the engine that has it is late.
+TEST_F(ClusterDeparted, do_no_write_of_before_a_recovery_that_was_not_seen_after_it) {
+    options_.recovery_grace = from_s(2);
+    world_.cut(node_, *engines_[1].node);
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
+    world_.run_for(from_ms(200));
+    ASSERT_EQ(a_.client->under_way(), 1u) << "the first engine has it";
+    client_node().crash();
+    bury(std::move(a_.client));
+    world_.cut(node_, *engines_[0].node);
+    heal(1);
+    restart_target_alone();
+    ASSERT_TRUE(try_create("a", a_, kBytes));
+    ASSERT_TRUE(until([&] { return !target_->cache().recovering(); }));
+    ASSERT_EQ(dirty(), 2u);
+    const std::string before = seen(0, kLine);
+    cut_off(1);
+    a_.disk.refuse(false);
+    heal(0);
+    ASSERT_TRUE(until([&] { return lost() == kLineBytes; })) << "the other line comes home";
+    world_.run_for(from_s(10));
+    EXPECT_EQ(lost(), kLineBytes);
+    ASSERT_TRUE(all_back());
+    EXPECT_EQ(seen(0, kLine), before);
+}
+
 }  // namespace
 }  // namespace wss::sim

@@ -112,6 +112,16 @@ TEST(LostPieces, a_copy_gives_nothing_back_beyond_an_end_that_the_volume_had) {
     EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kNoEnd);
 }
 
+TEST(LostPieces, a_copy_that_a_recovery_passed_over_gives_nothing_back) {
+    LostPieces lost;
+    lost.add({kVolume, 7, 20}, piece(1), {}, {.passed_over = 40});
+    EXPECT_TRUE(lost.in_copy({kVolume, 7, 19}, kAll).empty());
+    EXPECT_EQ(lost.in_copy({kVolume, 7, 20}, kAll), piece(1)) << "it is what was restored";
+    EXPECT_TRUE(lost.in_copy({kVolume, 7, 21}, kAll).empty());
+    EXPECT_TRUE(lost.in_copy({kVolume, 7, 40}, kAll).empty());
+    EXPECT_EQ(lost.in_copy({kVolume, 7, 41}, kAll), piece(1)) << "a write since the recovery was under way";
+}
+
 TEST(LostPieces, each_line_keeps_the_time_of_its_loss) {
     LostPieces lost;
     EXPECT_EQ(lost.since(kVolume), kNever);

@@ -50,6 +50,19 @@ TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
     bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& l) { EXPECT_GT(bench.index.stamp(l), 9u); });
 }
 
+// An engine that it did without may have one: readers see the line without what that has.
+TEST_F(RecoveryTest, newer_copies_of_what_was_restored_are_passed_over_up_to_what_is_written_next) {
+    add(1, 6, header(77, 9, piece(2)));
+    recovery.restore(bench.index);
+    uint64_t next = 0;
+    bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& line) { next = bench.index.stamp(line); });
+    const Loss loss = bench.index.lose_engine({1});
+    ASSERT_EQ(loss.lost.size(), 1u);
+    EXPECT_EQ(loss.lost[0].generation, 9u);
+    EXPECT_EQ(loss.lost[0].bounds.passed_over, next - 1);
+    EXPECT_GT(next, uint64_t{1} << 40) << "newer than any that it did not see";
+}
+
 TEST_F(RecoveryTest, the_newest_of_two_copies_wins_wholly) {
     add(0, 1, header(3, 10, piece(0)));
     add(1, 2, header(3, 11, piece(1)));

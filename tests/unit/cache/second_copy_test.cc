@@ -251,5 +251,21 @@ TEST_F(LastCopy, that_was_written_since_the_volume_was_smaller_has_what_lies_bey
     EXPECT_EQ(lose().bounds.end, kNoEnd);
 }
 
+TEST_F(LastCopy, that_recovery_restored_leaves_nothing_to_newer_ones_of_that_time) {
+    bench_.index.set_generation_floor(1000);
+    EXPECT_EQ(lose().bounds.passed_over, 1000u);
+}
+
+TEST_F(LastCopy, that_was_written_since_a_recovery_may_have_missed_a_write_that_is_under_way) {
+    bench_.index.set_generation_floor(1000);
+    change([&](Line& line) {
+        bench_.index.stamp(line);
+        bench_.index.written(line, piece(3), {});
+    });
+    const LostLine lost = lose();
+    EXPECT_EQ(lost.generation, 1001u);
+    EXPECT_EQ(lost.bounds.passed_over, 0u);
+}
+
 }  // namespace
 }  // namespace wss::cache::testing

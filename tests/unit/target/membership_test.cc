@@ -11,7 +11,7 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     Membership empty, full;
     full.storage = 7;
     full.engines[1] = 2;
-    full.lost.add({5, 6, 7}, {0x3}, {}, {.end = 6000});
+    full.lost.add({5, 6, 7}, {0x3}, {}, {.passed_over = 9, .end = 6000});
     full.away[1] = 1;
     full.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b 1", .owner = UINT64_MAX};
     full.given_up.insert(9);
@@ -26,6 +26,7 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     auto read = Membership::parse(full.to_text());
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), 6000u);
+    EXPECT_TRUE(read->lost.in_copy({5, 6, 9}, {0x3}).empty());
 }
 
 // An image's metadata may be written by others.
