@@ -265,7 +265,7 @@ class VolumeSet {
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;
 
-    LateEnds late_ends_;  // stopped before anything else of the set goes
+    LateEnds late_ends_;      // stopped before anything else of the set goes
     Repeater correct_later_;  // ends before all else; begun with change_m_ held
 };
 
