@@ -168,7 +168,7 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too, const Status&
         record->opens.clear();
         if (record->volume) graves_.push_back(std::move(record->volume));
         records_.erase(name);
-        if (first_close_failure_) first_close_failure_ = closed;
+        if (ends_ && first_close_failure_) first_close_failure_ = closed;
         if (records_.empty()) over.swap(all_closed_);
         if (!over.empty()) first = first_close_failure_;
     }
