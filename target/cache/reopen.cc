@@ -42,11 +42,11 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
     // What is dropped is recorded before anything else, which would be waited for.
-    volume.given_up = !reopening->look_only();
+    if (!reopening->look_only()) volume.given_up = true;
     uses_.members.probe(volume, [this, &volume, reopening](const Status& status) {
         if (volume.removed()) return;
         if (status && !reopening->look_only()) return record_dropping(volume, reopening);
-        volume.given_up = false;
+        if (!reopening->look_only()) volume.given_up = false;
         reopening->end(status.within(fmt::format("volume {} is not reopened, the state cannot be written",
                                                  volume.open->volume().name())));
     });
