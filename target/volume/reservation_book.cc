@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "wss-target-reservations";
 constexpr int kVersion = 1;
+constexpr const char* kSuffix = ".reservations";
 // 1024 volumes with all their registrations: a larger file is not one of ours.
 constexpr size_t kFileMax = 32 << 20;
 
@@ -108,8 +109,12 @@ Result<ReservationBook::Stored> ReservationBook::parse(const std::string& text, 
     return stored;
 }
 
-Result<std::shared_ptr<ReservationBook>> ReservationBook::open(StateLock::Shared state) {
-    std::shared_ptr<ReservationBook> book(new ReservationBook(std::move(state)));
+Status ReservationBook::write_file(const StateLock& state, std::string_view text) {
+    return state.write(kSuffix, text);
+}
+
+Result<std::shared_ptr<ReservationBook>> ReservationBook::open(StateLock::Shared state, Write write) {
+    std::shared_ptr<ReservationBook> book(new ReservationBook(std::move(state), std::move(write)));
     WSS_TRY(book->load());
     book->thread_ = std::thread([raw = book.get()] { raw->run(); });
     return book;
@@ -122,10 +127,12 @@ ReservationBook::~ReservationBook() {
     }
     wake_.notify_all();
     if (thread_.joinable()) thread_.join();
+    correct_later_.end();
+    if (!correct()) log::error("{}{} may hold changes that were refused", state_->path(), kSuffix);
 }
 
 Status ReservationBook::load() {
-    const std::string path = state_->path() + ".reservations";
+    const std::string path = state_->path() + kSuffix;
     auto text = read_file(path, kFileMax);
     if (!text && text.status().sys_errno() == ENOENT) {
         stored_ = format({});
@@ -162,7 +169,9 @@ void ReservationBook::perform(uint64_t wwid, bool lasts, const Decide& decide, c
         std::optional<Reservations> next = decide(now != nullptr ? *now : Reservations());
         if (next) {
             const Entry entry{std::make_shared<const Reservations>(std::move(*next)), lasts};
-            status = store(wwid, entry);
+            Entries all = entries();
+            all[wwid] = entry;
+            status = store_or_correct(all);
             std::lock_guard lock(m_);
             if (status) entries_[wwid] = entry;
             if (status) now = entry.now;
@@ -171,36 +180,48 @@ void ReservationBook::perform(uint64_t wwid, bool lasts, const Decide& decide, c
     done(status, now);
 }
 
-// The file holds what was, and `entry` for this volume. change_m_ held.
-Status ReservationBook::store(uint64_t wwid, const Entry& entry) {
+ReservationBook::Entries ReservationBook::entries() const {
+    std::lock_guard lock(m_);
+    return entries_;
+}
+
+// change_m_ held.
+Status ReservationBook::store(const Entries& all) {
     if (!has_file()) return Status::ok();
-    Stored all;
-    auto add = [&all](uint64_t id, const Entry& each) {
+    Stored kept;
+    for (const auto& [wwid, each] : all)
         if (each.now != nullptr && each.lasts && each.now->persists && !each.now->registrations.empty())
-            all[id] = *each.now;
-    };
-    {
-        std::lock_guard lock(m_);
-        for (const auto& [id, each] : entries_)
-            if (id != wwid) add(id, each);
-    }
-    add(wwid, entry);
-    std::string text = format(all);
+            kept[wwid] = *each.now;
+    std::string text = format(kept);
     if (stored_ == text) return Status::ok();
-    Status written = state_->write(".reservations", text);
-    // A failed write may have come to the file.
+    Status written = write_(*state_, text);
     stored_ = written ? std::optional(std::move(text)) : std::nullopt;
     return written;
+}
+
+// What is refused may have come to the file, and a start would believe it. change_m_ held.
+Status ReservationBook::store_or_correct(const Entries& all) {
+    Status stored = store(all);
+    if (!stored) correct_later_.begin([this] { return correct(); });
+    return stored;
+}
+
+bool ReservationBook::correct() {
+    std::lock_guard changing(change_m_);
+    return !has_file() || stored_ || store(entries());
 }
 
 void ReservationBook::forget(uint64_t wwid) {
     if (keeps_all_ || find(wwid) == nullptr) return;
     auto task = [this, wwid] {
         std::lock_guard changing(change_m_);
-        if (Status stored = store(wwid, {}); !stored)
-            log::warning("{}: it still has the reservations of a deleted volume", stored.to_string());
+        Entries all = entries();
+        all.erase(wwid);
+        if (Status stored = store_or_correct(all); !stored)
+            log::warning("{}: it still has the reservations of a deleted volume, for now",
+                         stored.to_string());
         std::lock_guard lock(m_);
-        entries_.erase(wwid);
+        entries_ = std::move(all);
     };
     has_file() ? post(task) : task();
 }

@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 
+#include "target/volume/repeater.h"
 #include "target/volume/reservations.h"
 #include "target/volume/state_lock.h"
 
@@ -34,7 +35,10 @@ class ReservationBook {
     using Done = std::function<void(const Status& status, const Shared& now)>;
 
     ReservationBook() = default;  // without a file
-    static Result<std::shared_ptr<ReservationBook>> open(StateLock::Shared state);
+    // Replaces the file; tests have another one.
+    using Write = std::function<Status(const StateLock& state, std::string_view text)>;
+    static Status write_file(const StateLock& state, std::string_view text);
+    static Result<std::shared_ptr<ReservationBook>> open(StateLock::Shared state, Write write = write_file);
     ~ReservationBook();
     ReservationBook(const ReservationBook&) = delete;
     ReservationBook& operator=(const ReservationBook&) = delete;
@@ -59,24 +63,31 @@ class ReservationBook {
         Shared now;
         bool lasts = true;
     };
-    explicit ReservationBook(StateLock::Shared state) : state_(std::move(state)) {}
+    using Entries = std::map<uint64_t, Entry>;
+    ReservationBook(StateLock::Shared state, Write write)
+        : state_(std::move(state)), write_(std::move(write)) {}
     Status load();
     void run();
     void perform(uint64_t wwid, bool lasts, const Decide& decide, const Done& done);
-    Status store(uint64_t wwid, const Entry& entry);
+    Entries entries() const;
+    Status store(const Entries& all);
+    Status store_or_correct(const Entries& all);
+    bool correct();
     void post(std::function<void()> task);
 
     const StateLock::Shared state_;
+    const Write write_;
     std::atomic<bool> keeps_all_{false};
     std::mutex change_m_;                // one change at a time; taken before m_
     std::optional<std::string> stored_;  // what the file holds; nullopt: not known. Guarded by change_m_
     mutable std::mutex m_;
     // Guarded by m_.
-    std::map<uint64_t, Entry> entries_;
+    Entries entries_;
     std::deque<std::function<void()>> tasks_;
     bool stopping_ = false;
     std::condition_variable wake_;  // of m_
     std::thread thread_;            // with a file
+    Repeater correct_later_;        // a file that may hold what was refused
 };
 
 }  // namespace wss::volume

@@ -2,8 +2,11 @@
 // Reservations over a restart, and files that are none of ours.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <future>
+#include <thread>
 
 #include "lib/base/file.h"
 #include "target/volume/reservation_book.h"
@@ -27,7 +30,13 @@ Reservations example(bool persists) {
 
 class ReservationBooks : public testing::Test {
   protected:
-    void open() { book_ = *ReservationBook::open(locked(path_)); }
+    void open() {
+        book_ = *ReservationBook::open(locked(path_), [this](const StateLock& state, std::string_view text) {
+            Status written = ReservationBook::write_file(state, text);
+            ++writes_;
+            return fails_after_ ? Status::from_errno(EIO, "sync its folder") : written;
+        });
+    }
     void close() { book_.reset(); }
     Status change(uint64_t wwid, const Reservations& next, bool lasts = true) {
         std::promise<Status> promise;
@@ -39,6 +48,8 @@ class ReservationBooks : public testing::Test {
 
     io::test::TemporaryFolder folder_;
     const std::string path_ = folder_.file("state.json");
+    std::atomic<bool> fails_after_{false};  // the file has been replaced
+    std::atomic<int> writes_{0};
     std::shared_ptr<ReservationBook> book_;
 };
 
@@ -86,6 +97,31 @@ TEST_F(ReservationBooks, a_change_that_cannot_be_kept_is_none) {
     EXPECT_EQ(book_->find(1)->registrations.size(), 2u);
     std::filesystem::remove(path_ + ".reservations");
     EXPECT_TRUE(change(1, {}));
+}
+
+TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected) {
+    open();
+    ASSERT_TRUE(change(1, example(true)));
+    fails_after_ = true;
+    EXPECT_FALSE(change(1, {}));
+    const int before = writes_;
+    fails_after_ = false;
+    for (int i = 0; i < 1000 && writes_ == before; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto text = read_file(path_ + ".reservations", 1 << 20);
+    ASSERT_TRUE(text.is_ok());
+    EXPECT_TRUE(ReservationBook::parse(*text, path_)->contains(1));
+}
+
+TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected_at_the_end) {
+    open();
+    ASSERT_TRUE(change(1, example(true)));
+    fails_after_ = true;
+    EXPECT_FALSE(change(1, {}));
+    fails_after_ = false;
+    close();
+    open();
+    EXPECT_NE(book_->find(1), nullptr);
 }
 
 TEST_F(ReservationBooks, without_a_file_changes_are_made_at_once) {
