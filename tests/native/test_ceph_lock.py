@@ -422,3 +422,17 @@ def test_an_error_that_ceph_answers_is_shown_and_is_no_silence(ceph, tmp_path, s
         until(lambda: "(Operation not permitted)" in volume(target)["trouble"], 10, "the error is shown")
         refused.unlink()
         until(lambda: volume(target)["trouble"] == "", 10, "all is well again")
+
+
+def test_a_host_that_is_blocklisted_is_told_so(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path, ceph.backend(image)) as target:
+        ceph.ceph("osd", "blocklist", "add", "127.0.0.1:0/0")
+        try:
+            until(lambda: "blocklisted" in volume(target)["trouble"], 20, "it is lost")
+            with pytest.raises(ControlError, match="blocklisted this client, or all of its host"):
+                ask(target.control, "volume.reopen", name="disk")
+        finally:
+            ceph.ceph("osd", "blocklist", "rm", "127.0.0.1:0/0")
+        ask(target.control, "volume.reopen", name="disk")
+        assert not volume(target)["trouble"]

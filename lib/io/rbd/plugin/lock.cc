@@ -63,8 +63,6 @@ Status Client::take_lock() {
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) return Status::ok();
         if (result == EROFS || result == EINVAL) WSS_TRY(check_primary());
-        if (result == ESHUTDOWN)
-            return failure(Code::kPermission, "Ceph has blocklisted this client (ceph osd blocklist ls)");
         if (result != EROFS && result != EBUSY && result != EAGAIN)
             return refusal(result, "cannot take the exclusive lock");
     }

@@ -9,12 +9,16 @@
 
 namespace wss::io::rbd {
 
-// `error` is positive. An operation that Ceph does not answer ends with ETIMEDOUT, whose own words do not
-// lead to the cluster.
+// `error` is positive. The words of ETIMEDOUT (Ceph does not answer) and ESHUTDOWN (it does not let this
+// client in) do not lead to the cluster.
 inline Status refusal(int error, std::string_view what) {
     if (error == ETIMEDOUT)
         return failure(Code::kTimedOut,
                        "{}: Ceph did not answer in time (osd_timeout, mon_timeout): see ceph -s", what);
+    if (error == ESHUTDOWN)
+        return failure(Code::kPermission,
+                       "{}: Ceph has blocklisted this client, or all of its host (ceph osd blocklist ls)",
+                       what);
     return Status::from_errno(error, std::string(what));
 }
 
