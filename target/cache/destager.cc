@@ -44,6 +44,11 @@ struct Destager::Job : LineUser {
     uint32_t outstanding = 0;
     std::array<Transfer, cache::kHoldersMax> transfers;
     io::Request io;
+    // The volume ends, at byte `end`, within a piece: the rest of that is not stored.
+    struct {
+        cache::Pieces piece;
+        uint64_t end = 0;
+    } cut_off;
 };
 
 Destager::Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
@@ -76,7 +81,11 @@ Destager::Job* Destager::free_job() noexcept {
 // ---- Jobs ------------------------------------------------------------------------------------------------
 
 void Destager::tick() noexcept {
-    for (CachedVolume& volume : uses_.volumes.open()) start(volume);
+    for (CachedVolume& volume : uses_.volumes.open()) {
+        start(volume);
+        // What they wait for may have gone without a job: a volume that became smaller has lost it.
+        if (!volume.flushes.empty()) check_flushes(volume, 0);
+    }
     fail_flushes();
     salvage_again();
 }
@@ -114,6 +123,7 @@ void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cach
     job.error = 0;
     job.changes = uses_.nodes.changes();
     job.bay = {};
+    job.cut_off = {};
     job.failed = false;
     job.begun = false;
     job.phase = Job::Phase::kFetch;
@@ -218,6 +228,8 @@ void Destager::step(Job& job) noexcept {
         const uint64_t run_bytes = uint64_t{run.count()} * cache::kPieceBytes;
         if (at >= size) return step(job);  // it shrank
         const uint64_t length = std::min(run_bytes, size - at);
+        if (length < run_bytes)
+            job.cut_off = {.piece = {uint64_t{1} << (run.first() + run.count() - 1)}, .end = size};
         if (job.bay) {
             if (!store_from_bay(job, at, static_cast<uint32_t>(begin), length)) done(job, EAGAIN);
             return;
@@ -294,11 +306,15 @@ void Destager::stored_from_bay(Transfer& transfer, CacheStatus status) noexcept 
 
 void Destager::done(Job& job, int error) noexcept {
     CachedVolume& volume = *job.volume;
+    const bool is_cut_off = job.begun && !job.salvage && !job.cut_off.piece.empty();
+    if (is_cut_off && job.cut_off.end != volume.open->volume().size() && error == 0) error = EAGAIN;
     if (job.begun && !job.salvage)
         index_.end_destage(*job.line, job.token,
                            error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
     if (job.begun && !job.salvage && job.changes != uses_.nodes.changes())
         index_.invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
+    // It may have anything beyond its former end if the volume grows.
+    if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.piece.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has it.
     if (error == 0 && job.begun) uses_.losses.brought_home(volume, job.key.line, job.token.pieces);

@@ -50,20 +50,6 @@ class ClusterDeparted : public ClusterOperator {
         expect_zeroes(kCut, 2 * kLine - kCut);
         EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
     }
-    // What a client reads that knows of no write.
-    std::string seen(uint64_t first, uint64_t count) {
-        BlockShared fresh{kSectors};
-        BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
-        client.use_volume("a");
-        client.start();
-        EXPECT_TRUE(until([&] { return client.live(); }));
-        EXPECT_TRUE(client.begin_read(first, count));
-        EXPECT_TRUE(until([&] { return client.under_way() == 0; }));
-        EXPECT_EQ(client.last_outcome(), Outcome::kOk);
-        client.close();
-        EXPECT_TRUE(until([&] { return client.closed(); }));
-        return fresh.failure.substr(std::min(fresh.failure.find("sector"), fresh.failure.size()));
-    }
 };
 
 // ---- A volume that was smaller meanwhile -----------------------------------------------------------------

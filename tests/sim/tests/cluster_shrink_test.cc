@@ -127,5 +127,36 @@ TEST_F(ClusterShrink, waits_for_a_recovery_and_drops_what_it_finds) {
     expect_that_nothing_came_back();
 }
 
+// Nothing of the volume is left to bring home.
+TEST_F(ClusterShrink, ends_flushes_that_wait_for_what_it_drops) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    ASSERT_EQ(run(a_, Operation::kWrite, 3 * kLine), Outcome::kOk);
+    a_.disk.refuse(true);
+    EXPECT_FALSE(drain("a"));
+    std::optional<Status> drained, set, resized;
+    target_->cache().drain("a", [&](Status status) { drained = std::move(status); });
+    target_->cache().set_policy("a", {.policy = Policy::kThrough},
+                                [&](Status status) { set = std::move(status); });
+    world_.run_for(from_ms(20));
+    begin_resize(kCut * io::SimDisk::kSector, resized);
+    ASSERT_TRUE(until([&] { return resized.has_value(); }));
+    EXPECT_TRUE(*resized);
+    a_.disk.refuse(false);
+    EXPECT_TRUE(until([&] { return drained && set; }));
+    EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk) << "the volume is not frozen";
+}
+
+// Storage has an older write there, which the volume shows, or does not show, for good.
+TEST_F(ClusterShrink, what_lies_beyond_a_former_end_does_not_change_by_itself) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    ASSERT_EQ(run(a_, Operation::kWrite, kLine), Outcome::kOk);
+    ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    ASSERT_TRUE(resize(kBytes));
+    const std::string first = seen(kCut, 5);
+    set_policy("a", Policy::kNone);
+    EXPECT_EQ(seen(kCut, 5), first);
+}
+
 }  // namespace
 }  // namespace wss::sim
