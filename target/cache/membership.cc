@@ -145,6 +145,7 @@ Result<Membership> Membership::parse(const std::string& text) {
             return out;
         }
         out.storage_lost = parse_wwids(all.at("storage_lost"));
+        std::erase_if(out.storage_lost, [&out](uint64_t wwid) { return !out.dirty.contains(wwid); });
         out.generation = std::stoull(all.at("generation").get<std::string>(), nullptr, 16);
         return out;
     } catch (const std::exception& error) {
@@ -173,6 +174,12 @@ class FileStore final : public MembershipStore {
     Result<std::string> load() override {
         auto text = read_file(state_->path() + kSuffix, kFileMax);
         if (!text && text.status().sys_errno() == ENOENT) return std::string();
+        // Engines that join a cache without a membership erase what they hold.
+        if (text && text->empty())
+            return failure(Code::kInvalid,
+                           "{}{} is damaged: it is empty; repair it, or move it away, which gives up what "
+                           "cache engines alone hold",
+                           state_->path(), kSuffix);
         return text;
     }
     void save(std::string text, std::function<void(Status)> done) override {

@@ -15,10 +15,7 @@ void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.admission.close_ports();
     uses_.admission.tick();
     uses_.volumes.end_waits();
-    uses_.volumes.bring_all_home([this](int error) {
-        leave_engines(error == 0 ? Status::ok()
-                                 : Status::from_errno(error, "dirty lines are left in the cache"));
-    });
+    uses_.volumes.bring_all_home([this](Status home) { leave_engines(std::move(home)); });
 }
 
 void Shutdown::leave_engines(Status home) {
@@ -33,6 +30,8 @@ void Shutdown::leave_engines(Status home) {
         uses_.members.edit().degraded = false;
         std::erase_if(uses_.members.edit().dirty,
                       [this](const auto& known) { return !uses_.members.now().lost.any_of(known.first); });
+        std::erase_if(uses_.members.edit().storage_lost,
+                      [this](uint64_t wwid) { return !uses_.members.now().dirty.contains(wwid); });
     }
     behind_ = uses_.members.pending();
     for (EngineLink& engine : uses_.engines.all()) {

@@ -536,6 +536,26 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_opened_if_noth
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+// A request that hangs in it may make lines dirty, so that it is recorded; at the stop there are none.
+TEST_F(ClusterAbsent,
+       a_volume_whose_storage_another_owner_had_is_opened_after_a_stop_that_left_nothing_dirty) {
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    a_.faults.latency_min = a_.faults.latency_max = from_s(10);
+    ASSERT_TRUE(a_.client->begin(Operation::kRead, 20 * kLine, kLine));
+    world_.run_for(from_ms(100));
+    a_.disk.take_away();
+    world_.run_for(from_ms(500));
+    ASSERT_EQ(membership().storage_lost.size(), 1u);
+    target_->stop();
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    EXPECT_TRUE(membership().storage_lost.empty());
+    a_.faults = {};
+    a_.disk.give_back();
+    restart_target_alone();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    EXPECT_TRUE(try_create("a", a_));
+}
+
 TEST_F(ClusterAbsent, a_volume_without_dirty_lines_may_become_smaller) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));

@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
 namespace wss::se {
 namespace {
 
@@ -77,6 +82,29 @@ TEST(Membership, of_the_fourth_version_has_lost_lines_that_a_copy_gives_back_to_
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), cache::kNoEnd);
     EXPECT_EQ(read->lost.in_copy({5, 6, 9}, {0x3}).count(), 2u);
+}
+
+// An earlier program left it there.
+TEST(Membership, knows_of_no_lost_storage_but_of_volumes_that_may_be_dirty) {
+    Membership membership;
+    membership.dirty[5] = {.name = "a", .bytes = 4096};
+    membership.storage_lost = {5, 6};
+    auto read = Membership::parse(membership.to_text());
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_EQ(read->storage_lost, std::set<uint64_t>{5});
+}
+
+// Taken for none, it would have engines erase what they alone hold.
+TEST(MembershipFile, that_is_empty_is_damaged) {
+    io::test::TemporaryFolder folder;
+    const auto state = volume::locked(folder.file("state.json"));
+    SystemClock clock;
+    reactor::Reactor reactor(clock);
+    auto none = open_membership_file(state, reactor)->load();
+    ASSERT_TRUE(none) << none.status().to_string();
+    EXPECT_EQ(*none, "");
+    std::ofstream(folder.file("state.json.cache")).flush();
+    EXPECT_EQ(open_membership_file(state, reactor)->load().status().code(), Code::kInvalid);
 }
 
 }  // namespace
