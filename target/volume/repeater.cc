@@ -2,33 +2,32 @@
 #include "target/volume/repeater.h"
 
 #include <chrono>
-#include <condition_variable>
 
 namespace wss::volume {
 
 constexpr std::chrono::seconds kEvery{1};
 
-void Repeater::begin(std::function<bool()> attempt) {
-    std::lock_guard lock(m_);
-    wanted_ = true;
-    if (running_) return;
-    running_ = true;
-    thread_ = std::jthread(
-        [this, attempt = std::move(attempt)](const std::stop_token& stop) { run(stop, attempt); });
+Repeater::Repeater(std::function<bool()> attempt)
+    : attempt_(std::move(attempt)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void Repeater::begin() noexcept {
+    {
+        std::lock_guard lock(m_);
+        wanted_ = true;
+    }
+    changed_.notify_all();
 }
 
-void Repeater::run(const std::stop_token& stop, const std::function<bool()>& attempt) {
-    std::condition_variable_any stopped;
+void Repeater::run(const std::stop_token& stop) {
     std::unique_lock lock(m_);
-    for (;;) {
-        if (stopped.wait_for(lock, stop, kEvery, [&] { return stop.stop_requested(); })) return;
+    while (changed_.wait(lock, stop, [this] { return wanted_; })) {
+        changed_.wait_for(lock, stop, kEvery, [] { return false; });
+        if (stop.stop_requested()) return;
         wanted_ = false;
         lock.unlock();
-        const bool done = attempt();
+        const bool done = attempt_();
         lock.lock();
-        if (!done || wanted_) continue;
-        running_ = false;
-        return;
+        wanted_ = wanted_ || !done;
     }
 }
 

@@ -202,7 +202,7 @@ Status ReservationBook::store(const Entries& all) {
 // What is refused may have come to the file, and a start would believe it. change_m_ held.
 Status ReservationBook::store_or_correct(const Entries& all) {
     Status stored = store(all);
-    if (!stored) correct_later_.begin([this] { return correct(); });
+    if (!stored) correct_later_.begin();
     return stored;
 }
 

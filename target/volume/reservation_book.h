@@ -87,7 +87,8 @@ class ReservationBook {
     bool stopping_ = false;
     std::condition_variable wake_;  // of m_
     std::thread thread_;            // with a file
-    Repeater correct_later_;        // a file that may hold what was refused
+    // A file that may hold what was refused.
+    Repeater correct_later_{[this] { return correct(); }};
 };
 
 }  // namespace wss::volume

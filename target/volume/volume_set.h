@@ -265,8 +265,12 @@ class VolumeSet {
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;
 
-    LateEnds late_ends_;      // stopped before anything else of the set goes
-    Repeater correct_later_;  // ends before all else; begun with change_m_ held
+    LateEnds late_ends_;  // stopped before anything else of the set goes
+    // Ends before all else; begun with change_m_ held.
+    Repeater correct_later_{[this] {
+        std::lock_guard changing(change_m_);
+        return saved_is_known_ || save().is_ok();
+    }};
 };
 
 }  // namespace wss::volume

@@ -129,11 +129,7 @@ Status VolumeSet::save() {
     saved_is_known_ = written.is_ok();
     if (written) saved_ = std::move(now);
     // What was to be saved may have come to the file, and is refused: after a crash the next start does it.
-    if (!written && !ends_)
-        correct_later_.begin([this] {
-            std::lock_guard changing(change_m_);
-            return saved_is_known_ || save().is_ok();
-        });
+    if (!written && !ends_) correct_later_.begin();
     return written;
 }
 
