@@ -7,6 +7,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/ownership.h"
 
 namespace wss::se {
 
@@ -14,7 +15,8 @@ namespace wss::se {
 bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.ownership.empty()) return false;
-    return volume.backend().ownership() != known->second.ownership;  // empty: nobody has written one anew
+    // Empty: nobody has written one anew.
+    return !io::is_same_ownership(known->second.ownership, volume.backend().ownership());
 }
 
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
@@ -151,8 +153,7 @@ void AbsentVolumes::give_up(uint64_t wwid) {
 void AbsentVolumes::drop(uint64_t wwid) {
     members_.edit().dirty.erase(wwid);
     members_.edit().storage_lost.erase(wwid);
-    members_.edit().lost.forget(wwid);
-    if (members_.now().lost.empty()) members_.edit().away.clear();
+    losses_.drop(wwid);
     members_.save();
     const std::optional<uint32_t> number = volumes_.drop(wwid);
     if (!number) return;

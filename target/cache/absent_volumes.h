@@ -4,8 +4,8 @@
 // stays there, dirty, and is served and brought home when the volume is opened. Only a command destroys it:
 // the volume is deleted, or given up.
 //
-// It has no state of its own but in the members and the table of volumes. It calls these, the index and the
-// eraser.
+// It has no state of its own but in the members and the table of volumes. It calls these, the losses, the
+// index and the eraser.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -17,14 +17,16 @@
 #include "target/cache/cached_volumes.h"
 #include "target/cache/eraser.h"
 #include "target/cache/info.h"
+#include "target/cache/losses.h"
 #include "target/cache/members.h"
 
 namespace wss::se {
 
 class AbsentVolumes {
   public:
-    AbsentVolumes(Members& members, CachedVolumes& volumes, cache::Index& index, Eraser& eraser)
-        : members_(members), volumes_(volumes), index_(index), eraser_(eraser) {}
+    AbsentVolumes(Members& members, CachedVolumes& volumes, Losses& losses, cache::Index& index,
+                  Eraser& eraser)
+        : members_(members), volumes_(volumes), losses_(losses), index_(index), eraser_(eraser) {}
 
     // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end, and
     // one whose storage another owner had while engines held dirty lines.
@@ -55,6 +57,7 @@ class AbsentVolumes {
 
     Members& members_;
     CachedVolumes& volumes_;
+    Losses& losses_;
     cache::Index& index_;
     Eraser& eraser_;
 };

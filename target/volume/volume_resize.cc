@@ -6,6 +6,7 @@
 //            let go of what lies there; the backend is cut. A start in between finishes it.
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/ownership.h"
 #include "target/volume/volume_record.h"
 
 namespace wss::volume {
@@ -237,7 +238,7 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
 // that is the operator's doing. If it cannot be cut, the volume has its size for all that. What another owner
 // has written since is not ours to cut.
 void VolumeSet::Record::finish_cut(io::Backend& backend) {
-    if (cut_from != 0 && backend.ownership() != cut_ownership) {
+    if (cut_from != 0 && !io::is_same_ownership(cut_ownership, backend.ownership())) {
         log::warning(
             "volume {}: another owner has had its storage since a shrink from {} to {} began: it is not cut, "
             "and what lies beyond the end is not served",

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/ownership.h"
+
+#include <gtest/gtest.h>
+
+namespace wss::io {
+namespace {
+
+TEST(Ownership, is_the_same_if_it_says_more_than_an_earlier_program_noted) {
+    EXPECT_TRUE(is_same_ownership("header 1", "header 1"));
+    EXPECT_TRUE(is_same_ownership("header 1", "header 1 cluster 2"));
+    EXPECT_TRUE(is_same_ownership("", ""));
+}
+
+TEST(Ownership, is_another_one_otherwise) {
+    EXPECT_FALSE(is_same_ownership("header 1 cluster 2", "header 1 cluster 3"));
+    EXPECT_FALSE(is_same_ownership("header 1 cluster 2", "header 1"));
+    EXPECT_FALSE(is_same_ownership("header 1", "header 12"));
+    EXPECT_FALSE(is_same_ownership("", "header 1"));
+    EXPECT_FALSE(is_same_ownership("header 1", ""));
+}
+
+}  // namespace
+}  // namespace wss::io
