@@ -26,18 +26,25 @@ static bool has_unflushed(const CachedVolume& volume) {
     return volume.open->volume().limits().volatile_cache;
 }
 
-void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening) {
-    const volume::Volume& open = volume.open->volume();
+// Acknowledged data that engines alone have; empty: none.
+std::string VolumeControl::unsaved_data(const CachedVolume& volume) const {
     const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
-    const uint64_t lost = uses_.losses.lost_bytes(open);
-    const bool unsaved = dirty > 0 || lost > 0;
-    if (unsaved && !reopening->give_up_dirty())
-        return reopening->end(
-            failure(Code::kRefused,
-                    "volume {}: {} lines of acknowledged data that its storage does not have are in cache "
-                    "engines, and {} KiB in engines that are away; another owner has written the storage "
-                    "since; wssctl volume reopen {} --give-up-dirty drops that data",
-                    open.name(), dirty, lost / 1024, open.name()));
+    const uint64_t lost = uses_.losses.lost_bytes(volume.open->volume());
+    if (dirty == 0 && lost == 0) return {};
+    return fmt::format("{} dirty lines in cache engines and {} KiB in engines that are away", dirty,
+                       lost / 1024);
+}
+
+void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening) {
+    const std::string unsaved = unsaved_data(volume);
+    if (!unsaved.empty() && !reopening->give_up_dirty()) {
+        const std::string& name = volume.open->volume().name();
+        return reopening->end(failure(
+            Code::kRefused,
+            "volume {}: its storage lacks acknowledged data, {}; another owner has written the storage "
+            "since; wssctl volume reopen {} --give-up-dirty drops that data",
+            name, unsaved, name));
+    }
     if (volume.remote != nullptr) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
@@ -55,18 +62,12 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
 void VolumeControl::record_dropping(CachedVolume& volume,
                                     const std::shared_ptr<volume::Reopening>& reopening) {
     const volume::Volume& open = volume.open->volume();
-    const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
-    const uint64_t lost = uses_.losses.lost_bytes(open);
-    const bool unsaved = dirty > 0 || lost > 0;
-    if (unsaved) {
-        log::warning(
-            "volume {}: {} dirty lines in engines and {} KiB in engines that are away are given up, "
-            "by the operator's word",
-            open.name(), dirty, lost / 1024);
-    }
+    const std::string unsaved = unsaved_data(volume);
+    if (!unsaved.empty())
+        log::warning("volume {}: {} are given up, by the operator's word", open.name(), unsaved);
     // A flush must report that what was acknowledged is not stable. All of this is saved at once: a start
     // that knew a part of it would bring lines home.
-    if (unsaved || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
+    if (!unsaved.empty() || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
     uses_.losses.drop(open.wwid());
     // Nothing becomes dirty any more. The volume that follows has the policy that the membership remembers.
     volume.settings.policy = cache::Policy::kThrough;

@@ -300,7 +300,7 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
         uses_.engines.hurry();
     };
     auto home = [this, &volume, offset, length, asker, dropped = std::move(dropped)] {
-        bring_home(volume, {offset, length}, dropped, asker);
+        bring_range_home(volume, {offset, length}, dropped, asker);
     };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
     if (volume.gate.active() > 0) uses_.engines.hurry();
@@ -310,8 +310,8 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
 
 // All of the volume, if a line of the range is dirty; else nothing, so that storage which is full can be
 // discarded.
-void VolumeControl::bring_home(CachedVolume& volume, cache::Stretch range,
-                               std::function<void(int error)> done, Asker asker) {
+void VolumeControl::bring_range_home(CachedVolume& volume, cache::Stretch range,
+                                     std::function<void(int error)> done, Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
                        !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
     if (!known) return uses_.destager.flush(volume, std::move(done), asker);
@@ -334,30 +334,42 @@ void VolumeControl::thaw(CachedVolume& volume) noexcept {
     uses_.datapath.begin_held(volume);
 }
 
-void VolumeControl::bring_all_home(std::function<void(int error)> done) {
+void VolumeControl::bring_all_home(std::function<void(Status)> done) {
     auto left = std::make_shared<uint32_t>(1);
-    auto failed = std::make_shared<int>(0);
-    auto one = [left, failed, done = std::move(done)](int error) {
-        if (error != 0) *failed = error;
+    auto failed = std::make_shared<Status>();
+    auto one = [left, failed, done = std::move(done)](Status home) {
+        if (!home) *failed = std::move(home);
         if (--*left == 0) done(*failed);
     };
     for (CachedVolume& volume : uses_.volumes.open()) {
         ++*left;
-        uses_.destager.flush(volume, one, Asker::kOperator);
+        bring_home(volume, one);
     }
-    one(0);
+    one(Status::ok());
 }
 
-static Status none_left(int error) {
-    return error == 0 ? Status::ok() : Status::from_errno(error, "dirty lines are left in the cache");
+// The error names what is left: dirty lines, those that were lost, or what is in the memory of real storage.
+void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)> done) {
+    auto flushed = [this, &volume, done = std::move(done)](int error) {
+        if (error == 0) return done(Status::ok());
+        const std::string& name = volume.open->volume().name();
+        const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
+        const bool lost = uses_.members.now().lost.any_of(volume.wwid);
+        done(Status::from_errno(
+            error,
+            dirty > 0 ? fmt::format("volume {}: {} dirty lines are left in the cache", name, dirty)
+            : lost ? fmt::format("volume {}: acknowledged writes are lost with engines that are away", name)
+                   : fmt::format("volume {}: real storage does not flush what it took", name)));
+    };
+    uses_.destager.flush(volume, std::move(flushed), Asker::kOperator);
 }
 
 void VolumeControl::drain(const std::string& name, std::function<void(Status)> done) {
     if (uses_.recovery.holding() && !uses_.recovery.missing().empty()) return done(recovering());
     if (name.empty())
-        return bring_all_home([this, done = std::move(done)](int error) {
+        return bring_all_home([this, done = std::move(done)](Status home) {
             Status others = uses_.recovery.holding() ? recovering() : uses_.absent.all_home("");
-            done(error != 0 ? none_left(error) : std::move(others));
+            done(home ? std::move(others) : std::move(home));
         });
     CachedVolume* volume = uses_.volumes.find(name);
     if (volume == nullptr) {
@@ -366,8 +378,7 @@ void VolumeControl::drain(const std::string& name, std::function<void(Status)> d
                          : std::move(kept));
     }
     if (volume->removed()) return done(failure(Code::kBusy, "volume {} is being deleted", name));
-    uses_.destager.flush(
-        *volume, [done = std::move(done)](int error) { done(none_left(error)); }, Asker::kOperator);
+    bring_home(*volume, std::move(done));
 }
 
 // What engines hold is not known yet.

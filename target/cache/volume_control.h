@@ -70,8 +70,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     [[nodiscard]] bool freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
                               std::function<void(int error)> done, Asker asker);
     void thaw(CachedVolume& volume) noexcept;
-    // Brings what is dirty of open volumes home.
-    void bring_all_home(std::function<void(int error)> done);
+    // Brings what is dirty of open volumes home; the error names what is left.
+    void bring_all_home(std::function<void(Status)> done);
     // By the operator's word: what engines hold (of one volume, or of all when `name` is empty) comes home.
     // An error when they hold, or may hold, more of it than could.
     void drain(const std::string& name, std::function<void(Status)> done);
@@ -83,13 +83,15 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void tick();
 
   private:
-    void bring_home(CachedVolume& volume, cache::Stretch range, std::function<void(int error)> done,
-                    Asker asker);
+    void bring_range_home(CachedVolume& volume, cache::Stretch range, std::function<void(int error)> done,
+                          Asker asker);
+    void bring_home(CachedVolume& volume, std::function<void(Status)> done);
     void membership_saved() override;
     void recovery_over() override;
     void refuse_waiting(CachedVolume& volume) noexcept;
     void cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink);
     void lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink);
+    std::string unsaved_data(const CachedVolume& volume) const;
     void drop_contents(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void record_dropping(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
     void contents_dropped(CachedVolume& volume, const std::shared_ptr<volume::Reopening>& reopening);
