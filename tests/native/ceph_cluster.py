@@ -45,6 +45,7 @@ mon osd adjust heartbeat grace = false
 osd heartbeat interval = 1
 osd heartbeat grace = {down_after}
 osd objectstore = memstore
+osd fast shutdown = false
 memstore device bytes = {device_bytes}
 run dir = {folder}/run
 admin socket = {folder}/run/$name.$pid.asok
@@ -98,6 +99,10 @@ class CephCluster:
 
     def start_osd(self, number: int) -> None:
         self._daemon(f"osd.{number}", "ceph-osd", "-i", str(number))
+
+    def stop_osd(self, number: int) -> None:
+        """It keeps what it holds."""
+        self._end(f"osd.{number}", signal.SIGTERM)
 
     def kill_osd(self, number: int) -> None:
         self._end(f"osd.{number}", signal.SIGKILL)

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "lib/base/assert.h"
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/io/rbd/plugin/configuration.h"
@@ -22,13 +23,25 @@ constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJE
 std::atomic<uint32_t> Client::alive_{0};
 
 Client::Client(const RbdOptions& options, bool read_only, std::string owner)
-    : options_(options), read_only_(read_only), opened_at_(SystemClock().now()), owner_(std::move(owner)) {
+    : options_(options),
+      read_only_(read_only),
+      opened_at_(SystemClock().now()),
+      owner_(std::move(owner)),
+      commands_until_(opened_at_ + from_s(options.open_timeout)) {
     ++alive_;
 }
 
+// One that has an image was stopped before, or lives for good.
 Client::~Client() {
-    stop();
+    const Status stopped = stop();
+    WSS_ASSERT(stopped, "it has let go of its image");
+    for (Progress* queue = queues_.load(); queue != nullptr;) delete std::exchange(queue, queue->next);
     --alive_;
+}
+
+// Its end would let go of the lock, or block.
+static void keep_for_good(const std::shared_ptr<Client>& client) {
+    new std::shared_ptr<Client>(client);
 }
 
 Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only,
@@ -45,7 +58,7 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
     BoundedCall call;
     Status begun = call.start([client] {
         Status status = client->start();
-        if (!status) client->stop();
+        if (!status && !client->stop()) keep_for_good(client);
         return status;
     });
     if (!begun) return begun.within(name);
@@ -77,14 +90,15 @@ Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
-        client->stop();
-        return Status::ok();
+        Status stopped = client->stop();
+        if (!stopped) keep_for_good(client);
+        return stopped;
     });
     if (begun) return closing;
     closing.call.reset();
     log::warning("rbd:{}: {}; its client is abandoned", closing.name, begun.to_string());
     // Its end may block, for which there is no thread.
-    new std::shared_ptr<Client>(client);
+    keep_for_good(client);
     return closing;
 }
 
@@ -110,9 +124,11 @@ Status Client::start() {
         WSS_TRY(claim());
         WSS_TRY(take_lock());
         WSS_TRY(check_wanted());
+        WSS_TRY(begin_map());
         auto had = note_owner(image_, header_, owner_, read_only_);
+        if (had.status().code() == Code::kTimedOut) may_come_late_.store(true);
         if (!had) return had.status();
-        ownership_ = *had;
+        if (!had->empty()) ownership_ = fmt::format("{} {}", *had, place_);
     }
     return start_keeper();
 }
@@ -143,8 +159,8 @@ Status Client::start_keeper() {
     return Status::ok();
 }
 
-// The mirror of start(), from wherever it came to.
-void Client::stop() {
+// The mirror of start(), from wherever it came to. An error: it still has the image, and the lock.
+Status Client::stop() {
     {
         std::lock_guard lock(keeper_lock_);
         stopping_ = true;
@@ -155,8 +171,12 @@ void Client::stop() {
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
+        // What is in librbd's memory would be written after that.
+        if (options_.cache && !read_only_ && rbd_flush(image_) == -ETIMEDOUT) may_come_late_.store(true);
+        end_map();
+        WSS_TRY(shut_itself_out());
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
-        end_size_reads();
+        end_questions();
         rbd_close(image_);  // releases the lock
         image_ = nullptr;
     }
@@ -167,6 +187,7 @@ void Client::stop() {
     pool_ = nullptr;
     connection_.reset();
     cluster_ = nullptr;
+    return Status::ok();
 }
 
 static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {
@@ -342,7 +363,8 @@ Status Client::claim() {
     char cluster[64] = {};
     if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
         return refusal(-result, "cannot read the id of the cluster");
-    WSS_TRY(claim_.take(fmt::format("{} {} {}", cluster, rados_ioctx_get_id(pool_), header_),
+    place_ = fmt::format("{} {}", cluster, rados_ioctx_get_id(pool_));
+    WSS_TRY(claim_.take(fmt::format("{} {}", place_, header_),
                         fmt::format("rbd:{} of client.{}", options_.name(), options_.user)));
     Status wanted = check_wanted();
     // The caller, who has given up, may have released it before it was taken.
@@ -374,16 +396,19 @@ Status Client::resize(uint64_t bytes) {
     // Smaller for requests before it is smaller in Ceph, larger after.
     sizes_.limit_own(bytes);
     int result = -EAGAIN;
+    const Nanoseconds begun = SystemClock().now();
     const Status made = caught([&] {
         result = rbd_resize(image_, bytes);
         return Status::ok();
     });
+    if (SystemClock().now() - begun >= from_s(options_.osd_timeout)) doubt_map();
     // Not rbd_get_size(), which answers what was wanted also when that failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
         lose(Loss::kEmptied);
     else if (now)
         sizes_.changed_own(*now);
+    if (result == -ETIMEDOUT) may_come_late_.store(true);
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
@@ -404,7 +429,7 @@ void Client::lose(Loss loss) noexcept {
     // What may have the lock still gives it up first.
     if (!keeps_lock(loss)) claim_.release();
     std::lock_guard lock(keeper_lock_);
-    lost_now_ = true;
+    urgent_ = true;
     keeper_wake_.notify_one();
 }
 
@@ -412,12 +437,10 @@ bool Client::pools_exist() const noexcept {
     return pool_exists(pool_) && (data_pool_ == nullptr || pool_exists(data_pool_));
 }
 
-std::shared_ptr<Progress> Client::add_queue() {
-    auto progress = std::make_shared<Progress>();
-    std::lock_guard lock(queues_lock_);
-    std::erase_if(queues_, [](const auto& queue) { return queue.expired(); });
-    queues_.push_back(progress);
-    return progress;
+Progress& Client::add_queue() {
+    auto* progress = new Progress{.next = queues_.load()};
+    while (!queues_.compare_exchange_weak(progress->next, progress)) continue;
+    return *progress;
 }
 
 }  // namespace wss::io::rbd

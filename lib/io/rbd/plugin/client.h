@@ -45,7 +45,9 @@ constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 // What one queue has in Ceph; written by its reactor, read by anyone.
 struct Progress {
     std::atomic<int64_t> oldest{0};  // when the oldest request was submitted, 0: none waits
+    std::atomic<int64_t> begun{0};   // when librbd got what it has had for longest, 0: it has nothing
     std::atomic<uint32_t> requests{0};
+    Progress* next = nullptr;  // of another queue
 };
 
 // Why the image is no longer ours. For good: what others wrote since is unknown to everything above.
@@ -104,9 +106,14 @@ class Client {
     bool parents_exist() const noexcept { return parents_.exist(); }
     const std::string& ownership() const { return ownership_; }
 
-    std::shared_ptr<Progress> add_queue();
+    // Its Progress lives as long as this.
+    Progress& add_queue();
     // Of a read or a change; 0 or the errno of its answer.
     void note_answer(bool read, int error) noexcept;
+    // When answers have come, before they are looked at.
+    void look_at_map(Nanoseconds now) noexcept;
+    // What librbd reports as written may not be seen by the next client: see object_map.cc.
+    bool doubts_map() const noexcept { return map_.load(std::memory_order_acquire) == Map::kDoubted; }
     std::string trouble() const;
 
     // Clients that exist, abandoned ones included.
@@ -125,7 +132,7 @@ class Client {
     std::string metadata_of(const std::string& header, std::string_view key) const;
     Status claim();
     Status start_keeper();
-    void stop();
+    Status stop();
 
     // configuration.cc
     Status configure();
@@ -146,11 +153,12 @@ class Client {
     Status end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
-    Status blocklist(const std::string& owner);
+    Status shut_itself_out();
+    Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
-    Status wait_for_blocklist(const std::string& owner) const;
+    Status wait_for_blocklist(const std::string& failure_text, bool until_program_ends) const;
     uint32_t command_limit() const;
-    Status command_monitors(const std::string& owner, const std::function<int()>& command);
+    Status command_monitors(const std::string& failure_text, const std::function<int()>& command);
     struct Locker {
         std::string client, cookie, address;
     };
@@ -162,13 +170,33 @@ class Client {
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     bool answers(uint64_t id) const;
 
+    // object_map.cc
+    void doubt_map() noexcept;
+    bool knows_of_invalid_map() const;
+    int mark_map() const;
+    Status begin_map();
+    void keep_map();
+    void begin_to_mark_map();
+    void end_map();
+
     // keeper.cc
     void keep();
     void keep_up(bool looked, bool changed);
-    struct SizeRead;
+    // One operation on the image's header. `over` is called on a thread of librados.
+    struct Question {
+        Client* client = nullptr;
+        const char* method = nullptr;  // of Ceph's class rbd
+        std::span<const char> input;
+        void (*over)(const Question& asked, int result) = nullptr;
+        uint64_t own_changes = 0;  // of the size, before
+        std::array<char, 16> answer{};
+    };
+    bool ask(const Question& question) noexcept;
+    void end_questions();
     void read_size() noexcept;
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
     std::optional<uint64_t> size_in_ceph() const;
+    bool has_parents() const;
     void follow_parents();
     void check_lock();
     void give_up_lock();
@@ -176,7 +204,6 @@ class Client {
     bool has_unknown_limits(Nanoseconds waits) const;
     void begin_look();
     void take_look();
-    void end_size_reads();
     std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
     static Nanoseconds boot_time() noexcept;
@@ -188,7 +215,8 @@ class Client {
     const bool read_only_;
     const Nanoseconds opened_at_;
     const std::string owner_;
-    std::string ownership_;  // see ownership.h
+    std::string place_;      // the cluster, and the pool in it: not that of a copy which was put in its place
+    std::string ownership_;  // see ownership.h, and place_
     rados_t cluster_ = nullptr;
     std::shared_ptr<void> connection_;  // cluster_; its last owner shuts it down
     rados_ioctx_t pool_ = nullptr;
@@ -210,20 +238,28 @@ class Client {
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};         // what the last look was answered with
     std::atomic<uint8_t> not_permitted_{0};  // whether the last read (1), the last change (2) was refused so
-    std::mutex size_lock_;                   // one at a time resizes the image, or closes it
+    // A change timed out: it may be on its way to Ceph for as long as TCP keeps it.
+    std::atomic<bool> may_come_late_{false};
+    // What monitors are asked ends by then. Of the thread that starts this client, of the keeper, and of the
+    // thread that stops it, one after the other.
+    Nanoseconds commands_until_;
+    std::mutex size_lock_;  // one at a time resizes the image, or closes it
     // kUnknown: it failed, and what came of it could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};
     SizeNotices sizes_;
     Parents parents_;
-    mutable std::mutex queues_lock_;
-    std::vector<std::weak_ptr<Progress>> queues_;  // guarded by queues_lock_
+    std::atomic<Progress*> queues_{nullptr};  // linked; ours
+    // kMarked: the header says that the object map is invalid.
+    enum class Map : uint8_t { kTrusted, kDoubted, kMarked };
+    std::atomic<Map> map_{Map::kTrusted};
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_;
     // Guarded by keeper_lock_.
-    bool header_changed_ = false, look_over_ = false, lost_now_ = false, stopping_ = false;
-    uint32_t size_reads_ = 0;  // under way
+    bool header_changed_ = false, look_over_ = false, urgent_ = false, stopping_ = false;
+    uint32_t questions_ = 0;  // under way
+    bool marks_map_ = false;  // one of them
     // The keeper's own.
     bool waiting_reported_ = false, gave_up_lock_ = false;
     std::string keeper_failure_;

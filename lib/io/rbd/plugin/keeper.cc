@@ -41,11 +41,11 @@ void Client::keep() {
     std::unique_lock lock(keeper_lock_);
     for (;;) {
         keeper_wake_.wait_for(lock, kKeeperPeriod,
-                              [this] { return stopping_ || header_changed_ || look_over_ || lost_now_; });
+                              [this] { return stopping_ || header_changed_ || look_over_ || urgent_; });
         if (stopping_) return;
         const bool changed = std::exchange(header_changed_, false);
         const bool looked = std::exchange(look_over_, false);
-        lost_now_ = false;
+        urgent_ = false;
         lock.unlock();
         // What throws is tried again by the next turn.
         const Status kept = caught([&] {
@@ -62,10 +62,18 @@ void Client::keep() {
 
 void Client::keep_up(bool looked, bool changed) {
     if (looked) take_look();
-    if (changed) follow_parents();
+    if (changed && !has_parents()) follow_parents();
+    if (looked) keep_map();
+    if (doubts_map()) begin_to_mark_map();
     begin_look();
     give_up_lock();
     report_waiting();
+}
+
+// Of a clone that was flattened since. The images themselves are not asked, which may take long.
+bool Client::has_parents() const {
+    uint64_t overlap = 0;
+    return rbd_get_overlap(image_, &overlap) >= 0 && overlap > 0;
 }
 
 // An image that is flattened has none any more. To look opens images, which may throw, and leaks them then.
@@ -75,50 +83,55 @@ void Client::follow_parents() {
         log::debug("rbd:{}: {}", options_.name(), found.to_string());
 }
 
-struct Client::SizeRead {
-    Client* client;
-    uint64_t own_changes;
-    std::array<char, 16> answer{};
-};
+// False: librados has not taken it.
+bool Client::ask(const Question& question) noexcept {
+    auto over = [](rados_completion_t completion, void* context) {
+        const std::unique_ptr<Question> answered(static_cast<Question*>(context));
+        Client& self = *answered->client;
+        const int result = rados_aio_get_return_value(completion);
+        if (result == -ESHUTDOWN) self.lose(Loss::kBlocklisted);
+        answered->over(*answered, result);
+        std::lock_guard lock(self.keeper_lock_);
+        --self.questions_;
+        self.keeper_wake_.notify_one();
+    };
+    auto asked = std::make_unique<Question>(question);
+    rados_completion_t completion = nullptr;
+    if (rados_aio_create_completion2(asked.get(), over, &completion) < 0) return false;
+    {
+        std::lock_guard lock(keeper_lock_);
+        ++questions_;
+    }
+    const int result =
+        rados_aio_exec(pool_, header_.c_str(), completion, "rbd", asked->method, asked->input.data(),
+                       asked->input.size(), asked->answer.data(), asked->answer.size());
+    rados_aio_release(completion);
+    if (result >= 0) return asked.release() != nullptr;
+    std::lock_guard lock(keeper_lock_);
+    --questions_;
+    return false;
+}
+
+// The keeper has ended.
+void Client::end_questions() {
+    std::unique_lock lock(keeper_lock_);
+    keeper_wake_.wait(lock, [this] { return questions_ == 0; });
+}
 
 // On a thread of librbd, which notifies of each change of the header. The client has the lock, so that its
 // own librbd does every resize: whatever asks for the next one, this read reaches the OSD first. So neither
 // of two resizes is missed that follow each other at once.
 void Client::read_size() noexcept {
-    auto over = [](rados_completion_t completion, void* context) {
-        const std::unique_ptr<SizeRead> read(static_cast<SizeRead*>(context));
-        Client& self = *read->client;
-        const int result = rados_aio_get_return_value(completion);
-        if (result == -ESHUTDOWN) self.lose(Loss::kBlocklisted);
+    auto over = [](const Question& asked, int result) {
         if (result > 0)
-            self.size_is(std::span(read->answer).first(static_cast<size_t>(result)), read->own_changes);
-        std::lock_guard lock(self.keeper_lock_);
-        --self.size_reads_;
-        self.keeper_wake_.notify_one();
+            asked.client->size_is(std::span(asked.answer).first(static_cast<size_t>(result)),
+                                  asked.own_changes);
     };
-    auto read = std::make_unique<SizeRead>(SizeRead{this, sizes_.own_changes()});
-    rados_completion_t completion = nullptr;
-    if (rados_aio_create_completion2(read.get(), over, &completion) < 0) return;
-    {
-        std::lock_guard lock(keeper_lock_);
-        ++size_reads_;
-    }
-    const int result =
-        rados_aio_exec(pool_, header_.c_str(), completion, "rbd", "get_size", look_input_.data(),
-                       look_input_.size(), read->answer.data(), read->answer.size());
-    if (result >= 0) {
-        (void)read.release();
-    } else {
-        std::lock_guard lock(keeper_lock_);
-        --size_reads_;
-    }
-    rados_aio_release(completion);
-}
-
-// The keeper has ended.
-void Client::end_size_reads() {
-    std::unique_lock lock(keeper_lock_);
-    keeper_wake_.wait(lock, [this] { return size_reads_ == 0; });
+    ask({.client = this,
+         .method = "get_size",
+         .input = look_input_,
+         .over = over,
+         .own_changes = sizes_.own_changes()});
 }
 
 // What get_size of the image's header has answered. On the thread of librados that reports the ends of
@@ -151,12 +164,9 @@ std::optional<uint64_t> Client::size_in_ceph() const {
 std::pair<Nanoseconds, uint32_t> Client::waiting() const {
     int64_t oldest = 0;
     uint32_t requests = 0;
-    std::lock_guard lock(queues_lock_);
-    for (const auto& queue : queues_) {
-        auto progress = queue.lock();
-        if (progress == nullptr) continue;
-        requests += progress->requests.load(std::memory_order_relaxed);
-        const int64_t since = progress->oldest.load(std::memory_order_relaxed);
+    for (const Progress* queue = queues_.load(); queue != nullptr; queue = queue->next) {
+        requests += queue->requests.load(std::memory_order_relaxed);
+        const int64_t since = queue->oldest.load(std::memory_order_relaxed);
         if (since != 0 && (oldest == 0 || since < oldest)) oldest = since;
     }
     if (oldest == 0) return {Nanoseconds{}, 0};
@@ -184,6 +194,7 @@ void Client::report_waiting() {
 }
 
 void Client::note_answer(bool read, int error) noexcept {
+    if (!read && error == ETIMEDOUT) may_come_late_.store(true);
     const uint8_t bit = read ? 1 : 2;
     const bool before = (not_permitted_.load(std::memory_order_relaxed) & bit) != 0;
     const bool now = error == EPERM || error == EACCES;
@@ -309,6 +320,9 @@ void Client::check_lock() {
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
     if (!keeps_lock(loss) || waiting().second > 0 || std::exchange(gave_up_lock_, true)) return;
+    const bool is_late = may_come_late_.load();
+    if (Status shut = shut_itself_out(); !shut) log::warning("rbd:{}: {}", options_.name(), shut.to_string());
+    if (is_late) return claim_.release();
     const int result = loss == Loss::kEmptied ? rbd_lock_release(image_) : remove_own_lock();
     if (result < 0 && result != -ENOENT)
         log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),

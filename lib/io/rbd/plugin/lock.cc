@@ -188,65 +188,61 @@ int Client::ask_monitors(const std::string& command) const {
 // A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
 // also when the opening was given up long ago. So it has to answer something else first, and both have no
 // longer than the opening. rados_blocklist_add() would wait for the map as well, without a limit.
-Status Client::blocklist(const std::string& owner) {
+Status Client::blocklist(const std::string& address, const std::string& failure_text) {
     constexpr const char* kAdd = R"({{"prefix": "osd {0}", "{0}op": "add", "addr": "{1}", "expire": {2}.0}})";
-    WSS_TRY(command_monitors(owner, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
-    return command_monitors(owner, [&] {
-        const int result = ask_monitors(fmt::format(kAdd, "blocklist", owner, kBlocklistSeconds));
+    WSS_TRY(
+        command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
+    return command_monitors(failure_text, [&] {
+        const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
         // Monitors before version 16 have the former word.
         return result != -EINVAL ? result
-                                 : ask_monitors(fmt::format(kAdd, "blacklist", owner, kBlocklistSeconds));
+                                 : ask_monitors(fmt::format(kAdd, "blacklist", address, kBlocklistSeconds));
     });
 }
 
-// What this client sends from then on is answered by no OSD that does not know the former owner as
-// blocklisted. librados has no limit for it: a thread waits that keeps the connection to the cluster.
-Status Client::wait_for_blocklist(const std::string& owner) const {
-    const std::string what =
-        fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner);
+// What this client sends from then on is answered by no OSD that does not know what was blocklisted. librados
+// has no limit for it: a thread waits that keeps the connection to the cluster.
+Status Client::wait_for_blocklist(const std::string& failure_text, bool until_program_ends) const {
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
     BoundedCall call;
-    Status begun = call.start([cluster = connection_, what] {
+    Status begun = call.start([cluster = connection_, failure_text] {
         const int result = rados_wait_for_latest_osdmap(cluster.get());
-        return result == 0 ? Status::ok() : refusal(-result, what);
+        return result == 0 ? Status::ok() : refusal(-result, failure_text);
     });
-    if (!begun) return begun.within(what);
-    auto result = call.wait_while_program_runs(in_seconds(seconds));
+    if (!begun) return begun.within(failure_text);
+    auto result = until_program_ends ? call.wait_while_program_runs(in_seconds(seconds))
+                                     : call.wait_until(in_seconds(seconds));
     if (!result)
-        return abandoned(fmt::format("{}: no monitor answered within {} s (ceph -s)", what, seconds));
+        return abandoned(fmt::format("{}: no monitor answered within {} s (ceph -s)", failure_text, seconds));
     return *result;
 }
 
-// Seconds; 0: nothing is left of open_timeout.
+// Seconds; 0: nothing is left.
 uint32_t Client::command_limit() const {
-    const Nanoseconds left =
-        opened_at_ + from_s(options_.open_timeout) - kCommandReserve - SystemClock().now();
+    const Nanoseconds left = commands_until_ - kCommandReserve - SystemClock().now();
     return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
 }
 
-Status Client::command_monitors(const std::string& owner, const std::function<int()>& command) {
+Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
     WSS_TRY(check_wanted());
     const uint32_t limit = command_limit();
-    if (limit == 0)
-        return failure(Code::kTimedOut,
-                       "too little of open_timeout ({} s) is left to shut out the client at {}",
-                       options_.open_timeout, owner);
+    if (limit == 0) return failure(Code::kTimedOut, "{}: no time is left for it", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
         return Status::from_errno(-result, fmt::format("cannot set {} = {}", kCommandLimit, limit));
     const int result = -command();
     (void)rados_conf_set(cluster_, kCommandLimit, std::to_string(options_.mon_timeout).c_str());
     if (result == 0) return Status::ok();
-    const std::string what =
-        fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner);
     if (result == ETIMEDOUT)
-        return failure(Code::kTimedOut, "{}: no monitor answered within {} s (ceph -s)", what, limit);
-    return refusal(result, what);
+        return failure(Code::kTimedOut, "{}: no monitor answered within {} s (ceph -s)", failure_text, limit);
+    return refusal(result, failure_text);
 }
 
 // The next look at the lock shows what came of it.
 Status Client::shut_out(const std::string& owner) {
-    WSS_TRY(blocklist(owner));
-    Status known = wait_for_blocklist(owner);
+    WSS_TRY(blocklist(
+        owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
+    Status known = wait_for_blocklist(
+        fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner), true);
     if (Status wanted = check_wanted(); !wanted) {
         log::warning("rbd:{}: the client at {} is blocklisted, although the opening was given up meanwhile",
                      options_.name(), owner);
@@ -262,6 +258,27 @@ Status Client::shut_out(const std::string& owner) {
     else
         log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
                      owner);
+    return Status::ok();
+}
+
+// Before this client lets go of the lock: a change that timed out may be carried out later, over what the
+// next owner has written. Afterwards the lock is that of a dead client, which the next owner breaks.
+Status Client::shut_itself_out() {
+    if (!may_come_late_.load() || loss_.load() == Loss::kBlocklisted) return Status::ok();
+    constexpr const char* kFailure =
+        "requests timed out that may still reach Ceph, so that it keeps the lock";
+    commands_until_ = SystemClock().now() + from_s(options_.close_timeout);
+    char* addresses = nullptr;
+    if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
+    const std::string self(addresses);
+    rados_buffer_free(addresses);
+    WSS_TRY(blocklist(self, kFailure));
+    WSS_TRY(wait_for_blocklist(kFailure, false));
+    may_come_late_.store(false);
+    log::warning(
+        "rbd:{}: requests timed out that may still reach Ceph: this client, at {}, is blocklisted before it "
+        "lets go of the image",
+        options_.name(), self);
     return Status::ok();
 }
 

@@ -15,8 +15,8 @@ bool Look::begin(const At& at, rados_callback_t over, void* context) {
         completion_ = nullptr;
         return false;
     }
-    size_bytes_ = features_bytes_ = lock_bytes_ = 0;
-    size_result_ = features_result_ = lock_result_ = 0;
+    size_bytes_ = features_bytes_ = lock_bytes_ = flags_bytes_ = 0;
+    size_result_ = features_result_ = lock_result_ = flags_result_ = 0;
     rados_read_op_exec_user_buf(operation, "rbd", "get_size", at.snapshot.data(), at.snapshot.size(),
                                 size_.data(), size_.size(), &size_bytes_, &size_result_);
     if (at.lock) {
@@ -25,6 +25,8 @@ bool Look::begin(const At& at, rados_callback_t over, void* context) {
                                     features_.data(), features_.size(), &features_bytes_, &features_result_);
         rados_read_op_exec_user_buf(operation, "lock", "get_info", request.data(), request.size(),
                                     lock_.data(), lock_.size(), &lock_bytes_, &lock_result_);
+        rados_read_op_exec_user_buf(operation, "rbd", "get_flags", at.snapshot.data(), at.snapshot.size(),
+                                    flags_.data(), flags_.size(), &flags_bytes_, &flags_result_);
     }
     const int begun = rados_aio_read_op_operate(operation, at.pool, completion_, at.header, 0);
     rados_release_read_op(operation);
@@ -56,6 +58,13 @@ LockHolder Look::holder(uint64_t client) const {
 bool Look::has_lock() const {
     return features_bytes_ > 0 &&
            (static_cast<unsigned char>(features_[0]) & RBD_FEATURE_EXCLUSIVE_LOCK) != 0;
+}
+
+std::optional<uint64_t> Look::flags() const {
+    if (flags_bytes_ < flags_.size()) return std::nullopt;
+    uint64_t flags = 0;
+    for (size_t i = flags_.size(); i > 0; --i) flags = flags << 8 | static_cast<unsigned char>(flags_[i - 1]);
+    return flags;
 }
 
 }  // namespace wss::io::rbd

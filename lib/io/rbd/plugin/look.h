@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,7 +26,7 @@ class Look {
         rados_ioctx_t pool = nullptr;
         const char* header = nullptr;
         std::span<const char> snapshot;  // its id, encoded
-        bool lock = false;               // look at the lock, too
+        bool lock = false;               // look at the lock and the flags, too
     };
     // False: there is no memory. `over` is called on a thread of librados.
     bool begin(const At& at, rados_callback_t over, void* context);
@@ -41,14 +42,17 @@ class Look {
     LockHolder holder(uint64_t client) const;
     // The image has an exclusive lock still.
     bool has_lock() const;
+    // RBD_FLAG_…; nothing: they were not answered.
+    std::optional<uint64_t> flags() const;
 
   private:
     rados_completion_t completion_ = nullptr;
     std::array<char, 16> size_{};
     std::array<char, 16> features_{};
     std::array<char, 1024> lock_{};  // longer: several have it, or one with a name of its own
-    size_t size_bytes_ = 0, features_bytes_ = 0, lock_bytes_ = 0;
-    int size_result_ = 0, features_result_ = 0, lock_result_ = 0;
+    std::array<char, 8> flags_{};
+    size_t size_bytes_ = 0, features_bytes_ = 0, lock_bytes_ = 0, flags_bytes_ = 0;
+    int size_result_ = 0, features_result_ = 0, lock_result_ = 0, flags_result_ = 0;
 };
 
 }  // namespace wss::io::rbd

@@ -26,6 +26,7 @@ struct Slot {
     Request* next = nullptr;
     Landing* landing = nullptr;
     int64_t since = 0;  // when it was submitted
+    int64_t begun = 0;  // when librbd got it, or the part of it that it has
     int64_t result = 0;
     uint64_t progress = 0;
     uint64_t chunk = 0;  // what librbd has at the moment
@@ -157,8 +158,9 @@ bool RbdQueue::arm() noexcept {
 
 void RbdQueue::note_progress() noexcept {
     Request* oldest = in_ceph_.front();
-    progress_->oldest.store(oldest == nullptr ? 0 : slot_of(*oldest).since, std::memory_order_relaxed);
-    progress_->requests.store(static_cast<uint32_t>(in_flight_), std::memory_order_relaxed);
+    progress_.oldest.store(oldest == nullptr ? 0 : slot_of(*oldest).since, std::memory_order_relaxed);
+    progress_.begun.store(oldest == nullptr ? 0 : slot_of(*oldest).begun, std::memory_order_release);
+    progress_.requests.store(static_cast<uint32_t>(in_flight_), std::memory_order_relaxed);
 }
 
 size_t RbdQueue::start_waiting() noexcept {
@@ -178,6 +180,7 @@ size_t RbdQueue::start_waiting() noexcept {
 }
 
 void RbdQueue::start(Request& request) noexcept {
+    slot_of(request).begun = reactor_.clock().now().count;
     in_ceph_.push_back(request);
     ++in_ceph_count_;
     const int result = pass_on(request);
@@ -215,7 +218,9 @@ int RbdQueue::pass_on(Request& request) noexcept {
 
 size_t RbdQueue::reap() noexcept {
     size_t events = 0;
-    for (Request* request = landing_.take_all(); request != nullptr; ++events) {
+    Request* request = landing_.take_all();
+    if (request != nullptr) client_->look_at_map(reactor_.clock().now());
+    for (; request != nullptr; ++events) {
         Request* next = Landing::next_of(*request);
         complete(*request);
         request = next;
@@ -251,6 +256,7 @@ void RbdQueue::complete(Request& request) noexcept {
         if (client_->pools_exist()) return end(request, EIO);
         client_->lose(Loss::kDeleted);
     }
+    if (request.op != Op::kRead && client_->doubts_map()) return end(request, ETIMEDOUT);
     // What was read after the image was lost may be old.
     if (client_->lost()) return end(request, EIO);
     if (request.op == Op::kFlush || slot.flushing) return end(request, 0);

@@ -66,9 +66,9 @@ class RbdQueue final : public Queue {
     const std::shared_ptr<Client> client_;
     reactor::Reactor& reactor_;
     const int event_fd_;
-    const std::shared_ptr<Progress> progress_;
+    Progress& progress_;  // the client's
     List<Request> waiting_;
-    List<Request> in_ceph_;  // the oldest first
+    List<Request> in_ceph_;  // that librbd has had for longest first
     size_t waiting_count_ = 0;
     size_t in_ceph_count_ = 0;
     size_t in_flight_ = 0;
