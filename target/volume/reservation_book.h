@@ -78,8 +78,10 @@ class ReservationBook {
     const StateLock::Shared state_;
     const Write write_;
     std::atomic<bool> keeps_all_{false};
-    std::mutex change_m_;                // one change at a time; taken before m_
-    std::optional<std::string> stored_;  // what the file holds; nullopt: not known. Guarded by change_m_
+    std::mutex change_m_;  // one change at a time; taken before m_
+    // What the file holds; nullopt: a write of it failed. Guarded by change_m_. A file that could not be read
+    // is never written.
+    std::optional<std::string> stored_ = "";
     mutable std::mutex m_;
     // Guarded by m_.
     Entries entries_;

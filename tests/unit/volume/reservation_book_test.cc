@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -122,6 +123,14 @@ TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected_at_the_e
     close();
     open();
     EXPECT_NE(book_->find(1), nullptr);
+}
+
+// An operator may go back to the program that wrote it, or repair it.
+TEST_F(ReservationBooks, a_file_that_is_refused_is_left_as_it_is) {
+    const std::string text = R"({"format": "wss-target-reservations", "version": 2, "volumes": {}})";
+    std::ofstream(path_ + ".reservations") << text;
+    EXPECT_FALSE(ReservationBook::open(locked(path_)));
+    EXPECT_EQ(*read_file(path_ + ".reservations", 1 << 20), text);
 }
 
 TEST_F(ReservationBooks, without_a_file_changes_are_made_at_once) {
