@@ -232,7 +232,6 @@ Status Daemon::create_service() {
                                            .cache = cached ? &cache_->cache() : nullptr,
                                            .secrets = secrets_,
                                            .boot_id = boot_id(),
-                                           .process_id = static_cast<uint32_t>(Random::entropy()) | 1,
                                            .reservations = std::move(reservations)});
     if (!service) return service.status();
     service_ = std::move(*service);
@@ -241,7 +240,12 @@ Status Daemon::create_service() {
 
 Status Daemon::start_threads() {
     for (size_t i = 0; i < reactors_.size(); ++i) {
-        threads_.emplace_back([reactor = reactors_[i].get()] { reactor->run(); });
+        try {
+            threads_.emplace_back([reactor = reactors_[i].get()] { reactor->run(); });
+        } catch (const std::system_error& error) {
+            return Status::from_errno(error.code().value(),
+                                      "there is no thread for a reactor (TasksMax, ulimit -u)");
+        }
         const pthread_t thread = threads_.back().native_handle();
         pthread_setname_np(thread, fmt::format("reactor-{}", i).c_str());
         if (!cpus_.empty()) WSS_TRY(pin_thread(thread, cpus_[i % cpus_.size()]));
