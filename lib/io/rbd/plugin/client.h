@@ -154,7 +154,8 @@ class Client {
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
     Status shut_itself_out();
-    Status blocklist(const std::string& address, const std::string& failure_text);
+    Status blocklist(const std::string& address, const std::string& failure_text,
+                     const std::function<Status()>& still_wanted);
     int ask_monitors(const std::string& command) const;
     Status wait_for_blocklist(const std::string& failure_text, bool until_program_ends) const;
     uint32_t command_limit() const;
@@ -253,6 +254,7 @@ class Client {
     // kMarked: the header says that the object map is invalid.
     enum class Map : uint8_t { kTrusted, kDoubted, kMarked };
     std::atomic<Map> map_{Map::kTrusted};
+    std::atomic<bool> maps_objects_{false};  // the image has the feature
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_;

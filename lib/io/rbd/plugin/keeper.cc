@@ -194,7 +194,7 @@ void Client::report_waiting() {
 }
 
 void Client::note_answer(bool read, int error) noexcept {
-    if (!read && error == ETIMEDOUT) may_come_late_.store(true);
+    if (!read && error == ETIMEDOUT) doubt_map();
     const uint8_t bit = read ? 1 : 2;
     const bool before = (not_permitted_.load(std::memory_order_relaxed) & bit) != 0;
     const bool now = error == EPERM || error == EACCES;

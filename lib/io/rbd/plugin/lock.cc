@@ -49,6 +49,7 @@ Status Client::take_lock() {
                        "the image has no exclusive lock, so that nothing would keep two targets apart: rbd "
                        "feature enable {} exclusive-lock",
                        options_.name());
+    maps_objects_.store((features & RBD_FEATURE_OBJECT_MAP) != 0);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         WSS_TRY(check_wanted());
         auto owner = lock_owner();
@@ -188,10 +189,13 @@ int Client::ask_monitors(const std::string& command) const {
 // A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
 // also when the opening was given up long ago. So it has to answer something else first, and both have no
 // longer than the opening. rados_blocklist_add() would wait for the map as well, without a limit.
-Status Client::blocklist(const std::string& address, const std::string& failure_text) {
+Status Client::blocklist(const std::string& address, const std::string& failure_text,
+                         const std::function<Status()>& still_wanted) {
     constexpr const char* kAdd = R"({{"prefix": "osd {0}", "{0}op": "add", "addr": "{1}", "expire": {2}.0}})";
+    WSS_TRY(still_wanted());
     WSS_TRY(
         command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
+    WSS_TRY(still_wanted());
     return command_monitors(failure_text, [&] {
         const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
         // Monitors before version 16 have the former word.
@@ -224,7 +228,6 @@ uint32_t Client::command_limit() const {
 }
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
-    WSS_TRY(check_wanted());
     const uint32_t limit = command_limit();
     if (limit == 0) return failure(Code::kTimedOut, "{}: no time is left for it", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
@@ -240,7 +243,8 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
 // The next look at the lock shows what came of it.
 Status Client::shut_out(const std::string& owner) {
     WSS_TRY(blocklist(
-        owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
+        owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner),
+        [this] { return check_wanted(); }));
     Status known = wait_for_blocklist(
         fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner), true);
     if (Status wanted = check_wanted(); !wanted) {
@@ -272,7 +276,7 @@ Status Client::shut_itself_out() {
     if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
     const std::string self(addresses);
     rados_buffer_free(addresses);
-    WSS_TRY(blocklist(self, kFailure));
+    WSS_TRY(blocklist(self, kFailure, [] { return Status::ok(); }));
     WSS_TRY(wait_for_blocklist(kFailure, false));
     may_come_late_.store(false);
     log::warning(

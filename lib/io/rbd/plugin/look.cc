@@ -60,6 +60,10 @@ bool Look::has_lock() const {
            (static_cast<unsigned char>(features_[0]) & RBD_FEATURE_EXCLUSIVE_LOCK) != 0;
 }
 
+bool Look::maps_objects() const {
+    return features_bytes_ > 0 && (static_cast<unsigned char>(features_[0]) & RBD_FEATURE_OBJECT_MAP) != 0;
+}
+
 std::optional<uint64_t> Look::flags() const {
     if (flags_bytes_ < flags_.size()) return std::nullopt;
     uint64_t flags = 0;

@@ -42,6 +42,7 @@ class Look {
     LockHolder holder(uint64_t client) const;
     // The image has an exclusive lock still.
     bool has_lock() const;
+    bool maps_objects() const;
     // RBD_FLAG_…; nothing: they were not answered.
     std::optional<uint64_t> flags() const;
 

@@ -9,12 +9,13 @@
 // itself:
 //
 //   kTrusted   no request has been with librbd for osd_timeout, so that nothing can have failed in this way
-//   kDoubted   one has. What librbd reports as written is reported as failed, until the header is marked
+//   kDoubted   one has, or the header was silent for as long. What librbd reports as written is reported as
+//              failed, until the header is marked
 //   kMarked    the header says that the map is invalid: nobody uses it. `rbd object-map rebuild` ends that
 //
 // What fails at once (a full pool, a missing capability) leaves its trace in librbd's memory, where the
 // keeper looks.
-#include <cerrno>
+#include <algorithm>
 
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
@@ -26,6 +27,9 @@ namespace {
 
 constexpr uint64_t kInvalid = RBD_FLAG_OBJECT_MAP_INVALID | RBD_FLAG_FAST_DIFF_INVALID;
 constexpr const char* kMark = "set_flags";
+// librados' clock is coarse: its limits may end that much earlier.
+constexpr Nanoseconds kMargin = from_ms(250);
+constexpr Nanoseconds kTwoLooks = from_s(2);
 
 // What it is called with: the flags, which of them are set, and of what: the image, not a snapshot.
 std::array<char, 24> marking() {
@@ -43,7 +47,7 @@ const std::array<char, 24> kMarking = marking();
 // What is still with librbd counts from its beginning, also in other queues: what they have landed they note
 // after they have looked here.
 void Client::look_at_map(Nanoseconds now) noexcept {
-    const int64_t limit = (now - from_s(options_.osd_timeout)).count;
+    const int64_t limit = (now - from_s(options_.osd_timeout) + kMargin).count;
     for (const Progress* queue = queues_.load(std::memory_order_acquire); queue != nullptr;
          queue = queue->next) {
         const int64_t begun = queue->begun.load(std::memory_order_acquire);
@@ -51,9 +55,12 @@ void Client::look_at_map(Nanoseconds now) noexcept {
     }
 }
 
+// Something may have timed out.
 void Client::doubt_map() noexcept {
+    if (read_only_ || !options_.is_head()) return;
+    may_come_late_.store(true);
     Map trusted = Map::kTrusted;
-    if (!options_.is_head() || read_only_ || !map_.compare_exchange_strong(trusted, Map::kDoubted)) return;
+    if (!maps_objects_.load() || !map_.compare_exchange_strong(trusted, Map::kDoubted)) return;
     std::lock_guard lock(keeper_lock_);
     urgent_ = true;
     keeper_wake_.notify_one();
@@ -72,7 +79,7 @@ int Client::mark_map() const {
 
 // With the lock. A map that librbd could not read is invalid in its memory alone.
 Status Client::begin_map() {
-    if (read_only_ || !knows_of_invalid_map()) return Status::ok();
+    if (read_only_ || !maps_objects_.load() || !knows_of_invalid_map()) return Status::ok();
     if (int result = mark_map(); result < 0)
         return refusal(-result, "cannot mark the object map of the image as invalid");
     map_.store(Map::kMarked);
@@ -81,15 +88,23 @@ Status Client::begin_map() {
     return Status::ok();
 }
 
-// A look was answered. Others may have the map rebuilt, which this client's librbd does for them.
+// A look is over. What others ask of this image, to flatten it or to have the map rebuilt, this client's
+// librbd does for them: no request of ours sees that fail. If the header was silent for so long that a mark
+// may have failed, there may have been one.
 void Client::keep_map() {
+    const Nanoseconds limit = from_s(options_.osd_timeout);
+    if (boot_time() - look_began_ >= std::max(Nanoseconds{limit.count / 2}, limit - kTwoLooks)) doubt_map();
     const std::optional<uint64_t> flags = look_.flags();
     if (!flags || !options_.is_head() || read_only_ || lost()) return;
+    maps_objects_.store(look_.maps_objects());
     Map trusted = Map::kTrusted, marked = Map::kMarked;
-    if ((*flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0)
-        map_.compare_exchange_strong(trusted, Map::kMarked);
-    else if (!map_.compare_exchange_strong(marked, Map::kTrusted) && knows_of_invalid_map())
+    if ((*flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0) {
+        if (map_.compare_exchange_strong(trusted, Map::kMarked))
+            log::warning("rbd:{}: the object map of the image has become invalid: see rbd object-map rebuild",
+                         options_.name());
+    } else if (!map_.compare_exchange_strong(marked, Map::kTrusted) && knows_of_invalid_map()) {
         doubt_map();
+    }
 }
 
 void Client::begin_to_mark_map() {
@@ -116,7 +131,7 @@ void Client::begin_to_mark_map() {
 
 // Nothing is written any more.
 void Client::end_map() {
-    if (!options_.is_head() || read_only_ || lost()) return;
+    if (!maps_objects_.load() || read_only_ || lost()) return;
     if (!doubts_map() && (map_.load() == Map::kMarked || !knows_of_invalid_map())) return;
     if (int result = mark_map(); result < 0)
         log::error(
