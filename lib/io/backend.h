@@ -69,7 +69,6 @@ struct Limits {
     uint32_t discard_granularity = 0;  // bytes; 0: logical_block
     bool discard = false;
     bool volatile_cache = true;  // false: every write is stable when done (R1)
-    bool process_cache = false;  // … it is in the memory of this process, and lost with it
     bool rotational = false;
 };
 

@@ -183,7 +183,7 @@ struct CacheBays {
 
 struct CacheVolume {
     uint64_t bytes = 0;
-    uint64_t boot = 0;  // of the RS's machine, or of the process if that has the volume's write cache
+    uint64_t boot = 0;  // of the RS's machine
     uint32_t number = 0;
     uint32_t logical_block = 512;
     std::string name;

@@ -119,8 +119,6 @@ void Channel::dispatch(Request& request) noexcept {
         case Kind::kFlush:
             if (is_cached(request)) return cached_flush(request);
             if (!request.unit->device.volatile_cache) return respond_good(request);
-            if (request.unit->open->volume().take_lost_writes())
-                return respond_sense(request, scsi::sense::flush_error());
             return submit(request, io::Op::kFlush, 0, 0, nullptr);
         case Kind::kRead:
             counters_.reads.add();

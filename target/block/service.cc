@@ -42,8 +42,7 @@ Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& vol
                  .silence_max = options.silence_max,
                  .take_timeout = options.take_timeout,
                  .secrets = options.secrets,
-                 .boot_id = options.boot_id,
-                 .process_id = options.process_id}) {}
+                 .boot_id = options.boot_id}) {}
 
 Service::~Service() = default;
 

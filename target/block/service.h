@@ -42,9 +42,8 @@ class Service {
         se::Cache* cache = nullptr;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: whoever connects is served
         // Changes when caches of the storage may have lost what was written and not flushed, which a restart
-        // of the process alone does not do: it is the machine's boot. 0: not known. When a volume has its
-        // write cache in the process at the first login, process_id takes its place.
-        uint32_t boot_id = 0, process_id = 0;
+        // of the process alone does not do: it is the machine's boot. 0: not known.
+        uint32_t boot_id = 0;
         std::shared_ptr<volume::ReservationBook> reservations;  // nullptr: nothing is kept of them
     };
     static Result<std::unique_ptr<Service>> create(std::vector<reactor::Reactor*> reactors,
@@ -69,7 +68,6 @@ class Service {
     void session_use(std::function<void(SessionUse)> take);
 
     // For the parts of the service.
-    volume::VolumeSet& volumes() noexcept { return volumes_; }
     se::Cache* cache() noexcept { return cache_; }
     SessionTable& sessions() noexcept { return sessions_; }
     volume::ReservationBook& reservations() noexcept { return *reservations_; }

@@ -288,20 +288,10 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
-// To initiators it is the same whether the target's machine was started anew, that of its storage, or a
-// process that has a write cache. Which of them counts is decided once: volumes come and go, and initiators
-// take every change for a loss. What is acknowledged from a cache that comes later is lost with this process,
-// and the next one finds the cache at its first login.
-uint32_t SessionTable::boot_id() {
-    if (!boot_) {
-        bool process_cache = false;
-        service_.volumes().table(0).for_each([&](const volume::OpenVolume& open) {
-            process_cache = process_cache || open.volume().limits().process_cache;
-        });
-        boot_ = process_cache ? options_.process_id : options_.boot_id;
-    }
-    if (*boot_ == 0 || service_.cache() == nullptr) return *boot_;
-    return *boot_ + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
+// To initiators it is the same whether the target's machine was started anew or that of its storage.
+uint32_t SessionTable::boot_id() const noexcept {
+    if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
+    return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
 }
 
 void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,

@@ -102,7 +102,7 @@ class SessionTable {
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: nobody authenticates
-        uint32_t boot_id = 0, process_id = 0;             // told to initiators; see Service::Options
+        uint32_t boot_id = 0;                             // told to initiators; see Service::Options
     };
     SessionTable(Service& service, reactor::Reactor& reactor, Options options);
     ~SessionTable();
@@ -164,7 +164,7 @@ class SessionTable {
     Pending take_unproven(std::list<Pending>::iterator pending);
     void unproven_gone(const std::shared_ptr<ChannelRecord>& record);
     std::shared_ptr<ChannelRecord> make_record(const Pending& pending, uint64_t epoch);
-    uint32_t boot_id();
+    uint32_t boot_id() const noexcept;
     void accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
                 wire::MultiChannelResult result);
     void check_strangers(Nanoseconds now, bool close_all);
@@ -210,7 +210,6 @@ class SessionTable {
     uint64_t next_epoch_;
     uint64_t next_session_id_ = 1;
     size_t next_worker_ = 0;
-    std::optional<uint32_t> boot_;   // one of options_, since the first login
     std::function<void()> stopped_;  // set once stopping
     bool stopping_ = false;
     Nanoseconds stop_gently_until_;

@@ -62,9 +62,8 @@ Status Deletions::replaced(const Pending& pending) {
 }
 
 void Deletions::bring_home(const PendingRef& pending) {
-    // A copy: the list's may go from within. Real storage is flushed by who deletes the volume, when no
-    // command of it begins any more.
-    uses_.destager.flush_lines(
+    // A copy: the list's may go from within.
+    uses_.destager.flush(
         pending->volume, [this, pending](int error) { came_home(pending, error); }, Asker::kOperator);
 }
 

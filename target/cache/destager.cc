@@ -235,8 +235,7 @@ void Destager::step(Job& job) noexcept {
             return;
         }
         job.io.op = io::Op::kWrite;
-        // What this process alone has is not home: the line is clean when it is stable.
-        job.io.fua = job.volume->open->volume().limits().process_cache;
+        job.io.fua = false;
         job.io.offset = at;
         job.io.length = length;
         job.io.data = job.buffer + begin;
@@ -381,47 +380,11 @@ void Destager::fail_flushes() noexcept {
 }
 
 void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
-    const bool storage = asker == Asker::kOperator && volume.open->volume().limits().process_cache &&
-                         !uses_.life.waits_are_over();
-    if (!storage) return flush_lines(volume, std::move(done), asker);
-    auto lines_are_there = [this, &volume, done = std::move(done)](int error) {
-        error != 0 ? done(error) : flush_storage(volume, done);
-    };
-    flush_lines(volume, std::move(lines_are_there), asker);
-}
-
-// Also what was written past the engines.
-void Destager::flush_storage(CachedVolume& volume, std::function<void(int error)> done) {
-    struct Flush {
-        CachedVolume& volume;
-        Gate::Holder place;
-        std::function<void(int error)> done;
-        io::Request io{};
-    };
-    Gate::Holder place = volume.gate.enter();
-    if (!place) return done(ENXIO);
-    auto* flush = new Flush{volume, std::move(place), std::move(done)};
-    flush->io.op = io::Op::kFlush;
-    flush->io.context = flush;
-    flush->io.done = [](io::Request& io) noexcept {
-        const std::unique_ptr<Flush> over(static_cast<Flush*>(io.context));
-        volume::OpenVolume& open = *over->volume.open;
-        if (io.error != 0)
-            log::error("volume {}: {}", open.volume().name(),
-                       Status::from_errno(io.error, "real storage fails to flush what it took").to_string());
-        open.release();
-        over->done(io.error);
-    };
-    volume.open->hold();
-    volume.open->queue().submit(flush->io);
-}
-
-void Destager::flush_lines(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
     if (uses_.recovery.waits(volume))
         return uses_.recovery.when_over(
-            volume, [this, &volume, done = std::move(done), asker] { flush_lines(volume, done, asker); });
+            volume, [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });
     if (uses_.recovery.holds(volume)) return done(EBUSY);
     if (asker == Asker::kClient && uses_.losses.awaits(volume))
         return done(uses_.life.waits_are_over() ? EBUSY : EAGAIN);

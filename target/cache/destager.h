@@ -55,11 +55,7 @@ class Destager {
     void start(CachedVolume& volume) noexcept;
     // Everything written before is in real storage when `done` is called, which then flushes that. EAGAIN, to
     // clients: see Losses::awaits().
-    // For the operator it has flushed that, if this process alone may have what it took (process_cache): the
-    // error is that of the flush. Not while the target ends, whose volumes do so when they close.
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker);
-    // Without the flush of real storage.
-    void flush_lines(CachedVolume& volume, std::function<void(int error)> done, Asker asker);
 
     // ---- Lost lines that an engine came back with
     void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
@@ -78,7 +74,6 @@ class Destager {
     void step(Job& job) noexcept;
     bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
-    void flush_storage(CachedVolume& volume, std::function<void(int error)> done);
     void check_flushes(CachedVolume& volume, int error) noexcept;
     void fail_flushes() noexcept;
     void salvage() noexcept;

@@ -348,7 +348,7 @@ void VolumeControl::bring_all_home(std::function<void(Status)> done) {
     one(Status::ok());
 }
 
-// The error names what is left: dirty lines, those that were lost, or what is in the memory of real storage.
+// The error names what is left.
 void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)> done) {
     auto flushed = [this, &volume, done = std::move(done)](int error) {
         if (error == 0) return done(Status::ok());
@@ -359,7 +359,7 @@ void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)>
             error,
             dirty > 0 ? fmt::format("volume {}: {} dirty lines are left in the cache", name, dirty)
             : lost ? fmt::format("volume {}: acknowledged writes are lost with engines that are away", name)
-                   : fmt::format("volume {}: real storage does not flush what it took", name)));
+                   : fmt::format("volume {}: its lines are not brought home", name)));
     };
     uses_.destager.flush(volume, std::move(flushed), Asker::kOperator);
 }

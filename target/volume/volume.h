@@ -12,8 +12,8 @@
 // Life of an OpenVolume on its reactor:
 //   published   find() returns it; observers are notified of kAdded
 //   closing     find() does not return it any more; observers are notified of kRemoved and release it soon
-//   gone        users() reached 0 and its queue is idle, after a last flush if this process has what was
-//               acknowledged: queue destroyed. When all reactors are that far, the backend is closed.
+//   gone        users() reached 0 and its queue is idle: queue destroyed. When all reactors are that far, the
+//               backend is closed.
 //
 // Rules
 //  TV1  A request calls hold() before it first touches an OpenVolume and release() when it is done with it
@@ -98,9 +98,6 @@ class Volume {
     std::span<std::byte> memory() const;
     // It was opened while a shrink by the operator was not over: what lay beyond its end is to go.
     bool shrinking() const { return shrinking_; }
-    // True once after a reopening: acknowledged writes may have been lost with the storage's former write
-    // cache, and a flush has to fail. What is in front of the volume as a cache finds that out by itself.
-    bool take_lost_writes() const noexcept { return lost_writes_.exchange(false); }
     // What the owner of the VolumeSet attached; nullptr if nothing.
     Extension* extension() const { return extension_.get(); }
 
@@ -125,7 +122,6 @@ class Volume {
     std::atomic<uint64_t> part_{0};
     std::atomic<bool> read_only_;
     std::atomic<Loss> loss_{Loss::kNone};
-    mutable std::atomic<bool> lost_writes_{false};
     std::atomic<uint32_t> generation_{0};
 };
 
@@ -161,11 +157,6 @@ class OpenVolume : public ListNode<> {
   private:
     friend class VolumeTable;
     friend class VolumeSet;
-    // The last request of a volume whose storage has what it acknowledged in the memory of this process.
-    struct LastFlush {
-        io::Request request;
-        bool begun = false;
-    };
     bool idle() const { return users_ == 0 && (queue_ == nullptr || queue_->in_flight() == 0); }
 
     std::shared_ptr<const Volume> volume_;
@@ -176,8 +167,7 @@ class OpenVolume : public ListNode<> {
     Counters counters_;
     uint32_t users_ = 0;
     bool closing_ = false, reopening_ = false;
-    std::unique_ptr<LastFlush> last_flush_;  // nullptr: it closes without one
-    std::function<void(Status)> gone_;       // set with closing_
+    std::function<void()> gone_;  // set with closing_
 };
 
 enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly, kAccess, kLimits };
@@ -323,9 +313,8 @@ class VolumeTable final : public reactor::Source {
     friend class VolumeSet;
     Status open(OpenVolume& volume);   // gives it its queue
     void publish(OpenVolume& volume);  // find() sees it from now on
-    // find() sees it no more; `gone` is called when the last user and request are done, with the error of its
-    // last flush.
-    void close(OpenVolume& volume, std::function<void(Status)> gone);
+    // find() sees it no more; `gone` is called when the last user and request are done.
+    void close(OpenVolume& volume, std::function<void()> gone);
     void tell(Change change, OpenVolume& volume);
     // `done` follows when all observers have let go, or one of them could not.
     void shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done);

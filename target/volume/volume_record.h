@@ -22,8 +22,7 @@ struct VolumeSet::Record {
     bool shrinking = false;        // as Known says
     uint64_t cut_from = 0;
     std::string cut_ownership;
-    bool lost_writes = false;  // see Volume::take_lost_writes()
-    uint64_t part = 0;         // see Volume::fit(); 0: its size and its storage show it
+    uint64_t part = 0;  // see Volume::fit(); 0: its size and its storage show it
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
     // Set by the thread that creates it, before any reactor sees it.

@@ -18,12 +18,9 @@ struct VolumeSet::Removal {
     uint64_t wwid = 0;
     Deletion::Hold hold;
     bool noted = false;  // it is to be in the state file that it is being deleted
-    bool flush = true;   // see Closing
 
     static Result<Removal> find(VolumeSet& set, const std::string& name);  // m_ held
     static Result<Removal> prepare(VolumeSet& set, const std::string& name, const RemoveOptions& how);
-    Status hold_commands(VolumeSet& set, const std::string& name, const RemoveOptions& how);
-    Status flush_storage(VolumeSet& set, const std::string& name) const;
     Status begin(VolumeSet& set, const std::string& name);
     void take_back(VolumeSet& set);
     void run(VolumeSet& set, const std::string& name, Done done) const;
@@ -48,24 +45,16 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
         std::lock_guard lock(set.m_);
         return find(set, name);
     }();
-    if (!removal) return removal;
-    removal->flush = !how.give_up_dirty;
-    if (set.options_.before_deletion) WSS_TRY(removal->hold_commands(set, name, how));
-    if (removal->record && removal->flush) WSS_TRY(removal->flush_storage(set, name));
-    return removal;
-}
-
-// Who has acknowledged data brings it home, or refuses.
-Status VolumeSet::Removal::hold_commands(VolumeSet& set, const std::string& name, const RemoveOptions& how) {
-    auto answered = std::make_shared<Deletion::Hold>();
+    if (!removal || !set.options_.before_deletion) return removal;
+    auto hold = std::make_shared<Deletion::Hold>();
     Status ready = set.wait_for("deleting volume " + name, [&](Done done) {
         set.options_.before_deletion(
-            {.wwid = wwid,
+            {.wwid = removal->wwid,
              .name = name,
              .give_up_dirty = how.give_up_dirty,
              .limit = {set.options_.wait.count / 2},  // so that a slow thread's answer is still waited for
-             .answer = [answered, done = std::move(done)](Status status, Deletion::Hold held) {
-                 *answered = std::move(held);
+             .answer = [hold, done = std::move(done)](Status status, Deletion::Hold held) {
+                 *hold = std::move(held);
                  done(std::move(status));
              }});
     });
@@ -73,50 +62,9 @@ Status VolumeSet::Removal::hold_commands(VolumeSet& set, const std::string& name
         return failure(Code::kTimedOut,
                        "volume {} is not deleted: its reactor did not answer within {} s; try again", name,
                        set.options_.wait.count / 1'000'000'000);
-    if (ready) hold = std::move(*answered);
-    return ready;
-}
-
-// What storage has acknowledged, and this process alone may have, is stable before anything is recorded:
-// storage that does not answer refuses the deletion.
-Status VolumeSet::Removal::flush_storage(VolumeSet& set, const std::string& name) const {
-    const std::shared_ptr<Volume> volume = record->volume;
-    if (set.tables_.empty() || !volume->limits().process_cache || volume->options_.read_only ||
-        volume->lost())
-        return Status::ok();
-    struct Flush {
-        io::Request request;
-        OpenVolume* open = nullptr;
-        Done done;
-    };
-    auto begin = [volume, table = set.tables_[0].get()](const Done& done) {
-        OpenVolume* open = table->find(volume->lun());
-        if (open == nullptr || &open->volume() != volume.get()) return done(removed_meanwhile());
-        auto* last = new Flush{.request = {}, .open = open, .done = done};
-        last->request.op = io::Op::kFlush;
-        last->request.context = last;
-        last->request.done = [](io::Request& request) noexcept {
-            const std::unique_ptr<Flush> over(static_cast<Flush*>(request.context));
-            over->open->release();
-            over->done(request.error == 0 ? Status::ok()
-                                          : Status::from_errno(request.error, "its storage fails to flush"));
-        };
-        open->hold();
-        open->queue().submit(last->request);
-    };
-    const Status flushed = set.wait_for("flushing volume " + name, [&](Done done) {
-        set.reactors_[0]->post([begin, done = std::move(done)] { begin(done); });
-    });
-    if (flushed || flushed.code() == Code::kClosed) return flushed;
-    const std::string why = flushed.code() == Code::kTimedOut
-                                ? fmt::format("its storage does not take them within {} s",
-                                              set.options_.wait.count / 1'000'000'000)
-                                : flushed.to_string();
-    return failure(Code::kRefused,
-                   "volume {} is not deleted: acknowledged writes may be in the memory of this process alone "
-                   "(cache=true): {}. Try again when its storage answers; wssctl volume delete {} "
-                   "--give-up-dirty deletes it in any case",
-                   name, why, name);
+    if (!ready) return ready;
+    removal->hold = std::move(*hold);
+    return removal;
 }
 
 // From here on nobody opens it, or removes it as well.
@@ -154,13 +102,10 @@ void VolumeSet::Removal::take_back(VolumeSet& set) {
 
 void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, Done done) const {
     if (record)
-        return set.close_on_reactors(record,
-                                     [&set, removed = record, done](const Status& status) {
-                                         if (!status) log::error("{}", status.to_string());
-                                         set.forget(removed, true, status);
-                                         done(status);
-                                     },
-                                     {.flush = flush});
+        return set.close_on_reactors(record, [&set, removed = record, done](Status status) {
+            set.forget(removed, true);
+            done(status);
+        });
     {
         std::lock_guard lock(set.m_);
         set.unopened_.erase(name);
@@ -206,11 +151,11 @@ Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
             done(std::move(status));
         });
     });
-    if (removed.code() == Code::kTimedOut) return removed;
+    if (!removed) return removed;
     std::lock_guard changing(change_m_);
     if (Status saved = save(); !saved)
         log::warning("{}: the next start deletes volume {} again", saved.to_string(), name);
-    return removed ? removed : removed.within(fmt::format("volume {} is deleted", name));
+    return Status::ok();
 }
 
 }  // namespace wss::volume

@@ -86,7 +86,6 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.size = volume.lost_all() ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
-    record->lost_writes = volume.limits().volatile_cache;
     record->part = volume.part_.load();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
@@ -120,7 +119,6 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
         // A shrink that was not over concerned what others have written since.
         known.end_shrink();
-        known.lost_writes = made.lost_writes;
     });
     if (!there) return removed_meanwhile();
     Status saved = set_.save();
@@ -218,7 +216,7 @@ void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done)
             done(std::move(served));
         });
     };
-    close_on_reactors(lost, closed, {.reopening = true, .flush = false});
+    close_on_reactors(lost, closed, true);
 }
 
 }  // namespace wss::volume

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
@@ -14,8 +15,23 @@
 
 namespace wss::volume {
 
+// Storage may need threads, and whoever makes one throws when there is none left.
+static VolumeSet::Options with_caught_open(VolumeSet::Options options) {
+    options.open = [open = std::move(options.open)](
+                       const std::string& backend,
+                       const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
+        try {
+            return open(backend, how);
+        } catch (const std::system_error& error) {
+            return Status::from_errno(error.code().value(),
+                                      "there is no thread for its storage (TasksMax, ulimit -u)");
+        }
+    };
+    return options;
+}
+
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
-    : options_(std::move(options)), reactors_(std::move(reactors)) {
+    : options_(with_caught_open(std::move(options))), reactors_(std::move(reactors)) {
     for (reactor::Reactor* reactor : reactors_) {
         tables_.push_back(std::make_unique<VolumeTable>(*reactor));
         if (options_.attach) reactor->add(*tables_.back());
@@ -113,7 +129,6 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
         record->shrinking = known->second.shrinking;
         record->cut_from = known->second.cut_from;
         record->cut_ownership = known->second.cut_ownership;
-        record->lost_writes = known->second.lost_writes;
         record->write_protected = known->second.write_protected;
         if (known->second.access) record->options.access = *known->second.access;
         if (known->second.limits) record->options.limits = *known->second.limits;
@@ -150,9 +165,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
     return found->second;
 }
 
-void VolumeSet::forget(const RecordPtr& record, bool identity_too, const Status& closed) {
+void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
     std::vector<Done> over;
-    Status first;
     {
         std::lock_guard lock(m_);
         const std::string& name = record->options.name;
@@ -168,12 +182,10 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too, const Status&
         record->opens.clear();
         if (record->volume) graves_.push_back(std::move(record->volume));
         records_.erase(name);
-        if (ends_ && first_close_failure_) first_close_failure_ = closed;
         if (records_.empty()) over.swap(all_closed_);
-        if (!over.empty()) first = first_close_failure_;
     }
     // The set may be gone as soon as the last of these is called.
-    for (const Done& done : over) done(first);
+    for (const Done& done : over) done(Status::ok());
 }
 
 void VolumeSet::bury() {
@@ -221,19 +233,13 @@ void VolumeSet::publish_on_reactors(const RecordPtr& record, Done done) {
         });
 }
 
-// Each reactor flushes after its own last request, so that the last flush is of all of them.
-void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, Closing how) {
+void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, bool reopening) {
     if (tables_.empty()) return done(Status::ok());
-    const Volume& volume = *record->volume;
-    const bool flush =
-        how.flush && volume.limits().process_cache && !volume.options_.read_only && !volume.lost();
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
-        reactors_[i]->post([this, record, gathering, how, flush, i] {
-            OpenVolume& open = *record->opens[i];
-            open.reopening_ = how.reopening;
-            if (flush) open.last_flush_ = std::make_unique<OpenVolume::LastFlush>();
-            tables_[i]->close(open, [gathering](Status closed) { gathering->arrive(std::move(closed)); });
+        reactors_[i]->post([this, record, gathering, reopening, i] {
+            record->opens[i]->reopening_ = reopening;
+            tables_[i]->close(*record->opens[i], [gathering] { gathering->arrive(Status::ok()); });
         });
 }
 
@@ -297,7 +303,6 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     record.volume->part_ = record.part;
     if (record.part == 0 && !record.volume->is_all_of(limits.size))
         record.volume->part_ = record.volume->size();
-    record.volume->lost_writes_.store(record.lost_writes);
     made->store(record.volume.get());
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
@@ -333,12 +338,10 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
 // Its volume is made; it is forgotten when it cannot be served.
 void VolumeSet::serve(const RecordPtr& record, Done done) {
     auto close = [this, record, done](const Status& why) {
-        close_on_reactors(record,
-                          [this, record, done, why](Status) {
-                              forget_unserved(record, why);
-                              done(why);
-                          },
-                          {});
+        close_on_reactors(record, [this, record, done, why](Status) {
+            forget_unserved(record, why);
+            done(why);
+        });
     };
     auto live = [this, record, done, close](Status) {
         std::unique_lock lock(m_);
@@ -356,7 +359,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         known.identity = record->identity;
         known.cut_from = record->cut_from;
         if (known.cut_from == 0) known.cut_ownership.clear();
-        known.lost_writes = known.unmade = false;
+        known.unmade = false;
         lock.unlock();
         if (record->volume->lost())
             return tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
@@ -386,8 +389,7 @@ void VolumeSet::close_all_async(Done done) {
     }
     if (done) return done(Status::ok());
     for (const RecordPtr& record : live)
-        close_on_reactors(record, [this, record](const Status& closed) { forget(record, false, closed); },
-                          {});
+        close_on_reactors(record, [this, record](Status) { forget(record, false); });
 }
 
 // --- read-only and access ---
@@ -545,22 +547,13 @@ Status VolumeSet::close_all() {
         return begun->status;
     }
     // Nothing goes on: the program ends.
-    std::string names, flushed;
+    std::string names;
     std::lock_guard lock(m_);
-    for (const auto& [name, record] : records_) {
-        names += (names.empty() ? "" : ", ") + name;
-        if (record->volume == nullptr || !record->volume->limits().process_cache) continue;
-        flushed += (flushed.empty() ? "" : ", ") + name;
-    }
+    for (const auto& [name, record] : records_) names += (names.empty() ? "" : ", ") + name;
     return failure(Code::kTimedOut,
                    "requests of volume {} are not over after {} s, because storage or an initiator does not "
-                   "answer; ending without them{}",
-                   names, options_.wait.count / 1'000'000'000,
-                   flushed.empty()
-                       ? ""
-                       : ". Writes that were acknowledged, but not flushed, may be lost with this "
-                         "process (volume " +
-                             flushed + ")");
+                   "answer; ending without them",
+                   names, options_.wait.count / 1'000'000'000);
 }
 
 }  // namespace wss::volume

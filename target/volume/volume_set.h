@@ -161,8 +161,6 @@ class VolumeSet {
             cut_from = 0;
             cut_ownership.clear();
         }
-        // A reopening that came to no volume yet: see Volume::take_lost_writes().
-        bool lost_writes = false;
         // It was never opened, or the operator deleted it. Storage of another one is never created: where
         // that is gone, an empty one in its place would be taken for it by who knows its identity.
         bool unmade = false;
@@ -184,15 +182,10 @@ class VolumeSet {
     void serve(const RecordPtr& record, Done done);
     void open_on_reactors(const RecordPtr& record, Done done);
     void publish_on_reactors(const RecordPtr& record, Done done);
-    struct Closing {
-        bool reopening = false;  // another one with its name and identity follows
-        // Acknowledged writes that only this process has are to be in storage; else they are given up.
-        bool flush = true;
-    };
-    void close_on_reactors(const RecordPtr& record, Done done, Closing how);
+    void close_on_reactors(const RecordPtr& record, Done done, bool reopening = false);
     struct News;
     void tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
-    void forget(const RecordPtr& record, bool identity_too, const Status& closed = {});
+    void forget(const RecordPtr& record, bool identity_too);
     void forget_unserved(const RecordPtr& record, const Status& why);
     void bury();
     // False: it has to be repeated.
@@ -252,7 +245,6 @@ class VolumeSet {
     // By volume: the change of a setting that is being made, and those that wait for it. None is empty.
     std::map<std::string, std::deque<const SettingTurn*>> settings_;
     std::vector<Done> all_closed_;  // called when there is no record any more
-    Status first_close_failure_;    // … with this, of close_all_async()
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     Unopened unopened_;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
-#include <utility>
 
 #include "target/volume/volume.h"
 
@@ -64,14 +62,14 @@ void VolumeTable::publish(OpenVolume& volume) {
     tell(Change::kAdded, volume);
 }
 
-void VolumeTable::close(OpenVolume& volume, std::function<void(Status)> gone) {
+void VolumeTable::close(OpenVolume& volume, std::function<void()> gone) {
     WSS_ASSERT(!volume.closing_, "a volume closes once");
     volume.closing_ = true;
     uint32_t lun = volume.volume().lun();
     bool published = lun < by_lun_.size() && by_lun_[lun] == &volume;
     if (!published) {
         volume.queue_.reset();
-        return gone(Status::ok());
+        return gone();
     }
     volume.gone_ = std::move(gone);
     by_lun_[lun] = nullptr;
@@ -84,24 +82,13 @@ size_t VolumeTable::reap_closing() noexcept {
     size_t reaped = 0;
     closing_.for_each([&](OpenVolume& volume) {
         if (!volume.idle()) return;
-        ++reaped;
-        if (volume.last_flush_ != nullptr && !std::exchange(volume.last_flush_->begun, true)) {
-            io::Request& flush = volume.last_flush_->request;
-            flush.op = io::Op::kFlush;
-            flush.done = [](io::Request&) noexcept {};  // the next turn sees that it is idle
-            return volume.queue_->submit(flush);
-        }
-        Status flushed;
-        if (volume.last_flush_ != nullptr && volume.last_flush_->request.error != 0)
-            flushed = failure(
-                Code::kIo, "volume {}: its storage did not take the last acknowledged writes: {}",
-                volume.volume().name(), std::generic_category().message(volume.last_flush_->request.error));
         volume.unlink();
         std::erase(polled_, &volume);
         volume.queue_.reset();  // closing its descriptor takes it out of the epoll set
         // It may be freed as soon as this is called.
-        std::function<void(Status)> gone = std::move(volume.gone_);
-        gone(std::move(flushed));
+        std::function<void()> gone = std::move(volume.gone_);
+        gone();
+        ++reaped;
     });
     return reaped;
 }

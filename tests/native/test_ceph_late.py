@@ -266,3 +266,14 @@ def test_an_object_map_that_was_rebuilt_is_used_again(ceph, tmp_path, nbd):
                 assert "object map invalid" not in ceph.rbd("info", image)
                 assert client.command(READ, OBJECT, BLOCK) == (0, byte * BLOCK)
                 time.sleep(2)  # the target looks at it each second
+
+
+def test_librbds_cache_is_not_used_by_whoever_asks_for_it(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    target = start_target(ceph, tmp_path, ceph.backend(image, cache="true")).start()
+    with RawNbd(nbd(target, "disk").socket) as client:
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        target.kill()
+    assert "cache=true has no effect" in target.log.read_text()
+    ceph.rbd("export", "--no-progress", image, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes()[:BLOCK] == b"1" * BLOCK

@@ -89,13 +89,12 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
         volume.lowest->store(UINT64_MAX);
         volume.reported = state_of(number);
         // One that is lost may have no size any more, which its state says.
-        link.wrote(
-            wire::put_volume({.bytes = std::max<uint64_t>(limits.size, limits.logical_block),
-                              .boot = limits.process_cache ? engine_.identity() : engine_.options_.boot,
-                              .number = number,
-                              .logical_block = limits.logical_block,
-                              .name = volume.name},
-                             link.room()));
+        link.wrote(wire::put_volume({.bytes = std::max<uint64_t>(limits.size, limits.logical_block),
+                                     .boot = engine_.options_.boot,
+                                     .number = number,
+                                     .logical_block = limits.logical_block,
+                                     .name = volume.name},
+                                    link.room()));
         if (welcome.states) link.wrote(wire::put_volume_state(volume.reported, link.room()));
     }
     if (reach_ != nullptr) reach_->introduce(link);

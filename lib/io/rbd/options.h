@@ -18,7 +18,7 @@ struct RbdOptions {
     std::string conf;      // empty: where librados looks ($CEPH_CONF, /etc/ceph/ceph.conf, ~/.ceph/config)
     std::string user = "admin";
     std::string keyring;  // empty: as the configuration says
-    bool cache = false;   // librbd's own cache: acknowledged writes are volatile until a flush
+    bool cache = false;   // asks for librbd's own cache, which it does not get: see check_settings()
     bool steal = false;   // break and blocklist an owner of the exclusive lock that is alive
     // Limits, in seconds.
     uint32_t mount_timeout = 10;    // client_mount_timeout: the first contact with a monitor

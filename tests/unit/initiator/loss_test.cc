@@ -191,30 +191,10 @@ TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
     for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(bench.read(*disk, i * kMiB, kMiB), data[i]) << i;
 }
 
-// A file with a write cache in this process, as librbd has one.
-class CachingBackend final : public io::Backend {
-  public:
-    explicit CachingBackend(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
-    io::Limits limits() const noexcept override {
-        io::Limits limits = file_->limits();
-        limits.process_cache = true;
-        return limits;
-    }
-    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
-        return file_->open_queue(reactor);
-    }
-    Status resize(uint64_t bytes) override { return file_->resize(bytes); }
-    std::string describe() const override { return "caching"; }
-
-  private:
-    const std::unique_ptr<io::Backend> file_;
-};
-
 // A target is started anew, on its machine or on one that was switched off and on.
 class RebootTest : public ::testing::Test {
   protected:
-    void start(bool process_cache) {
-        process_cache_ = process_cache;
+    void SetUp() override {
         char path[] = "/tmp/wss-reboot-XXXXXX";
         int fd = mkstemp(path);
         ASSERT_GE(fd, 0);
@@ -232,15 +212,8 @@ class RebootTest : public ::testing::Test {
     }
     ~RebootTest() override { ::unlink(path_.c_str()); }
     void start_world(uint32_t boot_id, uint16_t port) {
-        block::testing::WorldOptions options{
-            .service = {.epoch_base = ++epoch_ << 20, .boot_id = boot_id, .process_id = ++process_},
-            .port = port};
-        options.volumes.open = [this](const std::string& backend,
-                                      const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
-            auto file = io::open_backend(backend, how);
-            if (!file || !process_cache_) return file;
-            return std::unique_ptr<io::Backend>(std::make_unique<CachingBackend>(std::move(*file)));
-        };
+        block::testing::WorldOptions options{.service = {.epoch_base = ++epoch_ << 20, .boot_id = boot_id},
+                                             .port = port};
         world_ = std::make_unique<block::testing::World>(std::move(options));
         world_->add_volume("disk", "aio:" + path_, kMiB);
     }
@@ -252,25 +225,17 @@ class RebootTest : public ::testing::Test {
         start_world(boot_id, port);
         return bench_->until([&] { return bench_->ready > ready; });
     }
-    bool reconnect() {
-        const uint32_t ready = bench_->ready;
-        bench_->network().cut();
-        return bench_->until([&] { return bench_->ready > ready; });
-    }
     Outcome write(bool fua = false) { return bench_->write(*disk_, 0, pattern(4096, 1), fua); }
     Outcome flush() { return bench_->simple(*disk_, Operation::kFlush); }
 
     std::string path_;
-    bool process_cache_ = false;
     uint64_t epoch_ = 0;
-    uint32_t process_ = 100;
     std::unique_ptr<block::testing::World> world_;
     std::unique_ptr<Bench> bench_;
     Volume* disk_ = nullptr;
 };
 
 TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_machine_fails_and_says_so) {
-    start(false);
     ASSERT_EQ(write(), Outcome::kOk);
     ASSERT_TRUE(restart(1));
     EXPECT_EQ(flush(), Outcome::kOk) << "a process alone loses no cache";
@@ -283,28 +248,6 @@ TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_mac
     ASSERT_EQ(write(true), Outcome::kOk);
     ASSERT_TRUE(restart(4));
     EXPECT_EQ(flush(), Outcome::kOk) << "FUA was stable";
-}
-
-TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_a_process_that_had_the_cache_fails) {
-    start(true);
-    ASSERT_EQ(write(), Outcome::kOk);
-    ASSERT_TRUE(restart(1));
-    EXPECT_EQ(flush(), Outcome::kWritesLost);
-    EXPECT_EQ(flush(), Outcome::kOk) << "told once";
-    ASSERT_TRUE(restart(1));
-    EXPECT_EQ(flush(), Outcome::kOk) << "all was flushed";
-}
-
-TEST_F(RebootTest, no_flush_fails_after_a_reconnection_because_a_volume_with_a_cache_in_the_process_came) {
-    start(false);
-    ASSERT_EQ(write(), Outcome::kOk);
-    process_cache_ = true;
-    world_->add_volume("more", "delay:us=1:ram:1M", kMiB);
-    ASSERT_TRUE(reconnect());
-    EXPECT_EQ(flush(), Outcome::kOk) << "the process has lost nothing";
-    ASSERT_EQ(write(), Outcome::kOk);
-    ASSERT_TRUE(restart(1));
-    EXPECT_EQ(flush(), Outcome::kWritesLost);
 }
 
 // Nobody listens: the first connect fails with a reason.

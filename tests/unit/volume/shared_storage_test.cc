@@ -381,20 +381,6 @@ TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out
     EXPECT_FALSE(shared_.opened);
 }
 
-TEST_F(OnSharedStorage, a_flush_fails_also_when_the_reopening_needs_another_attempt) {
-    Forgetful observer(set_->table(0));
-    ASSERT_TRUE(create("a"));
-    shared_.changed(shared_.size, 0);
-    observer.refuses = true;
-    EXPECT_EQ(reopen("a").code(), Code::kRefused);
-    EXPECT_TRUE(set_->find("a")->closed);
-    observer.refuses = false;
-    ASSERT_TRUE(reopen("a"));
-    const Volume& again = set_->table(0).find(0)->volume();
-    EXPECT_TRUE(again.take_lost_writes()) << "what its former client acknowledged may be lost";
-    EXPECT_FALSE(again.take_lost_writes());
-}
-
 TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));

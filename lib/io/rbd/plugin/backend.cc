@@ -83,8 +83,7 @@ Limits RbdBackend::limits() const noexcept {
             .optimal_transfer = object,
             .discard_granularity = object,
             .discard = !client_->read_only(),
-            .volatile_cache = client_->options().cache,
-            .process_cache = client_->options().cache,
+            .volatile_cache = false,
             .rotational = false};
 }
 

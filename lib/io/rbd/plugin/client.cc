@@ -171,8 +171,6 @@ Status Client::stop() {
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
-        // What is in librbd's memory would be written after that.
-        if (options_.cache && !read_only_ && rbd_flush(image_) == -ETIMEDOUT) may_come_late_.store(true);
         end_map();
         WSS_TRY(shut_itself_out());
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
@@ -401,14 +399,13 @@ Status Client::resize(uint64_t bytes) {
         result = rbd_resize(image_, bytes);
         return Status::ok();
     });
-    if (SystemClock().now() - begun >= from_s(options_.osd_timeout)) doubt_map();
+    if (result == -ETIMEDOUT || SystemClock().now() - begun >= from_s(options_.osd_timeout)) doubt_map();
     // Not rbd_get_size(), which answers what was wanted also when that failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
         lose(Loss::kEmptied);
     else if (now)
         sizes_.changed_own(*now);
-    if (result == -ETIMEDOUT) may_come_late_.store(true);
     // Else the next look shows it, and the limit stays until then.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();

@@ -18,6 +18,7 @@ namespace wss::io::rbd {
 
 namespace {
 
+constexpr const char* kMarkOnTimeout = "rbd_invalidate_object_map_on_timeout";
 constexpr size_t kSettingMax = 8 << 20;  // what a configuration of at most 1 MiB can make of one
 constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
 constexpr const char* kLogEntries = "500";  // the default of a client of Ceph
@@ -42,7 +43,7 @@ Status Client::configure() {
         return Status::from_errno(-result, "cannot set log_max_recent");
     WSS_TRY(read_configuration());
     const std::pair<const char*, std::string> settings[] = {
-        {"rbd_cache", options_.cache ? "true" : "false"},
+        {"rbd_cache", "false"},
         {"client_mount_timeout", std::to_string(options_.mount_timeout)},
         {"rados_osd_op_timeout", std::to_string(options_.osd_timeout)},
         {"rados_mon_op_timeout", std::to_string(options_.mon_timeout)},
@@ -64,6 +65,10 @@ Status Client::configure() {
     for (const auto& [name, value] : settings)
         if (int result = rados_conf_set(cluster_, name, value.c_str()); result < 0)
             return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
+    // Without it a write goes on whose object could not be entered into the map (object_map.cc).
+    const int set = rados_conf_set(cluster_, kMarkOnTimeout, "true");
+    if (set < 0 && set != -ENOENT)  // another version has no such setting
+        return Status::from_errno(-set, fmt::format("cannot set {} = true", kMarkOnTimeout));
     WSS_TRY(check_lethal_settings());
     WSS_TRY(check_settings_to_connect(configuration_of(options_)));
     if (!options_.keyring.empty()) {
@@ -175,15 +180,17 @@ static bool is_at_least(std::string_view value, uint64_t least) {
 }
 
 // Why the setting of an image or its pool is refused; empty: it is not.
-static std::string_view danger_of(std::string_view name, std::string_view value, bool cache) {
-    if (name == "rbd_cache" && !cache && !is_false(value))
-        return "acknowledged writes would be lost with this process";
+static std::string_view danger_of(std::string_view name, std::string_view value) {
+    if (name == "rbd_cache" && !is_false(value))
+        return "librbd would acknowledge writes that Ceph may refuse later, and tell nobody";
     if (name == "rbd_persistent_cache_mode" && value != "disabled")
         return "acknowledged writes would be lost with this machine";
     const bool blocklists = name != "rbd_blocklist_on_break_lock" || is_true(value);
     const bool for_long =
         name != "rbd_blocklist_expire_seconds" || value == "0" || is_at_least(value, kBlocklistSeconds);
     if (!blocklists || !for_long) return "a former owner that is only stopped could write when it is woken";
+    if (name == kMarkOnTimeout && !is_true(value))
+        return "what is written after Ceph was silent could be zeroes for the next client";
     if (name == "rbd_disable_zero_copy_writes" && !is_true(value))
         return "a write could outlast osd_timeout while an OSD is stopped";
     return {};
@@ -204,7 +211,7 @@ Status Client::check_settings() {
         const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
         if (is_throttle(option.name, option.value))
             throttles_ += fmt::format("{}{} = {}", throttles_.empty() ? "" : ", ", option.name, option.value);
-        const std::string_view danger = danger_of(option.name, option.value, options_.cache);
+        const std::string_view danger = danger_of(option.name, option.value);
         if (!danger.empty())
             status = failure(Code::kInvalid,
                              "the image or its pool sets {} = {}: {}; remove it (rbd config image rm, rbd "
@@ -222,9 +229,12 @@ Status Client::check_settings() {
             "rbd:{}: librbd keeps requests back for the limits of the image, its pool or ceph.conf: {}. That "
             "may take longer than osd_timeout",
             options_.name(), throttles_);
+    // librbd's cache (writearound) forgets the error of a write that ends before the next flush comes.
     if (status && options_.cache)
-        log::warning("rbd:{}: cache=true: writes that were not flushed are lost when this process ends",
-                     options_.name());
+        log::warning(
+            "rbd:{}: cache=true has no effect: librbd's cache may report a failed write to nobody, so that "
+            "the volume is opened without it",
+            options_.name());
     return status;
 }
 

@@ -30,7 +30,6 @@ struct Slot {
     int64_t result = 0;
     uint64_t progress = 0;
     uint64_t chunk = 0;  // what librbd has at the moment
-    bool flushing = false;
 };
 static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
 
@@ -202,7 +201,7 @@ int RbdQueue::pass_on(Request& request) noexcept {
                           client_->object_bytes());
     rbd_image_t image = client_->image();
     int result = 0;
-    if (request.op == Op::kFlush || slot.flushing)
+    if (request.op == Op::kFlush)
         result = rbd_aio_flush(image, completion);
     else if (request.op == Op::kRead)
         result = rbd_aio_read(image, offset, slot.chunk, data, completion);
@@ -251,7 +250,7 @@ void RbdQueue::complete(Request& request) noexcept {
                             : error == ETIMEDOUT               ? ETIMEDOUT
                                                                : EIO);
     }
-    if (request.op == Op::kRead && !slot.flushing && may_be_deleted(request)) {
+    if (request.op == Op::kRead && may_be_deleted(request)) {
         // The keeper looks whether they are its parents still.
         if (client_->pools_exist()) return end(request, EIO);
         client_->lose(Loss::kDeleted);
@@ -259,15 +258,13 @@ void RbdQueue::complete(Request& request) noexcept {
     if (request.op != Op::kRead && client_->doubts_map()) return end(request, ETIMEDOUT);
     // What was read after the image was lost may be old.
     if (client_->lost()) return end(request, EIO);
-    if (request.op == Op::kFlush || slot.flushing) return end(request, 0);
+    if (request.op == Op::kFlush) return end(request, 0);
     if (request.op == Op::kRead && static_cast<uint64_t>(slot.result) < slot.chunk) {
         slot.progress += static_cast<uint64_t>(slot.result) / kBlock * kBlock;
         return end(request, EIO);  // the image became smaller
     }
     slot.progress += slot.chunk;
-    slot.flushing = slot.progress == request.length && request.fua && client_->options().cache;
-    if (slot.progress == request.length && !slot.flushing) return end(request, 0);
-    start(request);
+    slot.progress == request.length ? end(request, 0) : start(request);
 }
 
 void RbdQueue::end(Request& request, int error) noexcept {

@@ -5,8 +5,7 @@
 //   waiting_   submitted; poll() passes on what fits in kDepth
 //   in_ceph_   librbd has it
 //   landing_   librbd's callback, on a thread of its own, has put it there; poll() takes all of them
-// and then done(). A request may pass in_ceph_ several times (a long range is zeroed in parts; a flush
-// follows a FUA write where librbd caches).
+// and then done(). A request may pass in_ceph_ several times: a long range is zeroed in parts.
 //
 // The landing is the only thing that threads share: a stack linked through the requests, pushed by
 // compare-and-swap and taken whole, and one eventfd that is written only when the reactor is about to sleep.
