@@ -36,6 +36,7 @@ struct Ended {
 Ended run(bool starts) {
     int both[2];
     if (pipe(both) != 0) return {};
+    std::fflush(stdout);  // what is in its memory would be the child's, too
     const pid_t child = fork();
     if (child == 0) {
         dup2(both[1], STDOUT_FILENO);
