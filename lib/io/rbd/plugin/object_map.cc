@@ -9,8 +9,8 @@
 // itself:
 //
 //   kTrusted   no request has been with librbd for osd_timeout, so that nothing can have failed in this way
-//   kDoubted   one has, or the header was silent for as long. What librbd reports as written is reported as
-//              failed, until the header is marked
+//   kDoubted   one has, or the header was silent for as long. What librbd reports as written waits until the
+//              header is marked, and fails after osd_timeout
 //   kMarked    the header says that the map is invalid: nobody uses it. `rbd object-map rebuild` ends that
 //
 // What fails at once (a full pool, a missing capability) leaves its trace in librbd's memory, where the

@@ -145,14 +145,14 @@ void RbdQueue::submit(Request& request) noexcept {
 
 size_t RbdQueue::poll() noexcept {
     if (in_flight_ == 0) return 0;
-    const size_t events = start_waiting() + reap();
+    const size_t events = start_waiting() + reap() + confirm();
     if (events > 0) note_progress();
     return events;
 }
 
 bool RbdQueue::arm() noexcept {
-    // What waits while Ceph has none of ours would have nobody to wake us.
-    return landing_.arm() && (waiting_count_ == 0 || in_ceph_count_ > 0);
+    // What waits while Ceph has none of ours would have nobody to wake us, nor has what is doubted.
+    return doubted_.front() == nullptr && landing_.arm() && (waiting_count_ == 0 || in_ceph_count_ > 0);
 }
 
 void RbdQueue::note_progress() noexcept {
@@ -215,6 +215,20 @@ int RbdQueue::pass_on(Request& request) noexcept {
     return result;
 }
 
+// The header is marked within milliseconds, unless Ceph is silent still.
+size_t RbdQueue::confirm() noexcept {
+    size_t events = 0;
+    while (Request* request = doubted_.front()) {
+        const bool doubted = client_->doubts_map() && !client_->lost();
+        const Nanoseconds waits = reactor_.clock().now() - Nanoseconds{slot_of(*request).begun};
+        if (doubted && waits < from_s(client_->options().osd_timeout)) break;
+        request->unlink();
+        doubted ? end(*request, ETIMEDOUT) : go_on(*request);
+        ++events;
+    }
+    return events;
+}
+
 size_t RbdQueue::reap() noexcept {
     size_t events = 0;
     Request* request = landing_.take_all();
@@ -255,7 +269,14 @@ void RbdQueue::complete(Request& request) noexcept {
         if (client_->pools_exist()) return end(request, EIO);
         client_->lose(Loss::kDeleted);
     }
-    if (request.op != Op::kRead && client_->doubts_map()) return end(request, ETIMEDOUT);
+    if (request.op == Op::kRead || !client_->doubts_map()) return go_on(request);
+    slot.begun = reactor_.clock().now().count;
+    doubted_.push_back(request);
+}
+
+// What librbd has done, and this client has confirmed.
+void RbdQueue::go_on(Request& request) noexcept {
+    Slot& slot = slot_of(request);
     // What was read after the image was lost may be old.
     if (client_->lost()) return end(request, EIO);
     if (request.op == Op::kFlush) return end(request, 0);

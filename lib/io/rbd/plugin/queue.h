@@ -5,6 +5,7 @@
 //   waiting_   submitted; poll() passes on what fits in kDepth
 //   in_ceph_   librbd has it
 //   landing_   librbd's callback, on a thread of its own, has put it there; poll() takes all of them
+//   doubted_   a change that the next client may not see yet
 // and then done(). A request may pass in_ceph_ several times: a long range is zeroed in parts.
 //
 // The landing is the only thing that threads share: a stack linked through the requests, pushed by
@@ -57,8 +58,10 @@ class RbdQueue final : public Queue {
     void start(Request& request) noexcept;
     int pass_on(Request& request) noexcept;
     size_t reap() noexcept;
+    size_t confirm() noexcept;
     bool may_be_deleted(const Request& request) const noexcept;
     void complete(Request& request) noexcept;
+    void go_on(Request& request) noexcept;
     void end(Request& request, int error) noexcept;
     void note_progress() noexcept;
 
@@ -68,6 +71,7 @@ class RbdQueue final : public Queue {
     Progress& progress_;  // the client's
     List<Request> waiting_;
     List<Request> in_ceph_;  // that librbd has had for longest first
+    List<Request> doubted_;  // changes that librbd has done, until the doubt is over (object_map.cc)
     size_t waiting_count_ = 0;
     size_t in_ceph_count_ = 0;
     size_t in_flight_ = 0;
