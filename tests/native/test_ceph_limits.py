@@ -117,4 +117,6 @@ def test_a_shrink_that_outlasts_its_command_cuts_the_image_when_engines_have_let
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "a read")
             assert client.command(READ, 0, BLOCK)[1] == b"1" * BLOCK
             ask(cluster.control, "volume.resize", name="disk", size="8M")
+            # The initiator is notified of the size while the command answers.
+            until(lambda: client.command(READ, 6 * MIB, BLOCK)[0] == 0, 10, "a read beyond the former end")
             assert client.command(READ, 6 * MIB, BLOCK) == (0, bytes(BLOCK))
