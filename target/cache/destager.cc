@@ -312,7 +312,7 @@ void Destager::done(Job& job, int error) noexcept {
                            error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
     if (job.begun && !job.salvage && job.changes != uses_.nodes.changes())
         index_.invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
-    // It may have anything beyond its former end if the volume grows.
+    // Real storage may have other bytes beyond the former end, which count when the volume grows.
     if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.piece.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has it.

@@ -28,6 +28,13 @@ def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProc
     return done
 
 
+def build_shim(folder: Path, source: str) -> Path:
+    """A library for LD_PRELOAD, from C."""
+    (folder / "shim.c").write_text(source)
+    run("gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl")
+    return folder / "shim.so"
+
+
 def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
     """Runs a shell command beside an nbdkit with our plugin, whose URI is $uri. (`-U -` leaves folders in /tmp.)"""
     with tempfile.TemporaryDirectory(prefix="wss-nbdkit-") as folder:

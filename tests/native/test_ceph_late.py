@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 
@@ -14,7 +13,7 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
-from .programs import run
+from .programs import build_shim, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, start_target
 
@@ -49,10 +48,7 @@ int connect(int fd, const struct sockaddr* address, socklen_t bytes) {
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shim")
-    (folder / "shim.c").write_text(SHIM)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl"], check=True, timeout=60)
-    return folder / "shim.so"
+    return build_shim(tmp_path_factory.mktemp("shim"), SHIM)
 
 
 class Way:

@@ -3,7 +3,6 @@
 
 import contextlib
 import os
-import signal
 import time
 from pathlib import Path
 

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 
@@ -13,6 +12,7 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
+from .programs import build_shim
 from .rawnbd import READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 
@@ -267,10 +267,7 @@ int rados_aio_get_return_value(void* completion) {
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shim")
-    (folder / "shim.c").write_text(SHIM)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl"], check=True, timeout=60)
-    return folder / "shim.so"
+    return build_shim(tmp_path_factory.mktemp("shim"), SHIM)
 
 
 def with_shim(target, shim, **environment):

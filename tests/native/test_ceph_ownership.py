@@ -14,9 +14,8 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
-from .ports import free_port
-from .programs import BUILD, Target, pause, run
-from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, RawNbd
+from .programs import BUILD, Target, build_shim, pause, run
+from .rawnbd import READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 from .test_ceph_faults import Writer, lose_to_another_owner, storage_elsewhere
 
@@ -187,14 +186,13 @@ int rados_break_lock(void* pool, const char* object, const char* name, const cha
 
 def test_a_former_owner_is_blocklisted_for_long_when_the_next_one_dies_after_it_broke_the_lock(ceph, tmp_path):
     image = ceph.create_image("8M")
-    (tmp_path / "dies.c").write_text(DIES)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "dies.so", tmp_path / "dies.c", "-ldl"], check=True, timeout=60)
+    shim = build_shim(tmp_path, DIES)
     first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
     try:
         former = owner(ceph, image)
         pause(first.process)
         second = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"))
-        done = subprocess.run(second.command, env=os.environ | {"LD_PRELOAD": str(tmp_path / "dies.so")}, capture_output=True, timeout=60)
+        done = subprocess.run(second.command, env=os.environ | {"LD_PRELOAD": str(shim)}, capture_output=True, timeout=60)
         assert done.returncode == 9, done.stderr
         assert json.loads(ceph.rbd("lock", "ls", "--format", "json", image) or "[]") == []
         with start_target(ceph, tmp_path / "c", ceph.backend(image)):

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include "lib/base/assert.h"
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/io/rbd/plugin/configuration.h"
@@ -31,12 +30,14 @@ Client::Client(const RbdOptions& options, bool read_only, std::string owner)
     ++alive_;
 }
 
-// One that has an image was stopped before, or lives for good.
 Client::~Client() {
-    const Status stopped = stop();
-    WSS_ASSERT(stopped, "it has let go of its image");
     for (Progress* queue = queues_.load(); queue != nullptr;) delete std::exchange(queue, queue->next);
     --alive_;
+}
+
+// One that cannot let go of its image lives for good.
+void Client::end(Client* client) {
+    if (client->stop()) delete client;
 }
 
 // Its end would let go of the lock, or block.
@@ -54,7 +55,7 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
             "{}: {} openings and other calls of Ceph failed because descriptors, threads or memory "
             "ran out, and what they had made cannot be released: restart the target",
             name, kLeaksMax);
-    std::shared_ptr<Client> client(new Client(options, read_only, owner));
+    std::shared_ptr<Client> client(new Client(options, read_only, owner), end);
     BoundedCall call;
     Status begun = call.start([client] {
         Status status = client->start();

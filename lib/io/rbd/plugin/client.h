@@ -78,7 +78,6 @@ class Client {
     };
     static Closing begin_close(const std::shared_ptr<Client>& client);
     static void end_close(Closing& closing);
-    ~Client();
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
@@ -121,6 +120,8 @@ class Client {
 
   private:
     Client(const RbdOptions& options, bool read_only, std::string owner);
+    ~Client();
+    static void end(Client* client);
     Status start();
     Status connect();
     Status open_image();

@@ -229,7 +229,9 @@ uint32_t Client::command_limit() const {
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
     const uint32_t limit = command_limit();
-    if (limit == 0) return failure(Code::kTimedOut, "{}: no time is left for it", failure_text);
+    if (limit == 0)
+        return failure(Code::kTimedOut, "{}: too little is left of open_timeout or close_timeout",
+                       failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
         return Status::from_errno(-result, fmt::format("cannot set {} = {}", kCommandLimit, limit));
     const int result = -command();

@@ -44,8 +44,7 @@ const std::array<char, 24> kMarking = marking();
 
 }  // namespace
 
-// What is still with librbd counts from its beginning, also in other queues: what they have landed they note
-// after they have looked here.
+// A queue notes that a request has ended after it has looked here: one that has just ended counts, too.
 void Client::look_at_map(Nanoseconds now) noexcept {
     const int64_t limit = (now - from_s(options_.osd_timeout) + kMargin).count;
     for (const Progress* queue = queues_.load(std::memory_order_acquire); queue != nullptr;
