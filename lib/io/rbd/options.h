@@ -22,7 +22,7 @@ struct RbdOptions {
     bool steal = false;   // break and blocklist an owner of the exclusive lock that is alive
     // Limits, in seconds.
     uint32_t mount_timeout = 10;    // client_mount_timeout: the first contact with a monitor
-    uint32_t osd_timeout = 60;      // rados_osd_op_timeout: each operation
+    uint32_t osd_timeout = 60;      // each request; rados_osd_op_timeout until the image is locked
     uint32_t mon_timeout = 30;      // rados_mon_op_timeout: each command to a monitor
     uint32_t open_timeout = 60;     // all of an opening, with the wait for the lock of an owner that died
     uint32_t resize_timeout = 600;  // all of a change of the size; to shrink removes every object beyond

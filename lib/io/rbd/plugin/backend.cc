@@ -2,7 +2,6 @@
 #include "lib/io/rbd/plugin/backend.h"
 
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,9 +87,9 @@ Limits RbdBackend::limits() const noexcept {
 }
 
 Result<std::unique_ptr<Queue>> RbdBackend::open_queue(reactor::Reactor& reactor) {
-    const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_fd < 0) return Status::from_errno(errno, describe() + ": eventfd");
-    return std::unique_ptr<Queue>(std::make_unique<RbdQueue>(client_, reactor, event_fd));
+    auto calls = client_->add_calls();
+    if (!calls) return calls.status();
+    return std::unique_ptr<Queue>(std::make_unique<RbdQueue>(client_, reactor, **calls));
 }
 
 Status RbdBackend::resize(uint64_t bytes) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // RbdBackend: an image of a Ceph cluster as real storage.
 //
-// Stable: a write is acknowledged by Ceph when every replica has it on its medium, so that without librbd's
-// cache there is nothing volatile and FUA costs nothing. With it a FUA write is a write and a flush.
+// Stable: a write is acknowledged by Ceph when every replica has it on its medium. Nothing is volatile
+// without librbd's cache. FUA costs nothing, and a flush has nothing to wait for.
 //
 // Copies: librbd copies once, what is written before it goes out (its buffer is free when the request is
-// done, whatever the socket still holds), what is read from the buffer that it received into.
+// done, whatever the socket still holds), what is read from the buffer that it received into. What is read is
+// copied once more, because a read may be given up while librbd has it (calls.h).
 #pragma once
 
 #include "lib/io/rbd/plugin/client.h"

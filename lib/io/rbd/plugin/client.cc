@@ -22,27 +22,16 @@ constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJE
 std::atomic<uint32_t> Client::alive_{0};
 
 Client::Client(const RbdOptions& options, bool read_only, std::string owner)
-    : options_(options),
-      read_only_(read_only),
-      opened_at_(SystemClock().now()),
-      owner_(std::move(owner)),
-      commands_until_(opened_at_ + from_s(options.open_timeout)) {
+    : options_(options), read_only_(read_only), opened_at_(SystemClock().now()), owner_(std::move(owner)) {
     ++alive_;
 }
 
 Client::~Client() {
-    for (Progress* queue = queues_.load(); queue != nullptr;) delete std::exchange(queue, queue->next);
+    stop();
+    // Those whose queue had died before they came back.
+    late_changes_.clear();
+    for (Calls* calls = calls_.load(); calls != nullptr;) delete std::exchange(calls, calls->next);
     --alive_;
-}
-
-// One that cannot let go of its image lives for good.
-void Client::end(Client* client) {
-    if (client->stop()) delete client;
-}
-
-// Its end would let go of the lock, or block.
-static void keep_for_good(const std::shared_ptr<Client>& client) {
-    new std::shared_ptr<Client>(client);
 }
 
 Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only,
@@ -55,11 +44,11 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
             "{}: {} openings and other calls of Ceph failed because descriptors, threads or memory "
             "ran out, and what they had made cannot be released: restart the target",
             name, kLeaksMax);
-    std::shared_ptr<Client> client(new Client(options, read_only, owner), end);
+    std::shared_ptr<Client> client(new Client(options, read_only, owner), [](Client* one) { delete one; });
     BoundedCall call;
     Status begun = call.start([client] {
         Status status = client->start();
-        if (!status && !client->stop()) keep_for_good(client);
+        if (!status) client->stop();
         return status;
     });
     if (!begun) return begun.within(name);
@@ -91,15 +80,14 @@ Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
-        Status stopped = client->stop();
-        if (!stopped) keep_for_good(client);
-        return stopped;
+        client->stop();
+        return Status::ok();
     });
     if (begun) return closing;
     closing.call.reset();
     log::warning("rbd:{}: {}; its client is abandoned", closing.name, begun.to_string());
-    // Its end may block, for which there is no thread.
-    keep_for_good(client);
+    // Its end may block, for which there is no thread: it lives for good.
+    new std::shared_ptr<Client>(client);
     return closing;
 }
 
@@ -127,9 +115,10 @@ Status Client::start() {
         WSS_TRY(check_wanted());
         WSS_TRY(begin_map());
         auto had = note_owner(image_, header_, owner_, read_only_);
-        if (had.status().code() == Code::kTimedOut) may_come_late_.store(true);
         if (!had) return had.status();
         if (!had->empty()) ownership_ = fmt::format("{} {}", *had, place_);
+    } else {
+        WSS_TRY(end_limit());
     }
     return start_keeper();
 }
@@ -160,8 +149,8 @@ Status Client::start_keeper() {
     return Status::ok();
 }
 
-// The mirror of start(), from wherever it came to. An error: it still has the image, and the lock.
-Status Client::stop() {
+// The mirror of start(), from wherever it came to.
+void Client::stop() {
     {
         std::lock_guard lock(keeper_lock_);
         stopping_ = true;
@@ -173,10 +162,10 @@ Status Client::stop() {
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
         end_map();
-        WSS_TRY(shut_itself_out());
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         end_questions();
-        rbd_close(image_);  // releases the lock
+        // Waits for all that is under way, then releases the lock.
+        rbd_close(image_);
         image_ = nullptr;
     }
     parents_.close();
@@ -186,7 +175,6 @@ Status Client::stop() {
     pool_ = nullptr;
     connection_.reset();
     cluster_ = nullptr;
-    return Status::ok();
 }
 
 static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {
@@ -395,12 +383,11 @@ Status Client::resize(uint64_t bytes) {
     // Smaller for requests before it is smaller in Ceph, larger after.
     sizes_.limit_own(bytes);
     int result = -EAGAIN;
-    const Nanoseconds begun = SystemClock().now();
     const Status made = caught([&] {
         result = rbd_resize(image_, bytes);
         return Status::ok();
     });
-    if (result == -ETIMEDOUT || SystemClock().now() - begun >= from_s(options_.osd_timeout)) doubt_map();
+    if (result < 0) doubt_map();
     // Not rbd_get_size(), which answers what was wanted also when that failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
@@ -435,10 +422,21 @@ bool Client::pools_exist() const noexcept {
     return pool_exists(pool_) && (data_pool_ == nullptr || pool_exists(data_pool_));
 }
 
-Progress& Client::add_queue() {
-    auto* progress = new Progress{.next = queues_.load()};
-    while (!queues_.compare_exchange_weak(progress->next, progress)) continue;
-    return *progress;
+Result<Calls*> Client::add_calls() {
+    std::unique_ptr<Calls> calls = Calls::make();
+    if (calls == nullptr) return Status::from_errno(errno, "rbd:" + options_.name());
+    calls->next = calls_.load();
+    while (!calls_.compare_exchange_weak(calls->next, calls.get())) continue;
+    return calls.release();
+}
+
+Load Client::in_librbd() const noexcept {
+    Load load;
+    for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
+        load.requests += calls->in_librbd.load();
+        load.bytes += calls->bytes_in_librbd.load();
+    }
+    return load;
 }
 
 }  // namespace wss::io::rbd

@@ -9,6 +9,12 @@
 // follows its size, which others may change, and reports requests that wait. The size is also read in each
 // notice of a change of the header, before another one can follow (keeper.cc).
 //
+// Until it takes the lock each operation has the limit osd_timeout. From then on none has: librbd is not made
+// for operations that end without an answer, and goes on as if its notes on the image had been written. Each
+// is answered one day, or its connection ends with this process: then the next owner finds the lock of a dead
+// client, and shuts out whatever of it may still arrive. Those who wait have limits of their own (queue.h,
+// bounded.h).
+//
 // An image is locked also when the volume is read-only: what cache engines hold of it must not be changed by
 // others. A snapshot never changes, and has neither lock nor watch.
 //
@@ -30,25 +36,20 @@
 
 #include "lib/base/clock.h"
 #include "lib/io/backend.h"
+#include "lib/io/rbd/calls.h"
+#include "lib/io/rbd/late_changes.h"
 #include "lib/io/rbd/options.h"
 #include "lib/io/rbd/plugin/bounded.h"
 #include "lib/io/rbd/plugin/claim.h"
 #include "lib/io/rbd/plugin/look.h"
 #include "lib/io/rbd/plugin/parents.h"
+#include "lib/io/rbd/throttles.h"
 #include "lib/io/size_notices.h"
 
 namespace wss::io::rbd {
 
 // For how long a former owner is shut out. Longer than any process stays stopped.
 constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
-
-// What one queue has in Ceph; written by its reactor, read by anyone.
-struct Progress {
-    std::atomic<int64_t> oldest{0};  // when the oldest request was submitted, 0: none waits
-    std::atomic<int64_t> begun{0};   // when librbd got what it has had for longest, 0: it has nothing
-    std::atomic<uint32_t> requests{0};
-    Progress* next = nullptr;  // of another queue
-};
 
 // Why the image is no longer ours. For good: what others wrote since is unknown to everything above.
 enum class Loss : uint8_t {
@@ -105,14 +106,17 @@ class Client {
     bool parents_exist() const noexcept { return parents_.exist(); }
     const std::string& ownership() const { return ownership_; }
 
-    // Its Progress lives as long as this.
-    Progress& add_queue();
+    // For one more queue; they live as long as this.
+    Result<Calls*> add_calls();
+    LateChanges& late_changes() noexcept { return late_changes_; }
+    const Throttles& throttles() const noexcept { return throttles_; }
+    Load in_librbd() const noexcept;
+    // For how long a request waits for Ceph.
+    Nanoseconds limit() const noexcept { return from_s(options_.osd_timeout); }
     // Of a read or a change; 0 or the errno of its answer.
     void note_answer(bool read, int error) noexcept;
-    // When answers have come, before they are looked at.
-    void look_at_map(Nanoseconds now) noexcept;
     // What librbd reports as written may not be seen by the next client: see object_map.cc.
-    bool doubts_map() const noexcept { return map_.load(std::memory_order_acquire) == Map::kDoubted; }
+    bool doubts_map() const noexcept { return doubts_.load() != settled_.load(); }
     std::string trouble() const;
 
     // Clients that exist, abandoned ones included.
@@ -121,7 +125,6 @@ class Client {
   private:
     Client(const RbdOptions& options, bool read_only, std::string owner);
     ~Client();
-    static void end(Client* client);
     Status start();
     Status connect();
     Status open_image();
@@ -133,7 +136,7 @@ class Client {
     std::string metadata_of(const std::string& header, std::string_view key) const;
     Status claim();
     Status start_keeper();
-    Status stop();
+    void stop();
 
     // configuration.cc
     Status configure();
@@ -143,22 +146,22 @@ class Client {
     Status check_settings_to_connect(std::string_view where) const;
     std::string setting_without_key() const;
     Status check_settings();
+    Result<Settings> settings() const;
 
     // lock.cc
     struct Watcher {
         uint64_t id = 0;
     };
     Status take_lock();
+    Status end_limit() const;
     Status check_wanted() const;
     Status check_primary() const;
     Status end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
-    Status shut_itself_out();
-    Status blocklist(const std::string& address, const std::string& failure_text,
-                     const std::function<Status()>& still_wanted);
+    Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
-    Status wait_for_blocklist(const std::string& failure_text, bool until_program_ends) const;
+    Status wait_for_blocklist(const std::string& failure_text) const;
     uint32_t command_limit() const;
     Status command_monitors(const std::string& failure_text, const std::function<int()>& command);
     struct Locker {
@@ -178,7 +181,7 @@ class Client {
     int mark_map() const;
     Status begin_map();
     void keep_map();
-    void begin_to_mark_map();
+    void settle_doubts();
     void end_map();
 
     // keeper.cc
@@ -190,7 +193,7 @@ class Client {
         const char* method = nullptr;  // of Ceph's class rbd
         std::span<const char> input;
         void (*over)(const Question& asked, int result) = nullptr;
-        uint64_t own_changes = 0;  // of the size, before
+        uint64_t number = 0;  // what `over` needs to know
         std::array<char, 16> answer{};
     };
     bool ask(const Question& question) noexcept;
@@ -203,10 +206,15 @@ class Client {
     void check_lock();
     void give_up_lock();
     void report_waiting();
-    bool has_unknown_limits(Nanoseconds waits) const;
+    void follow_throttles();
     void begin_look();
     void take_look();
-    std::pair<Nanoseconds, uint32_t> waiting() const;  // for how long the oldest, how many
+    struct Waiting {
+        Nanoseconds oldest{};   // for how long
+        uint32_t requests = 0;  // without an answer
+        uint32_t given_up = 0;  // and those that wait no more, though librbd has them
+    };
+    Waiting waiting() const;
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
     static Nanoseconds boot_time() noexcept;
 
@@ -228,7 +236,6 @@ class Client {
     uint64_t object_bytes_ = 0, piece_bytes_ = 0;
     std::string header_;                // the object that every image has
     std::array<char, 8> look_input_{};  // the id of the snapshot
-    std::string throttles_;             // "rbd_qos_iops_limit = 1"; empty: none
 
     // open() sets the first and then reads the second. start() sets the second and then reads the first,
     // before it takes the lock. So a lock that is taken after open() has given up is always noticed.
@@ -240,31 +247,29 @@ class Client {
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};         // what the last look was answered with
     std::atomic<uint8_t> not_permitted_{0};  // whether the last read (1), the last change (2) was refused so
-    // A change timed out: it may be on its way to Ceph for as long as TCP keeps it.
-    std::atomic<bool> may_come_late_{false};
-    // What monitors are asked ends by then. Of the thread that starts this client, of the keeper, and of the
-    // thread that stops it, one after the other.
-    Nanoseconds commands_until_;
-    std::mutex size_lock_;  // one at a time resizes the image, or closes it
+    std::mutex size_lock_;                   // one at a time resizes the image, or closes it
     // kUnknown: it failed, and what came of it could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};
     SizeNotices sizes_;
     Parents parents_;
-    std::atomic<Progress*> queues_{nullptr};  // linked; ours
-    // kMarked: the header says that the object map is invalid.
-    enum class Map : uint8_t { kTrusted, kDoubted, kMarked };
-    std::atomic<Map> map_{Map::kTrusted};
+    Throttles throttles_;
+    LateChanges late_changes_;
+    std::atomic<Calls*> calls_{nullptr};     // linked; ours
     std::atomic<bool> maps_objects_{false};  // the image has the feature
+    // How often something failed that may have left the object map without a note; up to which time it is
+    // known that nothing is missing, or the header says so.
+    std::atomic<uint64_t> doubts_{0}, settled_{0};
+    std::atomic<bool> marks_map_{false};  // a question is under way
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_;
     // Guarded by keeper_lock_.
     bool header_changed_ = false, look_over_ = false, urgent_ = false, stopping_ = false;
     uint32_t questions_ = 0;  // under way
-    bool marks_map_ = false;  // one of them
     // The keeper's own.
     bool waiting_reported_ = false, gave_up_lock_ = false;
+    bool marked_map_ = false;  // the header says that the object map is invalid
     std::string keeper_failure_;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;

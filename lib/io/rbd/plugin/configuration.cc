@@ -18,7 +18,6 @@ namespace wss::io::rbd {
 
 namespace {
 
-constexpr const char* kMarkOnTimeout = "rbd_invalidate_object_map_on_timeout";
 constexpr size_t kSettingMax = 8 << 20;  // what a configuration of at most 1 MiB can make of one
 constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
 constexpr const char* kLogEntries = "500";  // the default of a client of Ceph
@@ -45,10 +44,9 @@ Status Client::configure() {
     const std::pair<const char*, std::string> settings[] = {
         {"rbd_cache", "false"},
         {"client_mount_timeout", std::to_string(options_.mount_timeout)},
-        {"rados_osd_op_timeout", std::to_string(options_.osd_timeout)},
+        {"rados_osd_op_timeout", std::to_string(options_.osd_timeout)},  // see end_limit()
         {"rados_mon_op_timeout", std::to_string(options_.mon_timeout)},
-        // Without a copy a write is not done before the last reference to its buffer is gone, which the
-        // socket to an OSD that is stopped keeps for as long as the connection is there.
+        // Its buffer is the request's, which may be given up (calls.h).
         {"rbd_disable_zero_copy_writes", "true"},
         // A reactor submits: it must never wait inside librbd. librbd's own steps of a request do not block,
         // but its limits of what is in flight do; RbdQueue has one. So no thread of librbd has to stand
@@ -65,10 +63,6 @@ Status Client::configure() {
     for (const auto& [name, value] : settings)
         if (int result = rados_conf_set(cluster_, name, value.c_str()); result < 0)
             return Status::from_errno(-result, fmt::format("cannot set {} = {}", name, value));
-    // Without it a write goes on whose object could not be entered into the map (object_map.cc).
-    const int set = rados_conf_set(cluster_, kMarkOnTimeout, "true");
-    if (set < 0 && set != -ENOENT)  // another version has no such setting
-        return Status::from_errno(-set, fmt::format("cannot set {} = true", kMarkOnTimeout));
     WSS_TRY(check_lethal_settings());
     WSS_TRY(check_settings_to_connect(configuration_of(options_)));
     if (!options_.keyring.empty()) {
@@ -189,46 +183,50 @@ static std::string_view danger_of(std::string_view name, std::string_view value)
     const bool for_long =
         name != "rbd_blocklist_expire_seconds" || value == "0" || is_at_least(value, kBlocklistSeconds);
     if (!blocklists || !for_long) return "a former owner that is only stopped could write when it is woken";
-    if (name == kMarkOnTimeout && !is_true(value))
-        return "what is written after Ceph was silent could be zeroes for the next client";
     if (name == "rbd_disable_zero_copy_writes" && !is_true(value))
-        return "a write could outlast osd_timeout while an OSD is stopped";
+        return "a write that is given up after osd_timeout could be carried out with other bytes";
     return {};
+}
+
+Result<Settings> Client::settings() const {
+    int count = 512;
+    std::vector<rbd_config_option_t> options(static_cast<size_t>(count));
+    int result = rbd_config_image_list(image_, options.data(), &count);
+    if (result == -ERANGE) {
+        options.resize(static_cast<size_t>(count));
+        result = rbd_config_image_list(image_, options.data(), &count);
+    }
+    if (result < 0) return refusal(-result, "cannot read the options of the image");
+    Settings settings;
+    for (int i = 0; i < count; ++i) settings.emplace_back(options[i].name, options[i].value);
+    rbd_config_image_list_cleanup(options.data(), count);
+    return settings;
 }
 
 // A pool or an image may have options of its own, which count more than ours.
 Status Client::check_settings() {
-    int count = 512;
-    std::vector<rbd_config_option_t> settings(static_cast<size_t>(count));
-    int result = rbd_config_image_list(image_, settings.data(), &count);
-    if (result == -ERANGE) {
-        settings.resize(static_cast<size_t>(count));
-        result = rbd_config_image_list(image_, settings.data(), &count);
-    }
-    if (result < 0) return refusal(-result, "cannot read the options of the image");
+    const Result<Settings> found = settings();
+    if (!found) return found.status();
+    throttles_.read(*found);
     Status status;
-    for (int i = 0; i < count; ++i) {
-        const rbd_config_option_t& option = settings[static_cast<size_t>(i)];
-        if (is_throttle(option.name, option.value))
-            throttles_ += fmt::format("{}{} = {}", throttles_.empty() ? "" : ", ", option.name, option.value);
-        const std::string_view danger = danger_of(option.name, option.value);
+    for (const auto& [name, value] : *found) {
+        const std::string_view danger = danger_of(name, value);
         if (!danger.empty())
             status = failure(Code::kInvalid,
                              "the image or its pool sets {} = {}: {}; remove it (rbd config image rm, rbd "
                              "config pool rm)",
-                             option.name, option.value, danger);
+                             name, value, danger);
     }
-    rbd_config_image_list_cleanup(settings.data(), count);
     if (status && options_.is_head() && options_.away_timeout > kAwaySecondsMax)
         log::warning(
             "rbd:{}: away_timeout={}: with osd_client_watch_timeout = 30 s, which OSDs have by default, "
             "another client can take the image before this one knows: at most {} s are safe",
             options_.name(), options_.away_timeout, kAwaySecondsMax);
-    if (status && !throttles_.empty())
+    if (status && throttles_.any())
         log::warning(
             "rbd:{}: librbd keeps requests back for the limits of the image, its pool or ceph.conf: {}. That "
             "may take longer than osd_timeout",
-            options_.name(), throttles_);
+            options_.name(), throttles_.text());
     // librbd's cache (writearound) forgets the error of a write that ends before the next flush comes.
     if (status && options_.cache)
         log::warning(

@@ -24,9 +24,11 @@ constexpr Nanoseconds kLookPeriod =
 // One without a holder may be librbd itself, which renews the lock with the watch of the image.
 constexpr uint32_t kLooksWithoutHolder = 2;
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
-constexpr const char* kUnknownLimits =
-    ", longer than osd_timeout, while Ceph answers: see rbd_qos_*_limit in rbd config image ls";
 constexpr size_t kSizeBytes = 9;  // the order of the object size, the size
+
+int64_t seconds(Nanoseconds time) {
+    return time.count / from_s(1).count;
+}
 
 // What get_size answered, in whole blocks.
 uint64_t size_of(std::span<const char> answer) {
@@ -63,8 +65,9 @@ void Client::keep() {
 void Client::keep_up(bool looked, bool changed) {
     if (looked) take_look();
     if (changed && !has_parents()) follow_parents();
+    if (changed) follow_throttles();
     if (looked) keep_map();
-    if (doubts_map()) begin_to_mark_map();
+    if (doubts_map()) settle_doubts();
     begin_look();
     give_up_lock();
     report_waiting();
@@ -81,6 +84,13 @@ void Client::follow_parents() {
     if (!parents_.any() || leaks.load() >= kLeaksMax) return;
     if (Status found = parents_.find(cluster_, image_); !found)
         log::debug("rbd:{}: {}", options_.name(), found.to_string());
+}
+
+// librbd follows them at once.
+void Client::follow_throttles() {
+    const Result<Settings> found = settings();
+    if (found) return throttles_.read(*found);
+    log::debug("rbd:{}: {}", options_.name(), found.status().to_string());
 }
 
 // False: librados has not taken it.
@@ -124,14 +134,13 @@ void Client::end_questions() {
 void Client::read_size() noexcept {
     auto over = [](const Question& asked, int result) {
         if (result > 0)
-            asked.client->size_is(std::span(asked.answer).first(static_cast<size_t>(result)),
-                                  asked.own_changes);
+            asked.client->size_is(std::span(asked.answer).first(static_cast<size_t>(result)), asked.number);
     };
     ask({.client = this,
          .method = "get_size",
          .input = look_input_,
          .over = over,
-         .own_changes = sizes_.own_changes()});
+         .number = sizes_.own_changes()});
 }
 
 // What get_size of the image's header has answered. On the thread of librados that reports the ends of
@@ -161,40 +170,42 @@ std::optional<uint64_t> Client::size_in_ceph() const {
     return size_of(answer);
 }
 
-std::pair<Nanoseconds, uint32_t> Client::waiting() const {
+Client::Waiting Client::waiting() const {
     int64_t oldest = 0;
-    uint32_t requests = 0;
-    for (const Progress* queue = queues_.load(); queue != nullptr; queue = queue->next) {
-        requests += queue->requests.load(std::memory_order_relaxed);
-        const int64_t since = queue->oldest.load(std::memory_order_relaxed);
+    Waiting all;
+    for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
+        all.requests += calls->requests.load(std::memory_order_relaxed);
+        all.given_up += calls->given_up.load(std::memory_order_relaxed);
+        const int64_t since = calls->oldest.load(std::memory_order_relaxed);
         if (since != 0 && (oldest == 0 || since < oldest)) oldest = since;
     }
-    if (oldest == 0) return {Nanoseconds{}, 0};
-    return {SystemClock().now() - Nanoseconds{oldest}, requests};
+    if (oldest != 0) all.oldest = SystemClock().now() - Nanoseconds{oldest};
+    return all;
 }
 
 void Client::report_waiting() {
-    const auto [time, requests] = waiting();
-    const bool waits = time >= kWaitWorthAWord;
+    const Waiting all = waiting();
+    const bool waits = all.oldest >= kWaitWorthAWord || all.given_up > 0;
     if (waits == waiting_reported_) return;
     waiting_reported_ = waits;
-    if (waits && !throttles_.empty())
+    if (waits && throttles_.any())
         log::warning(
             "rbd:{}: {} requests wait, the oldest for {} s: for Ceph, or for limits of the image ({}), to "
             "which osd_timeout does not apply",
-            options_.name(), requests, time.count / from_s(1).count, throttles_);
+            options_.name(), all.requests, seconds(all.oldest), throttles_.text());
     else if (waits)
         log::warning(
             "rbd:{}: {} requests wait for Ceph, the oldest for {} s; each fails after {} s (osd_timeout)",
-            options_.name(), requests, time.count / from_s(1).count, options_.osd_timeout);
-    else if (!throttles_.empty())
+            options_.name(), all.requests, seconds(all.oldest), options_.osd_timeout);
+    else if (throttles_.any())
         log::info("rbd:{}: requests do not wait any more", options_.name());
     else
         log::info("rbd:{}: Ceph answers again", options_.name());
 }
 
 void Client::note_answer(bool read, int error) noexcept {
-    if (!read && error == ETIMEDOUT) doubt_map();
+    if (error == ESHUTDOWN) return lose(Loss::kBlocklisted);
+    if (!read && error != 0) doubt_map();
     const uint8_t bit = read ? 1 : 2;
     const bool before = (not_permitted_.load(std::memory_order_relaxed) & bit) != 0;
     const bool now = error == EPERM || error == EACCES;
@@ -219,30 +230,26 @@ std::string Client::trouble() const {
         case Loss::kNone:
             break;
     }
-    const int64_t second = from_s(1).count;
-    const auto [time, requests] = waiting();
+    const Waiting all = waiting();
     const Nanoseconds silent = since(answered_);
     const bool away = suspended();
     std::string text;
-    if (time >= kWaitWorthAWord)
-        text = fmt::format("waits for {} since {} s ({} requests){}",
-                           throttles_.empty() ? "Ceph" : fmt::format("Ceph, or for {},", throttles_),
-                           time.count / second, requests, has_unknown_limits(time) ? kUnknownLimits : "");
+    if (all.oldest >= kWaitWorthAWord)
+        text = fmt::format("waits for {} since {} s ({} requests)",
+                           throttles_.any() ? fmt::format("Ceph, or for {},", throttles_.text()) : "Ceph",
+                           seconds(all.oldest), all.requests);
     else if (const int error = look_error_.load(); error != 0)
-        text = fmt::format("Ceph refuses to show the image since {} s ({})", silent.count / second,
+        text = fmt::format("Ceph refuses to show the image since {} s ({})", seconds(silent),
                            std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
-        text = fmt::format("Ceph does not answer since {} s", silent.count / second);
+        text = fmt::format("Ceph does not answer since {} s", seconds(silent));
+    else if (all.given_up > 0)
+        text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
+                           all.given_up, options_.osd_timeout);
     else if (not_permitted_.load(std::memory_order_relaxed) != 0)
         text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
     return text;
-}
-
-// The image's limits may have been changed since it was opened, which librbd follows at once.
-bool Client::has_unknown_limits(Nanoseconds waits) const {
-    return throttles_.empty() && waits > from_s(options_.osd_timeout) + kWaitWorthAWord &&
-           since(answered_) < kWaitWorthAWord;
 }
 
 Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
@@ -285,8 +292,7 @@ void Client::take_look() {
     const int result = look_.take();
     if (result == -ESHUTDOWN) return lose(Loss::kBlocklisted);
     if (result == -ENOENT || !pools_exist()) return lose(Loss::kDeleted);
-    // The limit of an operation is our own, and no answer.
-    look_error_.store(result < 0 && result != -ETIMEDOUT ? -result : 0);
+    look_error_.store(result < 0 ? -result : 0);
     if (result < 0) return;
     if (!parents_exist()) {
         // Perhaps it has been flattened, and they are no parents any more.
@@ -319,10 +325,9 @@ void Client::check_lock() {
 // one can take the image.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
-    if (!keeps_lock(loss) || waiting().second > 0 || std::exchange(gave_up_lock_, true)) return;
-    const bool is_late = may_come_late_.load();
-    if (Status shut = shut_itself_out(); !shut) log::warning("rbd:{}: {}", options_.name(), shut.to_string());
-    if (is_late) return claim_.release();
+    if (!keeps_lock(loss) || waiting().requests + in_librbd().requests > 0 ||
+        std::exchange(gave_up_lock_, true))
+        return;
     const int result = loss == Loss::kEmptied ? rbd_lock_release(image_) : remove_own_lock();
     if (result < 0 && result != -ENOENT)
         log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),

@@ -36,6 +36,7 @@ constexpr uint32_t kLooksWithoutWatch = 2;
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
 constexpr Nanoseconds kCommandReserve = from_s(1);
 constexpr const char* kCommandLimit = "rados_mon_op_timeout";
+constexpr const char* kOperationLimit = "rados_osd_op_timeout";
 constexpr size_t kWatchersMax = 4096;
 
 }  // namespace
@@ -58,6 +59,7 @@ Status Client::take_lock() {
             WSS_TRY(end_former_owner(*owner));
             continue;
         }
+        WSS_TRY(end_limit());
         may_have_lock_.store(true);
         WSS_TRY(check_wanted());
         // One that takes the lock between these two calls is asked for it.
@@ -68,6 +70,13 @@ Status Client::take_lock() {
             return refusal(result, "cannot take the exclusive lock");
     }
     return failure(Code::kBusy, "its exclusive lock changes hands all the time");
+}
+
+// What is begun from here on has none.
+Status Client::end_limit() const {
+    const int result = rados_conf_set(cluster_, kOperationLimit, "0");
+    if (result < 0) return Status::from_errno(-result, fmt::format("cannot set {} = 0", kOperationLimit));
+    return Status::ok();
 }
 
 // The caller of open() may have given it up: from then on nothing may be taken from others.
@@ -189,13 +198,10 @@ int Client::ask_monitors(const std::string& command) const {
 // A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
 // also when the opening was given up long ago. So it has to answer something else first, and both have no
 // longer than the opening. rados_blocklist_add() would wait for the map as well, without a limit.
-Status Client::blocklist(const std::string& address, const std::string& failure_text,
-                         const std::function<Status()>& still_wanted) {
+Status Client::blocklist(const std::string& address, const std::string& failure_text) {
     constexpr const char* kAdd = R"({{"prefix": "osd {0}", "{0}op": "add", "addr": "{1}", "expire": {2}.0}})";
-    WSS_TRY(still_wanted());
     WSS_TRY(
         command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
-    WSS_TRY(still_wanted());
     return command_monitors(failure_text, [&] {
         const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
         // Monitors before version 16 have the former word.
@@ -206,7 +212,7 @@ Status Client::blocklist(const std::string& address, const std::string& failure_
 
 // What this client sends from then on is answered by no OSD that does not know what was blocklisted. librados
 // has no limit for it: a thread waits that keeps the connection to the cluster.
-Status Client::wait_for_blocklist(const std::string& failure_text, bool until_program_ends) const {
+Status Client::wait_for_blocklist(const std::string& failure_text) const {
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
     BoundedCall call;
     Status begun = call.start([cluster = connection_, failure_text] {
@@ -214,8 +220,7 @@ Status Client::wait_for_blocklist(const std::string& failure_text, bool until_pr
         return result == 0 ? Status::ok() : refusal(-result, failure_text);
     });
     if (!begun) return begun.within(failure_text);
-    auto result = until_program_ends ? call.wait_while_program_runs(in_seconds(seconds))
-                                     : call.wait_until(in_seconds(seconds));
+    auto result = call.wait_while_program_runs(in_seconds(seconds));
     if (!result)
         return abandoned(fmt::format("{}: no monitor answered within {} s (ceph -s)", failure_text, seconds));
     return *result;
@@ -223,15 +228,15 @@ Status Client::wait_for_blocklist(const std::string& failure_text, bool until_pr
 
 // Seconds; 0: nothing is left.
 uint32_t Client::command_limit() const {
-    const Nanoseconds left = commands_until_ - kCommandReserve - SystemClock().now();
+    const Nanoseconds left =
+        opened_at_ + from_s(options_.open_timeout) - kCommandReserve - SystemClock().now();
     return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
 }
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
+    WSS_TRY(check_wanted());
     const uint32_t limit = command_limit();
-    if (limit == 0)
-        return failure(Code::kTimedOut, "{}: too little is left of open_timeout or close_timeout",
-                       failure_text);
+    if (limit == 0) return failure(Code::kTimedOut, "{}: too little is left of open_timeout", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
         return Status::from_errno(-result, fmt::format("cannot set {} = {}", kCommandLimit, limit));
     const int result = -command();
@@ -245,10 +250,9 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
 // The next look at the lock shows what came of it.
 Status Client::shut_out(const std::string& owner) {
     WSS_TRY(blocklist(
-        owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner),
-        [this] { return check_wanted(); }));
+        owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
     Status known = wait_for_blocklist(
-        fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner), true);
+        fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner));
     if (Status wanted = check_wanted(); !wanted) {
         log::warning("rbd:{}: the client at {} is blocklisted, although the opening was given up meanwhile",
                      options_.name(), owner);
@@ -264,27 +268,6 @@ Status Client::shut_out(const std::string& owner) {
     else
         log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
                      owner);
-    return Status::ok();
-}
-
-// Before this client lets go of the lock: a change that timed out may be carried out later, over what the
-// next owner has written. Afterwards the lock is that of a dead client, which the next owner breaks.
-Status Client::shut_itself_out() {
-    if (!may_come_late_.load() || loss_.load() == Loss::kBlocklisted) return Status::ok();
-    constexpr const char* kFailure =
-        "requests timed out that may still reach Ceph, so that it keeps the lock";
-    commands_until_ = SystemClock().now() + from_s(options_.close_timeout);
-    char* addresses = nullptr;
-    if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
-    const std::string self(addresses);
-    rados_buffer_free(addresses);
-    WSS_TRY(blocklist(self, kFailure, [] { return Status::ok(); }));
-    WSS_TRY(wait_for_blocklist(kFailure, false));
-    may_come_late_.store(false);
-    log::warning(
-        "rbd:{}: requests timed out that may still reach Ceph: this client, at {}, is blocklisted before it "
-        "lets go of the image",
-        options_.name(), self);
     return Status::ok();
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/queue.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -16,19 +13,16 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr size_t kDepth = 256;  // in librbd at once, per reactor and volume
 // One call of librbd; longer ones are cut. Each object of the range becomes an operation at once.
-constexpr uint64_t kTransferMax = 1 << 30;
+constexpr uint64_t kWriteMax = 1 << 30;
 constexpr uint64_t kZeroMax = 256 << 20;
 constexpr uint64_t kObjectsMax = 64;
+constexpr Nanoseconds kTick = from_ms(500);
 
 struct Slot {
-    Request* next = nullptr;
-    Landing* landing = nullptr;
-    int64_t since = 0;  // when it was submitted
-    int64_t begun = 0;  // when librbd got it, or the part of it that it has
-    int64_t result = 0;
+    Nanoseconds since;  // when it was submitted, or librbd had done its last part
     uint64_t progress = 0;
+    int64_t result = 0;
     uint64_t chunk = 0;  // what librbd has at the moment
 };
 static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
@@ -40,11 +34,18 @@ const Slot& slot_of(const Request& request) noexcept {
     return *std::launder(reinterpret_cast<const Slot*>(request.scratch));
 }
 
-// How much of `left` bytes at `offset` librbd gets at once. It ends with an object, so that what follows is
-// not a part of it.
+uint64_t most_of(Op op) noexcept {
+    if (op == Op::kRead) return Call::kMemory;
+    return op == Op::kWrite ? kWriteMax : kZeroMax;
+}
+
+// How much of `left` bytes at `offset` librbd gets at once. It ends with an object, if it reaches so far, so
+// that what follows is not a part of it.
 uint64_t chunk_of(uint64_t offset, uint64_t left, uint64_t most, uint64_t object) noexcept {
     most = std::min(most, kObjectsMax * object);
-    return left <= most ? left : most - (offset + most) % object;
+    if (left <= most) return left;
+    const uint64_t beyond = (offset + most) % object;
+    return beyond < most ? most - beyond : most;
 }
 
 // The part of one object is zeroes: the object may be missing.
@@ -60,117 +61,76 @@ bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t 
 
 // On a thread of librbd.
 void landed(rbd_completion_t completion, void* argument) {
-    Request& request = *static_cast<Request*>(argument);
-    Slot& slot = slot_of(request);
-    slot.result = rbd_aio_get_return_value(completion);
+    Call& call = *static_cast<Call*>(argument);
+    call.result = rbd_aio_get_return_value(completion);
     rbd_aio_release(completion);
-    slot.landing->push(request);
+    Calls& calls = *call.calls;
+    calls.in_librbd.fetch_sub(1);
+    calls.bytes_in_librbd.fetch_sub(call.length);
+    calls.landing().push(call);
 }
 
 }  // namespace
 
-// --- the landing ---
-
-Request*& Landing::next_of(Request& request) noexcept {
-    return slot_of(request).next;
-}
-
-void Landing::push(Request& request) noexcept {
-    inside_.fetch_add(1);
-    Request* top = top_.load(std::memory_order_relaxed);
-    do {
-        next_of(request) = top;
-    } while (!top_.compare_exchange_weak(top, &request));
-    // From here on the request may be anybody's.
-    if (armed_.exchange(false)) {
-        uint64_t one = 1;
-        [[maybe_unused]] ssize_t written = write(event_fd_, &one, sizeof one);
-    }
-    inside_.fetch_sub(1);
-}
-
-Request* Landing::take_all() noexcept {
-    if (top_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    Request* stack = top_.exchange(nullptr);
-    Request* first = nullptr;
-    while (stack != nullptr) {
-        Request* next = next_of(*stack);
-        next_of(*stack) = first;
-        first = stack;
-        stack = next;
-    }
-    return first;
-}
-
-// Each time that a callback finds this armed it adds one to the descriptor's count, some time later: `due_`
-// is what is not drained yet. An idle volume must not cost a system call, nor a late signal keep its reactor
-// from sleeping.
-bool Landing::arm() noexcept {
-    const bool was_armed = std::exchange(reactor_armed_, true);
-    if (!armed_.exchange(true) && was_armed) ++due_;
-    uint64_t count = 0;
-    if (due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count)
-        due_ -= static_cast<int64_t>(count);
-    if (top_.load() == nullptr) return true;
-    reactor_armed_ = false;
-    if (!armed_.exchange(false)) ++due_;
-    return false;
-}
-
-// A callback may be between its push and its return, a few instructions.
-Landing::~Landing() {
-    while (inside_.load() != 0) sched_yield();
-    close(event_fd_);
-}
-
-// --- the queue ---
-
-RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, int event_fd)
-    : client_(std::move(client)),
-      reactor_(reactor),
-      event_fd_(event_fd),
-      progress_(client_->add_queue()),
-      landing_(event_fd) {}
+RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, Calls& calls)
+    : client_(std::move(client)), reactor_(reactor), calls_(calls), tick_([](void*) noexcept {}, nullptr) {}
 
 RbdQueue::~RbdQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    reactor_.cancel(tick_);
 }
 
 void RbdQueue::submit(Request& request) noexcept {
-    new (request.scratch) Slot{.landing = &landing_, .since = reactor_.clock().now().count};
+    new (request.scratch) Slot{.since = reactor_.now()};
     waiting_.push_back(request);
     ++waiting_count_;
     ++in_flight_;
 }
 
 size_t RbdQueue::poll() noexcept {
-    if (in_flight_ == 0) return 0;
-    const size_t events = start_waiting() + reap() + confirm();
+    if (in_flight_ == 0 && calls_.taken() == 0) return 0;
+    const size_t events = start_waiting() + reap() + confirm() + end_late();
     if (events > 0) note_progress();
+    wake_up_later();
     return events;
 }
 
 bool RbdQueue::arm() noexcept {
-    // What waits while Ceph has none of ours would have nobody to wake us, nor has what is doubted.
-    return doubted_.front() == nullptr && landing_.arm() && (waiting_count_ == 0 || in_ceph_count_ > 0);
+    // What waits while librbd has none of ours would have nobody to wake us, nor has what is doubted.
+    return doubted_.front() == nullptr && calls_.landing().arm() &&
+           (waiting_count_ == 0 || calls_.taken() > 0);
 }
 
 void RbdQueue::note_progress() noexcept {
-    Request* oldest = in_ceph_.front();
-    progress_.oldest.store(oldest == nullptr ? 0 : slot_of(*oldest).since, std::memory_order_relaxed);
-    progress_.begun.store(oldest == nullptr ? 0 : slot_of(*oldest).begun, std::memory_order_release);
-    progress_.requests.store(static_cast<uint32_t>(in_flight_), std::memory_order_relaxed);
+    Call* oldest = in_librbd_.front();
+    calls_.oldest.store(oldest == nullptr ? 0 : slot_of(*oldest->request).since.count,
+                        std::memory_order_relaxed);
+    calls_.requests.store(static_cast<uint32_t>(in_flight_), std::memory_order_relaxed);
+}
+
+void RbdQueue::wake_up_later() noexcept {
+    if (in_flight_ == 0 || tick_.is_set()) return;
+    next_tick_ = reactor_.now() + kTick;
+    reactor_.set(tick_, next_tick_);
 }
 
 size_t RbdQueue::start_waiting() noexcept {
+    if (!blocked_.empty() && client_->late_changes().ended() != late_ended_) {
+        late_ended_ = client_->late_changes().ended();
+        while (Request* request = blocked_.pop_front()) {
+            waiting_.push_back(*request);
+            ++waiting_count_;
+        }
+    }
     size_t events = 0;
     // Only what waits now: done() may submit more, which is the next turn's work.
-    for (size_t left = waiting_count_; left > 0 && in_ceph_count_ < kDepth; --left, ++events) {
+    for (size_t left = waiting_count_; left > 0 && calls_.has_free(); --left, ++events) {
         Request& request = *waiting_.pop_front();
         --waiting_count_;
         const int error =
             client_->lost() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
-        if (error != 0 || (request.op != Op::kFlush && request.length == 0))
+        // What was acknowledged is stable: a flush has nothing to wait for.
+        if (error != 0 || request.op == Op::kFlush || request.length == 0)
             end(request, error);
         else
             start(request);
@@ -179,99 +139,152 @@ size_t RbdQueue::start_waiting() noexcept {
 }
 
 void RbdQueue::start(Request& request) noexcept {
-    slot_of(request).begun = reactor_.clock().now().count;
-    in_ceph_.push_back(request);
-    ++in_ceph_count_;
-    const int result = pass_on(request);
+    Slot& slot = slot_of(request);
+    const uint64_t offset = request.offset + slot.progress;
+    slot.chunk =
+        chunk_of(offset, request.length - slot.progress, most_of(request.op), client_->object_bytes());
+    // Before it looks: one that ends meanwhile is noticed.
+    if (blocked_.empty()) late_ended_ = client_->late_changes().ended();
+    if (client_->late_changes().overlap(offset, slot.chunk)) return blocked_.push_back(request);
+    Call& call = calls_.take();
+    call.request = &request;
+    call.reads = request.op == Op::kRead;
+    call.offset = offset;
+    call.length = slot.chunk;
+    call.begun = reactor_.now();
+    calls_.in_librbd.fetch_add(1);
+    calls_.bytes_in_librbd.fetch_add(call.length);
+    if (client_->throttles().any()) call.ahead = client_->in_librbd();
+    in_librbd_.push_back(call);
+    const int result = pass_on(call);
     if (result >= 0) return;
     // librbd has not taken it, and will not call back.
-    slot_of(request).result = result;
-    complete(request);
+    calls_.in_librbd.fetch_sub(1);
+    calls_.bytes_in_librbd.fetch_sub(call.length);
+    call.result = result;
+    complete(call);
 }
 
-// To librbd. From here on the request is its, until it lands.
-int RbdQueue::pass_on(Request& request) noexcept {
-    Slot& slot = slot_of(request);
+// To librbd. From here on the call is its, until it lands.
+int RbdQueue::pass_on(Call& call) noexcept {
     rbd_completion_t completion = nullptr;
-    if (int result = rbd_aio_create_completion(&request, landed, &completion); result < 0) return result;
-    const bool moves = request.op == Op::kRead || request.op == Op::kWrite;
-    const uint64_t offset = request.offset + slot.progress;
-    char* data = reinterpret_cast<char*>(request.data) + slot.progress;
-    slot.chunk = chunk_of(offset, request.length - slot.progress, moves ? kTransferMax : kZeroMax,
-                          client_->object_bytes());
+    if (int result = rbd_aio_create_completion(&call, landed, &completion); result < 0) return result;
+    const Request& request = *call.request;
     rbd_image_t image = client_->image();
     int result = 0;
-    if (request.op == Op::kFlush)
-        result = rbd_aio_flush(image, completion);
-    else if (request.op == Op::kRead)
-        result = rbd_aio_read(image, offset, slot.chunk, data, completion);
+    if (request.op == Op::kRead)
+        result =
+            rbd_aio_read(image, call.offset, call.length, reinterpret_cast<char*>(call.memory), completion);
     else if (request.op == Op::kWrite)
-        result = rbd_aio_write(image, offset, slot.chunk, data, completion);
+        result = rbd_aio_write(image, call.offset, call.length,
+                               reinterpret_cast<const char*>(request.data) + slot_of(request).progress,
+                               completion);
     else
         // Also to discard: librbd's own discard may skip what is no whole object, and discarded blocks of a
         // volume read as zeroes. This one frees whole objects and zeroes the rest.
-        result = rbd_aio_write_zeroes(image, offset, slot.chunk, completion, 0, 0);
+        result = rbd_aio_write_zeroes(image, call.offset, call.length, completion, 0, 0);
     if (result < 0) rbd_aio_release(completion);
     return result;
 }
 
-// The header is marked within milliseconds, unless Ceph is silent still.
+size_t RbdQueue::reap() noexcept {
+    size_t events = 0;
+    for (Call* call = calls_.landing().take_all(); call != nullptr; ++events) {
+        Call* next = call->next;
+        complete(*call);
+        call = next;
+    }
+    return events;
+}
+
+// The image is marked within milliseconds, unless Ceph is silent.
 size_t RbdQueue::confirm() noexcept {
     size_t events = 0;
-    while (Request* request = doubted_.front()) {
-        const bool doubted = client_->doubts_map() && !client_->lost();
-        const Nanoseconds waits = reactor_.clock().now() - Nanoseconds{slot_of(*request).begun};
-        if (doubted && waits < from_s(client_->options().osd_timeout)) break;
-        request->unlink();
-        doubted ? end(*request, ETIMEDOUT) : go_on(*request);
+    while (!doubted_.empty() && (!client_->doubts_map() || client_->lost())) {
+        go_on(*doubted_.pop_front());
         ++events;
     }
     return events;
 }
 
-size_t RbdQueue::reap() noexcept {
+bool RbdQueue::is_late(const Request& request) const noexcept {
+    return reactor_.now() - slot_of(request).since >= client_->limit();
+}
+
+bool RbdQueue::is_late(const Call& call) const noexcept {
+    return reactor_.now() - call.begun >= client_->limit() + client_->throttles().hold(call.ahead);
+}
+
+size_t RbdQueue::end_late() noexcept {
+    if (reactor_.now() < next_tick_) return 0;
+    next_tick_ = reactor_.now() + kTick;
     size_t events = 0;
-    Request* request = landing_.take_all();
-    if (request != nullptr) client_->look_at_map(reactor_.clock().now());
-    for (; request != nullptr; ++events) {
-        Request* next = Landing::next_of(*request);
-        complete(*request);
-        request = next;
-    }
+    auto end_those_of = [&](List<Request>& list) {
+        list.for_each([&](Request& request) {
+            if (!is_late(request)) return;
+            request.unlink();
+            waiting_count_ -= &list == &waiting_;
+            end(request, ETIMEDOUT);
+            ++events;
+        });
+    };
+    in_librbd_.for_each([&](Call& call) {
+        if (!is_late(call)) return;
+        give_up(call);
+        ++events;
+    });
+    // What librbd has will make room.
+    if (in_librbd_.empty()) end_those_of(waiting_);
+    end_those_of(blocked_);
+    end_those_of(doubted_);
     return events;
+}
+
+// The call goes on without its request.
+void RbdQueue::give_up(Call& call) noexcept {
+    Request& request = *std::exchange(call.request, nullptr);
+    call.unlink();
+    calls_.given_up.fetch_add(1);
+    if (request.op != Op::kRead) client_->late_changes().add(call);
+    end(request, ETIMEDOUT);
 }
 
 // librbd takes an object that is not there for zeroes, also when its pool is deleted. The client's map of the
 // cluster shows that before librbd sees it.
-bool RbdQueue::may_be_deleted(const Request& request) const noexcept {
-    const Slot& slot = slot_of(request);
-    const auto length = static_cast<uint64_t>(slot.result);
-    return has_hole(request.data + slot.progress, request.offset + slot.progress, length,
-                    client_->piece_bytes()) &&
+bool RbdQueue::may_be_deleted(const Call& call) const noexcept {
+    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->piece_bytes()) &&
            !(client_->pools_exist() && client_->parents_exist());
 }
 
-void RbdQueue::complete(Request& request) noexcept {
-    Slot& slot = slot_of(request);
-    request.unlink();
-    --in_ceph_count_;
-    if (request.op != Op::kFlush)
-        client_->note_answer(request.op == Op::kRead, static_cast<int>(-std::min<int64_t>(slot.result, 0)));
-    if (slot.result < 0) {
-        const int error = static_cast<int>(-slot.result);
-        if (error == ESHUTDOWN) client_->lose(Loss::kBlocklisted);
-        return end(request, error == EDQUOT || error == ENOSPC ? ENOSPC
-                            : error == ETIMEDOUT               ? ETIMEDOUT
-                                                               : EIO);
+// librbd has called back, or has not taken it.
+void RbdQueue::complete(Call& call) noexcept {
+    Request* request = call.request;
+    const int error = static_cast<int>(-std::min<int64_t>(call.result, 0));
+    client_->note_answer(call.reads, error);
+    if (request == nullptr) {
+        client_->late_changes().remove(call);
+        calls_.given_up.fetch_sub(1);
+        return calls_.give_back(call);
     }
-    if (request.op == Op::kRead && may_be_deleted(request)) {
+    call.unlink();
+    Slot& slot = slot_of(*request);
+    slot.result = call.result;
+    slot.since = reactor_.now();
+    const bool hole = call.reads && error == 0 && may_be_deleted(call);
+    if (call.reads && call.result > 0)
+        std::memcpy(request->data + slot.progress, call.memory, static_cast<size_t>(call.result));
+    calls_.give_back(call);
+    if (error != 0)
+        return end(*request, error == EDQUOT || error == ENOSPC ? ENOSPC
+                             : error == ETIMEDOUT               ? ETIMEDOUT
+                                                                : EIO);
+    if (hole) {
         // The keeper looks whether they are its parents still.
-        if (client_->pools_exist()) return end(request, EIO);
+        if (client_->pools_exist()) return end(*request, EIO);
         client_->lose(Loss::kDeleted);
     }
-    if (request.op == Op::kRead || !client_->doubts_map()) return go_on(request);
-    slot.begun = reactor_.clock().now().count;
-    doubted_.push_back(request);
+    if (request->op == Op::kRead || !client_->doubts_map()) return go_on(*request);
+    doubted_.push_back(*request);
 }
 
 // What librbd has done, and this client has confirmed.
@@ -279,18 +292,19 @@ void RbdQueue::go_on(Request& request) noexcept {
     Slot& slot = slot_of(request);
     // What was read after the image was lost may be old.
     if (client_->lost()) return end(request, EIO);
-    if (request.op == Op::kFlush) return end(request, 0);
     if (request.op == Op::kRead && static_cast<uint64_t>(slot.result) < slot.chunk) {
         slot.progress += static_cast<uint64_t>(slot.result) / kBlock * kBlock;
         return end(request, EIO);  // the image became smaller
     }
     slot.progress += slot.chunk;
-    slot.progress == request.length ? end(request, 0) : start(request);
+    if (slot.progress == request.length) return end(request, 0);
+    waiting_.push_front(request);
+    ++waiting_count_;
 }
 
 void RbdQueue::end(Request& request, int error) noexcept {
     --in_flight_;
-    finish(request, error, request.op == Op::kFlush ? 0 : slot_of(request).progress);
+    finish(request, error, slot_of(request).progress);
 }
 
 }  // namespace wss::io::rbd

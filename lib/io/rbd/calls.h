@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one queue has in librbd.
+//
+// A call is librbd's from the moment at which it takes it until it calls back, however long Ceph is silent:
+// nothing can take it back. The request that it is made for waits no longer than its limit; then it is given
+// up, and the call goes on without it. So nothing that librbd uses may be the request's: what is written
+// librbd copies when it takes the call, and what is read goes through memory of the call.
+//
+// Calls live as long as their client, which lets go of its image only when librbd has called back for all.
+//
+// The landing is the only thing that threads share: a stack linked through the calls, pushed by
+// compare-and-swap and taken whole, and one eventfd that is written only when the reactor is about to sleep.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/base/status.h"
+#include "lib/io/backend.h"
+
+namespace wss::io::rbd {
+
+class Calls;
+
+// What librbd has.
+struct Load {
+    uint64_t requests = 0, bytes = 0;
+};
+
+struct Call : ListNode<> {
+    Calls* calls = nullptr;       // what it is one of
+    Call* next = nullptr;         // that landed, or is free
+    Request* request = nullptr;   // nullptr: given up
+    std::byte* memory = nullptr;  // for what is read, kMemory of it
+    bool reads = false;
+    uint64_t offset = 0, length = 0;
+    Nanoseconds begun{};
+    Load ahead;          // what librbd had of the image then, with this; where it has limits of the image
+    int64_t result = 0;  // librbd's
+
+    static constexpr size_t kMemory = 1 << 20;
+};
+
+class Landing {
+  public:
+    explicit Landing(int event_fd) : event_fd_(event_fd) {}
+    ~Landing();
+    Landing(const Landing&) = delete;
+    Landing& operator=(const Landing&) = delete;
+
+    // librbd's threads. The last thing that a callback does with the call.
+    void push(Call& call) noexcept;
+    // The reactor's thread.
+    Call* take_all() noexcept;  // in the order of push(), linked by `next`
+    bool arm() noexcept;        // false: there is something already
+    int event_fd() const noexcept { return event_fd_; }
+
+  private:
+    const int event_fd_;  // ours
+    std::atomic<Call*> top_{nullptr};
+    std::atomic<bool> armed_{false};
+    std::atomic<uint32_t> inside_{0};  // callbacks that may still touch this
+    // The reactor's own.
+    bool reactor_armed_ = false;  // what `armed_` is unless a callback has taken it
+    int64_t due_ = 0;             // signals that were not drained; -1: the one of a callback since arm() was
+};
+
+class Calls {
+  public:
+    static constexpr size_t kDepth = 256;  // in librbd at once, per reactor and volume
+
+    // nullptr: no descriptor or address space is left.
+    static std::unique_ptr<Calls> make();
+    ~Calls();
+    Calls(const Calls&) = delete;
+    Calls& operator=(const Calls&) = delete;
+
+    // The reactor's thread.
+    bool has_free() const noexcept { return free_ != nullptr; }
+    Call& take() noexcept;  // one that is free
+    void give_back(Call& call) noexcept;
+    size_t taken() const noexcept { return taken_; }
+    Landing& landing() noexcept { return landing_; }
+
+    // Read by anyone; written by the reactor.
+    std::atomic<int64_t> oldest{0};     // when the oldest request was submitted that is in librbd; 0: none is
+    std::atomic<uint32_t> requests{0};  // submitted and not done
+    std::atomic<uint32_t> given_up{0};  // calls whose request was
+    // In librbd. Those are fewer when librbd has called back, on a thread of its own.
+    std::atomic<uint32_t> in_librbd{0};
+    std::atomic<uint64_t> bytes_in_librbd{0};
+
+    Calls* next = nullptr;  // of another queue of the client
+
+  private:
+    Calls(int event_fd, std::byte* memory);
+
+    Landing landing_;
+    std::byte* const memory_;  // pages that no read has touched take no space
+    Call all_[kDepth];
+    Call* free_ = nullptr;  // what was used last first, whose memory is there
+    size_t taken_ = 0;
+};
+
+}  // namespace wss::io::rbd

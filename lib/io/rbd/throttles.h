@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The limits of an image (rbd_qos_*_limit) for which librbd keeps requests back before it sends them.
+//
+// Thread-safety: all of it may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/io/rbd/calls.h"
+
+namespace wss::io::rbd {
+
+// What librbd uses for an image: names and values.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+class Throttles {
+  public:
+    void read(const Settings& settings);
+    bool any() const noexcept { return any_.load(); }
+    std::string text() const;  // "rbd_qos_iops_limit = 1"; empty: there are none
+    // For how long they keep the last of so much back at most. At most a day.
+    Nanoseconds hold(const Load& load) const noexcept;
+
+  private:
+    mutable std::mutex m_;
+    std::string text_;  // guarded by m_
+    std::atomic<bool> any_{false};
+    // Per second, the lowest of each kind; 0: there is none.
+    std::atomic<uint64_t> requests_{0}, bytes_{0};
+};
+
+}  // namespace wss::io::rbd

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What librbd has of a queue: calls that outlast their requests, and what they hold back.
+#include "lib/io/rbd/calls.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <thread>
+#include <vector>
+
+#include "lib/io/rbd/late_changes.h"
+#include "lib/io/rbd/throttles.h"
+
+namespace wss::io::rbd {
+namespace {
+
+bool is_readable(int fd) {
+    pollfd one{.fd = fd, .events = POLLIN, .revents = 0};
+    return poll(&one, 1, 0) == 1;
+}
+
+TEST(RbdCalls, gives_each_call_memory_of_its_own) {
+    const auto calls = Calls::make();
+    ASSERT_NE(calls, nullptr);
+    std::vector<Call*> taken;
+    while (calls->has_free()) taken.push_back(&calls->take());
+    ASSERT_EQ(taken.size(), Calls::kDepth);
+    for (Call* call : taken) call->memory[0] = call->memory[Call::kMemory - 1] = std::byte{1};
+    for (size_t i = 0; i < taken.size(); ++i) taken[i]->memory[0] = std::byte(i);
+    for (size_t i = 0; i < taken.size(); ++i) {
+        EXPECT_EQ(taken[i]->memory[0], std::byte(i));
+        EXPECT_EQ(taken[i]->memory[Call::kMemory - 1], std::byte{1});
+    }
+    for (Call* call : taken) calls->give_back(*call);
+    EXPECT_EQ(calls->taken(), 0u);
+}
+
+TEST(RbdCalls, that_came_back_last_is_used_first) {
+    const auto calls = Calls::make();
+    Call& first = calls->take();
+    Call& second = calls->take();
+    calls->give_back(first);
+    calls->give_back(second);
+    EXPECT_EQ(&calls->take(), &second);
+    EXPECT_EQ(&calls->take(), &first);
+}
+
+TEST(RbdLanding, hands_over_calls_in_their_order) {
+    const auto calls = Calls::make();
+    std::vector<Call*> pushed;
+    for (int i = 0; i < 3; ++i) calls->landing().push(*pushed.emplace_back(&calls->take()));
+    Call* landed = calls->landing().take_all();
+    for (Call* call : pushed) {
+        ASSERT_EQ(landed, call);
+        landed = landed->next;
+    }
+    EXPECT_EQ(landed, nullptr);
+    EXPECT_EQ(calls->landing().take_all(), nullptr);
+}
+
+TEST(RbdLanding, wakes_a_reactor_that_sleeps_and_lets_none_sleep_beside_news) {
+    const auto calls = Calls::make();
+    Landing& landing = calls->landing();
+    EXPECT_TRUE(landing.arm());
+    EXPECT_FALSE(is_readable(landing.event_fd()));
+    landing.push(calls->take());
+    EXPECT_TRUE(is_readable(landing.event_fd()));
+    EXPECT_FALSE(landing.arm());
+    ASSERT_NE(landing.take_all(), nullptr);
+    EXPECT_TRUE(landing.arm());
+    EXPECT_FALSE(is_readable(landing.event_fd()));
+}
+
+// For ThreadSanitizer as well.
+TEST(RbdLanding, loses_nothing_that_several_threads_push) {
+    const auto calls = Calls::make();
+    constexpr size_t kThreads = 4, kEach = 32;
+    std::vector<Call*> taken;
+    for (size_t i = 0; i < kThreads * kEach; ++i) taken.push_back(&calls->take());
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t)
+        threads.emplace_back([&, t] {
+            for (size_t i = 0; i < kEach; ++i) calls->landing().push(*taken[t * kEach + i]);
+        });
+    size_t landed = 0;
+    while (landed < taken.size()) {
+        for (Call* call = calls->landing().take_all(); call != nullptr; ++landed) {
+            Call* next = call->next;
+            calls->give_back(*call);
+            call = next;
+        }
+        (void)calls->landing().arm();
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(calls->taken(), 0u);
+}
+
+struct LateCall {
+    LateCall(LateChanges& changes, uint64_t offset, uint64_t length) {
+        call.offset = offset;
+        call.length = length;
+        changes.add(call);
+    }
+    Call call;
+};
+
+TEST(RbdLateChanges, overlap_what_shares_a_byte_with_them) {
+    LateChanges changes;
+    EXPECT_FALSE(changes.overlap(0, UINT64_MAX));
+    LateCall late(changes, 4096, 4096);
+    EXPECT_FALSE(changes.overlap(0, 4096));
+    EXPECT_TRUE(changes.overlap(0, 4097));
+    EXPECT_TRUE(changes.overlap(4096, 512));
+    EXPECT_TRUE(changes.overlap(8191, 1));
+    EXPECT_FALSE(changes.overlap(8192, 512));
+    changes.clear();
+}
+
+TEST(RbdLateChanges, let_what_waits_know_that_one_is_over) {
+    LateChanges changes;
+    LateCall one(changes, 0, 512), other(changes, 512, 512);
+    const uint64_t before = changes.ended();
+    changes.remove(one.call);
+    EXPECT_NE(changes.ended(), before);
+    EXPECT_FALSE(changes.overlap(0, 512));
+    EXPECT_TRUE(changes.overlap(512, 512));
+    const uint64_t after = changes.ended();
+    changes.remove(one.call);  // as of a read, which is none of them
+    EXPECT_EQ(changes.ended(), after);
+    changes.clear();
+    EXPECT_FALSE(other.call.linked());
+}
+
+TEST(RbdThrottles, hold_nothing_back_without_limits) {
+    Throttles throttles;
+    throttles.read({{"rbd_qos_iops_limit", "0"}, {"rbd_qos_iops_burst", "7"}, {"rbd_cache", "false"}});
+    EXPECT_FALSE(throttles.any());
+    EXPECT_EQ(throttles.text(), "");
+    EXPECT_EQ(throttles.hold({.requests = 256, .bytes = 1 << 30}), Nanoseconds{});
+}
+
+TEST(RbdThrottles, hold_the_last_of_what_librbd_has_for_as_long_as_the_lowest_limits_take) {
+    Throttles throttles;
+    throttles.read({{"rbd_qos_iops_limit", "10"}, {"rbd_qos_write_iops_limit", "2"}});
+    EXPECT_EQ(throttles.text(), "rbd_qos_iops_limit = 10, rbd_qos_write_iops_limit = 2");
+    EXPECT_EQ(throttles.hold({.requests = 16, .bytes = 0}), from_s(9));
+    throttles.read({{"rbd_qos_bps_limit", "4096"}});
+    EXPECT_EQ(throttles.hold({.requests = 16, .bytes = 65536}), from_s(17));
+    EXPECT_EQ(throttles.hold({.requests = 1, .bytes = 1ull << 40}), from_s(24 * 3600));
+    throttles.read({});
+    EXPECT_FALSE(throttles.any());
+}
+
+}  // namespace
+}  // namespace wss::io::rbd
