@@ -62,12 +62,14 @@ def _end_with_parent() -> None:
 
 
 class CephCluster:
-    def __init__(self, folder: Path, device_mib: int = 1024):
+    def __init__(self, folder: Path, device_mib: int = 1024, settings: str = ""):
+        """`settings`: more lines of its configuration."""
         self.folder = folder
         self.conf = folder / "ceph.conf"
         self.daemons: dict[str, subprocess.Popen] = {}
         self.images = 0
         self.device_bytes = device_mib << 20
+        self.settings = settings
 
     # --- commands ---
 
@@ -143,7 +145,7 @@ class CephCluster:
             (self.folder / part).mkdir(parents=True)
         port, fsid = free_port(), str(uuid.uuid4())
         self.conf.write_text(CONFIGURATION.format(fsid=fsid, port=port, folder=self.folder, down_after=DOWN_AFTER,
-                                                  device_bytes=self.device_bytes))
+                                                  device_bytes=self.device_bytes) + self.settings)
         self._make_keyring()
         monmap = self.folder / "monmap"
         run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", f"[v2:127.0.0.1:{port}]", monmap)

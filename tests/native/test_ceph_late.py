@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -204,21 +205,33 @@ def test_a_write_waits_for_an_earlier_one_of_its_block_that_was_given_up(ceph, t
             assert other.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
 
 
-def test_blocks_of_other_osds_are_written_while_requests_are_given_up(ceph, tmp_path, nbd, cut_off):
-    image, at, way = cut_off
+def test_blocks_of_other_osds_are_served_while_more_is_given_up_than_librbd_has_at_once(ceph, tmp_path, nbd, shim):
+    image = ceph.create_image("32M", "--object-size", "4K", "--image-feature", "exclusive-lock")
     number = json.loads(ceph.rbd("info", "--format", "json", image))["id"]
-    cut = acting(ceph, f"rbd_data.{number}.{at // OBJECT:016x}")
-    elsewhere = next(n * OBJECT for n in range(16) if acting(ceph, f"rbd_data.{number}.{n:016x}") != cut)
-    with target_behind(way, ceph, tmp_path, image) as target:
-        with RawNbd(nbd(target, "disk").socket) as client:
-            for place in (at, elsewhere):
-                assert client.command(WRITE, place, BLOCK, b"0" * BLOCK)[0] == 0
+    header = acting(ceph, f"rbd_header.{number}")
+    way = Way(port_of(ceph, next(osd for osd in range(3) if osd != header)), shim)
+    with target_behind(way, ceph, tmp_path, image) as target, contextlib.ExitStack() as stack:
+        path = nbd(target, "disk").socket
+        clients = [stack.enter_context(RawNbd(path)) for _ in range(20)]
+        with RawNbd(path) as client:
+            # Each of another object: about a third are on the OSD that is cut off.
+            errors, objects = {}, iter(range(0, 32 * MIB, BLOCK))
+            assert client.write_all(range(0, 32 * BLOCK, BLOCK), b"0" * BLOCK) == {n * BLOCK: 0 for n in range(32)}
             way.cut()
-            assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] != 0
-            assert client.command(READ, at, BLOCK)[0] != 0
+            with ThreadPoolExecutor(len(clients)) as pool:
+                while sum(error != 0 for error in errors.values()) <= 256:
+                    parts = [[next(objects) for _ in range(16)] for _ in clients]
+                    for part in pool.map(lambda one: one[0].write_all(one[1], b"1" * BLOCK), zip(clients, parts)):
+                        errors |= part
+            failed = [place for place, error in errors.items() if error != 0]
+            elsewhere = next(place for place, error in errors.items() if error == 0)
+            assert f"Ceph has not answered {len(failed)} requests" in volume(target)["trouble"]
             assert client.command(WRITE, elsewhere, BLOCK, b"2" * BLOCK)[0] == 0
-            assert client.command(FLUSH, 0, 0)[0] == 0
             assert client.command(READ, elsewhere, BLOCK) == (0, b"2" * BLOCK)
+            way.heal()
+            until(lambda: volume(target)["trouble"] == "", 20, "all is answered")
+            assert client.command(READ, failed[-1], BLOCK) == (0, b"1" * BLOCK)
+    way.listener.close()
 
 
 def test_a_destaging_that_timed_out_does_not_undo_what_was_flushed_after_a_restart(ceph, tmp_path, nbd, cut_off):
@@ -348,6 +361,46 @@ def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_
         target.start()
         with RawNbd(nbd(target, "disk").socket, timeout=60) as client:
             assert [n for n in acknowledged if client.command(READ, n * size, BLOCK) != (0, b"Z" * BLOCK)] == []
+
+
+def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tmp_path, nbd):
+    """A user may write the pool of the data and not any more that of the header: librbd can neither note an object nor mark the map."""
+    def capabilities(of_header: str) -> list[str]:
+        return ["mon", "profile rbd", "osd", f"profile {of_header} pool=rbd, profile rbd pool=data"]
+
+    with CephCluster(tmp_path_factory.mktemp("ceph"), settings="auth mon ticket ttl = 8\nauth service ticket ttl = 8\n") as ceph:
+        ceph.create_pool("data")
+        image = ceph.create_image("256M", "--data-pool", "data")
+        keyring = ceph.user("u", *capabilities("rbd"))
+
+        def connect_anew() -> None:
+            """With the capabilities that count now."""
+            time.sleep(12)
+            for number in range(3):
+                ceph.stop_osd(number)
+                ceph.start_osd(number)
+                ceph.wait_for_osds(3)
+
+        with start_target(ceph, tmp_path, ceph.backend(image, id="u", keyring=keyring, osd_timeout=4, steal="true")) as target:
+            with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+                ceph.ceph("auth", "caps", "client.u", *capabilities("rbd-read-only"))
+                connect_anew()
+                until(lambda: client.command(WRITE, 0, BLOCK, b"A" * BLOCK)[0] != 0, 30, "it is refused")
+                assert [client.command(WRITE, n * OBJECT, BLOCK, b"A" * BLOCK)[0] == 0 for n in range(1, 4)] == [False] * 3
+                ceph.ceph("auth", "caps", "client.u", *capabilities("rbd"))
+                connect_anew()
+                until(lambda: client.command(WRITE, 4 * OBJECT, BLOCK, b"B" * BLOCK)[0] == 0, 60, "it is permitted")
+                assert "object map invalid" in ceph.rbd("info", image)
+                ceph.rbd("object-map", "rebuild", "--no-progress", image)
+                assert "object map invalid" not in ceph.rbd("info", image)
+                time.sleep(2)  # the target looks at it each second
+                assert client.command(WRITE, 5 * OBJECT, BLOCK, b"C" * BLOCK)[0] == 0
+                target.process.kill()
+                target.process.wait()
+            target.start()
+            with RawNbd(nbd(target, "disk").socket, timeout=60) as client:
+                assert client.command(READ, 4 * OBJECT, BLOCK) == (0, b"B" * BLOCK)
+                assert client.command(READ, 5 * OBJECT, BLOCK) == (0, b"C" * BLOCK)
 
 
 def test_librbds_cache_is_not_used_by_whoever_asks_for_it(ceph, tmp_path, nbd):

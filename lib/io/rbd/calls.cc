@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <new>
 #include <utility>
 
 namespace wss::io::rbd {
@@ -58,29 +60,44 @@ Landing::~Landing() {
     close(event_fd_);
 }
 
+Call::~Call() {
+    if (memory != nullptr) munmap(memory, kMemory);
+}
+
 std::unique_ptr<Calls> Calls::make() {
     const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event_fd < 0) return nullptr;
-    void* memory = mmap(nullptr, kDepth * Call::kMemory, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-        close(event_fd);
-        return nullptr;
-    }
-    return std::unique_ptr<Calls>(new Calls(event_fd, static_cast<std::byte*>(memory)));
+    std::unique_ptr<Calls> calls(new Calls(event_fd));
+    for (size_t i = 0; i < kDepth; ++i)
+        if (!calls->add()) return nullptr;
+    return calls;
 }
 
-Calls::Calls(int event_fd, std::byte* memory) : landing_(event_fd), memory_(memory) {
-    for (size_t i = kDepth; i > 0; --i) {
-        Call& call = all_[i - 1];
-        call.calls = this;
-        call.memory = memory_ + (i - 1) * Call::kMemory;
-        call.next = std::exchange(free_, &call);
+// Pages that no read has touched take no space.
+bool Calls::add() noexcept {
+    try {
+        auto call = std::make_unique<Call>();
+        void* memory = mmap(nullptr, Call::kMemory, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) return false;
+        (void)madvise(memory, Call::kMemory, MADV_NOHUGEPAGE);
+        call->memory = static_cast<std::byte*>(memory);
+        call->calls = this;
+        call->index = all_.size();
+        all_.push_back(std::move(call));
+    } catch (const std::bad_alloc&) {
+        errno = ENOMEM;
+        return false;
     }
+    all_.back()->next = std::exchange(free_, all_.back().get());
+    return true;
 }
 
-Calls::~Calls() {
-    munmap(memory_, kDepth * Call::kMemory);
+void Calls::remove(Call& call) noexcept {
+    const size_t index = call.index;
+    std::swap(all_[index], all_.back());
+    all_[index]->index = index;
+    all_.pop_back();
 }
 
 Call& Calls::take() noexcept {
@@ -92,6 +109,17 @@ void Calls::give_back(Call& call) noexcept {
     --taken_;
     call.request = nullptr;
     call.next = std::exchange(free_, &call);
+}
+
+void Calls::add_one() noexcept {
+    if (add()) ++added_;
+}
+
+void Calls::give_back_late(Call& call) noexcept {
+    if (added_ == 0) return give_back(call);
+    --added_;
+    --taken_;
+    remove(call);
 }
 
 }  // namespace wss::io::rbd

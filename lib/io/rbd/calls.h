@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
@@ -30,12 +31,17 @@ struct Load {
 };
 
 struct Call : ListNode<> {
+    Call() = default;
+    ~Call();
+
     Calls* calls = nullptr;       // what it is one of
+    size_t index = 0;             // there
     Call* next = nullptr;         // that landed, or is free
     Request* request = nullptr;   // nullptr: given up
     std::byte* memory = nullptr;  // for what is read, kMemory of it
     bool reads = false;
     uint64_t offset = 0, length = 0;
+    uint64_t held = 0;  // bytes of memory that it has
     Nanoseconds begun{};
     Load ahead;          // what librbd had of the image then, with this; where it has limits of the image
     int64_t result = 0;  // librbd's
@@ -69,11 +75,10 @@ class Landing {
 
 class Calls {
   public:
-    static constexpr size_t kDepth = 256;  // in librbd at once, per reactor and volume
+    static constexpr size_t kDepth = 256;  // with a request, per reactor and volume
 
-    // nullptr: no descriptor or address space is left.
+    // nullptr: no descriptor, memory or address space is left.
     static std::unique_ptr<Calls> make();
-    ~Calls();
     Calls(const Calls&) = delete;
     Calls& operator=(const Calls&) = delete;
 
@@ -81,13 +86,16 @@ class Calls {
     bool has_free() const noexcept { return free_ != nullptr; }
     Call& take() noexcept;  // one that is free
     void give_back(Call& call) noexcept;
+    // One more, in the place of one whose request was given up, if there is memory.
+    void add_one() noexcept;
+    // One whose request was given up.
+    void give_back_late(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     Landing& landing() noexcept { return landing_; }
 
     // Read by anyone; written by the reactor.
     std::atomic<int64_t> oldest{0};     // when the oldest request was submitted that is in librbd; 0: none is
     std::atomic<uint32_t> requests{0};  // submitted and not done
-    std::atomic<uint32_t> given_up{0};  // calls whose request was
     // In librbd. Those are fewer when librbd has called back, on a thread of its own.
     std::atomic<uint32_t> in_librbd{0};
     std::atomic<uint64_t> bytes_in_librbd{0};
@@ -95,13 +103,15 @@ class Calls {
     Calls* next = nullptr;  // of another queue of the client
 
   private:
-    Calls(int event_fd, std::byte* memory);
+    explicit Calls(int event_fd) : landing_(event_fd) {}
+    bool add() noexcept;
+    void remove(Call& call) noexcept;
 
     Landing landing_;
-    std::byte* const memory_;  // pages that no read has touched take no space
-    Call all_[kDepth];
+    std::vector<std::unique_ptr<Call>> all_;
     Call* free_ = nullptr;  // what was used last first, whose memory is there
     size_t taken_ = 0;
+    size_t added_ = 0;  // beyond kDepth
 };
 
 }  // namespace wss::io::rbd

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/io/rbd/late_changes.h"
+#include "lib/io/rbd/late_calls.h"
 #include "lib/io/rbd/throttles.h"
 
 namespace wss::io::rbd {
@@ -95,40 +95,64 @@ TEST(RbdLanding, loses_nothing_that_several_threads_push) {
     EXPECT_EQ(calls->taken(), 0u);
 }
 
+TEST(RbdCalls, stay_as_many_while_librbd_keeps_what_was_given_up) {
+    const auto calls = Calls::make();
+    Call& late = calls->take();
+    calls->add_one();
+    std::vector<Call*> taken;
+    while (calls->has_free()) taken.push_back(&calls->take());
+    EXPECT_EQ(taken.size(), Calls::kDepth);
+    calls->give_back_late(late);
+    EXPECT_FALSE(calls->has_free());
+    for (Call* call : taken) calls->give_back(*call);
+    EXPECT_EQ(calls->taken(), 0u);
+}
+
 struct LateCall {
-    LateCall(LateChanges& changes, uint64_t offset, uint64_t length) {
+    LateCall(LateCalls& calls, uint64_t offset, uint64_t length) {
         call.offset = offset;
-        call.length = length;
-        changes.add(call);
+        call.length = call.held = length;
+        calls.add(call);
     }
     Call call;
 };
 
-TEST(RbdLateChanges, overlap_what_shares_a_byte_with_them) {
-    LateChanges changes;
-    EXPECT_FALSE(changes.overlap(0, UINT64_MAX));
-    LateCall late(changes, 4096, 4096);
-    EXPECT_FALSE(changes.overlap(0, 4096));
-    EXPECT_TRUE(changes.overlap(0, 4097));
-    EXPECT_TRUE(changes.overlap(4096, 512));
-    EXPECT_TRUE(changes.overlap(8191, 1));
-    EXPECT_FALSE(changes.overlap(8192, 512));
-    changes.clear();
+constexpr uint64_t kPiece = 4096;
+
+TEST(RbdLateCalls, touch_what_is_in_the_same_piece_of_an_object) {
+    LateCalls calls;
+    EXPECT_FALSE(calls.touch(0, 1 << 30, kPiece));
+    LateCall late(calls, kPiece + 512, kPiece);
+    EXPECT_FALSE(calls.touch(0, kPiece, kPiece));
+    EXPECT_TRUE(calls.touch(0, kPiece + 1, kPiece));
+    EXPECT_TRUE(calls.touch(kPiece, 512, kPiece));
+    EXPECT_TRUE(calls.touch(3 * kPiece - 1, 1, kPiece));
+    EXPECT_FALSE(calls.touch(3 * kPiece, 512, kPiece));
+    calls.clear();
 }
 
-TEST(RbdLateChanges, let_what_waits_know_that_one_is_over) {
-    LateChanges changes;
-    LateCall one(changes, 0, 512), other(changes, 512, 512);
-    const uint64_t before = changes.ended();
-    changes.remove(one.call);
-    EXPECT_NE(changes.ended(), before);
-    EXPECT_FALSE(changes.overlap(0, 512));
-    EXPECT_TRUE(changes.overlap(512, 512));
-    const uint64_t after = changes.ended();
-    changes.remove(one.call);  // as of a read, which is none of them
-    EXPECT_EQ(changes.ended(), after);
-    changes.clear();
+TEST(RbdLateCalls, let_what_waits_know_that_one_is_over) {
+    LateCalls calls;
+    LateCall one(calls, 0, 512), other(calls, kPiece, 512);
+    const uint64_t before = calls.ended();
+    calls.remove(one.call);
+    EXPECT_NE(calls.ended(), before);
+    EXPECT_FALSE(calls.touch(0, 512, kPiece));
+    EXPECT_TRUE(calls.touch(kPiece, 512, kPiece));
+    EXPECT_EQ(calls.count(), 1u);
+    calls.clear();
     EXPECT_FALSE(other.call.linked());
+}
+
+TEST(RbdLateCalls, are_too_many_by_their_memory_or_their_number) {
+    LateCalls calls;
+    LateCall most(calls, 0, LateCalls::kMost.bytes - 1);
+    EXPECT_FALSE(calls.are_too_many());
+    LateCall one(calls, 0, 1);
+    EXPECT_TRUE(calls.are_too_many());
+    calls.remove(most.call);
+    EXPECT_FALSE(calls.are_too_many());
+    calls.clear();
 }
 
 TEST(RbdThrottles, hold_nothing_back_without_limits) {

@@ -29,7 +29,7 @@ Client::Client(const RbdOptions& options, bool read_only, std::string owner)
 Client::~Client() {
     stop();
     // Those whose queue had died before they came back.
-    late_changes_.clear();
+    late_calls_.clear();
     for (Calls* calls = calls_.load(); calls != nullptr;) delete std::exchange(calls, calls->next);
     --alive_;
 }

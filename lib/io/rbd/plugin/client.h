@@ -37,7 +37,7 @@
 #include "lib/base/clock.h"
 #include "lib/io/backend.h"
 #include "lib/io/rbd/calls.h"
-#include "lib/io/rbd/late_changes.h"
+#include "lib/io/rbd/late_calls.h"
 #include "lib/io/rbd/options.h"
 #include "lib/io/rbd/plugin/bounded.h"
 #include "lib/io/rbd/plugin/claim.h"
@@ -108,7 +108,7 @@ class Client {
 
     // For one more queue; they live as long as this.
     Result<Calls*> add_calls();
-    LateChanges& late_changes() noexcept { return late_changes_; }
+    LateCalls& late_calls() noexcept { return late_calls_; }
     const Throttles& throttles() const noexcept { return throttles_; }
     Load in_librbd() const noexcept;
     // For how long a request waits for Ceph.
@@ -211,8 +211,7 @@ class Client {
     void take_look();
     struct Waiting {
         Nanoseconds oldest{};   // for how long
-        uint32_t requests = 0;  // without an answer
-        uint32_t given_up = 0;  // and those that wait no more, though librbd has them
+        uint32_t requests = 0;  // how many
     };
     Waiting waiting() const;
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
@@ -254,7 +253,7 @@ class Client {
     SizeNotices sizes_;
     Parents parents_;
     Throttles throttles_;
-    LateChanges late_changes_;
+    LateCalls late_calls_;
     std::atomic<Calls*> calls_{nullptr};     // linked; ours
     std::atomic<bool> maps_objects_{false};  // the image has the feature
     // How often something failed that may have left the object map without a note; up to which time it is

@@ -175,7 +175,6 @@ Client::Waiting Client::waiting() const {
     Waiting all;
     for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
         all.requests += calls->requests.load(std::memory_order_relaxed);
-        all.given_up += calls->given_up.load(std::memory_order_relaxed);
         const int64_t since = calls->oldest.load(std::memory_order_relaxed);
         if (since != 0 && (oldest == 0 || since < oldest)) oldest = since;
     }
@@ -185,7 +184,7 @@ Client::Waiting Client::waiting() const {
 
 void Client::report_waiting() {
     const Waiting all = waiting();
-    const bool waits = all.oldest >= kWaitWorthAWord || all.given_up > 0;
+    const bool waits = all.oldest >= kWaitWorthAWord || late_calls_.count() > 0;
     if (waits == waiting_reported_) return;
     waiting_reported_ = waits;
     if (waits && throttles_.any())
@@ -243,9 +242,9 @@ std::string Client::trouble() const {
                            std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
         text = fmt::format("Ceph does not answer since {} s", seconds(silent));
-    else if (all.given_up > 0)
+    else if (late_calls_.count() > 0)
         text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
-                           all.given_up, options_.osd_timeout);
+                           late_calls_.count(), options_.osd_timeout);
     else if (not_permitted_.load(std::memory_order_relaxed) != 0)
         text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";

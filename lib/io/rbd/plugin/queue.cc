@@ -115,8 +115,8 @@ void RbdQueue::wake_up_later() noexcept {
 }
 
 size_t RbdQueue::start_waiting() noexcept {
-    if (!blocked_.empty() && client_->late_changes().ended() != late_ended_) {
-        late_ended_ = client_->late_changes().ended();
+    if (!blocked_.empty() && client_->late_calls().ended() != late_ended_) {
+        late_ended_ = client_->late_calls().ended();
         while (Request* request = blocked_.pop_front()) {
             waiting_.push_back(*request);
             ++waiting_count_;
@@ -144,13 +144,15 @@ void RbdQueue::start(Request& request) noexcept {
     slot.chunk =
         chunk_of(offset, request.length - slot.progress, most_of(request.op), client_->object_bytes());
     // Before it looks: one that ends meanwhile is noticed.
-    if (blocked_.empty()) late_ended_ = client_->late_changes().ended();
-    if (client_->late_changes().overlap(offset, slot.chunk)) return blocked_.push_back(request);
+    LateCalls& late = client_->late_calls();
+    if (blocked_.empty()) late_ended_ = late.ended();
+    if (late.touch(offset, slot.chunk, client_->piece_bytes())) return blocked_.push_back(request);
     Call& call = calls_.take();
     call.request = &request;
     call.reads = request.op == Op::kRead;
     call.offset = offset;
     call.length = slot.chunk;
+    call.held = request.op == Op::kRead || request.op == Op::kWrite ? slot.chunk : 0;
     call.begun = reactor_.now();
     calls_.in_librbd.fetch_add(1);
     calls_.bytes_in_librbd.fetch_add(call.length);
@@ -244,8 +246,8 @@ size_t RbdQueue::end_late() noexcept {
 void RbdQueue::give_up(Call& call) noexcept {
     Request& request = *std::exchange(call.request, nullptr);
     call.unlink();
-    calls_.given_up.fetch_add(1);
-    if (request.op != Op::kRead) client_->late_changes().add(call);
+    client_->late_calls().add(call);
+    if (!client_->late_calls().are_too_many()) calls_.add_one();
     end(request, ETIMEDOUT);
 }
 
@@ -262,9 +264,8 @@ void RbdQueue::complete(Call& call) noexcept {
     const int error = static_cast<int>(-std::min<int64_t>(call.result, 0));
     client_->note_answer(call.reads, error);
     if (request == nullptr) {
-        client_->late_changes().remove(call);
-        calls_.given_up.fetch_sub(1);
-        return calls_.give_back(call);
+        client_->late_calls().remove(call);
+        return calls_.give_back_late(call);
     }
     call.unlink();
     Slot& slot = slot_of(*request);

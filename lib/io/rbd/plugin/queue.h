@@ -3,7 +3,7 @@
 //
 // Life of a request, by where it is:
 //   waiting_   submitted; poll() passes on what librbd has room for
-//   blocked_   overlaps a change that was given up (late_changes.h)
+//   blocked_   touches what was given up (late_calls.h)
 //   calls_     librbd has it, as a call
 //   doubted_   a change that the next client may not see yet (object_map.cc)
 // and then done(). A request may be in librbd several times: a long range is cut. In each of these places it
@@ -51,7 +51,7 @@ class RbdQueue final : public Queue {
     List<Request> doubted_;
     size_t waiting_count_ = 0;
     size_t in_flight_ = 0;
-    uint64_t late_ended_ = 0;  // LateChanges::ended() when blocked_ was looked at
+    uint64_t late_ended_ = 0;  // LateCalls::ended() when blocked_ was looked at
     // Wakes the reactor while there are requests: Ceph may be silent.
     reactor::Timer tick_;
     Nanoseconds next_tick_{};
