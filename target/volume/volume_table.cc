@@ -10,6 +10,17 @@
 
 namespace wss::volume {
 
+namespace {
+
+// Its descriptor may stay open: what it watches may outlive a queue.
+void end_queue(int epoll_fd, std::unique_ptr<io::Queue>& queue) noexcept {
+    if (queue == nullptr) return;
+    if (const int fd = queue->fd(); fd >= 0) epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, nullptr);
+    queue.reset();
+}
+
+}  // namespace
+
 VolumeTable::VolumeTable(reactor::Reactor& reactor)
     : reactor_(reactor), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
     WSS_ASSERT(epoll_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
@@ -68,7 +79,7 @@ void VolumeTable::close(OpenVolume& volume, std::function<void()> gone) {
     uint32_t lun = volume.volume().lun();
     bool published = lun < by_lun_.size() && by_lun_[lun] == &volume;
     if (!published) {
-        volume.queue_.reset();
+        end_queue(epoll_fd_, volume.queue_);
         return gone();
     }
     volume.gone_ = std::move(gone);
@@ -84,7 +95,7 @@ size_t VolumeTable::reap_closing() noexcept {
         if (!volume.idle()) return;
         volume.unlink();
         std::erase(polled_, &volume);
-        volume.queue_.reset();  // closing its descriptor takes it out of the epoll set
+        end_queue(epoll_fd_, volume.queue_);
         // It may be freed as soon as this is called.
         std::function<void()> gone = std::move(volume.gone_);
         gone();

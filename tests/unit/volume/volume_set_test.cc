@@ -15,6 +15,7 @@
 
 #include "tests/unit/io/harness.h"
 #include "tests/unit/volume/locked.h"
+#include "tests/unit/volume/stepped.h"
 
 namespace wss::volume {
 namespace {
@@ -23,60 +24,6 @@ using io::test::Buffer;
 using io::test::kPatience;
 using io::test::TemporaryFolder;
 using io::test::TestRequest;
-
-class Hears final : public Observer {
-  public:
-    void volume_changed(Change change, OpenVolume& volume) noexcept override {
-        heard.push_back(std::string(to_string(change)) + " " + volume.volume().name());
-    }
-    std::vector<std::string> heard;
-};
-
-// Two reactors on the test's own thread.
-class Stepped : public testing::Test {
-  protected:
-    explicit Stepped(VolumeSet::Options options = {}) { reopen(std::move(options)); }
-    void reopen(VolumeSet::Options options) {
-        set_.reset();
-        set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&first_, &second_},
-                                           std::move(options));
-    }
-    ~Stepped() override {
-        if (!set_) return;
-        EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
-    }
-    void step() {
-        first_.step();
-        second_.step();
-    }
-    // Steps until `start`'s change is complete.
-    Status await(const std::function<void(VolumeSet::Done)>& start) {
-        std::optional<Status> result;
-        start([&](Status status) { result = std::move(status); });
-        Nanoseconds deadline = clock_.now() + kPatience;
-        while (!result && clock_.now() < deadline) step();
-        return result.value_or(Status(Code::kTimedOut, "the test's patience"));
-    }
-    Status create(const std::string& name, const std::string& backend = "ram:1M", VolumeOptions more = {}) {
-        more.name = name;
-        more.backend = backend;
-        return await([&](VolumeSet::Done done) { set_->create_async(more, std::move(done)); });
-    }
-    Status remove(const std::string& name) {
-        return await([&](VolumeSet::Done done) { set_->remove_async(name, std::move(done)); });
-    }
-    Status resize(const std::string& name, uint64_t bytes) {
-        return await([&](VolumeSet::Done done) { set_->resize_async(name, bytes, std::move(done)); });
-    }
-    Status set_read_only(const std::string& name, bool read_only) {
-        return await(
-            [&](VolumeSet::Done done) { set_->set_read_only_async(name, read_only, std::move(done)); });
-    }
-
-    SystemClock clock_;
-    reactor::Reactor first_{clock_}, second_{clock_};
-    std::unique_ptr<VolumeSet> set_;
-};
 
 TEST_F(Stepped, a_created_volume_is_found_by_its_lun_on_every_reactor) {
     ASSERT_TRUE(create("a"));
@@ -249,29 +196,6 @@ TEST_F(Stepped, memory_that_is_made_anew_is_another_volume) {
     ASSERT_TRUE(remove("a"));
     ASSERT_TRUE(create("a", "delay:us=1:ram:1M"));
     EXPECT_NE(set_->find("a")->identity.wwid, before.wwid);
-}
-
-class FailingBackend final : public io::Backend {
-  public:
-    io::Limits limits() const noexcept override { return {.size = 1 << 20}; }
-    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor&) override {
-        return Status(Code::kExhausted, "no queue for you");
-    }
-    Status resize(uint64_t) override { return Status::ok(); }
-    std::string describe() const override { return "failing"; }
-};
-
-TEST_F(Stepped, a_volume_without_a_queue_on_some_reactor_is_not_created_at_all) {
-    reopen({.open = [](const std::string&, const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
-        return std::unique_ptr<io::Backend>(std::make_unique<FailingBackend>());
-    }});
-    Hears hears;
-    set_->table(0).add_observer(hears);
-    Status status = create("a", "any");
-    EXPECT_EQ(status.code(), Code::kExhausted);
-    EXPECT_EQ(set_->count(), 0u);
-    EXPECT_TRUE(hears.heard.empty()) << "nobody may see a volume that does not work";
-    set_->table(0).remove_observer(hears);
 }
 
 struct LoggingExtension final : Extension {
