@@ -18,6 +18,7 @@ from .ceph_cluster import CephCluster
 from .programs import build_shim, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
+from .test_ceph_lock import remove_the_lock_alone
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
@@ -186,6 +187,25 @@ def test_a_shrink_for_another_client_removes_nothing_of_the_next_owner(ceph, tmp
             assert client.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
 
 
+def test_a_write_that_timed_out_does_not_come_after_the_lock_was_taken_away(ceph, tmp_path, nbd, cut_off):
+    """Nobody blocklists the client whose lock an operator removes."""
+    image, at, way = cut_off
+    with target_behind(way, ceph, tmp_path, image) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, at, BLOCK, b"0" * BLOCK)[0] == 0
+            way.cut()
+            assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] != 0
+        remove_the_lock_alone(ceph, image)
+        until(lambda: "was taken away" in volume(target)["trouble"], 15, "it is lost")
+        with start_target(ceph, tmp_path / "next", ceph.backend(image, steal="true")) as second, RawNbd(nbd(second, "disk").socket) as client:
+            until(lambda: "has no lock any more, is blocklisted" in target.log.read_text(), 15, "the first is shut out")
+            assert client.command(WRITE, at, BLOCK, b"2" * BLOCK)[0] == 0
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            way.heal()
+            time.sleep(3)
+            assert client.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
+
+
 def test_a_write_waits_for_an_earlier_one_of_its_block_that_was_given_up(ceph, tmp_path, nbd, cut_off):
     image, at, way = cut_off
     with target_behind(way, ceph, tmp_path, image) as target:
@@ -212,18 +232,23 @@ def test_blocks_of_other_osds_are_served_while_more_is_given_up_than_librbd_has_
     way = Way(port_of(ceph, next(osd for osd in range(3) if osd != header)), shim)
     with target_behind(way, ceph, tmp_path, image) as target, contextlib.ExitStack() as stack:
         path = nbd(target, "disk").socket
-        clients = [stack.enter_context(RawNbd(path)) for _ in range(20)]
+        clients = [stack.enter_context(RawNbd(path)) for _ in range(48)]
+        pool = stack.enter_context(ThreadPoolExecutor(len(clients)))
+
+        def write_all(places) -> dict[int, int]:
+            parts = [places[n::len(clients)] for n in range(len(clients))]
+            answers = pool.map(lambda one: one[0].write_all(one[1], b"1" * BLOCK), zip(clients, parts))
+            return {place: error for part in answers for place, error in part.items()}
+
         with RawNbd(path) as client:
             # Each of another object: about a third are on the OSD that is cut off.
             errors, objects = {}, iter(range(0, 32 * MIB, BLOCK))
             assert client.write_all(range(0, 32 * BLOCK, BLOCK), b"0" * BLOCK) == {n * BLOCK: 0 for n in range(32)}
             way.cut()
-            with ThreadPoolExecutor(len(clients)) as pool:
-                while sum(error != 0 for error in errors.values()) <= 256:
-                    parts = [[next(objects) for _ in range(16)] for _ in clients]
-                    for part in pool.map(lambda one: one[0].write_all(one[1], b"1" * BLOCK), zip(clients, parts)):
-                        errors |= part
+            while sum(error != 0 for error in errors.values()) <= 256:
+                errors |= write_all([next(objects) for _ in range(16 * len(clients))])
             failed = [place for place, error in errors.items() if error != 0]
+            assert 0 not in write_all(failed).values(), "they are those of the OSD alone"
             elsewhere = next(place for place, error in errors.items() if error == 0)
             assert f"Ceph has not answered {len(failed)} requests" in volume(target)["trouble"]
             assert client.command(WRITE, elsewhere, BLOCK, b"2" * BLOCK)[0] == 0

@@ -65,6 +65,7 @@ def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ce
             assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
             assert client.command(WRITE, 0, BLOCK, b"3" * BLOCK)[0] != 0
             assert other.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
+            until(lambda: "is blocklisted" in first.log.read_text(), 15, "it is shut out")
             with pytest.raises(ControlError, match="uses it"):
                 ask(first.control, "volume.reopen", name="disk")
         ask(first.control, "volume.reopen", name="disk")
@@ -177,9 +178,9 @@ def test_a_shrink_that_was_not_over_cuts_nothing_of_what_another_owner_wrote_sin
         target.kill()
 
 
-def test_a_shrink_that_ceph_failed_is_finished_when_it_is_repeated(ceph, tmp_path, nbd):
+def test_a_shrink_that_ceph_did_not_answer_is_finished_when_it_is_repeated(ceph, tmp_path, nbd):
     image = ceph.create_image("16M")
-    with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=3)) as target:
+    with start_target(ceph, tmp_path, ceph.backend(image, resize_timeout=3)) as target:
         with RawNbd(nbd(target, "disk").socket) as client:
             assert client.command(WRITE, 12 * MIB, BLOCK, b"1" * BLOCK)[0] == 0
         ceph.hang_all()

@@ -105,21 +105,23 @@ Call& Calls::take() noexcept {
     return *std::exchange(free_, free_->next);
 }
 
+void Calls::replace(Call& call) noexcept {
+    if (call.replaced || more_.requests >= kMore.requests || more_.bytes + call.held > kMore.bytes || !add())
+        return;
+    call.replaced = true;
+    ++more_.requests;
+    more_.bytes += call.held;
+}
+
 void Calls::give_back(Call& call) noexcept {
     --taken_;
+    if (call.replaced) {
+        --more_.requests;
+        more_.bytes -= call.held;
+        return remove(call);
+    }
     call.request = nullptr;
     call.next = std::exchange(free_, &call);
-}
-
-void Calls::add_one() noexcept {
-    if (add()) ++added_;
-}
-
-void Calls::give_back_late(Call& call) noexcept {
-    if (added_ == 0) return give_back(call);
-    --added_;
-    --taken_;
-    remove(call);
 }
 
 }  // namespace wss::io::rbd

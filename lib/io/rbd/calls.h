@@ -40,10 +40,11 @@ struct Call : ListNode<> {
     Request* request = nullptr;   // nullptr: given up
     std::byte* memory = nullptr;  // for what is read, kMemory of it
     bool reads = false;
+    bool replaced = false;
     uint64_t offset = 0, length = 0;
     uint64_t held = 0;  // bytes of memory that it has
     Nanoseconds begun{};
-    Load ahead;          // what librbd had of the image then, with this; where it has limits of the image
+    Load ahead;          // what librbd had of the image then, with this
     int64_t result = 0;  // librbd's
 
     static constexpr size_t kMemory = 1 << 20;
@@ -75,7 +76,10 @@ class Landing {
 
 class Calls {
   public:
-    static constexpr size_t kDepth = 256;  // with a request, per reactor and volume
+    // In librbd at once, per reactor and volume, …
+    static constexpr size_t kDepth = 256;
+    // … and beyond them, of those that Ceph has not answered for long. librbd has memory for each.
+    static constexpr Load kMore{.requests = 4096, .bytes = 256 << 20};
 
     // nullptr: no descriptor, memory or address space is left.
     static std::unique_ptr<Calls> make();
@@ -86,10 +90,8 @@ class Calls {
     bool has_free() const noexcept { return free_ != nullptr; }
     Call& take() noexcept;  // one that is free
     void give_back(Call& call) noexcept;
-    // One more, in the place of one whose request was given up, if there is memory.
-    void add_one() noexcept;
-    // One whose request was given up.
-    void give_back_late(Call& call) noexcept;
+    // This one does not count any more, up to kMore: a free one takes its place.
+    void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     Landing& landing() noexcept { return landing_; }
 
@@ -111,7 +113,7 @@ class Calls {
     std::vector<std::unique_ptr<Call>> all_;
     Call* free_ = nullptr;  // what was used last first, whose memory is there
     size_t taken_ = 0;
-    size_t added_ = 0;  // beyond kDepth
+    Load more_;  // what was replaced
 };
 
 }  // namespace wss::io::rbd

@@ -18,20 +18,15 @@ namespace wss::io::rbd {
 
 class LateCalls {
   public:
-    // They have memory until they end.
-    static constexpr Load kMost{.requests = 4096, .bytes = 256 << 20};
-
     void add(Call& call) noexcept {
         std::lock_guard lock(m_);
         calls_.push_back(call);
-        load_.bytes += call.held;
-        count_.store(++load_.requests);
+        count_.fetch_add(1);
     }
     void remove(Call& call) noexcept {
         std::lock_guard lock(m_);
         call.unlink();
-        load_.bytes -= call.held;
-        count_.store(--load_.requests);
+        count_.fetch_sub(1);
         ended_.fetch_add(1);
     }
     // librbd has none of the image's calls any more.
@@ -49,17 +44,12 @@ class LateCalls {
         }) != nullptr;
     }
     uint64_t count() const noexcept { return count_.load(); }
-    bool are_too_many() noexcept {
-        std::lock_guard lock(m_);
-        return load_.requests >= kMost.requests || load_.bytes >= kMost.bytes;
-    }
     // How many are over: another number than before, and what has waited may go on.
     uint64_t ended() const noexcept { return ended_.load(); }
 
   private:
     std::mutex m_;
     List<Call> calls_;  // guarded by m_
-    Load load_;         // guarded by m_
     std::atomic<uint64_t> count_{0};
     std::atomic<uint64_t> ended_{0};
 };

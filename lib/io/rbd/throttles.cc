@@ -18,7 +18,7 @@ void note(uint64_t& lowest, uint64_t limit) {
 
 }  // namespace
 
-void Throttles::read(const Settings& settings) {
+void Throttles::read(const Settings& settings, Nanoseconds now) {
     std::string text;
     uint64_t requests = 0, bytes = 0;
     for (const auto& [name, value] : settings) {
@@ -28,6 +28,8 @@ void Throttles::read(const Settings& settings) {
         std::from_chars(value.data(), value.data() + value.size(), limit);
         note(name.find("iops") != std::string::npos ? requests : bytes, limit);
     }
+    if (text == this->text()) return;
+    changed_at_.store(now.count);
     requests_.store(requests);
     bytes_.store(bytes);
     any_.store(!text.empty());
@@ -40,12 +42,13 @@ std::string Throttles::text() const {
     return text_;
 }
 
-Nanoseconds Throttles::hold(const Load& load) const noexcept {
+Nanoseconds Throttles::let_go(Nanoseconds begun, const Load& load) const noexcept {
     const uint64_t requests = requests_.load(), bytes = bytes_.load();
     uint64_t seconds = 0;
     if (requests != 0) seconds += load.requests / requests + 1;
     if (bytes != 0) seconds += load.bytes / bytes + 1;
-    return from_s(static_cast<int64_t>(std::min(seconds, kHoldSecondsMax)));
+    return std::max(begun, Nanoseconds{changed_at_.load()}) +
+           from_s(static_cast<int64_t>(std::min(seconds, kHoldSecondsMax)));
 }
 
 }  // namespace wss::io::rbd

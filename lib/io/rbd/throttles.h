@@ -20,11 +20,12 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 class Throttles {
   public:
-    void read(const Settings& settings);
+    void read(const Settings& settings, Nanoseconds now);
     bool any() const noexcept { return any_.load(); }
     std::string text() const;  // "rbd_qos_iops_limit = 1"; empty: there are none
-    // For how long they keep the last of so much back at most. At most a day.
-    Nanoseconds hold(const Load& load) const noexcept;
+    // When what librbd had at `begun`, `load` with it, is let go at the latest. At most a day later, or after
+    // the limits were changed: how long the former ones would have taken does not count any more.
+    Nanoseconds let_go(Nanoseconds begun, const Load& load) const noexcept;
 
   private:
     mutable std::mutex m_;
@@ -32,6 +33,7 @@ class Throttles {
     std::atomic<bool> any_{false};
     // Per second, the lowest of each kind; 0: there is none.
     std::atomic<uint64_t> requests_{0}, bytes_{0};
+    std::atomic<int64_t> changed_at_{0};
 };
 
 }  // namespace wss::io::rbd

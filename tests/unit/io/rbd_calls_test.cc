@@ -95,17 +95,48 @@ TEST(RbdLanding, loses_nothing_that_several_threads_push) {
     EXPECT_EQ(calls->taken(), 0u);
 }
 
-TEST(RbdCalls, stay_as_many_while_librbd_keeps_what_was_given_up) {
+TEST(RbdCalls, stay_as_many_while_librbd_keeps_some) {
     const auto calls = Calls::make();
-    Call& late = calls->take();
-    calls->add_one();
+    Call& slow = calls->take();
+    calls->replace(slow);
+    calls->replace(slow);
     std::vector<Call*> taken;
     while (calls->has_free()) taken.push_back(&calls->take());
     EXPECT_EQ(taken.size(), Calls::kDepth);
-    calls->give_back_late(late);
+    calls->give_back(slow);
     EXPECT_FALSE(calls->has_free());
     for (Call* call : taken) calls->give_back(*call);
     EXPECT_EQ(calls->taken(), 0u);
+}
+
+TEST(RbdCalls, are_not_replaced_beyond_a_memory) {
+    const auto calls = Calls::make();
+    Call& large = calls->take();
+    large.held = Calls::kMore.bytes;
+    calls->replace(large);
+    EXPECT_TRUE(large.replaced);
+    Call& small = calls->take();
+    small.held = 1;
+    calls->replace(small);
+    EXPECT_FALSE(small.replaced);
+    calls->give_back(large);
+    calls->replace(small);
+    EXPECT_TRUE(small.replaced);
+    calls->give_back(small);
+}
+
+TEST(RbdCalls, are_not_replaced_beyond_a_number) {
+    const auto calls = Calls::make();
+    std::vector<Call*> slow;
+    for (size_t i = 0; i < Calls::kDepth + Calls::kMore.requests; ++i) {
+        ASSERT_TRUE(calls->has_free());
+        calls->replace(*slow.emplace_back(&calls->take()));
+    }
+    EXPECT_FALSE(calls->has_free());
+    for (Call* call : slow) calls->give_back(*call);
+    size_t free = 0;
+    for (; calls->has_free(); ++free) calls->take();
+    EXPECT_EQ(free, Calls::kDepth);
 }
 
 struct LateCall {
@@ -144,35 +175,38 @@ TEST(RbdLateCalls, let_what_waits_know_that_one_is_over) {
     EXPECT_FALSE(other.call.linked());
 }
 
-TEST(RbdLateCalls, are_too_many_by_their_memory_or_their_number) {
-    LateCalls calls;
-    LateCall most(calls, 0, LateCalls::kMost.bytes - 1);
-    EXPECT_FALSE(calls.are_too_many());
-    LateCall one(calls, 0, 1);
-    EXPECT_TRUE(calls.are_too_many());
-    calls.remove(most.call);
-    EXPECT_FALSE(calls.are_too_many());
-    calls.clear();
-}
+constexpr Nanoseconds kBegun = from_s(1000), kBefore = from_s(1), kLater = from_s(1010);
 
-TEST(RbdThrottles, hold_nothing_back_without_limits) {
+TEST(RbdThrottles, let_all_go_at_once_without_limits) {
     Throttles throttles;
-    throttles.read({{"rbd_qos_iops_limit", "0"}, {"rbd_qos_iops_burst", "7"}, {"rbd_cache", "false"}});
+    throttles.read({{"rbd_qos_iops_limit", "0"}, {"rbd_qos_iops_burst", "7"}, {"rbd_cache", "false"}},
+                   kLater);
     EXPECT_FALSE(throttles.any());
     EXPECT_EQ(throttles.text(), "");
-    EXPECT_EQ(throttles.hold({.requests = 256, .bytes = 1 << 30}), Nanoseconds{});
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 256, .bytes = 1 << 30}), kBegun);
 }
 
-TEST(RbdThrottles, hold_the_last_of_what_librbd_has_for_as_long_as_the_lowest_limits_take) {
+TEST(RbdThrottles, let_the_last_of_what_librbd_has_go_when_the_lowest_limits_do) {
     Throttles throttles;
-    throttles.read({{"rbd_qos_iops_limit", "10"}, {"rbd_qos_write_iops_limit", "2"}});
+    throttles.read({{"rbd_qos_iops_limit", "10"}, {"rbd_qos_write_iops_limit", "2"}}, kBefore);
     EXPECT_EQ(throttles.text(), "rbd_qos_iops_limit = 10, rbd_qos_write_iops_limit = 2");
-    EXPECT_EQ(throttles.hold({.requests = 16, .bytes = 0}), from_s(9));
-    throttles.read({{"rbd_qos_bps_limit", "4096"}});
-    EXPECT_EQ(throttles.hold({.requests = 16, .bytes = 65536}), from_s(17));
-    EXPECT_EQ(throttles.hold({.requests = 1, .bytes = 1ull << 40}), from_s(24 * 3600));
-    throttles.read({});
-    EXPECT_FALSE(throttles.any());
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 16, .bytes = 0}), kBegun + from_s(9));
+    throttles.read({{"rbd_qos_bps_limit", "4096"}}, kBefore);
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 16, .bytes = 65536}), kBegun + from_s(17));
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 1, .bytes = 1ull << 40}), kBegun + from_s(24 * 3600));
+}
+
+TEST(RbdThrottles, that_change_leave_what_waits_as_much_time_as_the_new_ones_take) {
+    Throttles throttles;
+    throttles.read({{"rbd_qos_iops_limit", "1"}}, kBefore);
+    throttles.read({{"rbd_qos_iops_limit", "1"}}, kLater);
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 64, .bytes = 0}), kBegun + from_s(65))
+        << "none has changed";
+    throttles.read({{"rbd_qos_iops_limit", "32"}}, kLater);
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 64, .bytes = 0}), kLater + from_s(3));
+    throttles.read({}, kLater);
+    EXPECT_EQ(throttles.let_go(kBegun, {.requests = 64, .bytes = 0}), kLater);
+    EXPECT_EQ(throttles.let_go(kLater + kBegun, {.requests = 64, .bytes = 0}), kLater + kBegun);
 }
 
 }  // namespace

@@ -22,7 +22,11 @@ constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJE
 std::atomic<uint32_t> Client::alive_{0};
 
 Client::Client(const RbdOptions& options, bool read_only, std::string owner)
-    : options_(options), read_only_(read_only), opened_at_(SystemClock().now()), owner_(std::move(owner)) {
+    : options_(options),
+      read_only_(read_only),
+      opened_at_(SystemClock().now()),
+      owner_(std::move(owner)),
+      commands_until_(opened_at_ + from_s(options.open_timeout)) {
     ++alive_;
 }
 
@@ -77,7 +81,7 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
 Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     Closing closing{.name = client->options_.name(), .limit = client->options_.close_timeout};
     closing.deadline = in_seconds(closing.limit);
-    client->claim_.release();
+    if (!keeps_lock(client->loss_.load())) client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
         client->stop();
@@ -143,8 +147,10 @@ Status Client::start_keeper() {
         return refusal(-result, "cannot watch the image");
     try {
         keeper_ = std::thread([this] { keep(); });
+        follower_ = std::thread([this] { follow(); });
     } catch (const std::system_error& error) {
-        return Status::from_errno(error.code().value(), "no thread for the keeper of the image");
+        return Status::from_errno(error.code().value(),
+                                  "no thread for the keeper or the follower of the image");
     }
     return Status::ok();
 }
@@ -154,9 +160,12 @@ void Client::stop() {
     {
         std::lock_guard lock(keeper_lock_);
         stopping_ = true;
-        keeper_wake_.notify_one();
+        keeper_wake_.notify_all();
+        follower_wake_.notify_all();
     }
     if (keeper_.joinable()) keeper_.join();
+    if (follower_.joinable()) follower_.join();
+    give_up_lock();
     look_.wait();
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
@@ -168,6 +177,7 @@ void Client::stop() {
         rbd_close(image_);
         image_ = nullptr;
     }
+    claim_.release();
     parents_.close();
     if (data_pool_ != nullptr) rados_ioctx_destroy(data_pool_);
     data_pool_ = nullptr;

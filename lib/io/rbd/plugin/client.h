@@ -7,7 +7,8 @@
 //
 // The keeper is the client's own thread: it looks each second whether the image is there and still ours,
 // follows its size, which others may change, and reports requests that wait. The size is also read in each
-// notice of a change of the header, before another one can follow (keeper.cc).
+// notice of a change of the header, before another one can follow (keeper.cc). The follower is another
+// thread, which asks librbd what the keeper must not wait for (follower.cc).
 //
 // Until it takes the lock each operation has the limit osd_timeout. From then on none has: librbd is not made
 // for operations that end without an answer, and goes on as if its notes on the image had been written. Each
@@ -159,6 +160,7 @@ class Client {
     Status end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
     Status shut_out(const std::string& owner);
+    Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
     Status wait_for_blocklist(const std::string& failure_text) const;
@@ -168,9 +170,7 @@ class Client {
         std::string client, cookie, address;
     };
     int find_locker(Locker& locker) const;
-    int remove_lock_of(const Locker& locker) const;
     int break_lock(const std::string& owner) const;
-    int remove_own_lock() const;
     Result<std::string> lock_owner() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     bool answers(uint64_t id) const;
@@ -180,9 +180,30 @@ class Client {
     bool knows_of_invalid_map() const;
     int mark_map() const;
     Status begin_map();
-    void keep_map();
+    void keep_map(uint64_t flags);
     void settle_doubts();
     void end_map();
+
+    // follower.cc
+    struct News {
+        bool changed = false;   // the header
+        bool orphaned = false;  // a pool of the parents is gone
+        bool doubted = false;
+        bool looked = false;
+        uint64_t flags = 0;  // that the look has shown
+        bool any() const { return changed || orphaned || doubted || looked; }
+        void add(const News& later) {
+            changed |= later.changed;
+            orphaned |= later.orphaned;
+            if (later.looked) flags = later.flags;
+            looked |= later.looked;
+        }
+    };
+    void follow();
+    void follow_up(const News& news);
+    bool has_parents() const;
+    void follow_parents();
+    void follow_throttles();
 
     // keeper.cc
     void keep();
@@ -201,14 +222,12 @@ class Client {
     void read_size() noexcept;
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
     std::optional<uint64_t> size_in_ceph() const;
-    bool has_parents() const;
-    void follow_parents();
     void check_lock();
     void give_up_lock();
     void report_waiting();
-    void follow_throttles();
     void begin_look();
-    void take_look();
+    void take_look(News& news);
+    void tell(const News& news);
     struct Waiting {
         Nanoseconds oldest{};   // for how long
         uint32_t requests = 0;  // how many
@@ -246,7 +265,10 @@ class Client {
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};         // what the last look was answered with
     std::atomic<uint8_t> not_permitted_{0};  // whether the last read (1), the last change (2) was refused so
-    std::mutex size_lock_;                   // one at a time resizes the image, or closes it
+    // What monitors are asked ends by then. Of the thread that starts this client, then of the keeper, and of
+    // the one that stops it.
+    Nanoseconds commands_until_;
+    std::mutex size_lock_;  // one at a time resizes the image, or closes it
     // kUnknown: it failed, and what came of it could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};
@@ -262,19 +284,23 @@ class Client {
     std::atomic<bool> marks_map_{false};  // a question is under way
 
     std::mutex keeper_lock_;
-    std::condition_variable keeper_wake_;
+    std::condition_variable keeper_wake_, follower_wake_;
     // Guarded by keeper_lock_.
     bool header_changed_ = false, look_over_ = false, urgent_ = false, stopping_ = false;
+    News news_;
     uint32_t questions_ = 0;  // under way
     // The keeper's own.
-    bool waiting_reported_ = false, gave_up_lock_ = false;
-    bool marked_map_ = false;  // the header says that the object map is invalid
+    bool waiting_reported_ = false, gave_up_lock_ = false, keeps_claim_ = false;
     std::string keeper_failure_;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;
     Nanoseconds look_began_{};  // boot_time()
     uint64_t look_own_changes_ = 0;
     std::thread keeper_;
+    // The follower's own.
+    bool marked_map_ = false;  // the header says that the object map is invalid
+    std::string follower_failure_;
+    std::thread follower_;
 };
 
 }  // namespace wss::io::rbd

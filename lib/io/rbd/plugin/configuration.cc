@@ -207,7 +207,7 @@ Result<Settings> Client::settings() const {
 Status Client::check_settings() {
     const Result<Settings> found = settings();
     if (!found) return found.status();
-    throttles_.read(*found);
+    throttles_.read(*found, SystemClock().now());
     Status status;
     for (const auto& [name, value] : *found) {
         const std::string_view danger = danger_of(name, value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's own thread does: it looks whether the image is there and still ours, also when no request
-// does, follows its size, and reports requests that wait.
+// What a client's first thread does: it looks whether the image is there and still ours, also when no request
+// does, follows its size, and reports requests that wait. It never waits for librbd, until the image is lost.
 //
 // A look is one small operation on the image's header, which answers its size and who has its lock; one at a
 // time. It is the only sign for a client without requests, for a snapshot, of which nobody is notified, and
@@ -63,34 +63,20 @@ void Client::keep() {
 }
 
 void Client::keep_up(bool looked, bool changed) {
-    if (looked) take_look();
-    if (changed && !has_parents()) follow_parents();
-    if (changed) follow_throttles();
-    if (looked) keep_map();
-    if (doubts_map()) settle_doubts();
+    News news{.changed = changed};
+    if (looked) take_look(news);
+    tell(news);
     begin_look();
     give_up_lock();
     report_waiting();
 }
 
-// Of a clone that was flattened since. The images themselves are not asked, which may take long.
-bool Client::has_parents() const {
-    uint64_t overlap = 0;
-    return rbd_get_overlap(image_, &overlap) >= 0 && overlap > 0;
-}
-
-// An image that is flattened has none any more. To look opens images, which may throw, and leaks them then.
-void Client::follow_parents() {
-    if (!parents_.any() || leaks.load() >= kLeaksMax) return;
-    if (Status found = parents_.find(cluster_, image_); !found)
-        log::debug("rbd:{}: {}", options_.name(), found.to_string());
-}
-
-// librbd follows them at once.
-void Client::follow_throttles() {
-    const Result<Settings> found = settings();
-    if (found) return throttles_.read(*found);
-    log::debug("rbd:{}: {}", options_.name(), found.status().to_string());
+// The follower.
+void Client::tell(const News& news) {
+    if (!news.any()) return;
+    std::lock_guard lock(keeper_lock_);
+    news_.add(news);
+    follower_wake_.notify_one();
 }
 
 // False: librados has not taken it.
@@ -287,21 +273,26 @@ void Client::begin_look() {
         this);
 }
 
-void Client::take_look() {
+void Client::take_look(News& news) {
     const int result = look_.take();
     if (result == -ESHUTDOWN) return lose(Loss::kBlocklisted);
     if (result == -ENOENT || !pools_exist()) return lose(Loss::kDeleted);
     look_error_.store(result < 0 ? -result : 0);
     if (result < 0) return;
+    // The follower asks whether they are its parents still. Until then the image does not count as seen.
     if (!parents_exist()) {
-        // Perhaps it has been flattened, and they are no parents any more.
-        follow_parents();
-        if (!parents_exist()) return lose(Loss::kDeleted);
+        news.orphaned = true;
+        return;
     }
     if (options_.is_head()) check_lock();
     if (lost() || look_error_.load() != 0) return;
     seen_.store(look_began_.count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
+    if (const std::optional<uint64_t> flags = look_.flags(); flags && options_.is_head() && !read_only_) {
+        maps_objects_.store(look_.maps_objects());
+        news.looked = true;
+        news.flags = *flags;
+    }
 }
 
 void Client::check_lock() {
@@ -321,16 +312,22 @@ void Client::check_lock() {
 }
 
 // Of an image that is lost although this client is not shut out. Its last requests have ended before another
-// one can take the image.
+// one can take the image; what librbd still has, or does for others, is refused then.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
-    if (!keeps_lock(loss) || waiting().requests + in_librbd().requests > 0 ||
-        std::exchange(gave_up_lock_, true))
-        return;
-    const int result = loss == Loss::kEmptied ? rbd_lock_release(image_) : remove_own_lock();
-    if (result < 0 && result != -ENOENT)
+    if (!keeps_lock(loss) || gave_up_lock_ || waiting().requests > 0) return;
+    if (loss == Loss::kTaken || in_librbd().requests > 0) {
+        // Until that succeeds the image is ours for this program.
+        if (Status shut = shut_itself_out(); !shut) {
+            if (!std::exchange(keeps_claim_, true))
+                log::warning("rbd:{}: {}", options_.name(), shut.to_string());
+            return;
+        }
+    } else if (int result = rbd_lock_release(image_); result < 0 && result != -ENOENT) {
         log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
                      std::generic_category().message(-result));
+    }
+    gave_up_lock_ = true;
     claim_.release();
 }
 

@@ -228,15 +228,14 @@ Status Client::wait_for_blocklist(const std::string& failure_text) const {
 
 // Seconds; 0: nothing is left.
 uint32_t Client::command_limit() const {
-    const Nanoseconds left =
-        opened_at_ + from_s(options_.open_timeout) - kCommandReserve - SystemClock().now();
+    const Nanoseconds left = commands_until_ - kCommandReserve - SystemClock().now();
     return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
 }
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
     WSS_TRY(check_wanted());
     const uint32_t limit = command_limit();
-    if (limit == 0) return failure(Code::kTimedOut, "{}: too little is left of open_timeout", failure_text);
+    if (limit == 0) return failure(Code::kTimedOut, "{}: too little time is left for it", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
         return Status::from_errno(-result, fmt::format("cannot set {} = {}", kCommandLimit, limit));
     const int result = -command();
@@ -271,6 +270,21 @@ Status Client::shut_out(const std::string& owner) {
     return Status::ok();
 }
 
+// The lock was taken away, and Ceph goes on to serve this client: what it has under way, also for others,
+// could come late over what the next owner writes, who finds nobody to shut out.
+Status Client::shut_itself_out() {
+    constexpr const char* kFailure = "this client cannot be blocklisted, and could go on to write";
+    commands_until_ = SystemClock().now() + from_s(options_.mon_timeout) + kCommandReserve;
+    char* addresses = nullptr;
+    if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
+    const std::string self(addresses);
+    rados_buffer_free(addresses);
+    WSS_TRY(blocklist(self, kFailure));
+    log::warning("rbd:{}: the client at {}, which has no lock any more, is blocklisted", options_.name(),
+                 self);
+    return Status::ok();
+}
+
 // ENOENT: nobody has the lock, or several have.
 int Client::find_locker(Locker& locker) const {
     std::array<char, 256> tag{};
@@ -287,26 +301,13 @@ int Client::find_locker(Locker& locker) const {
     return 0;
 }
 
-int Client::remove_lock_of(const Locker& locker) const {
-    return rados_break_lock(pool_, header_.c_str(), kLockName, locker.client.c_str(), locker.cookie.c_str());
-}
-
 // ENOENT: that client has no lock.
 int Client::break_lock(const std::string& owner) const {
     Locker locker;
     if (int result = find_locker(locker); result < 0) return result;
     // librados puts the protocol before the address ("v1:"), librbd does not.
     if (locker.address != owner && !locker.address.ends_with(":" + owner)) return -ENOENT;
-    return remove_lock_of(locker);
-}
-
-// librbd releases none of an image whose feature was taken away. What is left of it would be a live owner's
-// for whoever opens the image when it has the feature again.
-int Client::remove_own_lock() const {
-    Locker locker;
-    if (int result = find_locker(locker); result < 0) return result;
-    if (locker.client != fmt::format("client.{}", rados_get_instance_id(cluster_))) return -ENOENT;
-    return remove_lock_of(locker);
+    return rados_break_lock(pool_, header_.c_str(), kLockName, locker.client.c_str(), locker.cookie.c_str());
 }
 
 }  // namespace wss::io::rbd

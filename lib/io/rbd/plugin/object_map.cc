@@ -6,10 +6,10 @@
 // the map as invalid, in its memory and then on the image's header. If that fails as well (the capabilities
 // of the header's pool were taken away), the change fails, and those that follow succeed: this client does
 // not use the map any more, and the next one, which reads map and header, does. So when a change has failed,
-// the map is doubted: what librbd reports as written waits until the keeper has asked librbd whether the map
-// is invalid, and if so has marked the header itself.
+// the map is doubted: what librbd reports as written waits until the follower has asked librbd whether the
+// map is invalid, and if so has marked the header itself.
 //
-// What librbd changes for others (rbd flatten) fails without notice: the keeper asks in each of its looks.
+// What librbd changes for others (rbd flatten) fails without notice: the follower asks after each look.
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
 #include "lib/io/rbd/plugin/refusal.h"
@@ -39,8 +39,8 @@ void Client::doubt_map() noexcept {
     if (read_only_ || !options_.is_head() || !maps_objects_.load() || lost()) return;
     doubts_.fetch_add(1);
     std::lock_guard lock(keeper_lock_);
-    urgent_ = true;
-    keeper_wake_.notify_one();
+    news_.doubted = true;
+    follower_wake_.notify_one();
 }
 
 // librbd, in its memory. Blocks when the header has changed.
@@ -65,12 +65,10 @@ Status Client::begin_map() {
     return Status::ok();
 }
 
-// A look is over.
-void Client::keep_map() {
-    const std::optional<uint64_t> flags = look_.flags();
-    if (!flags || !options_.is_head() || read_only_ || lost()) return;
-    maps_objects_.store(look_.maps_objects());
-    const bool marked = (*flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
+// What the header says.
+void Client::keep_map(uint64_t flags) {
+    if (lost()) return;
+    const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
     if (marked && !std::exchange(marked_map_, true))
         log::warning(
             "rbd:{}: the object map of the image has become invalid and is not used: see rbd object-map "
@@ -81,7 +79,7 @@ void Client::keep_map() {
     if (knows_of_invalid_map()) doubt_map();
 }
 
-// On the keeper's thread. What fails while it asks is another doubt.
+// What fails while it asks is another doubt.
 void Client::settle_doubts() {
     const uint64_t doubts = doubts_.load();
     if (!maps_objects_.load() || !knows_of_invalid_map()) return settled_.store(doubts);

@@ -18,6 +18,10 @@ constexpr uint64_t kWriteMax = 1 << 30;
 constexpr uint64_t kZeroMax = 256 << 20;
 constexpr uint64_t kObjectsMax = 64;
 constexpr Nanoseconds kTick = from_ms(500);
+// What Ceph has not answered for so long does not keep others from librbd.
+constexpr Nanoseconds kSlow = from_s(1);
+// Copied in one turn of the reactor, which others wait for.
+constexpr uint64_t kCopyMax = 1 << 20;
 
 struct Slot {
     Nanoseconds since;  // when it was submitted, or librbd had done its last part
@@ -156,7 +160,7 @@ void RbdQueue::start(Request& request) noexcept {
     call.begun = reactor_.now();
     calls_.in_librbd.fetch_add(1);
     calls_.bytes_in_librbd.fetch_add(call.length);
-    if (client_->throttles().any()) call.ahead = client_->in_librbd();
+    call.ahead = client_->in_librbd();
     in_librbd_.push_back(call);
     const int result = pass_on(call);
     if (result >= 0) return;
@@ -191,10 +195,11 @@ int RbdQueue::pass_on(Call& call) noexcept {
 
 size_t RbdQueue::reap() noexcept {
     size_t events = 0;
-    for (Call* call = calls_.landing().take_all(); call != nullptr; ++events) {
-        Call* next = call->next;
-        complete(*call);
-        call = next;
+    if (landed_ == nullptr) landed_ = calls_.landing().take_all();
+    for (uint64_t copied = 0; landed_ != nullptr && copied < kCopyMax; ++events) {
+        Call& call = *std::exchange(landed_, landed_->next);
+        if (call.reads) copied += call.length;
+        complete(call);
     }
     return events;
 }
@@ -214,7 +219,7 @@ bool RbdQueue::is_late(const Request& request) const noexcept {
 }
 
 bool RbdQueue::is_late(const Call& call) const noexcept {
-    return reactor_.now() - call.begun >= client_->limit() + client_->throttles().hold(call.ahead);
+    return reactor_.now() >= client_->throttles().let_go(call.begun, call.ahead) + client_->limit();
 }
 
 size_t RbdQueue::end_late() noexcept {
@@ -231,12 +236,12 @@ size_t RbdQueue::end_late() noexcept {
         });
     };
     in_librbd_.for_each([&](Call& call) {
+        if (reactor_.now() - call.begun >= kSlow) calls_.replace(call);
         if (!is_late(call)) return;
         give_up(call);
         ++events;
     });
-    // What librbd has will make room.
-    if (in_librbd_.empty()) end_those_of(waiting_);
+    if (!calls_.has_free()) end_those_of(waiting_);
     end_those_of(blocked_);
     end_those_of(doubted_);
     return events;
@@ -247,7 +252,6 @@ void RbdQueue::give_up(Call& call) noexcept {
     Request& request = *std::exchange(call.request, nullptr);
     call.unlink();
     client_->late_calls().add(call);
-    if (!client_->late_calls().are_too_many()) calls_.add_one();
     end(request, ETIMEDOUT);
 }
 
@@ -265,7 +269,7 @@ void RbdQueue::complete(Call& call) noexcept {
     client_->note_answer(call.reads, error);
     if (request == nullptr) {
         client_->late_calls().remove(call);
-        return calls_.give_back_late(call);
+        return calls_.give_back(call);
     }
     call.unlink();
     Slot& slot = slot_of(*request);

@@ -47,7 +47,8 @@ class RbdQueue final : public Queue {
     reactor::Reactor& reactor_;
     Calls& calls_;  // the client's
     List<Request> waiting_, blocked_;
-    List<Call> in_librbd_;  // those with a request, what librbd has had for longest first
+    List<Call> in_librbd_;    // those with a request, what librbd has had for longest first
+    Call* landed_ = nullptr;  // what has landed, linked by `next`
     List<Request> doubted_;
     size_t waiting_count_ = 0;
     size_t in_flight_ = 0;
