@@ -348,17 +348,23 @@ void Destager::done(Job& job, int error) noexcept {
 void Destager::check_flushes(CachedVolume& volume, int error) noexcept {
     auto& flushes = volume.flushes;
     const bool tells = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
+    // What the engines that are left take with them is not in real storage.
+    const bool leaves = uses_.life.leaving();
     for (auto at = flushes.begin(); at != flushes.end();) {
         const bool done = index_.dirty(volume.number).flushed(at->mark);
         const bool clients = at->asker == Asker::kClient;
         const bool lost = clients ? tells : uses_.losses.fails_flushes(volume, at->asker);
-        if (!done && error == 0 && !lost) {
+        if (!done && error == 0 && !lost && !leaves) {
             ++at;
             continue;
         }
         const Gate::Holder place = std::move(at->place);
         auto tell = std::move(at->done);
         at = flushes.erase(at);
+        if (leaves) {
+            tell(EBUSY);
+            continue;
+        }
         if (lost && clients && uses_.losses.awaits(volume)) {
             tell(uses_.life.waits_are_over() ? EBUSY : EAGAIN);
             continue;
@@ -382,6 +388,7 @@ void Destager::fail_flushes() noexcept {
 void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
+    if (uses_.life.leaving()) return done(EBUSY);
     if (uses_.recovery.waits(volume))
         return uses_.recovery.when_over(
             volume, [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });

@@ -28,6 +28,10 @@ void Members::await_engines() {
 }
 
 void Members::save() {
+    if (!is_final_) change();
+}
+
+void Members::change() {
     state_ = saving() ? State::kSavingOld : State::kChanged;
     turn_.want();
 }
@@ -82,11 +86,13 @@ void Members::tell_recorders(const Status& status, const CachedVolume* of) {
 }
 
 void Members::record(std::function<void(const Status&)> done) {
+    if (is_final_) return done(stopping());
     recorders_.push_back({nullptr, {}, std::move(done)});
     save();
 }
 
 void Members::probe(CachedVolume& volume, std::function<void(const Status&)> done) {
+    if (is_final_) return done(stopping());
     recorders_.push_back({&volume, volume.gate.enter(), std::move(done)});
     if (state_ != State::kStable || saved_text_.empty()) return save();
     state_ = State::kProbing;
@@ -94,7 +100,7 @@ void Members::probe(CachedVolume& volume, std::function<void(const Status&)> don
 }
 
 void Members::retry() {
-    if ((state_ == State::kUnsaved || any_home_unsaved()) && !saving()) save();
+    if ((state_ == State::kUnsaved || any_home_unsaved()) && !saving()) change();
 }
 
 void Members::when_saved(CachedVolume& volume, std::function<void()> task) {

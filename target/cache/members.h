@@ -58,8 +58,11 @@ class Members {
     bool is_stable() const noexcept { return store_->is_stable(); }
     const Membership& now() const noexcept { return now_; }
     // save() follows, now or with the next change.
-    Membership& edit() noexcept { return now_; }
+    Membership& edit() noexcept { return is_final_ ? after_end_ : now_; }
     void save();
+    // What the next start is to know is final: changes do not count any more. They come from what the engines
+    // that are left take with them.
+    void conclude() noexcept { is_final_ = true; }
     // Saves what was changed since the last turn.
     void turn();
     // At each tick: what could not be saved, and lines that came home.
@@ -95,7 +98,7 @@ class Members {
         tell_recorders(Status(Code::kNotFound, "the volume is gone"), &volume);
     }
     // The target ends: who asked hears so.
-    void end_waits() { tell_recorders(Status(Code::kBusy, "the target is stopping"), nullptr); }
+    void end_waits() { tell_recorders(stopping(), nullptr); }
     void forget_tasks() noexcept {
         waiting_.clear();
         recorders_.clear();
@@ -119,6 +122,8 @@ class Members {
         std::set<uint64_t> dirty;                         // WWIDs
         void add(const Membership& membership);
     };
+    static Status stopping() { return Status(Code::kBusy, "the target is stopping"); }
+    void change();
     void write(const std::string& text);
     void saved(const Status& status);
     struct Recorder {
@@ -135,7 +140,8 @@ class Members {
     const std::unique_ptr<MembershipStore> store_;
     Turn& turn_;
     MembersObserver& observer_;
-    Membership now_;
+    Membership now_, after_end_;
+    bool is_final_ = false;
     State state_ = State::kStable;
     Engines awaited_;
     std::string saving_text_, saved_text_;

@@ -34,12 +34,13 @@ void Shutdown::leave_engines(Status home) {
                       [this](uint64_t wwid) { return !uses_.members.now().dirty.contains(wwid); });
     }
     behind_ = uses_.members.pending();
-    for (EngineLink& engine : uses_.engines.all()) {
+    for (const EngineLink& engine : uses_.engines.all())
         if (clean) uses_.members.edit().engines.erase(engine.identity().identity);
-        engine.close(Status(Code::kClosed, "the target is shutting down"));
-    }
     until_ = reactor_.clock().now() + kLastSaveMax;
     if (last_ == LastSave::kYes) uses_.members.save();
+    uses_.members.conclude();
+    for (EngineLink& engine : uses_.engines.all())
+        engine.close(Status(Code::kClosed, "the target is shutting down"));
     uses_.turn.want();
 }
 

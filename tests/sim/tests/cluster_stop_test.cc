@@ -53,6 +53,29 @@ TEST_F(ClusterStop, leaves_two_copies_of_what_does_not_come_home_and_says_so) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "one engine has it";
 }
 
+// What was asked to bring lines home hears that they are not, and nothing forgets them.
+TEST_F(ClusterStop, that_leaves_dirty_lines_ends_a_change_of_the_policy_and_a_drain_without_success) {
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    a_.faults.latency_min = a_.faults.latency_max = from_s(3600);
+    std::optional<Status> changed, drained;
+    target_->cache().drain("a", [&](Status status) { drained = std::move(status); });
+    target_->cache().set_policy("a", {.policy = Policy::kAround},
+                                [&](Status status) { changed = std::move(status); });
+    world_.run_for(from_s(1));
+    target_->stop(from_s(2));
+    ASSERT_TRUE(until([&] { return !target_->cache_stopped(); }, from_s(10)));
+    world_.run_for(from_s(3));
+    EXPECT_FALSE(membership().dirty.empty());
+    EXPECT_EQ(changed.value_or(Status::ok()).code(), Code::kBusy);
+    EXPECT_EQ(drained.value_or(Status::ok()).code(), Code::kBusy);
+    a_.faults = {};
+    restart_target();
+    create("a", a_);
+    attach("a", a_);
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "the engines have it";
+}
+
 // An index that is empty since its engines were lost has nothing in real storage.
 TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
     for (uint64_t i = 1; i < 8; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
