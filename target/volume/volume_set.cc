@@ -477,7 +477,17 @@ bool VolumeSet::Begun::wait(const std::stop_token& stop) {
 }
 
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
-    return end_of(*Begun::begin(start), what);
+    const auto begun = Begun::begin(start);
+    Status status = end_of(*begun, what);
+    // What continues in the background leaves something to bury as well. Without a thread the next command
+    // does it.
+    if (begun->wait_for({}))
+        bury();
+    else
+        (void)late_ends_.begin([this, begun](const std::stop_token& stop) {
+            if (begun->wait(stop)) bury();
+        });
+    return status;
 }
 
 Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft& left) {

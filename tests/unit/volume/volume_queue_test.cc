@@ -5,6 +5,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/unit/volume/stepped.h"
 
 namespace wss::volume {
@@ -71,6 +74,55 @@ TEST_F(Stepped, a_volume_that_is_gone_wakes_no_reactor) {
     ASSERT_TRUE(remove("a"));
     EXPECT_FALSE(is_woken());
     ::close(fd);
+}
+
+// Storage that has a request until the test says that it is over.
+struct Busy {
+    std::atomic<bool> has_request{true}, closed{false};
+};
+class BusyBackend final : public io::Backend {
+  public:
+    explicit BusyBackend(Busy& busy) : busy_(busy) {}
+    ~BusyBackend() override { busy_.closed = true; }
+    io::Limits limits() const noexcept override { return {.size = 1 << 20}; }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor&) override {
+        return std::unique_ptr<io::Queue>(std::make_unique<BusyQueue>(busy_));
+    }
+    Status resize(uint64_t) override { return Status::ok(); }
+    std::string describe() const override { return "busy"; }
+
+  private:
+    struct BusyQueue final : io::Queue {
+        explicit BusyQueue(Busy& of) : busy(of) {}
+        void submit(io::Request&) noexcept override {}
+        size_t poll() noexcept override { return 0; }
+        bool arm() noexcept override { return false; }
+        size_t in_flight() const noexcept override { return busy.has_request ? 1 : 0; }
+        Busy& busy;
+    };
+    Busy& busy_;
+};
+
+TEST(VolumeQueue, that_ends_after_the_command_gave_up_has_its_storage_closed) {
+    Busy busy;
+    SystemClock clock;
+    reactor::Reactor reactor(clock);
+    VolumeSet set({&reactor}, {.open = [&](const std::string&,
+                                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+                                   return std::unique_ptr<io::Backend>(std::make_unique<BusyBackend>(busy));
+                               },
+                               .wait = from_s(1)});
+    std::thread thread([&] { reactor.run(); });
+    ASSERT_TRUE(set.create({.name = "a", .backend = "any"}));
+    EXPECT_EQ(set.remove("a").code(), Code::kTimedOut);
+    EXPECT_FALSE(busy.closed);
+    busy.has_request = false;
+    const Nanoseconds deadline = clock.now() + io::test::kPatience;
+    while (!busy.closed && clock.now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(busy.closed);
+    EXPECT_TRUE(set.close_all());
+    reactor.stop();
+    thread.join();
 }
 
 }  // namespace
