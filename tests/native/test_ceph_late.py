@@ -16,7 +16,7 @@ import pytest
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .programs import build_shim, run
-from .rawnbd import FLUSH, READ, WRITE, RawNbd
+from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 from .test_ceph_lock import remove_the_lock_alone
 
@@ -223,6 +223,29 @@ def test_a_write_waits_for_an_earlier_one_of_its_block_that_was_given_up(ceph, t
             assert client.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
             until(lambda: volume(target)["trouble"] == "", 10, "all is answered")
             assert other.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
+
+
+@pytest.mark.parametrize("kind", [TRIM, READ])
+def test_a_long_request_that_was_given_up_holds_back_nothing_but_the_objects_that_are_silent(ceph, tmp_path, nbd, shim, kind):
+    image = ceph.create_image("8M", "--object-size", "16K", "--image-feature", "exclusive-lock")
+    number = json.loads(ceph.rbd("info", "--format", "json", image))["id"]
+    header = acting(ceph, f"rbd_header.{number}")
+    cut = next(osd for osd in range(3) if osd != header)
+    way = Way(port_of(ceph, cut), shim)
+    owners = {n: acting(ceph, f"rbd_data.{number}.{n:016x}") for n in range(16)}
+    places = {silent: next(n for n, osd in owners.items() if (osd == cut) == silent) * 16 * KIB for silent in (True, False)}
+    with target_behind(way, ceph, tmp_path, image) as target, RawNbd(nbd(target, "disk").socket) as client:
+        assert client.command(WRITE, 0, MIB, b"0" * MIB)[0] == 0
+        way.cut()
+        assert client.command(kind, 0, MIB)[0] != 0
+        assert client.command(WRITE, places[True], BLOCK, b"2" * BLOCK)[0] != 0
+        assert client.command(WRITE, places[False], BLOCK, b"2" * BLOCK)[0] == 0
+        assert client.command(READ, places[False], BLOCK) == (0, b"2" * BLOCK)
+        way.heal()
+        until(lambda: volume(target)["trouble"] == "", 20, "all is answered")
+        rest = b"0" if kind == READ else b"\0"
+        assert client.command(READ, places[False] + BLOCK, BLOCK) == (0, rest * BLOCK)
+    way.listener.close()
 
 
 def test_blocks_of_other_osds_are_served_while_more_is_given_up_than_librbd_has_at_once(ceph, tmp_path, nbd, shim):

@@ -13,10 +13,9 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-// One call of librbd; longer ones are cut. Each object of the range becomes an operation at once.
-constexpr uint64_t kWriteMax = 1 << 30;
-constexpr uint64_t kZeroMax = 256 << 20;
-constexpr uint64_t kObjectsMax = 64;
+// Of one request in librbd at once.
+constexpr uint32_t kPartsMax = 32;
+constexpr uint64_t kObjectsMax = 64;  // of one call
 constexpr Nanoseconds kTick = from_ms(500);
 // What Ceph has not answered for so long does not keep others from librbd.
 constexpr Nanoseconds kSlow = from_s(1);
@@ -24,10 +23,11 @@ constexpr Nanoseconds kSlow = from_s(1);
 constexpr uint64_t kCopyMax = 1 << 20;
 
 struct Slot {
-    Nanoseconds since;  // when it was submitted, or librbd had done its last part
-    uint64_t progress = 0;
-    int64_t result = 0;
-    uint64_t chunk = 0;  // what librbd has at the moment
+    Nanoseconds since;    // when it was submitted, or librbd had done its last parts
+    uint64_t passed = 0;  // bytes of which librbd has, or had, calls
+    uint64_t good = 0;    // bytes before the first that failed
+    uint32_t parts = 0;   // calls that librbd has
+    int error = 0;
 };
 static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
 
@@ -38,18 +38,15 @@ const Slot& slot_of(const Request& request) noexcept {
     return *std::launder(reinterpret_cast<const Slot*>(request.scratch));
 }
 
-uint64_t most_of(Op op) noexcept {
-    if (op == Op::kRead) return Call::kMemory;
-    return op == Op::kWrite ? kWriteMax : kZeroMax;
-}
-
-// How much of `left` bytes at `offset` librbd gets at once. It ends with an object, if it reaches so far, so
-// that what follows is not a part of it.
-uint64_t chunk_of(uint64_t offset, uint64_t left, uint64_t most, uint64_t object) noexcept {
-    most = std::min(most, kObjectsMax * object);
-    if (left <= most) return left;
-    const uint64_t beyond = (offset + most) % object;
-    return beyond < most ? most - beyond : most;
+// How much of `left` bytes at `offset` one call gets: what is in one piece of an object, so that one that is
+// silent keeps nothing else. To free an object of several pieces, though, librbd has to get all of it.
+uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t piece, uint64_t object) noexcept {
+    if ((op == Op::kDiscard || op == Op::kWriteZeroes) && piece < object) {
+        const uint64_t most = kObjectsMax * object;
+        return left <= most ? left : most - (offset + most) % object;
+    }
+    const uint64_t part = std::min(left, piece - offset % piece);
+    return op == Op::kRead ? std::min(part, Call::kMemory) : part;
 }
 
 // The part of one object is zeroes: the object may be missing.
@@ -85,7 +82,7 @@ RbdQueue::~RbdQueue() {
 }
 
 void RbdQueue::submit(Request& request) noexcept {
-    new (request.scratch) Slot{.since = reactor_.now()};
+    new (request.scratch) Slot{.since = reactor_.now(), .good = request.length};
     waiting_.push_back(request);
     ++waiting_count_;
     ++in_flight_;
@@ -142,33 +139,45 @@ size_t RbdQueue::start_waiting() noexcept {
     return events;
 }
 
+// Passes on what librbd has room for; the rest follows when that is done.
 void RbdQueue::start(Request& request) noexcept {
     Slot& slot = slot_of(request);
-    const uint64_t offset = request.offset + slot.progress;
-    slot.chunk =
-        chunk_of(offset, request.length - slot.progress, most_of(request.op), client_->object_bytes());
-    // Before it looks: one that ends meanwhile is noticed.
     LateCalls& late = client_->late_calls();
-    if (blocked_.empty()) late_ended_ = late.ended();
-    if (late.touch(offset, slot.chunk, client_->piece_bytes())) return blocked_.push_back(request);
+    const uint64_t piece = client_->piece_bytes();
+    while (slot.passed < request.length && slot.parts < kPartsMax && calls_.has_free()) {
+        const uint64_t offset = request.offset + slot.passed, left = request.length - slot.passed;
+        const uint64_t length = part_of(request.op, offset, left, piece, client_->object_bytes());
+        // Before it looks: one that ends meanwhile is noticed.
+        if (blocked_.empty()) late_ended_ = late.ended();
+        if (late.touch(offset, length, piece)) {
+            if (slot.parts == 0) blocked_.push_back(request);
+            return;
+        }
+        slot.passed += length;
+        ++slot.parts;
+        begin_call(request, offset, length);
+    }
+}
+
+void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) noexcept {
     Call& call = calls_.take();
     call.request = &request;
     call.reads = request.op == Op::kRead;
     call.offset = offset;
-    call.length = slot.chunk;
-    call.held = request.op == Op::kRead || request.op == Op::kWrite ? slot.chunk : 0;
+    call.length = length;
+    call.held = call.reads || request.op == Op::kWrite ? length : 0;
     call.begun = reactor_.now();
     calls_.in_librbd.fetch_add(1);
-    calls_.bytes_in_librbd.fetch_add(call.length);
+    calls_.bytes_in_librbd.fetch_add(length);
     call.ahead = client_->in_librbd();
     in_librbd_.push_back(call);
     const int result = pass_on(call);
     if (result >= 0) return;
     // librbd has not taken it, and will not call back.
     calls_.in_librbd.fetch_sub(1);
-    calls_.bytes_in_librbd.fetch_sub(call.length);
+    calls_.bytes_in_librbd.fetch_sub(length);
     call.result = result;
-    complete(call);
+    call.next = std::exchange(landed_, &call);
 }
 
 // To librbd. From here on the call is its, until it lands.
@@ -183,7 +192,7 @@ int RbdQueue::pass_on(Call& call) noexcept {
             rbd_aio_read(image, call.offset, call.length, reinterpret_cast<char*>(call.memory), completion);
     else if (request.op == Op::kWrite)
         result = rbd_aio_write(image, call.offset, call.length,
-                               reinterpret_cast<const char*>(request.data) + slot_of(request).progress,
+                               reinterpret_cast<const char*>(request.data) + (call.offset - request.offset),
                                completion);
     else
         // Also to discard: librbd's own discard may skip what is no whole object, and discarded blocks of a
@@ -208,7 +217,9 @@ size_t RbdQueue::reap() noexcept {
 size_t RbdQueue::confirm() noexcept {
     size_t events = 0;
     while (!doubted_.empty() && (!client_->doubts_map() || client_->lost())) {
-        go_on(*doubted_.pop_front());
+        Request& request = *doubted_.pop_front();
+        slot_of(request).good = request.length;
+        go_on(request);
         ++events;
     }
     return events;
@@ -252,7 +263,7 @@ void RbdQueue::give_up(Call& call) noexcept {
     Request& request = *std::exchange(call.request, nullptr);
     call.unlink();
     client_->late_calls().add(call);
-    end(request, ETIMEDOUT);
+    part_over(request, ETIMEDOUT, call.offset - request.offset);
 }
 
 // librbd takes an object that is not there for zeroes, also when its pool is deleted. The client's map of the
@@ -265,51 +276,62 @@ bool RbdQueue::may_be_deleted(const Call& call) const noexcept {
 // librbd has called back, or has not taken it.
 void RbdQueue::complete(Call& call) noexcept {
     Request* request = call.request;
-    const int error = static_cast<int>(-std::min<int64_t>(call.result, 0));
+    int error = static_cast<int>(-std::min<int64_t>(call.result, 0));
     client_->note_answer(call.reads, error);
     if (request == nullptr) {
         client_->late_calls().remove(call);
         return calls_.give_back(call);
     }
     call.unlink();
-    Slot& slot = slot_of(*request);
-    slot.result = call.result;
-    slot.since = reactor_.now();
-    const bool hole = call.reads && error == 0 && may_be_deleted(call);
-    if (call.reads && call.result > 0)
-        std::memcpy(request->data + slot.progress, call.memory, static_cast<size_t>(call.result));
-    calls_.give_back(call);
-    if (error != 0)
-        return end(*request, error == EDQUOT || error == ENOSPC ? ENOSPC
-                             : error == ETIMEDOUT               ? ETIMEDOUT
-                                                                : EIO);
-    if (hole) {
-        // The keeper looks whether they are its parents still.
-        if (client_->pools_exist()) return end(*request, EIO);
-        client_->lose(Loss::kDeleted);
+    const uint64_t at = call.offset - request->offset;
+    uint64_t good = 0;
+    if (call.reads && error == 0) {
+        good = static_cast<uint64_t>(call.result);
+        if (may_be_deleted(call)) {
+            // The keeper looks whether they are its parents still.
+            if (!client_->pools_exist()) client_->lose(Loss::kDeleted);
+            error = EIO;
+            good = 0;
+        }
+        std::memcpy(request->data + at, call.memory, good);
+        if (good < call.length) error = EIO;  // the image became smaller
     }
-    if (request->op == Op::kRead || !client_->doubts_map()) return go_on(*request);
-    doubted_.push_back(*request);
+    calls_.give_back(call);
+    part_over(*request, error, at + good / kBlock * kBlock);
+}
+
+// `good`: bytes of the request before what failed.
+void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
+    Slot& slot = slot_of(request);
+    if (error != 0) {
+        slot.good = std::min(slot.good, good);
+        if (slot.error == 0)
+            slot.error = error == EDQUOT || error == ENOSPC ? ENOSPC : error == ETIMEDOUT ? ETIMEDOUT : EIO;
+    }
+    if (--slot.parts > 0) return;
+    if (slot.error != 0) return end(request, slot.error);
+    slot.since = reactor_.now();
+    if (request.op == Op::kRead || !client_->doubts_map()) return go_on(request);
+    slot.good = 0;
+    doubted_.push_back(request);
 }
 
 // What librbd has done, and this client has confirmed.
 void RbdQueue::go_on(Request& request) noexcept {
-    Slot& slot = slot_of(request);
     // What was read after the image was lost may be old.
-    if (client_->lost()) return end(request, EIO);
-    if (request.op == Op::kRead && static_cast<uint64_t>(slot.result) < slot.chunk) {
-        slot.progress += static_cast<uint64_t>(slot.result) / kBlock * kBlock;
-        return end(request, EIO);  // the image became smaller
+    if (client_->lost()) {
+        slot_of(request).good = 0;
+        return end(request, EIO);
     }
-    slot.progress += slot.chunk;
-    if (slot.progress == request.length) return end(request, 0);
+    if (slot_of(request).passed == request.length) return end(request, 0);
     waiting_.push_front(request);
     ++waiting_count_;
 }
 
 void RbdQueue::end(Request& request, int error) noexcept {
     --in_flight_;
-    finish(request, error, slot_of(request).progress);
+    const Slot& slot = slot_of(request);
+    finish(request, error, error == 0 ? request.length : std::min(slot.good, slot.passed));
 }
 
 }  // namespace wss::io::rbd

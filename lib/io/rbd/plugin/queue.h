@@ -6,8 +6,9 @@
 //   blocked_   touches what was given up (late_calls.h)
 //   calls_     librbd has it, as a call
 //   doubted_   a change that the next client may not see yet (object_map.cc)
-// and then done(). A request may be in librbd several times: a long range is cut. In each of these places it
-// waits for osd_timeout, and for what the limits of the image keep back; then it ends with ETIMEDOUT.
+// and then done(). A request is cut at the pieces of objects, and each part is a call: several at once, and a
+// long range several times. In each of these places it waits for osd_timeout, and for what the limits of the
+// image keep back; then it ends with ETIMEDOUT.
 #pragma once
 
 #include "lib/io/rbd/calls.h"
@@ -29,6 +30,7 @@ class RbdQueue final : public Queue {
   private:
     size_t start_waiting() noexcept;
     void start(Request& request) noexcept;
+    void begin_call(Request& request, uint64_t offset, uint64_t length) noexcept;
     int pass_on(Call& call) noexcept;
     size_t reap() noexcept;
     size_t end_late() noexcept;
@@ -39,6 +41,7 @@ class RbdQueue final : public Queue {
     void give_up(Call& call) noexcept;
     bool may_be_deleted(const Call& call) const noexcept;
     void complete(Call& call) noexcept;
+    void part_over(Request& request, int error, uint64_t good) noexcept;
     void go_on(Request& request) noexcept;
     void end(Request& request, int error) noexcept;
     void note_progress() noexcept;
