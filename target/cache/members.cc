@@ -69,7 +69,7 @@ void Members::saved(const Status& status) {
     }
     found_ = saving_;
     saved_text_ = saving_text_;
-    if (was == State::kSavingOld) return save();
+    if (was == State::kSavingOld) return change();
     observer_.membership_saved();
     waiting_.run(nullptr);
     if (!pending()) tell_recorders(status, nullptr);

@@ -81,6 +81,44 @@ TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_turn_after_it) {
     EXPECT_EQ(saved_, 1);
 }
 
+class MembersEnd : public MembersTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Fails, MembersEnd, ::testing::Bool());
+
+TEST_P(MembersEnd, is_saved_after_a_text_that_was_under_way) {
+    members_.edit().dirty[1] = {.name = "a"};
+    members_.save();
+    end_turn();
+    members_.edit().dirty[2] = {.name = "b"};
+    members_.save();
+    members_.conclude();
+    store_->end(GetParam() ? full() : Status::ok());
+    members_.retry();
+    EXPECT_TRUE(members_.pending());
+    end_turn();
+    ASSERT_TRUE(store_->busy());
+    EXPECT_EQ(saving().dirty.size(), 2u);
+    store_->end(Status::ok());
+    EXPECT_FALSE(members_.pending());
+}
+
+TEST_F(MembersTest, nothing_that_is_changed_after_the_last_text_is_saved) {
+    CachedVolume volume{.wwid = 1};
+    members_.edit().dirty[1] = {.name = "a"};
+    save();
+    members_.conclude();
+    members_.edit().dirty.erase(1);
+    members_.save();
+    end_turn();
+    EXPECT_FALSE(store_->busy());
+    EXPECT_FALSE(members_.pending());
+    EXPECT_EQ(members_.now().dirty.size(), 1u);
+    int refused = 0;
+    auto busy = [&](const Status& status) { refused += status.code() == Code::kBusy; };
+    members_.record(busy);
+    members_.probe(volume, busy);
+    EXPECT_EQ(refused, 2);
+}
+
 // The file may have been replaced, and only its folder not be synced.
 TEST_F(MembersTest, a_text_whose_save_failed_delays_writes_until_another_one_is_saved) {
     CachedVolume volume{.wwid = 1};
