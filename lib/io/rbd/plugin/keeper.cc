@@ -173,7 +173,10 @@ void Client::report_waiting() {
     const bool waits = all.oldest >= kWaitWorthAWord || late_calls_.count() > 0;
     if (waits == waiting_reported_) return;
     waiting_reported_ = waits;
-    if (waits && throttles_.any())
+    if (waits && all.oldest < kWaitWorthAWord)
+        log::warning("rbd:{}: Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
+                     options_.name(), late_calls_.count(), options_.osd_timeout);
+    else if (waits && throttles_.any())
         log::warning(
             "rbd:{}: {} requests wait, the oldest for {} s: for Ceph, or for limits of the image ({}), to "
             "which osd_timeout does not apply",
