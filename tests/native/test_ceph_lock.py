@@ -73,6 +73,23 @@ def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ce
             assert again.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
 
 
+@pytest.mark.parametrize("end", ["delete", "stop"])
+def test_a_target_that_cannot_shut_out_its_own_client_says_so_and_ends_in_order(ceph, tmp_path, nbd, end):
+    image = ceph.create_image("8M")
+    keyring = ceph.user(f"reader-{end}", "mon", "allow r", "osd", "allow rwx pool=rbd")
+    with start_target(ceph, tmp_path, ceph.backend(image, id=f"reader-{end}", keyring=keyring)) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        remove_the_lock_alone(ceph, image)
+        until(lambda: "cannot be blocklisted" in volume(target)["trouble"], 20, "the reason is shown")
+        assert "this client cannot be blocklisted, and could go on to write" in target.log.read_text()
+        if end == "delete":
+            ask(target.control, "volume.delete", name="disk")
+            assert ask(target.control, "volume.list") == []
+        target.process.send_signal(signal.SIGTERM)
+        assert target.process.wait(60) == 0
+
+
 def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_size(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:

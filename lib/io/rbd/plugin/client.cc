@@ -164,8 +164,9 @@ void Client::stop() {
         follower_wake_.notify_all();
     }
     if (keeper_.joinable()) keeper_.join();
+    // The follower may wait for librbd, the next owner must not wait for it.
+    if (image_ != nullptr) give_up_lock();
     if (follower_.joinable()) follower_.join();
-    give_up_lock();
     look_.wait();
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);

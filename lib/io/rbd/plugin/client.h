@@ -281,7 +281,8 @@ class Client {
     // How often something failed that may have left the object map without a note; up to which time it is
     // known that nothing is missing, or the header says so.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
-    std::atomic<bool> marks_map_{false};  // a question is under way
+    std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
+    std::atomic<bool> marks_map_{false};    // a question is under way
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_, follower_wake_;
@@ -290,7 +291,7 @@ class Client {
     News news_;
     uint32_t questions_ = 0;  // under way
     // The keeper's own.
-    bool waiting_reported_ = false, gave_up_lock_ = false, keeps_claim_ = false;
+    bool waiting_reported_ = false, gave_up_lock_ = false;
     std::string keeper_failure_;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;

@@ -212,6 +212,9 @@ std::string Client::trouble() const {
         case Loss::kDeleted:
             return "the image, its snapshot or its pool is deleted";
         case Loss::kTaken:
+            if (keeps_claim_.load())
+                return "its exclusive lock was taken away, and it cannot be blocklisted (see the log): it is "
+                       "not opened again before that";
             return "its exclusive lock was taken away: another client can write the image";
         case Loss::kEmptied:
             return "the image was resized to nothing";
@@ -322,8 +325,7 @@ void Client::give_up_lock() {
     if (loss == Loss::kTaken || in_librbd().requests > 0) {
         // Until that succeeds the image is ours for this program.
         if (Status shut = shut_itself_out(); !shut) {
-            if (!std::exchange(keeps_claim_, true))
-                log::warning("rbd:{}: {}", options_.name(), shut.to_string());
+            if (!keeps_claim_.exchange(true)) log::warning("rbd:{}: {}", options_.name(), shut.to_string());
             return;
         }
     } else if (int result = rbd_lock_release(image_); result < 0 && result != -ENOENT) {
@@ -331,6 +333,7 @@ void Client::give_up_lock() {
                      std::generic_category().message(-result));
     }
     gave_up_lock_ = true;
+    keeps_claim_.store(false);
     claim_.release();
 }
 

@@ -274,7 +274,8 @@ Status Client::shut_out(const std::string& owner) {
 // could come late over what the next owner writes, who finds nobody to shut out.
 Status Client::shut_itself_out() {
     constexpr const char* kFailure = "this client cannot be blocklisted, and could go on to write";
-    commands_until_ = SystemClock().now() + from_s(options_.mon_timeout) + kCommandReserve;
+    // Whole seconds are left of it when it is asked for the first time.
+    commands_until_ = SystemClock().now() + from_s(options_.mon_timeout + 1) + kCommandReserve;
     char* addresses = nullptr;
     if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
     const std::string self(addresses);

@@ -19,8 +19,9 @@ constexpr uint64_t kObjectsMax = 64;  // of one call
 constexpr Nanoseconds kTick = from_ms(500);
 // What Ceph has not answered for so long does not keep others from librbd.
 constexpr Nanoseconds kSlow = from_s(1);
-// Copied in one turn of the reactor, which others wait for.
-constexpr uint64_t kCopyMax = 1 << 20;
+// What is done in one turn of the reactor, which others wait for: bytes that are copied, and what a call
+// without any counts for.
+constexpr uint64_t kTurnMax = 1 << 20, kTurnCall = 4096;
 
 struct Slot {
     Nanoseconds since;    // when it was submitted, or librbd had done its last parts
@@ -205,9 +206,9 @@ int RbdQueue::pass_on(Call& call) noexcept {
 size_t RbdQueue::reap() noexcept {
     size_t events = 0;
     if (landed_ == nullptr) landed_ = calls_.landing().take_all();
-    for (uint64_t copied = 0; landed_ != nullptr && copied < kCopyMax; ++events) {
+    for (uint64_t done = 0; landed_ != nullptr && done < kTurnMax; ++events) {
         Call& call = *std::exchange(landed_, landed_->next);
-        if (call.reads) copied += call.length;
+        done += call.reads ? std::max(call.length, kTurnCall) : kTurnCall;
         complete(call);
     }
     return events;
@@ -252,7 +253,8 @@ size_t RbdQueue::end_late() noexcept {
         give_up(call);
         ++events;
     });
-    if (!calls_.has_free()) end_those_of(waiting_);
+    // For limits of the image what librbd has waits, and what waits for that does so for longer.
+    if (!calls_.has_free() && (!client_->throttles().any() || in_librbd_.empty())) end_those_of(waiting_);
     end_those_of(blocked_);
     end_those_of(doubted_);
     return events;
