@@ -9,6 +9,8 @@
 // Thread-safety: all of it may be called from any thread.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -18,9 +20,11 @@ namespace wss::io::rbd {
 
 class LateCalls {
   public:
-    void add(Call& call) noexcept {
+    // A piece: so many bytes at a multiple of that. It is the same in all that follows.
+    void add(Call& call, uint64_t piece) noexcept {
+        const Pieces pieces = of(call.offset, call.length, piece);
         std::lock_guard lock(m_);
-        calls_.push_back(call);
+        (pieces.first == pieces.last ? of_one_[pieces.first % kLists] : of_several_).push_back(call);
         count_.fetch_add(1);
     }
     void remove(Call& call) noexcept {
@@ -32,24 +36,42 @@ class LateCalls {
     // librbd has none of the image's calls any more.
     void clear() noexcept {
         std::lock_guard lock(m_);
-        while (calls_.pop_front() != nullptr) continue;
+        for (List<Call>& list : of_one_)
+            while (list.pop_front() != nullptr) continue;
+        while (of_several_.pop_front() != nullptr) continue;
     }
-    // Whether one of them is in a piece of so many bytes, at a multiple of that, that the range touches.
+    // Whether one of them is in a piece that the range touches. Thousands may be late, and a reactor asks for
+    // each part of a request.
     bool touch(uint64_t offset, uint64_t length, uint64_t piece) noexcept {
         if (count_.load() == 0) return false;
-        const uint64_t first = offset / piece, last = (offset + length - 1) / piece;
+        const Pieces range = of(offset, length, piece);
+        auto meets = [=](const Call& call) {
+            const Pieces its = of(call.offset, call.length, piece);
+            return range.first <= its.last && its.first <= range.last;
+        };
+        const uint64_t lists = std::min<uint64_t>(range.last - range.first, kLists - 1) + 1;
         std::lock_guard lock(m_);
-        return calls_.find_if([=](const Call& call) {
-            return first <= (call.offset + call.length - 1) / piece && call.offset / piece <= last;
-        }) != nullptr;
+        for (uint64_t i = 0; i < lists; ++i)
+            if (of_one_[(range.first + i) % kLists].find_if(meets) != nullptr) return true;
+        return of_several_.find_if(meets) != nullptr;
     }
     uint64_t count() const noexcept { return count_.load(); }
     // How many are over: another number than before, and what has waited may go on.
     uint64_t ended() const noexcept { return ended_.load(); }
 
   private:
+    struct Pieces {
+        uint64_t first, last;
+    };
+    static Pieces of(uint64_t offset, uint64_t length, uint64_t piece) noexcept {
+        return {offset / piece, (offset + length - 1) / piece};
+    }
+
+    static constexpr size_t kLists = 1024;
     std::mutex m_;
-    List<Call> calls_;  // guarded by m_
+    // Guarded by m_.
+    std::array<List<Call>, kLists> of_one_;  // calls in one piece, by its number
+    List<Call> of_several_;
     std::atomic<uint64_t> count_{0};
     std::atomic<uint64_t> ended_{0};
 };

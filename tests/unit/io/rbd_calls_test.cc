@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <memory>
+#include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/io/rbd/late_calls.h"
@@ -139,16 +142,16 @@ TEST(RbdCalls, are_not_replaced_beyond_a_number) {
     EXPECT_EQ(free, Calls::kDepth);
 }
 
+constexpr uint64_t kPiece = 4096;
+
 struct LateCall {
     LateCall(LateCalls& calls, uint64_t offset, uint64_t length) {
         call.offset = offset;
         call.length = call.held = length;
-        calls.add(call);
+        calls.add(call, kPiece);
     }
     Call call;
 };
-
-constexpr uint64_t kPiece = 4096;
 
 TEST(RbdLateCalls, touch_what_is_in_the_same_piece_of_an_object) {
     LateCalls calls;
@@ -160,6 +163,33 @@ TEST(RbdLateCalls, touch_what_is_in_the_same_piece_of_an_object) {
     EXPECT_TRUE(calls.touch(3 * kPiece - 1, 1, kPiece));
     EXPECT_FALSE(calls.touch(3 * kPiece, 512, kPiece));
     calls.clear();
+}
+
+// Calls in one piece, in several, and far apart: against what each of them alone touches.
+TEST(RbdLateCalls, touch_what_one_of_them_touches) {
+    std::mt19937_64 random(20);
+    for (int round = 0; round < 50; ++round) {
+        LateCalls calls;
+        std::vector<std::unique_ptr<LateCall>> late;
+        auto range = [&random] {
+            const uint64_t piece = random() % 4 * 1024 + random() % 8;
+            return std::pair(piece * kPiece + random() % kPiece, 1 + random() % (random() % 8 * kPiece + 1));
+        };
+        for (int i = 0; i < 4; ++i) {
+            const auto [offset, length] = range();
+            late.push_back(std::make_unique<LateCall>(calls, offset, length));
+        }
+        for (int i = 0; i < 100; ++i) {
+            const auto [offset, length] = range();
+            bool touched = false;
+            for (const auto& one : late)
+                touched |= offset / kPiece <= (one->call.offset + one->call.length - 1) / kPiece &&
+                           one->call.offset / kPiece <= (offset + length - 1) / kPiece;
+            EXPECT_EQ(calls.touch(offset, length, kPiece), touched) << offset << " " << length;
+        }
+        EXPECT_TRUE(calls.touch(0, uint64_t{1} << 40, kPiece));
+        calls.clear();
+    }
 }
 
 TEST(RbdLateCalls, let_what_waits_know_that_one_is_over) {

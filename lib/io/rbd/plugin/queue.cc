@@ -264,7 +264,7 @@ size_t RbdQueue::end_late() noexcept {
 void RbdQueue::give_up(Call& call) noexcept {
     Request& request = *std::exchange(call.request, nullptr);
     call.unlink();
-    client_->late_calls().add(call);
+    client_->late_calls().add(call, client_->piece_bytes());
     part_over(request, ETIMEDOUT, call.offset - request.offset);
 }
 
