@@ -190,9 +190,8 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
 
 void VolumeSet::bury() {
     // Who returns from here finds the storage closed, also if another thread has begun to close it: it may be
-    // opened anew next. Taken before m_.
-    static std::mutex one_at_a_time;
-    std::lock_guard burying(one_at_a_time);
+    // opened anew next.
+    std::lock_guard burying(bury_m_);
     std::vector<std::shared_ptr<Volume>> graves;
     {
         std::lock_guard lock(m_);

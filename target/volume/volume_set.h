@@ -239,6 +239,8 @@ class VolumeSet {
     std::vector<StoredVolume> saved_;  // what the file holds
     bool saved_is_known_ = false;      // false: a save has failed, the file may hold what that was to bring
 
+    std::mutex bury_m_;  // one thread at a time closes what is in graves_; taken before m_
+
     mutable std::mutex m_;
     std::condition_variable setting_over_;  // of m_
     // Guarded by m_.
