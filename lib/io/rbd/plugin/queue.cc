@@ -17,6 +17,7 @@ constexpr uint32_t kBlock = 512;
 constexpr uint32_t kPartsMax = 32;
 constexpr uint64_t kObjectsMax = 64;  // of one call
 constexpr Nanoseconds kTick = from_ms(500);
+constexpr Nanoseconds kSettleTick = from_ms(1);  // nobody tells when a doubt is settled
 // What Ceph has not answered for so long does not keep others from librbd.
 constexpr Nanoseconds kSlow = from_s(1);
 // What is done in one turn of the reactor, which others wait for: bytes that are copied, and what a call
@@ -98,9 +99,8 @@ size_t RbdQueue::poll() noexcept {
 }
 
 bool RbdQueue::arm() noexcept {
-    // What waits while librbd has none of ours would have nobody to wake us, nor has what is doubted.
-    return doubted_.front() == nullptr && calls_.landing().arm() &&
-           (waiting_count_ == 0 || calls_.taken() > 0);
+    // What waits while librbd has none of ours would have nobody to wake us.
+    return calls_.landing().arm() && (waiting_count_ == 0 || calls_.taken() > 0);
 }
 
 void RbdQueue::note_progress() noexcept {
@@ -111,7 +111,9 @@ void RbdQueue::note_progress() noexcept {
 }
 
 void RbdQueue::wake_up_later() noexcept {
-    if (in_flight_ == 0 || tick_.is_set()) return;
+    if (in_flight_ == 0) return;
+    if (!doubted_.empty()) return reactor_.set(tick_, reactor_.now() + kSettleTick);
+    if (tick_.is_set()) return;
     next_tick_ = reactor_.now() + kTick;
     reactor_.set(tick_, next_tick_);
 }
