@@ -435,6 +435,9 @@ def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tm
                 connect_anew()
                 until(lambda: client.command(WRITE, 0, BLOCK, b"A" * BLOCK)[0] != 0, 30, "it is refused")
                 assert [client.command(WRITE, n * OBJECT, BLOCK, b"A" * BLOCK)[0] == 0 for n in range(1, 4)] == [False] * 3
+                with pytest.raises(ControlError, match="does not permit"):
+                    ask(target.control, "volume.resize", name="disk", size="128M")
+                assert volume(target)["size"] == 256 * MIB, "a shrink that is refused changes nothing"
                 ceph.ceph("auth", "caps", "client.u", *capabilities("rbd"))
                 connect_anew()
                 until(lambda: client.command(WRITE, 4 * OBJECT, BLOCK, b"B" * BLOCK)[0] == 0, 60, "it is permitted")

@@ -33,6 +33,7 @@ Call* Landing::take_all() noexcept {
     while (stack != nullptr) {
         Call* next = stack->next;
         stack->next = first;
+        stack->landed = true;
         first = stack;
         stack = next;
     }
@@ -121,6 +122,7 @@ void Calls::give_back(Call& call) noexcept {
         return remove(call);
     }
     call.request = nullptr;
+    call.landed = false;
     call.next = std::exchange(free_, &call);
 }
 

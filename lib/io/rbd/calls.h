@@ -41,6 +41,7 @@ struct Call : ListNode<> {
     std::byte* memory = nullptr;  // for what is read, kMemory of it
     bool reads = false;
     bool replaced = false;
+    bool landed = false;  // and the reactor has taken it
     uint64_t offset = 0, length = 0;
     uint64_t held = 0;  // bytes of memory that it has
     Nanoseconds begun{};
@@ -59,7 +60,7 @@ class Landing {
 
     // librbd's threads. The last thing that a callback does with the call.
     void push(Call& call) noexcept;
-    // The reactor's thread.
+    // The reactor's thread; the keeper's when they are orphaned.
     Call* take_all() noexcept;  // in the order of push(), linked by `next`
     bool arm() noexcept;        // false: there is something already
     int event_fd() const noexcept { return event_fd_; }
@@ -94,6 +95,9 @@ class Calls {
     void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     Landing& landing() noexcept { return landing_; }
+    // Their queue dies. What librbd still has lands for whoever finds them so.
+    void orphan() noexcept { orphaned_.store(true); }
+    bool is_orphaned() const noexcept { return orphaned_.load(); }
 
     // Read by anyone; written by the reactor.
     std::atomic<int64_t> oldest{0};     // when the oldest request was submitted that is in librbd; 0: none is
@@ -110,6 +114,7 @@ class Calls {
     void remove(Call& call) noexcept;
 
     Landing landing_;
+    std::atomic<bool> orphaned_{false};
     std::vector<std::unique_ptr<Call>> all_;
     Call* free_ = nullptr;  // what was used last first, whose memory is there
     size_t taken_ = 0;

@@ -97,11 +97,15 @@ Status RbdBackend::resize(uint64_t bytes) {
         return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    // While a resize is not over that is only what it will be at the most.
-    if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
+    // While a resize is not over the size is only what it will be at the most. Who asks for the size that the
+    // image has wants to know whether Ceph would change it.
+    const bool has_it = bytes == client_->size() && !client_->is_resizing();
     const uint32_t limit = client_->options().resize_timeout;
     BoundedCall call;
-    WSS_TRY(call.start([client = client_, bytes] { return client->resize(bytes); }).within(describe()));
+    WSS_TRY(call.start([client = client_, bytes, has_it] {
+                    return has_it ? client->check_changes() : client->resize(bytes);
+                })
+                .within(describe()));
     if (auto done = call.wait_while_program_runs(in_seconds(limit))) return *done;
     return abandoned(fmt::format("Ceph has not resized it within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());

@@ -387,8 +387,10 @@ Status Client::check_object_map(uint64_t bytes) const {
 Status Client::resize(uint64_t bytes) {
     Resizing before = Resizing::kNo;
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay))
-        return failure(Code::kBusy, "rbd:{}: a resize that Ceph has not answered is not over: see ceph -s",
-                       options_.name());
+        return failure(Code::kBusy, "rbd:{}: {}: see ceph -s", options_.name(),
+                       before == Resizing::kUnknown
+                           ? "a resize failed, and the size that the image has since cannot be read"
+                           : "a resize that Ceph has not answered is not over");
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     // Smaller for requests before it is smaller in Ceph, larger after.
@@ -398,7 +400,7 @@ Status Client::resize(uint64_t bytes) {
         result = rbd_resize(image_, bytes);
         return Status::ok();
     });
-    if (result < 0) doubt_map();
+    if (result < 0) doubt_map(-result);
     // Not rbd_get_size(), which answers what was wanted also when that failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)

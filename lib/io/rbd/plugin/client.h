@@ -93,6 +93,8 @@ class Client {
 
     // Blocks; see bounded.h. Busy while the outcome of the one before is not known.
     Status resize(uint64_t bytes);
+    // Whether Ceph takes a change of the image's header. Blocks.
+    Status check_changes() const;
     bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
@@ -176,8 +178,9 @@ class Client {
     bool answers(uint64_t id) const;
 
     // object_map.cc
-    void doubt_map() noexcept;
+    void doubt_map(int error) noexcept;
     bool knows_of_invalid_map() const;
+    bool needs_mark() const;
     int mark_map() const;
     Status begin_map();
     void keep_map(uint64_t flags);
@@ -224,6 +227,7 @@ class Client {
     std::optional<uint64_t> size_in_ceph() const;
     void check_lock();
     void give_up_lock();
+    void take_orphans() noexcept;
     void report_waiting();
     void begin_look();
     void take_look(News& news);
@@ -281,6 +285,7 @@ class Client {
     // How often something failed that may have left the object map without a note; up to which time it is
     // known that nothing is missing, or the header says so.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
+    std::atomic<bool> must_mark_{false};    // one of them was a refusal
     std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
     std::atomic<bool> marks_map_{false};    // a question is under way
 

@@ -68,7 +68,17 @@ void Client::keep_up(bool looked, bool changed) {
     tell(news);
     begin_look();
     give_up_lock();
+    take_orphans();
     report_waiting();
+}
+
+// Calls that were late when their queue died, and that Ceph has answered: they hold back nothing any more.
+void Client::take_orphans() noexcept {
+    for (Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
+        if (!calls->is_orphaned()) continue;
+        for (Call* call = calls->landing().take_all(); call != nullptr; call = call->next)
+            late_calls_.remove(*call);
+    }
 }
 
 // The follower.
@@ -193,7 +203,7 @@ void Client::report_waiting() {
 
 void Client::note_answer(bool read, int error) noexcept {
     if (error == ESHUTDOWN) return lose(Loss::kBlocklisted);
-    if (!read && error != 0) doubt_map();
+    if (!read && error != 0) doubt_map(error);
     const uint8_t bit = read ? 1 : 2;
     const bool before = (not_permitted_.load(std::memory_order_relaxed) & bit) != 0;
     const bool now = error == EPERM || error == EACCES;

@@ -7,9 +7,13 @@
 // of the header's pool were taken away), the change fails, and those that follow succeed: this client does
 // not use the map any more, and the next one, which reads map and header, does. So when a change has failed,
 // the map is doubted: what librbd reports as written waits until the follower has asked librbd whether the
-// map is invalid, and if so has marked the header itself.
+// map is invalid, and if so has marked the header itself. librbd forgets what it knows when it reads the
+// header anew. So after a refusal, the one way known in which only the header may not be written, it is not
+// asked.
 //
 // What librbd changes for others (rbd flatten) fails without notice: the follower asks after each look.
+#include <cerrno>
+
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
 #include "lib/io/rbd/plugin/refusal.h"
@@ -19,24 +23,26 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint64_t kInvalid = RBD_FLAG_OBJECT_MAP_INVALID | RBD_FLAG_FAST_DIFF_INVALID;
-constexpr const char* kMark = "set_flags";
+constexpr const char* kSetFlags = "set_flags";
 
-// What it is called with: the flags, which of them are set, and of what: the image, not a snapshot.
-std::array<char, 24> marking() {
+// Its input: the flags, which of them are set, and of what: the image, not a snapshot.
+std::array<char, 24> with_flags(uint64_t flags) {
     std::array<char, 24> input{};
     size_t at = 0;
-    for (const uint64_t word : {kInvalid, kInvalid, uint64_t{LIBRADOS_SNAP_HEAD}})
+    for (const uint64_t word : {flags, flags, uint64_t{LIBRADOS_SNAP_HEAD}})
         for (unsigned shift = 0; shift < 64; shift += 8)
             input[at++] = static_cast<char>(word >> shift & 0xff);
     return input;
 }
-const std::array<char, 24> kMarking = marking();
+const std::array<char, 24> kMarking = with_flags(kInvalid), kNothing = with_flags(0);
 
 }  // namespace
 
-// A change has failed.
-void Client::doubt_map() noexcept {
+// A change has failed with that errno.
+void Client::doubt_map(int error) noexcept {
     if (read_only_ || !options_.is_head() || !maps_objects_.load() || lost()) return;
+    // Before it is a doubt, which is settled by what is known of it.
+    if (error == EPERM || error == EACCES) must_mark_.store(true);
     doubts_.fetch_add(1);
     std::lock_guard lock(keeper_lock_);
     news_.doubted = true;
@@ -51,7 +57,17 @@ bool Client::knows_of_invalid_map() const {
 
 // Blocks. 0 or the negative errno.
 int Client::mark_map() const {
-    return rados_exec(pool_, header_.c_str(), "rbd", kMark, kMarking.data(), kMarking.size(), nullptr, 0);
+    return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
+}
+
+// Blocks.
+Status Client::check_changes() const {
+    const int result =
+        rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
+    if (result != -EPERM && result != -EACCES) return Status::ok();
+    return failure(Code::kPermission,
+                   "Ceph does not permit client.{} to change the image: see its capabilities (ceph auth get)",
+                   options_.user);
 }
 
 // With the lock. A map that librbd could not read is invalid in its memory alone.
@@ -76,26 +92,36 @@ void Client::keep_map(uint64_t flags) {
             options_.name());
     if (marked) return;
     marked_map_ = false;
-    if (knows_of_invalid_map()) doubt_map();
+    if (knows_of_invalid_map()) doubt_map(0);
+}
+
+bool Client::needs_mark() const {
+    return must_mark_.load() || knows_of_invalid_map();
 }
 
 // What fails while it asks is another doubt.
 void Client::settle_doubts() {
     const uint64_t doubts = doubts_.load();
-    if (!maps_objects_.load() || !knows_of_invalid_map()) return settled_.store(doubts);
+    if (!maps_objects_.load() || !needs_mark()) return settled_.store(doubts);
     if (lost() || marks_map_.exchange(true)) return;
+    // A refusal from here on is another one.
+    must_mark_.store(false);
     auto over = [](const Question& asked, int result) {
         Client& self = *asked.client;
-        if (result >= 0) self.settled_.store(asked.number);
+        if (result >= 0)
+            self.settled_.store(asked.number);
+        else
+            self.must_mark_.store(true);
         self.marks_map_.store(false);
     };
-    if (!ask({.client = this, .method = kMark, .input = kMarking, .over = over, .number = doubts}))
-        marks_map_.store(false);
+    if (ask({.client = this, .method = kSetFlags, .input = kMarking, .over = over, .number = doubts})) return;
+    must_mark_.store(true);
+    marks_map_.store(false);
 }
 
 // Nothing is written any more.
 void Client::end_map() {
-    if (!maps_objects_.load() || read_only_ || lost() || marked_map_ || !knows_of_invalid_map()) return;
+    if (!maps_objects_.load() || read_only_ || lost() || marked_map_ || !needs_mark()) return;
     if (int result = mark_map(); result < 0)
         log::error(
             "rbd:{}: the object map of the image may lack what was written last, and is not marked as "

@@ -81,6 +81,9 @@ RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, Ca
 RbdQueue::~RbdQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
     reactor_.cancel(tick_);
+    // Late ones. The keeper asks for those that land from now on.
+    for (; landed_ != nullptr; landed_ = landed_->next) client_->late_calls().remove(*landed_);
+    calls_.orphan();
 }
 
 void RbdQueue::submit(Request& request) noexcept {
@@ -180,6 +183,7 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     calls_.in_librbd.fetch_sub(1);
     calls_.bytes_in_librbd.fetch_sub(length);
     call.result = result;
+    call.landed = true;
     call.next = std::exchange(landed_, &call);
 }
 
@@ -205,9 +209,15 @@ int RbdQueue::pass_on(Call& call) noexcept {
     return result;
 }
 
+void RbdQueue::gather() noexcept {
+    Call** end = &landed_;
+    while (*end != nullptr) end = &(*end)->next;
+    *end = calls_.landing().take_all();
+}
+
 size_t RbdQueue::reap() noexcept {
     size_t events = 0;
-    if (landed_ == nullptr) landed_ = calls_.landing().take_all();
+    if (landed_ == nullptr) gather();
     for (uint64_t done = 0; landed_ != nullptr && done < kTurnMax; ++events) {
         Call& call = *std::exchange(landed_, landed_->next);
         done += call.reads ? std::max(call.length, kTurnCall) : kTurnCall;
@@ -233,12 +243,17 @@ bool RbdQueue::is_late(const Request& request) const noexcept {
 }
 
 bool RbdQueue::is_late(const Call& call) const noexcept {
-    return reactor_.now() >= client_->throttles().let_go(call.begun, call.ahead) + client_->limit();
+    return !call.landed &&
+           reactor_.now() >= client_->throttles().let_go(call.begun, call.ahead) + client_->limit();
 }
 
 size_t RbdQueue::end_late() noexcept {
-    if (reactor_.now() < next_tick_) return 0;
-    next_tick_ = reactor_.now() + kTick;
+    const Nanoseconds now = reactor_.now();
+    if (now < next_tick_) return 0;
+    // After a pause, of this process or its machine, what Ceph has answered meanwhile comes first.
+    const bool paused = now - next_tick_ >= kTick;
+    next_tick_ = now + kTick;
+    gather();
     size_t events = 0;
     auto end_those_of = [&](List<Request>& list) {
         list.for_each([&](Request& request) {
@@ -250,11 +265,12 @@ size_t RbdQueue::end_late() noexcept {
         });
     };
     in_librbd_.for_each([&](Call& call) {
-        if (reactor_.now() - call.begun >= kSlow) calls_.replace(call);
+        if (now - call.begun >= kSlow) calls_.replace(call);
         if (!is_late(call)) return;
         give_up(call);
         ++events;
     });
+    if (paused && landed_ != nullptr) return events;
     // For limits of the image what librbd has waits, and what waits for that does so for longer.
     if (!calls_.has_free() && (!client_->throttles().any() || in_librbd_.empty())) end_those_of(waiting_);
     end_those_of(blocked_);

@@ -32,6 +32,7 @@ class RbdQueue final : public Queue {
     void start(Request& request) noexcept;
     void begin_call(Request& request, uint64_t offset, uint64_t length) noexcept;
     int pass_on(Call& call) noexcept;
+    void gather() noexcept;
     size_t reap() noexcept;
     size_t end_late() noexcept;
     size_t confirm() noexcept;
