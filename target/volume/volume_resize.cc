@@ -4,12 +4,20 @@
 //   larger   the backend grows, the state file says so, then everybody sees the new size
 //   smaller  the state file says what is about to happen; nobody goes beyond the new end any more; observers
 //            let go of what lies there; the backend is cut. A start in between finishes it.
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/io/ownership.h"
 #include "target/volume/volume_record.h"
 
 namespace wss::volume {
+
+// At storage that has not answered.
+constexpr auto kLookAgain = std::chrono::milliseconds(100);
 
 // One change of a volume's size. The next one can begin when the last reference to this one is gone, however
 // it ended.
@@ -24,8 +32,11 @@ struct VolumeSet::Resize {
     bool grows() const { return bytes > shrink_to; }
     void note_part() const;
     Status carry_out(VolumeSet& set) const;
-    Status carry_on(VolumeSet& set) const;
-    Status end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped) const;
+    Status resize_storage(VolumeSet& set) const;
+    Status tell(VolumeSet& set) const;
+    Status end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped, Status late) const;
+    Status carry_on(VolumeSet& set, const std::stop_token& stop) const;
+    Status check_wanted(const VolumeSet& set) const;
 };
 
 // The operator has made the volume a part of its storage, or all of it.
@@ -112,8 +123,15 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
 // What others made shorter meanwhile is not made longer.
 Status VolumeSet::end_shrink(const Resize& change) {
     io::Backend& backend = change.volume->backend();
-    if (change.cut_from != 0 && backend.limits().size >= change.shrink_to)
-        WSS_TRY(backend.resize(change.shrink_to));
+    if (change.cut_from != 0 && backend.limits().size >= change.shrink_to) {
+        Status cut = backend.resize(change.shrink_to);
+        if (!cut && cut.code() != Code::kTimedOut && cut.code() != Code::kBusy)
+            return failure(cut.code(),
+                           "{}; what lies beyond the end is not served any more, and its storage is cut when "
+                           "this is repeated, before the volume grows, or at the next start",
+                           cut.text());
+        WSS_TRY(cut);
+    }
     std::lock_guard changing(change_m_);
     change.note_part();
     if (!remember(*change.volume, [](Known& known) { known.end_shrink(); })) return removed_meanwhile();
@@ -184,38 +202,72 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
 }
 
 Status VolumeSet::Resize::carry_out(VolumeSet& set) const {
-    if (shrink_to == 0) return carry_on(set);
-    WSS_TRY(set.begin_shrink(*this));
-    const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*this, std::move(done)); });
-    if (!dropped->wait_for(set.options_.wait)) return end_later(set, dropped);
-    WSS_TRY(set.end_of(*dropped, "resizing volume " + name));
-    return carry_on(set);
+    const std::string what = "resizing volume " + name;
+    if (shrink_to != 0) {
+        WSS_TRY(set.begin_shrink(*this));
+        const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*this, std::move(done)); });
+        if (!dropped->wait_for(set.options_.wait))
+            return end_later(set, dropped,
+                             failure(Code::kTimedOut, "{}: not finished after {} s", what,
+                                     set.options_.wait.count / 1'000'000'000));
+        WSS_TRY(set.end_of(*dropped, what));
+    }
+    Status resized = resize_storage(set);
+    if (resized.code() == Code::kTimedOut && !follows) return end_later(set, nullptr, std::move(resized));
+    WSS_TRY(resized);
+    return tell(set);
 }
 
-// Nobody has anything beyond the new end any more.
-Status VolumeSet::Resize::carry_on(VolumeSet& set) const {
+// Nobody has anything beyond the new end any more. Done once more it changes nothing.
+Status VolumeSet::Resize::resize_storage(VolumeSet& set) const {
     const std::string what = "volume " + name;
     if (shrink_to != 0) WSS_TRY(set.end_shrink(*this).within(what));
-    if (!grows()) return Status::ok();
-    WSS_TRY(set.grow(*this).within(what));
-    return set.wait_for("resizing " + what, [&](Done done) {
-        set.tell_reactors(volume, {.change = Change::kResized}, std::move(done));
-    });
+    return grows() ? set.grow(*this).within(what) : Status::ok();
 }
 
-// Observers keep what lies beyond the new end for longer than the caller waits.
-Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped) const {
+// Of a shrink they know already.
+Status VolumeSet::Resize::tell(VolumeSet& set) const {
+    if (!grows()) return Status::ok();
+    const auto told = Begun::begin(
+        [&](Done done) { set.tell_reactors(volume, {.change = Change::kResized}, std::move(done)); });
+    return set.end_of(*told, "resizing volume " + name);
+}
+
+// Storage of a volume that is gone, or another owner's, is not ours to resize.
+Status VolumeSet::Resize::check_wanted(const VolumeSet& set) const {
+    auto live = set.hold_live(name);
+    if (!live || *live != volume) return removed_meanwhile();
+    if (volume->lost()) return failure(Code::kClosed, "its storage was lost meanwhile");
+    return Status::ok();
+}
+
+// Until storage has answered.
+Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) const {
+    std::mutex m;
+    std::condition_variable_any stopped;
+    for (;;) {
+        WSS_TRY(check_wanted(set));
+        Status resized = resize_storage(set);
+        if (resized) return tell(set);
+        // Busy: with what was begun.
+        if (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy) return resized;
+        std::unique_lock lock(m);
+        stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
+        if (stop.stop_requested()) return failure(Code::kClosed, "the target ends");
+    }
+}
+
+// Observers keep what lies beyond the new end for longer than the caller waits (`dropped`), or storage takes
+// longer: it may not be left at that. Who finds a shrink recorded that is over takes a size that others give
+// the storage later for the former one.
+Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped,
+                                    Status late) const {
     const std::string what = "resizing volume " + name;
-    const int64_t seconds = set.options_.wait.count / 1'000'000'000;
     const Status begun = set.late_ends_.begin([&set, change = *this, dropped,
                                                what](const std::stop_token& stop) {
-        if (!dropped->wait(stop)) return;
-        Status ended = set.end_of(*dropped, what);
-        // Storage of a volume that is gone, or another owner's, is not ours to cut.
-        if (auto live = set.hold_live(change.name); ended && (!live || *live != change.volume))
-            ended = removed_meanwhile();
-        if (ended && change.volume->lost()) ended = failure(Code::kClosed, "its storage was lost meanwhile");
-        if (ended) ended = change.carry_on(set);
+        if (dropped && !dropped->wait(stop)) return;
+        Status ended = dropped ? set.end_of(*dropped, what) : Status::ok();
+        if (ended) ended = change.carry_on(set, stop);
         if (ended)
             log::info("{}: it has {} now, after that had outlasted its command", what,
                       readable_size(change.bytes));
@@ -225,13 +277,11 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
             log::error("{}: it outlasted its command, and failed then: {}; repeat wssctl volume resize {} {}",
                        what, ended.to_string(), change.name, change.bytes);
     });
-    if (begun)
-        return failure(Code::kTimedOut, "{}: not finished after {} s, continuing in the background", what,
-                       seconds);
-    return failure(Code::kTimedOut,
-                   "{}: not finished after {} s ({}): what lies beyond the end is not served any more, its "
-                   "storage is not cut; repeat wssctl volume resize {} {}",
-                   what, seconds, begun.to_string(), name, bytes);
+    if (begun) return failure(late.code(), "{}, continuing in the background", late.text());
+    return failure(
+        late.code(),
+        "{} ({}): what lies beyond the end is not served any more; repeat wssctl volume resize {} {}",
+        late.text(), begun.to_string(), name, bytes);
 }
 
 // The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after
@@ -246,8 +296,14 @@ void VolumeSet::Record::finish_cut(io::Backend& backend) {
         cut_from = 0;
     }
     Status cut;
-    if (cut_from != 0 && backend.limits().size == cut_from) cut = backend.resize(options.size);
+    const bool whole = cut_from != 0 && backend.limits().size == cut_from;
+    if (whole) cut = backend.resize(options.size);
     if (cut) {
+        if (whole)
+            log::warning(
+                "volume {}: its storage is cut from {} to {}: a shrink to that was not over when the "
+                "target ended",
+                options.name, readable_size(cut_from), readable_size(options.size));
         cut_from = 0;
         return;
     }

@@ -31,7 +31,9 @@ static VolumeSet::Options with_caught_open(VolumeSet::Options options) {
 }
 
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
-    : options_(with_caught_open(std::move(options))), reactors_(std::move(reactors)) {
+    : options_(with_caught_open(std::move(options))),
+      reactors_(std::move(reactors)),
+      notices_(std::make_shared<Notices>()) {
     for (reactor::Reactor* reactor : reactors_) {
         tables_.push_back(std::make_unique<VolumeTable>(*reactor));
         if (options_.attach) reactor->add(*tables_.back());
@@ -40,6 +42,7 @@ VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
 
 VolumeSet::~VolumeSet() {
     late_ends_.stop();
+    notices_->end();
     bury();
     for (auto& [name, record] : records_) {
         // Its queues may still belong to the kernel: memory that leaks hurts less than memory that is written
@@ -292,10 +295,13 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     record.finish_cut(*backend);
     // Before its size counts, so that no change of it is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
-    backend->watch_size([this, name = options.name, made](uint64_t before, uint64_t after) {
+    auto follow = [this, name = options.name, made](uint64_t before, uint64_t after) {
         const Volume* volume = made->load();
         if (volume == nullptr) return false;
         return after == 0 ? storage_lost(name, volume, before) : follow_backend(name, volume, before, after);
+    };
+    backend->watch_size([notices = notices_, follow](uint64_t before, uint64_t after) {
+        return notices->deliver([&] { return follow(before, after); });
     });
     const io::Limits limits = backend->limits();
     WSS_TRY(fit_size(options, limits));
@@ -479,6 +485,7 @@ bool VolumeSet::Begun::wait(const std::stop_token& stop) {
     return changed.wait(lock, stop, [this] { return done; });
 }
 
+// Of changes by which volumes go, or come: others do not wait for storage that is being closed.
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
     const auto begun = Begun::begin(start);
     Status status = end_of(*begun, what);
@@ -509,7 +516,6 @@ Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft
             "effect: the storage, or the initiator, does not answer",
             what, options_.wait.count / 1'000'000'000, writes, writes == 1 ? "" : "s",
             writes == 1 ? "is" : "are");
-    bury();
     return status;
 }
 
@@ -554,6 +560,8 @@ Status VolumeSet::close_all() {
     correct_later_.end();
     const auto begun = Begun::begin([&](Done done) { close_all_async(std::move(done)); });
     const bool in_time = begun->wait_for(options_.wait);
+    // Each holds its volume, which would not be buried.
+    notices_->end();
     bury();
     if (in_time) {
         std::lock_guard lock(begun->m);

@@ -30,6 +30,7 @@
 
 #include "lib/base/clock.h"
 #include "target/volume/late_ends.h"
+#include "target/volume/notices.h"
 #include "target/volume/repeater.h"
 #include "target/volume/state_file.h"
 #include "target/volume/unopened.h"
@@ -259,7 +260,8 @@ class VolumeSet {
     // to the control thread.
     std::vector<std::shared_ptr<Volume>> graves_;
 
-    LateEnds late_ends_;  // stopped before anything else of the set goes
+    LateEnds late_ends_;                      // stopped before anything else of the set goes
+    const std::shared_ptr<Notices> notices_;  // ended then, too
     // Ends before all else; begun with change_m_ held.
     Repeater correct_later_{[this] {
         std::lock_guard changing(change_m_);

@@ -86,6 +86,22 @@ class CephCluster:
         self.rbd("create", "--size", size, *more, name)
         return name
 
+    def acting(self, name: str) -> list[int]:
+        """The OSDs that have an object of the pool rbd, the primary one first."""
+        return json.loads(self.ceph("osd", "map", "rbd", name, "-f", "json"))["acting"]
+
+    def create_image_apart(self, size: str, offset: int) -> tuple[str, int]:
+        """An image, and an OSD that has some object of it from the offset on, and neither its header nor its object map."""
+        for _ in range(40):
+            image = self.create_image(size)
+            about = json.loads(self.rbd("info", "--format", "json", image))
+            near = {osd for kind in ("header", "object_map") for osd in self.acting(f"rbd_{kind}.{about['id']}")}
+            for at in range(offset // about["object_size"], about["size"] // about["object_size"]):
+                for osd in self.acting(f"rbd_data.{about['id']}.{at:016x}"):
+                    if osd not in near:
+                        return image, osd
+        raise AssertionError("no such image")
+
     def backend(self, image: str, **options) -> str:
         """A volume's specification of that image; the limits are short, as tests are."""
         words = {"conf": self.conf, "osd_timeout": 20, "mon_timeout": 10, "open_timeout": 45, "close_timeout": 5, **options}
@@ -124,6 +140,9 @@ class CephCluster:
         for name, process in self.daemons.items():
             if name.startswith("osd."):
                 pause(process)
+
+    def hang(self, number: int) -> None:
+        pause(self.daemons[f"osd.{number}"])
 
     def go_on(self) -> None:
         for process in self.daemons.values():

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -145,23 +146,30 @@ def image_size(ceph, image) -> int:
     return json.loads(ceph.rbd("info", "--format", "json", image))["size"]
 
 
-def test_a_shrink_that_ceph_did_not_answer_is_not_done_when_it_is_repeated(ceph, tmp_path, nbd):
-    image = ceph.create_image("16M")
+@contextlib.contextmanager
+def silent_beyond(ceph, client, osd: int, offset: int):
+    """Ceph does not answer the removal of what lies beyond the offset."""
+    for at in range(offset, 16 * MIB, 4 * MIB):
+        assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] == 0
+    ceph.hang(osd)
+    try:
+        yield
+    finally:
+        ceph.go_on()
+        ceph.wait_for_osds(3)
+
+
+def test_a_shrink_that_ceph_did_not_answer_is_finished_by_the_next_start(ceph, tmp_path, nbd):
+    image, osd = ceph.create_image_apart("16M", 8 * MIB)
     state = ("--state", str(tmp_path / "state.json"))
     target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
     try:
-        with RawNbd(nbd(target, "disk").socket) as client:
-            assert client.command(WRITE, 12 * MIB, BLOCK, b"1" * BLOCK)[0] == 0
-        ceph.hang_all()
-        try:
-            assert "resize_timeout" in resize(target, "8M")
+        with RawNbd(nbd(target, "disk").socket) as client, silent_beyond(ceph, client, osd, 8 * MIB):
+            assert re.search("resize_timeout.*continuing in the background", resize(target, "8M"))
             assert "is not over" in resize(target, "8M")
             stored = json.loads((tmp_path / "state.json").read_text())["volumes"]
-            assert any(one.get("shrinking") for one in stored), stored
+            assert any(one.get("cut_from") for one in stored), stored
             target.kill()
-        finally:
-            ceph.go_on()
-        ceph.wait_for_osds(3)
         target = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"), *state).start()
         assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 8 * MIB
         assert resize(target, "16M") == ""
@@ -172,17 +180,13 @@ def test_a_shrink_that_ceph_did_not_answer_is_not_done_when_it_is_repeated(ceph,
 
 
 def test_a_shrink_that_was_not_over_cuts_nothing_of_what_another_owner_wrote_since(ceph, tmp_path, nbd):
-    image = ceph.create_image("16M")
+    image, osd = ceph.create_image_apart("16M", 8 * MIB)
     state = ("--state", str(tmp_path / "state.json"))
     target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
     try:
-        ceph.hang_all()
-        try:
+        with RawNbd(nbd(target, "disk").socket) as client, silent_beyond(ceph, client, osd, 8 * MIB):
             assert "resize_timeout" in resize(target, "8M")
             target.kill()
-        finally:
-            ceph.go_on()
-        ceph.wait_for_osds(3)
         with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second, RawNbd(nbd(second, "disk").socket) as other:
             assert other.command(WRITE, 12 * MIB, BLOCK, b"2" * BLOCK)[0] == 0
         target = start_target(ceph, tmp_path / "c", ceph.backend(image, steal="true"), *state).start()
@@ -195,22 +199,45 @@ def test_a_shrink_that_was_not_over_cuts_nothing_of_what_another_owner_wrote_sin
         target.kill()
 
 
-def test_a_shrink_that_ceph_did_not_answer_is_finished_when_it_is_repeated(ceph, tmp_path, nbd):
+def test_a_shrink_that_ceph_answered_late_is_over_and_cuts_nothing_that_others_write(ceph, tmp_path, nbd):
+    image, osd = ceph.create_image_apart("16M", 8 * MIB)
+    state = ("--state", str(tmp_path / "state.json"))
+    with start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state) as target:
+        with RawNbd(nbd(target, "disk").socket) as client, silent_beyond(ceph, client, osd, 8 * MIB):
+            assert "continuing in the background" in resize(target, "8M")
+        until(lambda: "had outlasted its command" in target.log.read_text(), 30, "the shrink ends")
+        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 8 * MIB
+    ceph.rbd("resize", "--no-progress", "--size", "16M", image)
+    with start_target(ceph, tmp_path / "b", ceph.backend(image), *state) as target:
+        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 16 * MIB
+
+
+def test_a_growth_that_ceph_answered_late_is_over_and_the_volume_follows_its_image(ceph, tmp_path):
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path, ceph.backend(image, resize_timeout=3)) as target:
-        with RawNbd(nbd(target, "disk").socket) as client:
-            assert client.command(WRITE, 12 * MIB, BLOCK, b"1" * BLOCK)[0] == 0
         ceph.hang_all()
         try:
-            assert resize(target, "8M") != ""
+            assert "continuing in the background" in resize(target, "24M")
         finally:
             ceph.go_on()
         ceph.wait_for_osds(3)
-        until(lambda: resize(target, "8M") == "", 60, "the shrink ends")
-        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 8 * MIB
-        assert resize(target, "16M") == ""
-        with RawNbd(nbd(target, "disk").socket) as client:
-            assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"
+        until(lambda: volume(target)["size"] == 24 * MIB, 30, "the growth ends")
+        ceph.rbd("resize", "--no-progress", "--size", "32M", image)
+        until(lambda: volume(target)["size"] == 32 * MIB, 10, "it follows")
+
+
+def test_a_shrink_is_refused_while_ceph_answers_nothing(ceph, tmp_path, nbd):
+    """What has not begun cannot come late."""
+    image = ceph.create_image("16M")
+    with start_target(ceph, tmp_path, ceph.backend(image, resize_timeout=3)) as target:
+        ceph.hang_all()
+        try:
+            assert "resize_timeout" in resize(target, "8M")
+            assert volume(target)["size"] == 16 * MIB
+        finally:
+            ceph.go_on()
+        ceph.wait_for_osds(3)
+        assert resize(target, "8M") == ""
 
 
 # Stops the process STOP when the client has seen who has the lock, STOP_LATE when the monitors have blocklisted one.

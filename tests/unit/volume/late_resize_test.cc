@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// A resize for which observers or storage take longer than its command waits is ended when they answer.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <thread>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
+namespace wss::volume {
+namespace {
+
+constexpr uint64_t kSize = 1 << 20, kSmall = 512 << 10;
+
+// Keeps what lies beyond a new end until the test says so.
+class Keeper final : public Observer {
+  public:
+    void volume_changed(Change, OpenVolume&) noexcept override {}
+    void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept override {
+        keeps ? kept.push_back(std::move(shrink)) : shrink->done();
+    }
+    bool keeps = true;
+    std::vector<std::shared_ptr<Shrink>> kept;
+};
+
+// Storage that has not answered a resize when its caller gives up waiting, and does it for all that.
+struct Slow {
+    std::atomic<bool> silent{false};
+    io::Backend::SizeChanged changed;
+};
+class SlowBackend final : public io::Backend {
+  public:
+    SlowBackend(Slow& slow, std::unique_ptr<io::Backend> inner) : slow_(slow), inner_(std::move(inner)) {}
+    io::Limits limits() const noexcept override {
+        io::Limits limits = inner_->limits();
+        limits.size = std::min(limits.size, at_most_);
+        return limits;
+    }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return inner_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override {
+        if (bytes == limits().size && at_most_ == UINT64_MAX) return Status::ok();
+        const bool repeated = at_most_ != UINT64_MAX;
+        at_most_ = slow_.silent ? std::min(bytes, inner_->limits().size) : UINT64_MAX;
+        if (slow_.silent) return Status(repeated ? Code::kBusy : Code::kTimedOut, "storage does not answer");
+        return inner_->resize(bytes);
+    }
+    void watch_size(SizeChanged changed) override { slow_.changed = std::move(changed); }
+    std::string describe() const override { return "slow"; }
+
+  private:
+    Slow& slow_;
+    const std::unique_ptr<io::Backend> inner_;
+    uint64_t at_most_ = UINT64_MAX;  // while a resize is under way
+};
+
+class LateResize : public testing::Test {
+  protected:
+    void SetUp() override {
+        start();
+        ASSERT_TRUE(set_->create(
+            {.name = "a", .backend = "aio:" + folder_.file("a"), .size = kSize, .create = true}));
+    }
+    void TearDown() override { stop(); }
+    void start() {
+        reactor_ = std::make_unique<reactor::Reactor>(clock_);
+        set_ = std::make_unique<VolumeSet>(
+            std::vector<reactor::Reactor*>{reactor_.get()},
+            VolumeSet::Options{.state = locked(folder_.file("state.json")),
+                               .open = [this](const std::string& specification, const io::OpenOptions& how)
+                                   -> Result<std::unique_ptr<io::Backend>> {
+                                   auto file = io::open_backend(specification, how);
+                                   if (!file) return file.status();
+                                   return std::unique_ptr<io::Backend>(
+                                       std::make_unique<SlowBackend>(slow_, std::move(*file)));
+                               },
+                               .wait = from_s(1)});
+        set_->table(0).add_observer(keeper_);
+        thread_ = std::thread([this] { reactor_->run(); });
+        ASSERT_TRUE(set_->restore());
+    }
+    void stop() {
+        EXPECT_TRUE(set_->close_all());
+        reactor_->stop();
+        thread_.join();
+        set_->table(0).remove_observer(keeper_);
+        set_.reset();
+    }
+    // On the reactor's thread.
+    void let_go(bool of_all) {
+        std::promise<void> done;
+        reactor_->post([&] {
+            if (of_all)
+                for (const auto& shrink : keeper_.kept) shrink->done();
+            keeper_.kept.clear();
+            keeper_.keeps = false;
+            done.set_value();
+        });
+        done.get_future().wait();
+    }
+    bool is_recorded_as_to_be_cut() {
+        std::ifstream file(folder_.file("state.json"));
+        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        return text.find("cut_from") != std::string::npos;
+    }
+    bool becomes(const std::function<bool()>& condition) {
+        const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+        while (!condition() && clock_.now() < deadline) std::this_thread::yield();
+        return condition();
+    }
+    uint64_t file_size() { return std::filesystem::file_size(folder_.file("a")); }
+    // The next change can begin when the one before it is over.
+    Status resize_when_over(uint64_t bytes) {
+        const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+        for (;;) {
+            Status resized = set_->resize("a", bytes);
+            if (resized.code() != Code::kBusy || clock_.now() > deadline) return resized;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+    }
+
+    io::test::TemporaryFolder folder_;
+    SystemClock clock_;
+    Keeper keeper_;
+    Slow slow_;
+    std::unique_ptr<reactor::Reactor> reactor_;
+    std::unique_ptr<VolumeSet> set_;
+    std::thread thread_;
+};
+
+TEST_F(LateResize, storage_is_cut_when_observers_let_go_after_the_command_gave_up) {
+    const Status late = set_->resize("a", kSmall);
+    EXPECT_EQ(late.code(), Code::kTimedOut);
+    EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
+    EXPECT_EQ(file_size(), kSize);
+    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is not over";
+    let_go(true);
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (file_size() != kSmall && clock_.now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(file_size(), kSmall);
+    EXPECT_TRUE(resize_when_over(kSize));
+    EXPECT_EQ(set_->find("a")->size, kSize);
+}
+
+// Else a later start takes a size that others give the storage for the one of before, and cuts it.
+TEST_F(LateResize, a_shrink_is_over_when_storage_has_answered_after_the_command_gave_up) {
+    keeper_.keeps = false;
+    slow_.silent = true;
+    const Status late = set_->resize("a", kSmall);
+    EXPECT_EQ(late.code(), Code::kTimedOut);
+    EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
+    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is not over";
+    EXPECT_TRUE(is_recorded_as_to_be_cut());
+    slow_.silent = false;
+    EXPECT_TRUE(becomes([this] { return !is_recorded_as_to_be_cut(); }));
+    EXPECT_EQ(file_size(), kSmall);
+    stop();
+    std::filesystem::resize_file(folder_.file("a"), kSize);
+    start();
+    EXPECT_EQ(file_size(), kSize) << "that is others'";
+}
+
+TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_command_gave_up) {
+    slow_.silent = true;
+    const Status late = set_->resize("a", 2 * kSize);
+    EXPECT_EQ(late.code(), Code::kTimedOut);
+    EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
+    EXPECT_EQ(set_->find("a")->size, kSize);
+    slow_.silent = false;
+    EXPECT_TRUE(becomes([this] { return set_->find("a")->size == 2 * kSize; }));
+    stop();
+    start();
+    EXPECT_EQ(set_->find("a")->size, 2 * kSize);
+}
+
+TEST_F(LateResize, the_next_start_finishes_a_shrink_of_storage_that_never_answered) {
+    keeper_.keeps = false;
+    slow_.silent = true;
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    stop();
+    EXPECT_EQ(file_size(), kSize);
+    slow_.silent = false;
+    start();
+    EXPECT_EQ(file_size(), kSmall);
+    EXPECT_FALSE(is_recorded_as_to_be_cut());
+}
+
+// The set may be gone when it has ended.
+TEST_F(LateResize, a_notice_that_is_under_way_is_waited_for_at_the_end) {
+    std::filesystem::resize_file(folder_.file("a"), kSmall);
+    std::atomic<bool> over{false};
+    std::thread notice([&] {
+        (void)slow_.changed(kSize, kSmall);
+        over = true;
+    });
+    EXPECT_TRUE(becomes([this] {
+        std::promise<bool> waits;
+        reactor_->post([&] { waits.set_value(!keeper_.kept.empty()); });
+        return waits.get_future().get();
+    }));
+    EXPECT_TRUE(set_->close_all());
+    EXPECT_TRUE(over);
+    EXPECT_TRUE(slow_.changed(kSmall, kSize)) << "nobody is there, it is not to be repeated";
+    notice.join();
+    let_go(true);
+}
+
+TEST_F(LateResize, a_shrink_that_fails_after_the_command_gave_up_can_be_repeated) {
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    let_go(false);
+    EXPECT_TRUE(resize_when_over(kSmall));
+    EXPECT_EQ(file_size(), kSmall);
+}
+
+TEST_F(LateResize, the_end_of_the_set_gives_up_a_shrink_that_waits_and_the_next_start_finishes_it) {
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    stop();
+    EXPECT_EQ(file_size(), kSize);
+    for (const auto& shrink : keeper_.kept) shrink->done();
+    keeper_.kept.clear();
+    keeper_.keeps = false;
+    EXPECT_EQ(file_size(), kSize) << "nobody is there to cut it";
+    start();
+    EXPECT_EQ(file_size(), kSmall);
+    EXPECT_EQ(set_->find("a")->size, kSmall);
+}
+
+TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is) {
+    EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
+    EXPECT_TRUE(set_->remove("a"));
+    let_go(true);
+    // Its backend closes when the shrink is over.
+    const VolumeOptions again{.name = "b", .backend = "aio:" + folder_.file("a")};
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    Status created = set_->create(again);
+    while (!created && clock_.now() < deadline) created = set_->create(again);
+    ASSERT_TRUE(created) << created.to_string();
+    EXPECT_EQ(set_->find("b")->size, kSize);
+}
+
+}  // namespace
+}  // namespace wss::volume
