@@ -35,10 +35,17 @@ def build_shim(folder: Path, source: str) -> Path:
     return folder / "shim.so"
 
 
+def sanitizer() -> list[str]:
+    """What a program that is not ours needs before it loads our plug-in: the sanitizer's library, where that was built with it."""
+    found = re.search(r"lib[at]san\.so\S* => (\S+)", run("ldd", PLUGIN).stdout)
+    # What nbdkit itself leaves behind is not ours to find.
+    return ["env", f"LD_PRELOAD={found[1]}", "ASAN_OPTIONS=detect_leaks=0"] if found else []
+
+
 def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
     """Runs a shell command beside an nbdkit with our plugin, whose URI is $uri. (`-U -` leaves folders in /tmp.)"""
     with tempfile.TemporaryDirectory(prefix="wss-nbdkit-") as folder:
-        return run("nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
+        return run(*sanitizer(), "nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
 
 
 def pause(process: subprocess.Popen) -> None:
@@ -124,7 +131,7 @@ class Nbd:
 
     def start(self) -> "Nbd":
         with self.log.open("wb") as errors:
-            self.process = subprocess.Popen(self.command, stdout=errors, stderr=errors, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen([*sanitizer(), *self.command], stdout=errors, stderr=errors, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS
         # The pid file is written when the socket is there: nbdkit has no other word for ready.
         while not self.pid_file.exists():
