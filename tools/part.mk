@@ -18,6 +18,9 @@ $(BUILD)/$(1): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/$(1)/*.cc)) $$(LIBS
 	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS) $$(LDLIBS_$(1))
 endef
 LIBS_kvctl := $(YCSB)
+# The text format of Prometheus (wssctl metrics).
+LIBS_wssctl := $(BUILD)/libtarget.a
+LDLIBS_wssctl := -lprometheus-cpp-core
 TOOLS := $(filter-out ycsb,$(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES))))))
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 

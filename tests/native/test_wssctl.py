@@ -3,12 +3,16 @@
 
 import json
 import os
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from .certificates import Authority
 from .programs import BUILD, Target, run
 
+ROOT = Path(__file__).resolve().parents[2]
 WSSCTL = BUILD / "wssctl"
 DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
 
@@ -84,23 +88,35 @@ def test_wrong_usage_is_exit_2(words, said):
 
 def test_who_is_not_there_is_exit_3(tmp_path):
     assert "no wss-target answers" in wssctl("--control", tmp_path / "none", "ping", status=NOT_REACHABLE).stderr
-    for words in (("list",), ("map", "10.0.0.1:5555", "v"), ("unmap", "wss0"), ("stats", "--driver")):
+    for words in (("list",), ("map", "10.0.0.1:5555", "v"), ("unmap", "wss0"), ("stats", "--driver"), ("metrics",)):
         assert "modprobe wss" in wssctl("--sysfs", tmp_path, *words, status=NOT_REACHABLE).stderr
 
 
-@pytest.fixture
-def sysfs(tmp_path):
-    """A driver with one session and one device."""
-    root = tmp_path / "sys"
+def driver_tree(folder, statistics={"dma_maps": 200, "regions_registered": 200}):
+    """sysfs of a driver with one session and one device."""
+    root = folder / "sys"
     files = {"class/wss/map": "", "class/wss/unmap": "", "class/wss/last_error": "no volume of that name\n",
              "class/wss/session0/target": "10.0.0.1:5555\n", "class/wss/session0/state": "live\n",
-             "class/wss/session0/stats/dma_maps": "200\n", "class/wss/session0/stats/regions_registered": "200\n",
              "block/wss0/size": "2048\n", "block/wss0/ro": "0\n", "block/wss0/wss/volume": "disk0\n",
              "block/wss0/wss/session": "session0\n", "block/wss0/wss/state": "live\n", "block/wss0/wss/wwid": "naa.3001\n"}
+    files |= {f"class/wss/session0/stats/{name}": f"{value}\n" for name, value in statistics.items()}
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    return driver_tree(tmp_path)
+
+
+def driver_statistics():
+    """Names of the counters and of the gauges in stats/ of a session."""
+    counters = set(re.findall(r"^\tX\((\w+),", (ROOT / "kernel/stats.h").read_text(), re.M))
+    every = set(re.findall(r"^What:\s+\S*/stats/(\w+)$", (ROOT / "Documentation/ABI/testing/sysfs-class-wss").read_text(), re.M))
+    assert counters and counters < every
+    return counters, every - counters
 
 
 def test_the_driver_is_told_in_its_own_words(sysfs):
@@ -117,6 +133,48 @@ def test_devices_and_their_counters_are_listed(sysfs):
     assert "regions per mapped request: 1.00" in text
     counters = answer("--sysfs", sysfs, "stats", "--driver")["driver"]["sessions"]["session0"]["counters"]
     assert counters == {"dma_maps": 200, "regions_registered": 200}
+
+
+def test_metrics_of_the_driver_are_as_prometheus_wants_them(tmp_path):
+    counters, gauges = driver_statistics()
+    sysfs = driver_tree(tmp_path, {name: 7 for name in counters | gauges})
+    (sysfs / "class/wss/session0/target").write_text('10.0.0.1"\\\n')
+    (sysfs / "class/wss/pending").write_text("pending0 10.0.0.9:5555 disk9 tries=3 no route\n")
+    text = wssctl("--sysfs", sysfs, "metrics").stdout
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    session = r'session="session0",target="10.0.0.1\"\\"'
+    lines = text.splitlines()
+    for name in counters:
+        assert f"# TYPE wss_driver_{name}_total counter" in lines and f"wss_driver_{name}_total{{{session}}} 7" in lines
+    for name in gauges:
+        assert f"# TYPE wss_driver_{name} gauge" in lines and f"wss_driver_{name}{{{session}}} 7" in lines
+    assert f"wss_driver_session_live{{{session}}} 1" in lines
+    assert f'wss_driver_disk_size_bytes{{device="wss0",volume="disk0",{session}}} 1048576' in lines
+    assert "wss_driver_pending_maps 1" in lines
+
+
+@pytest.mark.parametrize("disk, session", [("absent", "live"), ("recovering", "recovering")])
+def test_metrics_show_sessions_and_disks_that_do_not_work(sysfs, disk, session):
+    (sysfs / "block/wss0/wss/state").write_text(f"{disk}\n")
+    (sysfs / "class/wss/session0/state").write_text(f"{session}\n")
+    text = wssctl("--sysfs", sysfs, "metrics").stdout
+    assert re.search(r"^wss_driver_disk_live\{.*\} 0$", text, re.M)
+    assert re.search(rf"^wss_driver_session_live\{{.*\}} {int(session == 'live')}$", text, re.M)
+
+
+def test_metrics_of_a_driver_without_disks_are_there(tmp_path):
+    (tmp_path / "class/wss").mkdir(parents=True)
+    assert "wss_driver_pending_maps 0" in wssctl("--sysfs", tmp_path, "metrics").stdout.splitlines()
+
+
+def test_metrics_leave_out_a_session_that_ends_while_it_is_read(sysfs):
+    (sysfs / "class/wss/session1").mkdir()
+    assert "session1" not in wssctl("--sysfs", sysfs, "metrics").stdout
+
+
+def test_metrics_as_json_are_refused_with_the_command_that_has_them(sysfs):
+    assert "wssctl --json stats --driver" in wssctl("--sysfs", sysfs, "--json", "metrics", status=USAGE).stderr
 
 
 def test_the_drivers_reason_is_shown_when_it_refuses(sysfs):

@@ -38,6 +38,7 @@ struct Context {
 void add_volume(CLI::App& app, Context& context);
 void add_session(CLI::App& app, Context& context);
 void add_stats(CLI::App& app, Context& context);
+void add_metrics(CLI::App& app, Context& context);
 void add_ping(CLI::App& app, Context& context);
 void add_map(CLI::App& app, Context& context);
 void add_unmap(CLI::App& app, Context& context);

@@ -38,6 +38,7 @@ static void describe(CLI::App& app, Context& context) {
     add_volume(app, context);
     add_session(app, context);
     add_stats(app, context);
+    add_metrics(app, context);
     add_ping(app, context);
     add_map(app, context);
     add_unmap(app, context);
