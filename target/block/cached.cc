@@ -204,6 +204,7 @@ void Channel::delegated(se::Work& work) noexcept {
 
 void Channel::answered(se::Work& work) noexcept {
     Request& request = request_of(work);
+    counters_.read_latency.add(worker_.reactor().now() - request.received);
     if (take_back(request)) recycle(request);
 }
 

@@ -83,6 +83,20 @@ def test_a_hit_comes_from_the_engine_and_crosses_the_target_with_no_byte(kind, t
         assert sum(sent) == moved and all(part > 0 for part in sent), "both engines took part"
 
 
+def test_the_latency_of_reads_counts_those_that_engines_answer(kind, tmp_path, nbd_of):
+    with Cluster(kind, tmp_path, engines=2) as cluster:
+        server = nbd_of(cluster)
+        qemu_io(server, "write -P 0x5a 0 64k", "read -P 0x5a 0 64k")
+        until(lambda: cluster.counters()["fills"] >= 1, what="the line filled")
+        with Disk(server) as disk:
+            for _ in range(10):
+                disk.holds(0x5A, 0, 4 * KIB)
+        block = ask(cluster.control, "stats")["block"]
+        assert block["delegated"] >= 10
+        # The engine's report to the target may come after its data.
+        until(lambda: sum(ask(cluster.control, "block.latency")["read"]["buckets_us_pow2"]) == block["reads"], what="every read has been counted")
+
+
 def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2, memory="24M") as cluster:
         server = nbd_of(cluster)
