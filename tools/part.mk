@@ -35,7 +35,7 @@ NBDKIT_PLUGIN_DIR ?= $(shell pkg-config --variable=plugindir nbdkit 2>/dev/null 
 UDEV_RULES_DIR ?= /lib/udev/rules.d
 # bash-completion loads the file of a program's name when it is first completed.
 BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
-install: programs ## install programs, library, header, nbdkit plugin, udev rule and completion (PREFIX=, DESTDIR=)
+install: programs ## install programs, library, header, nbdkit plugin, udev rule, completion, dashboards and alerts (PREFIX=, DESTDIR=)
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/,$(TOOLS)) $(BUILD)/wss-target $(BUILD)/wss-cache
 	install -D -m 644 $(BUILD)/libwss.so $(DESTDIR)$(LIBDIR)/libwss.so.0
 	ln -sf libwss.so.0 $(DESTDIR)$(LIBDIR)/libwss.so
@@ -47,6 +47,8 @@ install: programs ## install programs, library, header, nbdkit plugin, udev rule
 	install -D -m 644 -t $(DESTDIR)$(UDEV_RULES_DIR) tools/udev/60-wss.rules
 	install -d $(DESTDIR)$(BASH_COMPLETIONS)
 	set -e; for p in $(TOOLS) wss-target wss-cache; do install -m 644 tools/completion/wss.bash $(DESTDIR)$(BASH_COMPLETIONS)/$$p; done
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/wss/monitoring tools/monitoring/alerts.yaml
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/wss/monitoring/dashboards tools/monitoring/dashboards/*.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss README.md Documentation/*.md Documentation/examples/*.toml
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss/ycsb Documentation/examples/ycsb/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/wss/kv Documentation/examples/kv/*

@@ -195,3 +195,16 @@ def test_a_target_whose_reactor_does_not_answer_is_scraped_without_its_sessions(
         with held(target.process, "reactor-0"):
             status, text = get(port, "/metrics", timeout=60)
         assert status == 200 and "wss_tls_handshakes_total" in names_in(text) and "wss_sessions" not in names_in(text)
+
+
+# ---- Packages
+
+
+def test_make_install_puts_them_where_the_package_takes_them_from(tmp_path):
+    listed = run("make", "-n", "-o", "programs", "install", "PREFIX=/usr", f"DESTDIR={tmp_path}", f"BUILD={BUILD}", cwd=ROOT, timeout=120).stdout
+    lines = [line for line in listed.splitlines() if "tools/monitoring" in line]
+    run("sh", "-ec", "\n".join(lines), cwd=ROOT)
+    installed = tmp_path / "usr/share/wss/monitoring"
+    assert {path.name for path in installed.iterdir()} == {"alerts.yaml", "dashboards"}
+    assert {path.name for path in (installed / "dashboards").iterdir()} == set(dashboards())
+    assert "usr/share/wss/monitoring" in (ROOT / "tools/packaging/debian/wss-tools.install").read_text().splitlines()
