@@ -211,6 +211,8 @@ void Channel::answered(se::Work& work) noexcept {
 void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
     Request& request = request_of(work);
     if (!take_back(request)) return;
+    // The initiator gets its credit with our response. It was counted when the read was delegated.
+    if (work.is_delegated && ending.kind == se::Ending::Kind::kStorageFailed) (void)take_credit();
     if (request.aborted) return respond(request);
     switch (ending.kind) {
         case se::Ending::Kind::kGood:

@@ -153,6 +153,8 @@ void Reads::part_over(Work& work) noexcept {
         if (work.is_lazy) lazy_over(work);
         const bool fills = work.buffer != nullptr || work.bay;
         if (!work.transfer_failed) return fills ? fill(work) : answer(work);
+        // A repetition would fail after as long a time.
+        if (work.ending.error != 0) return commands_.end(work, work.ending);
         ++work.volume->counters.done_again;
         return commands_.end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }

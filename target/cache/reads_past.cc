@@ -88,11 +88,13 @@ void Reads::fetch(Work& work) noexcept {
 void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
     --work.outstanding;
-    // Also if its disk said no: the client asks again without it, and hears that from us.
     if (status != CacheStatus::kOk) {
         work.transfer_failed = true;
         work.failed_engine = work.remote_engine.value;
     }
+    // The RS reports that its storage failed: it has written nothing to the client, and does not.
+    if (transfer.error != 0)
+        work.ending = {.kind = Ending::Kind::kStorageFailed, .error = transfer.error, .offset = work.offset};
     work.path.reads->part_over(work);
 }
 

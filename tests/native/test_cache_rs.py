@@ -26,14 +26,14 @@ def kind(request):
 
 
 class Storage:
-    """A running wss-target --role rs with the volume `disk`."""
+    """A running wss-target --role rs with the volume `disk`. under: filters between the two."""
 
-    def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=()):
+    def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=(), under: str = ""):
         self.control = cluster.directory / "rs.sock"
         self.log = cluster.directory / "rs.log"
         self.image = cluster.directory / "rs.img"
         self.command = [str(TARGET), "--role", "rs", "--join", cluster.join, "--listen", cluster._address("rs"),
-                        "--volume", f"{name}=aio:{self.image},size={size},create", "--control", str(self.control), *more]
+                        "--volume", f"{name}={under}aio:{self.image},size={size},create", "--control", str(self.control), *more]
         self.process = None
 
     def start(self) -> "Storage":
@@ -179,6 +179,28 @@ def test_storage_that_is_away_is_an_error_in_bounded_time_and_used_again_when_it
             wait_for_storage(cluster)
             assert client.command(READ, 4 * KIB, 4 * KIB) == (0, b"\x11" * 4 * KIB)
             assert client.command(FLUSH, 0, 0)[0] == 0, "the machine went on, nothing of its cache is lost"
+
+
+def test_an_error_of_storage_ends_a_command_at_the_first_try(kind, tmp_path, nbd):
+    bad = range(16 * MIB, 32 * MIB)
+    with remote_cluster(kind, tmp_path, engines=2) as cluster, Storage(cluster, under="error:from=16M,to=32M:") as storage:
+        wait_for_storage(cluster)
+        with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
+            wait_until_reached(cluster)
+            places = iter(bad[::256 * KIB])
+            for policy in ["none", "write-around", "write-through", "write-back"]:
+                cluster.policy(policy)
+                for length in [4 * KIB, 64 * KIB]:
+                    for command in [READ, WRITE] if policy != "write-back" else [READ]:
+                        before, failed = cluster.counters(), storage.counters()["storage_errors"]
+                        data = b"\x13" * length if command == WRITE else b""
+                        assert client.command(command, next(places), length, data)[0] == EIO
+                        after, what = cluster.counters(), f"{policy}, command {command} of {length} bytes"
+                        assert storage.counters()["storage_errors"] == failed + 1, what
+                        assert after["done_again"] == before["done_again"], what
+                        if command == READ:
+                            assert after["direct_reads"] == before["direct_reads"] + 1, what
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\0" * 64 * KIB)
 
 
 def test_dirty_lines_wait_for_storage_that_is_away(tmp_path, nbd):
