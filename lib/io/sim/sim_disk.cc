@@ -68,11 +68,14 @@ void SimDisk::start(Request& request, const Finished& finished) {
     // A read finds what is there at some time while it is under way: at its beginning, or at its end.
     const bool early = request.op == Op::kRead && world_.random().below(2) == 0;
     if (early && is_within(request)) read(request);
-    flights_.emplace(id, Flight{&request, writes_, finished, early});
+    const bool silent = request.op == Op::kWrite && request.offset >= faults_.silent_first &&
+                        request.offset < faults_.silent_end;
+    flights_.emplace(id, Flight{&request, writes_, finished, early, silent});
     int64_t spread = faults_.latency_max.count - faults_.latency_min.count;
     Nanoseconds latency{faults_.latency_min.count +
                         static_cast<int64_t>(world_.random().below(static_cast<uint64_t>(spread) + 1))};
     if (world_.fault("disk.slow", faults_.slow_one_in)) latency = faults_.slow;
+    if (silent) latency = faults_.silent;
     world_.schedule_in(latency, [this, id] { finish(id); });
 }
 
@@ -95,6 +98,7 @@ bool SimDisk::is_within(const Request& request) const {
 int SimDisk::perform(const Flight& flight) {
     Request& request = *flight.request;
     if (taken_) return ESHUTDOWN;
+    if (flight.silent) return ETIMEDOUT;
     if (refusing_) return EIO;
     if (full_ && request.op == Op::kWrite) return ENOSPC;
     if (request.op != Op::kFlush) {

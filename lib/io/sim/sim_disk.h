@@ -27,6 +27,9 @@ struct SimDiskFaults {
     uint32_t slow_one_in = 0;
     Nanoseconds slow = from_ms(200);
     uint32_t error_one_in = 0;  // EIO; a write that failed may have happened in part
+    // Writes that begin in [silent_first, silent_end) fail after `silent`, and have not happened.
+    uint64_t silent_first = 0, silent_end = 0;
+    Nanoseconds silent = from_s(60);
 };
 
 class SimDisk {
@@ -75,6 +78,7 @@ class SimDisk {
         uint64_t submitted;  // writes_ at submission: what a flush covers
         std::weak_ptr<std::vector<Request*>> finished;
         bool early = false;  // a read that has been done already
+        bool silent = false;
     };
 
     void start(Request& request, const std::shared_ptr<std::vector<Request*>>& finished);

@@ -25,10 +25,11 @@ constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
 class ClusterOperator : public ::testing::Test {
   protected:
     struct Volume {
-        explicit Volume(World& world) : disk(world, kSectors * io::SimDisk::kSector, faults) {}
+        explicit Volume(World& world, uint64_t sectors = kSectors)
+            : disk(world, sectors * io::SimDisk::kSector, faults), shared(sectors) {}
         io::SimDiskFaults faults{};  // none; how long things take
         io::SimDisk disk;
-        BlockShared shared{kSectors};
+        BlockShared shared;
         std::unique_ptr<BlockClient> client;
     };
     struct EngineNode {
