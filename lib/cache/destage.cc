@@ -13,12 +13,11 @@ bool DestagePlanner::above_ratio(const Index& index) {
     return draining_;
 }
 
-bool DestagePlanner::due(Index& index, const Line& oldest, Nanoseconds now) {
-    if (now < retry_at_ && failing()) return false;
+bool DestagePlanner::due(const Index& index, const Line& line, Nanoseconds now) {
     // A line that has lost its second copy is one failure from being lost itself: no reason to wait. The
     // index cannot tell it from an unsafe volume's, whose lines are in one copy by will; target/cache asks
     // with want() then.
-    return oldest.dirty_sequence() <= wanted_ || now - oldest.dirty_since() >= options_.age_max ||
+    return line.dirty_sequence() <= wanted_ || now - line.dirty_since() >= options_.age_max ||
            above_ratio(index);
 }
 
@@ -45,12 +44,35 @@ size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run) 
     return count;
 }
 
-size_t DestagePlanner::run_of(Index& index, Line& oldest, Nanoseconds now, std::span<Line*> run) {
-    if (run.empty() || !due(index, oldest, now)) return 0;
-    return gather(index, oldest, run);
+void DestagePlanner::succeeded(bool again) {
+    failures_ = 0;
+    suspect_ = false;
+    if (!again) return;
+    retry_ = {};
+    asked_ = false;
 }
 
-void DestagePlanner::failed(Nanoseconds now) {
+void DestagePlanner::failed(Nanoseconds now, bool expected) {
+    if (!expected) ++failures_;
+    pause(now);
+}
+
+void DestagePlanner::unanswered(Nanoseconds now) {
+    pause(now);
+}
+
+bool DestagePlanner::pauses(Nanoseconds now) {
+    if (failures_ < options_.failures_max) return false;
+    if (now < retry_at_) return true;
+    failures_ = 0;
+    return false;
+}
+
+// What else fails during a pause was asked for before it.
+void DestagePlanner::pause(Nanoseconds now) {
+    suspect_ = true;
+    if (failing() && now < retry_at_ && !asked_) return;
+    asked_ = false;
     retry_ =
         failing() ? Nanoseconds{std::min(retry_.count * 2, options_.retry_max.count)} : options_.retry_first;
     retry_at_ = now + retry_;

@@ -314,11 +314,10 @@ void Index::end_destage(Line& line, const Destage& destage, Destaged result) {
     if (result == Destaged::kStable) {
         set_dirty(line, line.dirty_.without(line.destaging_), {});
     } else {
-        // Back to its place in the order: a flush may wait for it.
-        static_cast<ListNode<DirtyOrder>&>(line).unlink();
+        // A flush may wait for it: as old as it was.
         line.dirty_since_ = line.destage_since_;
         line.dirty_sequence_ = line.destage_sequence_;
-        volume_of(line).dirty.join(line);
+        volume_of(line).dirty.defer(line);
         set_dirty(line, line.dirty_, {});
     }
     settle(line);

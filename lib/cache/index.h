@@ -202,8 +202,8 @@ class Index {
     // Real storage has the pieces: the copies that there are now clear their dirty bits, and no other is
     // made.
     void begin_clear(Line& line, const Destage& destage);
-    // After a failure the pieces are dirty as before. Without effect if the line has lost its last holder
-    // meanwhile.
+    // After a failure the pieces are dirty as before, and the line is deferred (dirty_lines.h). Without
+    // effect if the line has lost its last holder meanwhile.
     void end_destage(Line& line, const Destage& destage, Destaged result);
 
     // --- erasing every copy, for a policy change, a discard or a volume that is gone. The operation names

@@ -138,9 +138,10 @@ Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& 
 Status Cache::prepare(Random& random) {
     WSS_TRY(control_.check_stable(options_.default_policy));
     admission_.set_secrets(options_.engine_secrets);
-    WSS_TRY(memory_.prepare(nets_, options_.destages + Mirror::kJobs, options_.line_bytes));
+    const uint32_t jobs = options_.destages * Destager::kJobsFor;
+    WSS_TRY(memory_.prepare(nets_, jobs + Mirror::kJobs, options_.line_bytes));
     destager_.prepare(options_.destages);
-    mirror_.prepare(options_.destages);
+    mirror_.prepare(jobs);
     WSS_TRY(datapath_.prepare(nets_, options_.works, lines_per_work(options_)));
     WSS_TRY(members_.load().within("the cache's membership"));
     while (members_.now().storage == 0) members_.edit().storage = random.next();

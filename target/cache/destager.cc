@@ -15,6 +15,9 @@ using Op = wire::CacheStorage::Op;
 
 constexpr Nanoseconds kSalvageAgain = from_s(1);
 constexpr uint32_t kSalvageLooksPerTurn = 256;  // below 0.2 ms
+// What lies that near to a line that storage is silent about is taken to be in the same part of it: an
+// object of a Ceph image.
+constexpr uint32_t kPartShift = 22;
 
 //   kFetch: the primary writes the dirty pieces to `buffer` or `bay` → kStore: to real storage → kClear:
 //   headers
@@ -26,6 +29,9 @@ struct Destager::Job : LineUser {
     std::byte* buffer = nullptr;  // of a line
     Bay bay;                      // … instead, for real storage on another node
     bool busy = false;
+    Nanoseconds since;    // it is busy
+    bool silent = false;  // for kSilentAfter
+    bool again = false;   // the line was deferred
 
     CachedVolume* volume = nullptr;
     Gate::Holder place;  // in its gate
@@ -60,8 +66,9 @@ Destager::Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
 
 Destager::~Destager() = default;
 
-void Destager::prepare(uint32_t jobs) {
-    for (uint32_t i = 0; i < jobs; ++i) {
+void Destager::prepare(uint32_t destages) {
+    destages_ = destages;
+    for (uint32_t i = 0; i < destages * kJobsFor; ++i) {
         jobs_.push_back(std::make_unique<Job>());
         Job& job = *jobs_.back();
         job.owner = this;
@@ -81,33 +88,98 @@ Destager::Job* Destager::free_job() noexcept {
 // ---- Jobs ------------------------------------------------------------------------------------------------
 
 void Destager::tick() noexcept {
-    for (CachedVolume& volume : uses_.volumes.open()) {
-        start(volume);
-        // What they wait for may have gone without a job: a volume that became smaller has lost it.
+    note_silent();
+    start_all();
+    // What they wait for may have gone without a job: a volume that became smaller has lost it.
+    for (CachedVolume& volume : uses_.volumes.open())
         if (!volume.flushes.empty()) check_flushes(volume, 0);
-    }
     fail_flushes();
     salvage_again();
+}
+
+// Storage, or a command that has the line and waits for storage. Engines that are silent are lost soon.
+void Destager::note_silent() noexcept {
+    for (const auto& job : jobs_) {
+        if (!job->busy || job->silent || reactor_.now() - job->since < kSilentAfter) continue;
+        job->silent = true;
+        const bool fetches = job->begun && job->phase == Job::Phase::kFetch;
+        if (!fetches) job->volume->planner->unanswered(reactor_.now());
+    }
+}
+
+Destager::Load Destager::load_of(const CachedVolume& volume) const noexcept {
+    Load load{.volumes = 1};
+    for (size_t i = 0; i < jobs_.size(); ++i) {
+        const Job& job = *jobs_[i];
+        if (!job.busy) {
+            ++load.free;
+            continue;
+        }
+        load.working += !job.silent;
+        load.of_volume += job.volume == &volume;
+        load.working_of_volume += !job.silent && job.volume == &volume;
+        if (job.silent || job.volume == &volume) continue;
+        const auto same = [&job](const auto& other) {
+            return other->busy && !other->silent && other->volume == job.volume;
+        };
+        load.volumes += std::none_of(jobs_.begin(), jobs_.begin() + static_cast<ptrdiff_t>(i), same);
+    }
+    return load;
+}
+
+bool Destager::leaves_room(const CachedVolume& volume, const Load& load) noexcept {
+    if (load.of_volume == 0) return true;
+    if (volume.planner->suspect() && load.working_of_volume > 0) return false;
+    return 2 * load.of_volume <= load.free;
+}
+
+// Each volume that has lines to be brought home has a job: so those that have jobs are those that share.
+bool Destager::may_begin(const CachedVolume& volume) noexcept {
+    const Load load = load_of(volume);
+    short_of_jobs_ = short_of_jobs_ || load.free == 0;
+    if (load.free == 0 || !leaves_room(volume, load)) return false;
+    const uint32_t share = std::max(destages_ / load.volumes, 1U);
+    return load.of_volume == 0 || (load.working < destages_ && load.working_of_volume < share);
+}
+
+cache::DestagePlanner::Look Destager::look_at(const cache::Line& line) const noexcept {
+    using Look = cache::DestagePlanner::Look;
+    const uint32_t shift = kPartShift - geometry_.shift();
+    Look look = Look::kYes;
+    for (const auto& job : jobs_) {
+        if (!job->busy || job->key.volume != line.key().volume) continue;
+        if (!job->salvage && job->key == line.key()) return Look::kAskedFor;
+        if (job->silent && job->key.line >> shift == line.key().line >> shift) look = Look::kSilent;
+    }
+    return look;
+}
+
+// In turn, if there are not enough jobs for one each.
+void Destager::start_all() noexcept {
+    short_of_jobs_ = false;
+    const uint32_t first = next_volume_;
+    for (const bool before_first : {false, true})
+        for (CachedVolume& volume : uses_.volumes.open()) {
+            if ((volume.number < first) != before_first) continue;
+            start(volume);
+            if (!short_of_jobs_) continue;
+            next_volume_ = volume.number;
+            return;
+        }
 }
 
 void Destager::start(CachedVolume& volume) noexcept {
     if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding()) return;
     if (volume.removed() || volume.given_up) return;
     std::array<cache::Line*, cache::kDestageRunMax> run;
-    for (;;) {
-        const auto free = static_cast<size_t>(
-            std::count_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->busy; }));
-        if (free == 0) return;
-        const size_t count =
-            volume.planner->next(index_, volume.number, reactor_.now(), run, [this](const cache::Line& line) {
-                return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
-                    return job->busy && !job->salvage && job->key == line.key();
-                });
-            });
+    while (may_begin(volume)) {
+        const size_t count = volume.planner->next(index_, volume.number, reactor_.now(), run,
+                                                  [this](const cache::Line& line) { return look_at(line); });
         if (count == 0) return;
-        for (size_t i = 0; i < std::min(count, free); ++i) {
+        for (size_t i = 0; i < count && (i == 0 || may_begin(volume)); ++i) {
             Job& job = *free_job();
             job.salvage = false;
+            job.again = volume.planner->retries();
             begin_job(job, volume, *run[i], cache::Access::kShared);
         }
     }
@@ -115,6 +187,8 @@ void Destager::start(CachedVolume& volume) noexcept {
 
 void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept {
     job.busy = true;
+    job.since = reactor_.now();
+    job.silent = false;
     job.volume = &volume;
     job.place = volume.gate.enter();
     WSS_ASSERT(job.place, "no job begins for a volume that is being removed");
@@ -320,11 +394,11 @@ void Destager::done(Job& job, int error) noexcept {
     if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
         ++(job.salvage ? volume.counters.salvaged_lines : volume.counters.destaged_lines);
-        volume.planner->succeeded();
+        volume.planner->succeeded(job.again || job.silent);
         volume.last_error.clear();
     } else if (storage_failed) {
         ++volume.counters.destage_errors;
-        volume.planner->failed(reactor_.now());
+        volume.planner->failed(reactor_.now(), job.silent);
         std::string text = Status::from_errno(error, "real storage does not take dirty data").to_string();
         if (volume.last_error != text)
             log::error("volume {}: {}; the cache keeps it and tries again", volume.open->volume().name(),
@@ -340,7 +414,10 @@ void Destager::done(Job& job, int error) noexcept {
     job.busy = false;
     volume.open->release();
     check_flushes(volume, storage_failed ? error : 0);
-    if (!storage_failed) start(volume);
+    if (short_of_jobs_)
+        start_all();
+    else if (!storage_failed)
+        start(volume);
 }
 
 // ---- Flushes ---------------------------------------------------------------------------------------------
@@ -421,7 +498,8 @@ void Destager::salvage() noexcept {
                 return turn_.want();
             }
             Job* const free = free_job();
-            if (free == nullptr) break;
+            const auto works = [](const auto& job) { return job->busy && !job->silent; };
+            if (free == nullptr || std::count_if(jobs_.begin(), jobs_.end(), works) >= destages_) break;
             SalvageQueue::Item item = *queue.take();
             if (!start_salvage(*free, item)) queue.postpone(std::move(item));
         }
@@ -474,9 +552,11 @@ bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept 
     if (salvageable(item).empty()) return true;
     CachedVolume* volume = uses_.volumes.find(header.volume);
     if (volume == nullptr || reactor_.now() < item.not_before) return false;
+    if (!leaves_room(*volume, load_of(*volume))) return false;
     cache::Line* line = index_.open({volume->number, header.line});
     if (line == nullptr) return false;
     job.salvage = true;
+    job.again = false;
     job.item = item;
     begin_job(job, *volume, *line, cache::Access::kExclusive);
     return true;

@@ -6,6 +6,14 @@
 // writes wait. Storage that fails keeps the line dirty; the planner tries again later. A line that was lost
 // comes home the same way, from an engine that came back with it (salvage).
 //
+// All volumes share the jobs. Storage that fails or is silent for one volume, or for a part of it, holds up
+// no other volume and no other part:
+//   - A volume that has no job always gets the next free one; the others share CacheOptions::destages.
+//   - A job that takes longer than kSilentAfter is silent, and is not counted among these: another one goes
+//     on elsewhere in the volume. There are kJobsFor times as many jobs for that. A volume leaves twice as
+//     many free as it has.
+//   - A volume whose storage did not take the last line has one job at a time, beside the silent ones.
+//
 // It owns the jobs with their buffers, and the queues of lines to be salvaged. It calls the lines, the
 // engines' links, the storage nodes, the losses and the volumes' storage; flushes it ends by their tasks.
 //
@@ -46,7 +54,9 @@ class Destager {
     };
     Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn);
     ~Destager();
-    void prepare(uint32_t jobs);
+    static constexpr uint32_t kJobsFor = 4;  // each line that is brought home at a time
+    static constexpr Nanoseconds kSilentAfter = from_s(1);
+    void prepare(uint32_t destages);
 
     void tick() noexcept;
     void turn() noexcept {
@@ -65,7 +75,18 @@ class Destager {
 
   private:
     struct Job;
+    struct Load {
+        uint32_t free = 0, working = 0;  // of all jobs; working: neither free nor silent
+        uint32_t of_volume = 0, working_of_volume = 0;
+        uint32_t volumes = 0;  // that have a job which works, and this one
+    };
     Job* free_job() noexcept;
+    Load load_of(const CachedVolume& volume) const noexcept;
+    static bool leaves_room(const CachedVolume& volume, const Load& load) noexcept;
+    bool may_begin(const CachedVolume& volume) noexcept;
+    cache::DestagePlanner::Look look_at(const cache::Line& line) const noexcept;
+    void note_silent() noexcept;
+    void start_all() noexcept;
     void begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
     bool choose_copy(Job& job, cache::Slot& slot) noexcept;
     void entered(Job& job) noexcept;
@@ -92,6 +113,9 @@ class Destager {
     reactor::Reactor& reactor_;
     Turn& turn_;
     std::vector<std::unique_ptr<Job>> jobs_;
+    uint32_t destages_ = 0;
+    bool short_of_jobs_ = false;  // since a volume got none
+    uint32_t next_volume_ = 0;    // which start_all() begins with
     bool salvage_due_ = false;
     uint64_t salvage_checks_ = 0;
     std::map<size_t, SalvageQueue> salvages_;  // by number of the engine that came back

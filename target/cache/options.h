@@ -17,10 +17,11 @@ namespace wss::se {
 
 struct CacheOptions {
     uint32_t line_bytes = cache::kLineBytesDefault;
-    cache::PolicySettings default_policy{};   // of volumes that nobody set one for
-    uint64_t lines_max = lines_max_here();    // of all engines, which bounds the index
-    uint32_t works = 1024;                    // commands under way
-    uint32_t destages = 16;                   // lines being brought home at a time
+    cache::PolicySettings default_policy{};  // of volumes that nobody set one for
+    uint64_t lines_max = lines_max_here();   // of all engines, which bounds the index
+    uint32_t works = 1024;                   // commands under way
+    // Lines being brought home at a time, of all volumes, without those that storage does not answer for.
+    uint32_t destages = 16;
     Nanoseconds silence_max = from_ms(1200);  // an engine that says nothing for so long is lost
     cache::DestageOptions destage{};
     cache::ReadAheadOptions read_ahead{};

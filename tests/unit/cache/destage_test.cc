@@ -17,13 +17,39 @@ std::vector<uint64_t> lines_of(std::span<Line* const> run) {
 }
 
 struct Planned : ::testing::Test {
+    using Look = DestagePlanner::Look;
     std::vector<uint64_t> next(Nanoseconds now, uint32_t volume = 0) {
         std::array<Line*, kDestageRunMax> run;
-        size_t count = planner.next(bench.index, volume, now, run,
-                                    [this](const Line& line) { return asked_for == line.key().line; });
+        size_t count = planner.next(bench.index, volume, now, run, [this](const Line& line) {
+            const uint64_t number = line.key().line;
+            if (asked_for == number) return Look::kAskedFor;
+            return number >= silent_first && number < silent_end ? Look::kSilent : Look::kYes;
+        });
         return lines_of(std::span(run).first(count));
     }
+    // The next line goes to storage, which does not take it. Which one that was; none: kNone.
+    static constexpr uint64_t kNone = UINT64_MAX;
+    uint64_t fail_next(Nanoseconds now) {
+        const std::vector<uint64_t> run = next(now);
+        if (run.empty()) return kNone;
+        bench.destage({0, run[0]}, Index::Destaged::kFailed);
+        planner.failed(now);
+        return run[0];
+    }
+    uint64_t take_next(Nanoseconds now) {
+        const std::vector<uint64_t> run = next(now);
+        if (run.empty()) return kNone;
+        const bool again = planner.retries();
+        bench.destage({0, run[0]});
+        planner.succeeded(again);
+        return run[0];
+    }
+    // Far from each other, so that none goes along with another.
+    void write_lines(uint64_t count) {
+        for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(bench.write({0, i * 10}, piece(0), from_s(0)));
+    }
     Bench bench{2, 100};
+    uint64_t silent_first = 0, silent_end = 0;
     DestagePlanner planner{DestageOptions{}};
     uint64_t asked_for = UINT64_MAX;
 };
@@ -85,20 +111,97 @@ TEST_F(Planned, a_flush_makes_what_it_waits_for_due_at_once) {
     EXPECT_EQ(next(from_s(1)), Lines{}) << "written after the flush";
 }
 
-TEST_F(Planned, failing_storage_is_asked_again_less_and_less_often) {
+TEST_F(Planned, a_line_that_failed_is_retried_less_and_less_often) {
     ASSERT_TRUE(bench.write({0, 5}, piece(0), from_s(0)));
-    planner.failed(from_s(10));
+    EXPECT_EQ(fail_next(from_s(10)), 5u);
     EXPECT_EQ(next(from_s(10)), Lines{});
     EXPECT_EQ(next(from_s(10) + from_ms(99)), Lines{});
-    EXPECT_EQ(next(from_s(10) + from_ms(100)), Lines{5});
-    planner.failed(from_s(11));
-    EXPECT_EQ(next(from_s(11) + from_ms(199)), Lines{});
-    EXPECT_EQ(next(from_s(11) + from_ms(200)), Lines{5});
-    for (int i = 0; i < 20; ++i) planner.failed(from_s(12));
-    EXPECT_EQ(next(from_s(22) - from_ms(1)), Lines{});
-    EXPECT_EQ(next(from_s(22)), Lines{5});
-    planner.succeeded();
-    EXPECT_EQ(next(from_s(12)), Lines{5});
+    EXPECT_EQ(fail_next(from_s(10) + from_ms(100)), 5u);
+    EXPECT_EQ(next(from_s(10) + from_ms(299)), Lines{});
+    EXPECT_EQ(fail_next(from_s(10) + from_ms(300)), 5u);
+    Nanoseconds now = from_s(11);
+    for (int i = 0; i < 20; ++i, now = now + from_s(10)) EXPECT_EQ(fail_next(now), 5u) << i;
+    EXPECT_EQ(next(now - from_ms(1)), Lines{});
+    EXPECT_EQ(take_next(now), 5u);
+    EXPECT_FALSE(planner.failing());
+}
+
+TEST_F(Planned, a_line_that_failed_does_not_hold_up_the_others) {
+    write_lines(4);
+    EXPECT_EQ(fail_next(from_s(10)), 0u);
+    EXPECT_TRUE(planner.suspect());
+    EXPECT_EQ(take_next(from_s(10)), 10u);
+    EXPECT_FALSE(planner.suspect());
+    EXPECT_EQ(fail_next(from_s(10)), 20u);
+    EXPECT_EQ(take_next(from_s(10)), 30u);
+    EXPECT_EQ(next(from_s(10)), Lines{});
+    EXPECT_EQ(bench.index.dirty_lines(0), 2u);
+}
+
+TEST_F(Planned, lines_that_failed_take_turns_and_one_is_tried_after_each_pause) {
+    write_lines(3);
+    for (uint64_t line : {0u, 10u, 20u}) EXPECT_EQ(fail_next(from_s(10)), line);
+    EXPECT_EQ(fail_next(from_s(20)), 0u);
+    EXPECT_EQ(next(from_s(20)), Lines{});
+    EXPECT_EQ(fail_next(from_s(30)), 10u);
+    EXPECT_EQ(fail_next(from_s(40)), 20u);
+    EXPECT_EQ(fail_next(from_s(50)), 0u);
+    EXPECT_EQ(next(from_s(60)), Lines{10});
+    EXPECT_EQ(next(from_s(60)), Lines{}) << "how that one ends is not known yet";
+}
+
+TEST_F(Planned, what_failed_is_due_at_once_when_storage_takes_one_of_it) {
+    write_lines(3);
+    for (uint64_t line : {0u, 10u, 20u}) EXPECT_EQ(fail_next(from_s(10)), line);
+    EXPECT_EQ(take_next(from_s(20)), 0u);
+    EXPECT_EQ(take_next(from_s(20)), 10u);
+    EXPECT_EQ(take_next(from_s(20)), 20u);
+}
+
+TEST_F(Planned, a_success_elsewhere_does_not_end_the_pause_of_what_failed) {
+    write_lines(2);
+    EXPECT_EQ(fail_next(from_s(10)), 0u);
+    EXPECT_EQ(fail_next(from_s(20)), 0u);
+    EXPECT_EQ(take_next(from_s(20)), 10u);
+    EXPECT_EQ(next(from_s(20)), Lines{});
+    EXPECT_EQ(next(from_s(20) + from_ms(200)), Lines{0});
+}
+
+TEST_F(Planned, many_failures_in_a_row_make_the_volume_pause) {
+    write_lines(40);
+    for (uint64_t i = 0; i < 16; ++i) EXPECT_EQ(fail_next(from_s(10)), i * 10);
+    EXPECT_EQ(next(from_s(10)), Lines{}) << "all of it may fail";
+    EXPECT_EQ(fail_next(from_s(11)), 0u) << "again";
+    EXPECT_EQ(take_next(from_s(11)), 160u) << "not all of it fails";
+    for (uint64_t i = 17; i < 40; ++i) EXPECT_EQ(take_next(from_s(11)), i * 10);
+}
+
+TEST_F(Planned, what_lies_beside_a_line_that_storage_is_silent_about_holds_up_no_other) {
+    write_lines(6);
+    silent_end = 40;
+    planner.unanswered(from_s(10));
+    EXPECT_EQ(take_next(from_s(10)), 40u);
+    EXPECT_EQ(take_next(from_s(10)), 50u);
+    EXPECT_EQ(next(from_s(60)), Lines{}) << "it is silent still";
+    EXPECT_FALSE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
+    silent_end = 0;
+    for (uint64_t line : {0u, 10u, 20u, 30u}) EXPECT_EQ(take_next(from_s(60)), line);
+    EXPECT_TRUE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
+}
+
+TEST_F(Planned, a_flush_waits_for_what_failed_before_it_and_no_later_line) {
+    write_lines(2);
+    const uint64_t mark = bench.index.flush_mark();
+    EXPECT_EQ(fail_next(from_s(10)), 0u);
+    EXPECT_EQ(take_next(from_s(10)), 10u);
+    EXPECT_FALSE(bench.index.dirty(0).flushed(mark));
+    ASSERT_TRUE(bench.write({0, 70}, piece(0), from_s(0)));
+    ASSERT_TRUE(bench.write({0, 90}, piece(0), from_s(0)));
+    bench.destage({0, 70}, Index::Destaged::kFailed);
+    bench.destage({0, 0});
+    EXPECT_TRUE(bench.index.dirty(0).flushed(mark)) << "70 is deferred, and later";
+    EXPECT_FALSE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
+    EXPECT_TRUE(bench.index.consistent());
 }
 
 constexpr uint64_t kVolume = 1 << 30;

@@ -195,16 +195,20 @@ TEST(CacheIndex, a_write_during_destaging_stays_dirty) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, failed_destaging_keeps_the_data_and_their_place_in_the_order) {
+TEST(CacheIndex, failed_destaging_keeps_the_data_and_their_age_and_defers_the_line) {
     Bench bench;
     ASSERT_TRUE(bench.write({0, 1}, piece(0), from_s(1)));
     ASSERT_TRUE(bench.write({0, 2}, piece(0), from_s(2)));
     bench.destage({0, 1}, Index::Destaged::kFailed);
-    Line* oldest = bench.index.dirty(0).oldest();
+    Line* oldest = bench.index.dirty(0).oldest([](const Line&) { return true; });
     ASSERT_NE(oldest, nullptr);
-    EXPECT_EQ(oldest->key(), (LineKey{0, 1}));
-    EXPECT_EQ(oldest->dirty_since(), from_s(1));
-    EXPECT_EQ(oldest->dirty(), piece(0));
+    EXPECT_EQ(oldest->key(), (LineKey{0, 2})) << "it is not held up";
+    Line* failed = bench.index.dirty(0).first_deferred();
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->key(), (LineKey{0, 1}));
+    EXPECT_EQ(failed->dirty_since(), from_s(1));
+    EXPECT_EQ(failed->dirty(), piece(0));
+    EXPECT_EQ(bench.index.dirty(0).since(), from_s(1));
     EXPECT_TRUE(bench.index.consistent());
 }
 
