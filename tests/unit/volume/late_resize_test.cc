@@ -32,11 +32,15 @@ class Keeper final : public Observer {
 // Storage that has not answered a resize when its caller gives up waiting, and does it for all that.
 struct Slow {
     std::atomic<bool> silent{false};
+    std::atomic<int> backends{0};
     io::Backend::SizeChanged changed;
 };
 class SlowBackend final : public io::Backend {
   public:
-    SlowBackend(Slow& slow, std::unique_ptr<io::Backend> inner) : slow_(slow), inner_(std::move(inner)) {}
+    SlowBackend(Slow& slow, std::unique_ptr<io::Backend> inner) : slow_(slow), inner_(std::move(inner)) {
+        ++slow_.backends;
+    }
+    ~SlowBackend() override { --slow_.backends; }
     io::Limits limits() const noexcept override {
         io::Limits limits = inner_->limits();
         limits.size = std::min(limits.size, at_most_);
@@ -195,18 +199,14 @@ TEST_F(LateResize, the_next_start_finishes_a_shrink_of_storage_that_never_answer
 // The set may be gone when it has ended.
 TEST_F(LateResize, a_notice_that_is_under_way_is_waited_for_at_the_end) {
     std::filesystem::resize_file(folder_.file("a"), kSmall);
-    std::atomic<bool> over{false};
-    std::thread notice([&] {
-        (void)slow_.changed(kSize, kSmall);
-        over = true;
-    });
+    std::thread notice([&] { (void)slow_.changed(kSize, kSmall); });
     EXPECT_TRUE(becomes([this] {
         std::promise<bool> waits;
         reactor_->post([&] { waits.set_value(!keeper_.kept.empty()); });
         return waits.get_future().get();
     }));
     EXPECT_TRUE(set_->close_all());
-    EXPECT_TRUE(over);
+    EXPECT_EQ(slow_.backends, 0) << "the notice holds its volume";
     EXPECT_TRUE(slow_.changed(kSmall, kSize)) << "nobody is there, it is not to be repeated";
     notice.join();
     let_go(true);

@@ -434,6 +434,7 @@ class Unanswered final : public io::Backend {
         return file_->open_queue(reactor);
     }
     Status resize(uint64_t bytes) override {
+        if (limit_ != UINT64_MAX) return Status(Code::kBusy, "a resize is not over");
         if (bytes == limits().size) return Status::ok();
         limit_ = bytes;
         return Status(Code::kTimedOut, "no answer");
