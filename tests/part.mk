@@ -13,7 +13,7 @@ endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
 
 # Under sanitizers what is tested is optimized, the tests are not: they would take twice the time to compile.
-UNOPTIMIZED := $(foreach m,asan tsan,$(TEST_KINDS:%=build/$(m)/tests/%/%.o) build/$(m)/tests/precompiled.h.gch)
+UNOPTIMIZED := $(foreach m,asan tsan,$(patsubst %,build/$(m)/tests/%/%.o,$(TEST_KINDS) rbd) build/$(m)/tests/precompiled.h.gch)
 $(UNOPTIMIZED): private CXXFLAGS += -O0
 $(UNOPTIMIZED): PRECOMPILED_IN = tests
 
@@ -24,7 +24,7 @@ FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 unit: $(BUILD)/unit_tests ## build and run the unit tests (FILTER=pattern)
 	$(BUILD)/unit_tests --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)')
 
--include tests/lab/part.mk tests/native/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk tests/hostile/part.mk tests/chaos/part.mk tests/mutation/part.mk
+-include tests/lab/part.mk tests/native/part.mk tests/rbd/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk tests/hostile/part.mk tests/chaos/part.mk tests/mutation/part.mk
 
 CXX_FILES := $(shell git ls-files -co --exclude-standard '*.cc' '*.h' | grep -v '^kernel/')
 

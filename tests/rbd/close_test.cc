@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a client: in order when all is answered, else it is abandoned and keeps the lock.
+#include <cerrno>
+#include <thread>
+
+#include "tests/rbd/rig.h"
+
+namespace wss::test {
+namespace {
+
+using Closing = RbdTest;
+
+TEST_F(Closing, releases_the_lock) {
+    open();
+    way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return way().done() == 1; }));
+    close();
+    EXPECT_EQ(ceph_.lock_owner(), 0u);
+    EXPECT_EQ(io::rbd::Client::alive(), 0u);
+}
+
+TEST_F(Closing, with_a_silent_call_abandons_the_client_with_its_lock) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    close();
+    EXPECT_EQ(io::rbd::Client::alive(), 1u);
+    EXPECT_EQ(ceph_.lock_owner(), client());
+    auto next = open_other();
+    ASSERT_FALSE(next);
+    EXPECT_EQ(next.status().code(), Code::kBusy) << next.status().to_string();
+    // Ceph answers.
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_EQ(ceph_.lock_owner(), 0u);
+    EXPECT_EQ(ceph_.read(0, 1), "a");
+}
+
+TEST_F(Closing, with_a_silent_call_lets_a_thief_shut_the_client_out) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    close();
+    auto next = open_other("steal=true");
+    ASSERT_TRUE(next) << next.status().to_string();
+    EXPECT_TRUE(ceph_.is_blocklisted(client()));
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 1; }));
+    EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
+    EXPECT_NE(ceph_.lock_owner(), client());
+}
+
+TEST_F(Closing, with_a_silent_header_abandons_the_client) {
+    open();
+    ceph_.hold(Kind::kLock);
+    close();
+    EXPECT_EQ(io::rbd::Client::alive(), 1u);
+    EXPECT_EQ(ceph_.lock_owner(), client());
+}
+
+// For the sanitizers: callbacks of librbd come while their queue, their backend and their client end.
+TEST_F(Closing, stands_callbacks_that_come_meanwhile) {
+    for (int round = 0; round < 20; ++round) {
+        open();
+        ceph_.hold(0, 8 * kObject);
+        for (uint64_t i = 0; i < 64; ++i) {
+            way().read(i % 8 * kObject);
+            way().write(i % 8 * kObject, 'a');
+        }
+        pass(from_s(3));
+        ASSERT_EQ(way().done(), 128u);
+        std::thread releaser([this, round] {
+            for (int turns = 0; turns < round * 100; ++turns) std::this_thread::yield();
+            ceph_.release();
+        });
+        close();
+        releaser.join();
+        ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    }
+}
+
+}  // namespace
+}  // namespace wss::test

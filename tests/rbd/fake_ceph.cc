@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/rbd/fake_ceph.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+#include "lib/base/assert.h"
+
+namespace wss::test {
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(60);
+constexpr int kLibrbdThreads = 2;
+
+size_t index(Kind kind) {
+    return static_cast<size_t>(kind);
+}
+
+bool overlap(uint64_t offset, uint64_t length, const std::pair<uint64_t, uint64_t>& range) {
+    return offset < range.second && range.first < offset + length;
+}
+
+bool changes(Kind kind) {
+    return kind == Kind::kWrite || kind == Kind::kWriteZeroes;
+}
+
+}  // namespace
+
+FakeCeph* FakeCeph::current_ = nullptr;
+
+FakeCeph& FakeCeph::current() {
+    WSS_ASSERT(current_ != nullptr, "a client of Ceph lives only as long as the fake");
+    return *current_;
+}
+
+FakeCeph::FakeCeph(const Layout& layout) : layout_(layout) {
+    WSS_ASSERT(current_ == nullptr, "one fake at a time");
+    state.size = layout.size;
+    current_ = this;
+    for (int i = 0; i < kLibrbdThreads; ++i) librbd_.threads.emplace_back([this] { answer_calls(librbd_); });
+    librados_.threads.emplace_back([this] { answer_calls(librados_); });
+}
+
+FakeCeph::~FakeCeph() {
+    {
+        std::lock_guard lock(m_);
+        ends_ = true;
+        changed_.notify_all();
+    }
+    for (Lane* lane : {&librbd_, &librados_})
+        for (std::thread& thread : lane->threads) thread.join();
+    WSS_ASSERT(clients_.empty(), "a client of Ceph lives only as long as the fake");
+    current_ = nullptr;
+}
+
+// ---- Answers
+
+void FakeCeph::hold(uint64_t offset, uint64_t length) {
+    std::lock_guard lock(m_);
+    held_ranges_.emplace_back(offset, offset + length);
+}
+
+void FakeCeph::hold(Kind kind) {
+    std::lock_guard lock(m_);
+    held_kinds_.insert(kind);
+}
+
+void FakeCeph::release() {
+    std::lock_guard lock(m_);
+    held_ranges_.clear();
+    held_kinds_.clear();
+    for (Operation& one : std::exchange(held_, {})) lane_of(one).ready.push_back(std::move(one));
+    changed_.notify_all();
+}
+
+std::vector<FakeCeph::HeldCall> FakeCeph::held() const {
+    std::lock_guard lock(m_);
+    std::vector<HeldCall> calls;
+    for (const Operation& one : held_) calls.push_back({one.id, one.kind, one.offset, one.length});
+    return calls;
+}
+
+void FakeCeph::release(const HeldCall& call) {
+    std::lock_guard lock(m_);
+    const auto one = std::find_if(held_.begin(), held_.end(), [&](auto& it) { return it.id == call.id; });
+    if (one == held_.end()) return;
+    lane_of(*one).ready.push_back(std::move(*one));
+    held_.erase(one);
+    changed_.notify_all();
+}
+
+void FakeCeph::refuse(Kind kind, int error) {
+    std::lock_guard lock(m_);
+    refusals_[index(kind)] = error;
+}
+
+uint64_t FakeCeph::answered(Kind kind) const {
+    std::lock_guard lock(m_);
+    return answered_[index(kind)];
+}
+
+void FakeCeph::shuffle(uint64_t seed) {
+    std::lock_guard lock(m_);
+    chance_ = seed | 1;
+}
+
+bool FakeCeph::wait_until(const std::function<bool()>& condition) const {
+    std::unique_lock lock(m_);
+    return changed_.wait_for(lock, kPatience, condition);
+}
+
+bool FakeCeph::wait_until_quiet() const {
+    return wait_until([this] {
+        return librbd_.ready.empty() && librbd_.answering == 0 && librados_.ready.empty() &&
+               librados_.answering == 0;
+    });
+}
+
+bool FakeCeph::is_held(const Operation& operation) const {
+    if (held_kinds_.contains(operation.kind)) return true;
+    return operation.image != nullptr &&
+           std::any_of(held_ranges_.begin(), held_ranges_.end(),
+                       [&](auto& range) { return overlap(operation.offset, operation.length, range); });
+}
+
+int FakeCeph::refusal_of(Kind kind, const FakeClient* client) const {
+    return client != nullptr && client->blocklisted ? ESHUTDOWN : refusals_[index(kind)];
+}
+
+void FakeCeph::take(Operation operation) {
+    std::lock_guard lock(m_);
+    operation.id = next_id_++;
+    if (operation.image != nullptr) ++operation.image->in_librbd;
+    const bool held = is_held(operation);
+    if (held)
+        held_.push_back(std::move(operation));
+    else
+        lane_of(operation).ready.push_back(std::move(operation));
+    changed_.notify_all();
+}
+
+int FakeCeph::call(Kind kind, FakeClient* client, const std::function<int()>& carry_out) {
+    std::unique_lock lock(m_);
+    changed_.wait(lock, [&] { return !held_kinds_.contains(kind); });
+    const int refused = refusal_of(kind, client);
+    const int result = refused != 0 ? -refused : carry_out();
+    ++answered_[index(kind)];
+    changed_.notify_all();
+    return result;
+}
+
+int FakeCeph::taking() const {
+    std::lock_guard lock(m_);
+    return refusals_[index(Kind::kTake)];
+}
+
+size_t FakeCeph::next_of(const Lane& lane) {
+    if (&lane != &librbd_ || chance_ == 0) return 0;
+    chance_ = chance_ * 6364136223846793005 + 1442695040888963407;
+    return (chance_ >> 33) % lane.ready.size();
+}
+
+void FakeCeph::answer_calls(Lane& lane) {
+    std::unique_lock lock(m_);
+    for (;;) {
+        changed_.wait(lock, [&] { return ends_ || !lane.ready.empty(); });
+        if (lane.ready.empty()) return;
+        const auto next = lane.ready.begin() + static_cast<ptrdiff_t>(next_of(lane));
+        Operation operation = std::move(*next);
+        lane.ready.erase(next);
+        answer(lane, lock, std::move(operation));
+    }
+}
+
+void FakeCeph::answer(Lane& lane, std::unique_lock<std::mutex>& lock, Operation operation) {
+    ++lane.answering;
+    const int refused = refusal_of(operation.kind, operation.client);
+    const int64_t result = refused != 0 ? -refused : operation.carry_out();
+    if (result < 0 && changes(operation.kind)) operation.image->map_invalid = true;
+    lock.unlock();
+    operation.answer(result);
+    lock.lock();
+    --lane.answering;
+    if (operation.image != nullptr) --operation.image->in_librbd;
+    ++answered_[index(operation.kind)];
+    changed_.notify_all();
+}
+
+// ---- The cluster
+
+int64_t FakeCeph::read_bytes(uint64_t offset, uint64_t length, char* to) const {
+    if (offset >= state.size) return 0;
+    const uint64_t end = std::min(offset + length, state.size);
+    for (uint64_t at = offset; at < end;) {
+        const uint64_t object = at / layout_.object, from = at % layout_.object;
+        const uint64_t bytes = std::min(end - at, layout_.object - from);
+        const auto found = objects_.find(object);
+        if (found == objects_.end())
+            std::memset(to, 0, bytes);
+        else
+            std::memcpy(to, found->second.data() + from, bytes);
+        to += bytes;
+        at += bytes;
+    }
+    return static_cast<int64_t>(end - offset);
+}
+
+int64_t FakeCeph::write_bytes(uint64_t offset, uint64_t length, const char* from) {
+    const uint64_t end = offset + length;
+    if (end > state.size) return -EINVAL;
+    for (uint64_t at = offset; at < end;) {
+        const uint64_t object = at / layout_.object, to = at % layout_.object;
+        const uint64_t bytes = std::min(end - at, layout_.object - to);
+        std::vector<char>& data = objects_[object];
+        data.resize(layout_.object);
+        if (from != nullptr)
+            std::memcpy(data.data() + to, from + (at - offset), bytes);
+        else
+            std::memset(data.data() + to, 0, bytes);
+        at += bytes;
+    }
+    return 0;
+}
+
+std::string FakeCeph::read(uint64_t offset, uint64_t length) const {
+    std::lock_guard lock(m_);
+    std::string bytes(length, '\0');
+    bytes.resize(static_cast<size_t>(read_bytes(offset, length, bytes.data())));
+    return bytes;
+}
+
+void FakeCeph::resize(uint64_t bytes) {
+    with([&] {
+        state.size = bytes;
+        objects_.erase(objects_.lower_bound((bytes + layout_.object - 1) / layout_.object), objects_.end());
+        const auto last = objects_.find(bytes / layout_.object);
+        if (last != objects_.end())
+            std::fill(last->second.begin() + static_cast<ptrdiff_t>(bytes % layout_.object),
+                      last->second.end(), '\0');
+    });
+    notify();
+}
+
+void FakeCeph::set(const std::string& name, const std::string& value) {
+    with([&] { state.settings[name] = value; });
+    notify();
+}
+
+void FakeCeph::notify() {
+    std::lock_guard lock(watches_lock_);
+    for (const auto& [id, watch] : watches_) watch.changed(watch.context);
+}
+
+uint64_t FakeCeph::watch(void (*changed)(void*), void* context) {
+    const uint64_t id = with([this] { return next_id_++; });
+    std::lock_guard lock(watches_lock_);
+    watches_[id] = {changed, context};
+    return id;
+}
+
+void FakeCeph::unwatch(uint64_t id) {
+    std::lock_guard lock(watches_lock_);
+    watches_.erase(id);
+}
+
+uint64_t FakeCeph::size() const {
+    std::lock_guard lock(m_);
+    return state.size;
+}
+
+void FakeCeph::delete_pool() {
+    std::lock_guard lock(m_);
+    state.pool_exists = false;
+    objects_.clear();
+}
+
+void FakeCeph::set_lock_owner(uint64_t client) {
+    std::lock_guard lock(m_);
+    state.lock_owner = client;
+    changed_.notify_all();
+}
+
+uint64_t FakeCeph::lock_owner() const {
+    std::lock_guard lock(m_);
+    return state.lock_owner;
+}
+
+bool FakeCeph::is_blocklisted(uint64_t client) const {
+    std::lock_guard lock(m_);
+    return blocklist_.contains(client);
+}
+
+bool FakeCeph::is_map_invalid() const {
+    std::lock_guard lock(m_);
+    return state.map_invalid;
+}
+
+void FakeCeph::rebuild_map() {
+    forget_flags();
+    std::lock_guard lock(m_);
+    state.map_invalid = false;
+}
+
+void FakeCeph::forget_flags() {
+    std::lock_guard lock(m_);
+    for (FakeImage* image : images_) image->map_invalid = false;
+}
+
+// ---- Clients
+
+FakeClient* FakeCeph::connect() {
+    auto client = std::make_unique<FakeClient>();
+    std::lock_guard lock(m_);
+    client->number = next_client_++;
+    clients_.insert(client.get());
+    return client.release();
+}
+
+void FakeCeph::disconnect(FakeClient* client) {
+    std::lock_guard lock(m_);
+    clients_.erase(client);
+    delete client;
+    changed_.notify_all();
+}
+
+FakeImage* FakeCeph::open(FakeClient* client) {
+    auto image = std::make_unique<FakeImage>();
+    image->client = client;
+    std::lock_guard lock(m_);
+    images_.insert(image.get());
+    return image.release();
+}
+
+void FakeCeph::wait_for_calls(FakeImage& image) {
+    std::unique_lock lock(m_);
+    changed_.wait(lock, [&] { return image.in_librbd == 0 && !held_kinds_.contains(Kind::kLock); });
+}
+
+void FakeCeph::close(FakeImage* image) {
+    wait_for_calls(*image);
+    std::lock_guard lock(m_);
+    if (state.lock_owner == image->client->number && !image->client->blocklisted) state.lock_owner = 0;
+    images_.erase(image);
+    delete image;
+    changed_.notify_all();
+}
+
+// "192.0.2.1:0/NUMBER", as librbd names a client; librados puts "v1:" before it.
+std::string FakeCeph::address_of(uint64_t client) {
+    return "192.0.2.1:0/" + std::to_string(client);
+}
+
+bool FakeCeph::blocklist(const std::string& address) {
+    const size_t at = address.find(":0/");
+    if (at == std::string::npos) return false;
+    const uint64_t number = std::stoull(address.substr(at + 3));
+    blocklist_.insert(number);
+    for (FakeClient* client : clients_) client->blocklisted |= client->number == number;
+    return true;
+}
+
+std::vector<FakeClient*> FakeCeph::alive() const {
+    std::vector<FakeClient*> found;
+    for (const FakeImage* image : images_)
+        if (!image->client->blocklisted) found.push_back(image->client);
+    return found;
+}
+
+}  // namespace wss::test

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of librados that the plug-in calls, for a FakeCeph. Handles are: rados_t a FakeClient,
+// rados_ioctx_t a Pool, rados_completion_t a Completion.
+#include <rados/librados.h>
+#include <rbd/features.h>
+#include <rbd/librbd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "tests/rbd/fake_ceph.h"
+#include "tests/rbd/handles.h"
+
+using namespace wss::test;
+
+namespace {
+
+constexpr uint64_t kFeatures = RBD_FEATURE_EXCLUSIVE_LOCK | RBD_FEATURE_OBJECT_MAP;
+constexpr uint64_t kInvalid = RBD_FLAG_OBJECT_MAP_INVALID | RBD_FLAG_FAST_DIFF_INVALID;
+
+FakeCeph& ceph() {
+    return FakeCeph::current();
+}
+
+// A call of librados that is under way. It is released by its user, and has an end that librados knows.
+struct Completion {
+    rados_callback_t over = nullptr;
+    void* context = nullptr;
+    std::mutex m;
+    std::condition_variable wake;
+    // Guarded by m.
+    bool done = false, called_back = false;
+    int result = 0;
+};
+using Shared = std::shared_ptr<Completion>;
+
+Shared& shared(rados_completion_t completion) {
+    return *static_cast<Shared*>(completion);
+}
+
+void end(const Shared& completion, rados_completion_t handle, int result) {
+    {
+        std::lock_guard lock(completion->m);
+        completion->done = true;
+        completion->result = result;
+    }
+    completion->over(handle, completion->context);
+    std::lock_guard lock(completion->m);
+    completion->called_back = true;
+    completion->wake.notify_all();
+}
+
+// ---- What Ceph's classes answer, in their encoding: integers little-endian, structures with a header of
+// two versions and their length.
+
+void put(std::string& out, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> 8 * i & 0xff));
+}
+
+std::string structure(const std::string& body) {
+    std::string out;
+    put(out, 1, 1);
+    put(out, 1, 1);
+    put(out, body.size(), 4);
+    return out + body;
+}
+
+std::string size_answer() {
+    std::string out;
+    put(out, 20, 1);  // the order of the object size
+    put(out, ceph().state.size, 8);
+    return out;
+}
+
+std::string lock_answer() {
+    const uint64_t owner = ceph().state.lock_owner;
+    std::string body;
+    put(body, owner == 0 ? 0 : 1, 4);
+    std::string who;
+    put(who, 8, 1);  // a client
+    put(who, owner, 8);
+    if (owner != 0) body += structure(who);
+    return structure(body);
+}
+
+// With the lock of the fake. The bytes of the answer, or a negative errno.
+int exec(const std::string& method, const std::string& input, char* output, size_t space) {
+    std::string answer;
+    if (method == "get_size") {
+        answer = size_answer();
+    } else if (method == "get_features") {
+        put(answer, kFeatures, 8);
+        put(answer, kFeatures, 8);
+    } else if (method == "get_flags") {
+        put(answer, ceph().state.map_invalid ? kInvalid : 0, 8);
+    } else if (method == "get_info") {
+        answer = lock_answer();
+    } else if (method == "set_flags") {
+        // The flags, and which of them are set.
+        if (input.size() >= 8 && input[0] != 0) ceph().state.map_invalid = true;
+    } else {
+        return -EOPNOTSUPP;
+    }
+    if (answer.size() > space) return -ERANGE;
+    if (!answer.empty()) std::memcpy(output, answer.data(), answer.size());
+    return static_cast<int>(answer.size());
+}
+
+Kind kind_of(const std::string& method) {
+    return method == "set_flags" ? Kind::kMark : Kind::kSize;
+}
+
+struct ReadOperation {
+    std::vector<std::function<void()>> steps;  // with the lock of the fake
+};
+
+}  // namespace
+
+extern "C" {
+
+// ---- A client
+
+int rados_create(rados_t* cluster, const char*) {
+    *cluster = ceph().connect();
+    return 0;
+}
+void rados_shutdown(rados_t cluster) {
+    ceph().disconnect(static_cast<FakeClient*>(cluster));
+}
+int rados_conf_set(rados_t, const char*, const char*) {
+    return 0;
+}
+int rados_conf_get(rados_t, const char*, char*, size_t) {
+    return -ENOENT;
+}
+int rados_conf_read_file(rados_t, const char*) {
+    return 0;
+}
+int rados_connect(rados_t) {
+    return 0;
+}
+int rados_cluster_fsid(rados_t, char* id, size_t space) {
+    constexpr const char kId[] = "00000000-0000-0000-0000-000000000000";
+    if (space < sizeof kId) return -ERANGE;
+    std::memcpy(id, kId, sizeof kId);
+    return sizeof kId - 1;
+}
+uint64_t rados_get_instance_id(rados_t cluster) {
+    return static_cast<FakeClient*>(cluster)->number;
+}
+int rados_getaddrs(rados_t cluster, char** addresses) {
+    *addresses = strdup(FakeCeph::address_of(static_cast<FakeClient*>(cluster)->number).c_str());
+    return 0;
+}
+void rados_buffer_free(char* buffer) {
+    std::free(buffer);
+}
+int rados_wait_for_latest_osdmap(rados_t) {
+    return 0;
+}
+
+int rados_mon_command(rados_t, const char** command, size_t, const char*, size_t, char** answer,
+                      size_t* answer_bytes, char** status, size_t* status_bytes) {
+    *answer = *status = nullptr;
+    *answer_bytes = *status_bytes = 0;
+    const std::string text = *command;
+    return ceph().call(Kind::kMonitors, nullptr, [&] {
+        if (text.find("blocklist") == std::string::npos) return 0;
+        const size_t address = text.find("\"addr\"");
+        return ceph().blocklist(text.substr(address)) ? 0 : -EINVAL;
+    });
+}
+
+// ---- A pool
+
+int rados_ioctx_create2(rados_t cluster, int64_t, rados_ioctx_t* pool) {
+    *pool = new Pool{static_cast<FakeClient*>(cluster)};
+    return 0;
+}
+int rados_ioctx_create(rados_t cluster, const char*, rados_ioctx_t* pool) {
+    return rados_ioctx_create2(cluster, kPoolId, pool);
+}
+void rados_ioctx_destroy(rados_ioctx_t pool) {
+    delete static_cast<Pool*>(pool);
+}
+int64_t rados_ioctx_get_id(rados_ioctx_t) {
+    return kPoolId;
+}
+int rados_ioctx_pool_requires_alignment2(rados_ioctx_t, int* required) {
+    *required = 0;
+    return ceph().with([] { return ceph().state.pool_exists ? 0 : -ENOENT; });
+}
+void rados_ioctx_set_namespace(rados_ioctx_t, const char*) {}
+void rados_set_pool_full_try(rados_ioctx_t) {}
+int rados_read(rados_ioctx_t, const char*, char*, size_t, uint64_t) {
+    return -ENOENT;
+}
+int rados_stat(rados_ioctx_t, const char*, uint64_t*, time_t*) {
+    return -ENOENT;
+}
+
+// ---- Notices: each client that has the image answers
+
+int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char** reply, size_t* bytes) {
+    const std::vector<FakeClient*> alive = ceph().with([] { return ceph().alive(); });
+    std::vector<uint64_t> numbers;
+    for (const FakeClient* client : alive) numbers.push_back(client->number);
+    *bytes = numbers.size() * sizeof(uint64_t);
+    *reply = static_cast<char*>(std::malloc(*bytes + 1));
+    if (!numbers.empty()) std::memcpy(*reply, numbers.data(), *bytes);
+    return 0;
+}
+int rados_decode_notify_response(char* reply, size_t bytes, notify_ack_t** acks, size_t* ack_count,
+                                 notify_timeout_t** timeouts, size_t* timeout_count) {
+    *ack_count = bytes / sizeof(uint64_t);
+    *acks = static_cast<notify_ack_t*>(std::calloc(*ack_count + 1, sizeof(notify_ack_t)));
+    for (size_t i = 0; i < *ack_count; ++i)
+        std::memcpy(&(*acks)[i].notifier_id, reply + i * sizeof(uint64_t), sizeof(uint64_t));
+    *timeouts = nullptr;
+    *timeout_count = 0;
+    return 0;
+}
+void rados_free_notify_response(notify_ack_t* acks, size_t, notify_timeout_t*) {
+    std::free(acks);
+}
+
+// ---- The lock
+
+ssize_t rados_list_lockers(rados_ioctx_t pool, const char*, const char*, int*, char*, size_t*, char* clients,
+                           size_t*, char* cookies, size_t*, char* addresses, size_t*) {
+    return ceph().call(Kind::kLock, static_cast<Pool*>(pool)->client, [&] {
+        const uint64_t owner = ceph().state.lock_owner;
+        if (owner == 0) return 0;
+        std::strcpy(clients, ("client." + std::to_string(owner)).c_str());
+        std::strcpy(cookies, "auto 1");
+        std::strcpy(addresses, ("v1:" + FakeCeph::address_of(owner)).c_str());
+        return 1;
+    });
+}
+int rados_break_lock(rados_ioctx_t pool, const char*, const char*, const char*, const char*) {
+    return ceph().call(Kind::kLock, static_cast<Pool*>(pool)->client, [] {
+        if (ceph().state.lock_owner == 0) return -ENOENT;
+        ceph().state.lock_owner = 0;
+        return 0;
+    });
+}
+
+// ---- Operations on the header
+
+int rados_exec(rados_ioctx_t pool, const char*, const char*, const char* method, const char* input,
+               size_t bytes, char* output, size_t space) {
+    return ceph().call(kind_of(method), static_cast<Pool*>(pool)->client,
+                       [&] { return exec(method, std::string(input, bytes), output, space); });
+}
+
+int rados_aio_create_completion2(void* context, rados_callback_t over, rados_completion_t* completion) {
+    auto made = std::make_shared<Completion>();
+    made->over = over;
+    made->context = context;
+    *completion = new Shared(std::move(made));
+    return 0;
+}
+int rados_aio_get_return_value(rados_completion_t completion) {
+    std::lock_guard lock(shared(completion)->m);
+    return shared(completion)->result;
+}
+int rados_aio_wait_for_complete_and_cb(rados_completion_t completion) {
+    const Shared one = shared(completion);
+    std::unique_lock lock(one->m);
+    one->wake.wait(lock, [&] { return one->called_back; });
+    return 0;
+}
+void rados_aio_release(rados_completion_t completion) {
+    delete static_cast<Shared*>(completion);
+}
+
+int rados_aio_exec(rados_ioctx_t pool, const char*, rados_completion_t completion, const char*,
+                   const char* method, const char* input, size_t bytes, char* output, size_t space) {
+    const Shared one = shared(completion);
+    ceph().take({.kind = kind_of(method),
+                 .client = static_cast<Pool*>(pool)->client,
+                 .carry_out = [name = std::string(method), text = std::string(input, bytes), output,
+                               space] { return exec(name, text, output, space); },
+                 .answer =
+                     [one](int64_t result) {
+                         Shared handle = one;
+                         end(one, &handle, static_cast<int>(result));
+                     }});
+    return 0;
+}
+
+rados_read_op_t rados_create_read_op() {
+    return new ReadOperation;
+}
+void rados_release_read_op(rados_read_op_t operation) {
+    delete static_cast<ReadOperation*>(operation);
+}
+void rados_read_op_exec_user_buf(rados_read_op_t operation, const char*, const char* method, const char*,
+                                 size_t, char* output, size_t space, size_t* used, int* result) {
+    static_cast<ReadOperation*>(operation)->steps.push_back([=, name = std::string(method)] {
+        const int bytes = exec(name, {}, output, space);
+        *used = bytes < 0 ? 0 : static_cast<size_t>(bytes);
+        *result = bytes < 0 ? bytes : 0;
+    });
+}
+int rados_aio_read_op_operate(rados_read_op_t operation, rados_ioctx_t pool, rados_completion_t completion,
+                              const char*, int) {
+    const Shared one = shared(completion);
+    ceph().take({.kind = Kind::kLook,
+                 .client = static_cast<Pool*>(pool)->client,
+                 .carry_out =
+                     [steps = static_cast<ReadOperation*>(operation)->steps] {
+                         for (const auto& step : steps) step();
+                         return int64_t{0};
+                     },
+                 .answer =
+                     [one](int64_t result) {
+                         Shared handle = one;
+                         end(one, &handle, static_cast<int>(result));
+                     }});
+    return 0;
+}
+
+}  // extern "C"

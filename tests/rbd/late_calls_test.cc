@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that Ceph does not answer: when they fail, what waits for them, and what does not.
+#include <cerrno>
+
+#include "tests/rbd/rig.h"
+
+namespace wss::test {
+namespace {
+
+using LateCalls = RbdTest;
+
+TEST_F(LateCalls, request_fails_after_osd_timeout_and_not_before) {
+    open();
+    ceph_.hold(0, kObject);
+    const Io& request = way().write(0, 'a');
+    pass(from_ms(1900));
+    EXPECT_FALSE(request.is_done);
+    pass(from_ms(700));
+    ASSERT_TRUE(request.is_done);
+    EXPECT_EQ(request.error, ETIMEDOUT);
+}
+
+TEST_F(LateCalls, write_that_was_given_up_undoes_no_later_one) {
+    open();
+    ceph_.hold(0, kObject);
+    const Io& first = way().write(0, 'a');
+    pass(from_s(3));
+    ASSERT_EQ(first.error, ETIMEDOUT);
+    // librbd has one call, and promises no order for two.
+    const Io& second = way().write(0, 'b');
+    settle();
+    EXPECT_EQ(ceph_.held().size(), 1u);
+    ceph_.release();
+    ASSERT_TRUE(turn_until([&] { return second.is_done; }));
+    EXPECT_EQ(second.error, 0);
+    EXPECT_EQ(ceph_.read(0, 1), "b");
+}
+
+TEST_F(LateCalls, reader_does_not_see_a_given_up_write_come_late) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    const Io& reader = way().read(kObject - 4096);  // of the same object
+    settle();
+    EXPECT_FALSE(reader.is_done);
+    EXPECT_EQ(ceph_.held().size(), 1u);
+    ceph_.release();
+    EXPECT_TRUE(turn_until([&] { return reader.is_done; }));
+    EXPECT_EQ(reader.error, 0);
+}
+
+TEST_F(LateCalls, what_waits_for_a_given_up_call_fails_after_osd_timeout) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    const Io& next = way().write(0, 'b');
+    pass(from_ms(1900));
+    EXPECT_FALSE(next.is_done);
+    pass(from_s(1));
+    EXPECT_EQ(next.error, ETIMEDOUT);
+    EXPECT_EQ(ceph_.held().size(), 1u);
+}
+
+TEST_F(LateCalls, other_objects_are_served_meanwhile) {
+    open();
+    ceph_.hold(0, kObject);
+    const Io& long_one = way().write(0, 'a', 3 * kObject);
+    pass(from_s(3));
+    ASSERT_TRUE(long_one.is_done);
+    EXPECT_EQ(long_one.error, ETIMEDOUT);
+    const Io& beside = way().write(kObject, 'b');
+    settle();
+    EXPECT_TRUE(beside.is_done);
+    EXPECT_EQ(beside.error, 0);
+}
+
+// An initiator repeats what failed. Each attempt waits for the first ones, and takes no place in librbd.
+TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_librbd_to_others) {
+    open();
+    ceph_.hold(0, kObject);
+    for (int round = 0; round < 40; ++round) {
+        for (int i = 0; i < 8; ++i) way().read(4096);
+        pass(from_s(3));
+    }
+    EXPECT_EQ(way().done(), 320u);
+    EXPECT_EQ(ceph_.held().size(), 8u);
+    const Io& elsewhere = way().write(8 * kObject, 'a');
+    settle();
+    EXPECT_TRUE(elsewhere.is_done);
+}
+
+TEST_F(LateCalls, more_silent_requests_than_a_queue_has_calls_keep_no_other_waiting) {
+    open("osd_timeout=60");
+    ceph_.hold(0, 32 * kObject);
+    for (uint64_t i = 0; i < 300; ++i) way().read(i % 32 * kObject);
+    settle();
+    const Io& elsewhere = way().write(40 * kObject, 'a');
+    settle();
+    EXPECT_FALSE(elsewhere.is_done);
+    pass(from_ms(1700));  // as long as Ceph may take for an answer, and the next look at that
+    EXPECT_TRUE(elsewhere.is_done);
+    EXPECT_EQ(way().done(), 1u);
+}
+
+TEST_F(LateCalls, answered_after_their_queue_has_ended_hold_nothing_back) {
+    open();
+    auto other = make_way();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    close_way();
+    ceph_.release();
+    ASSERT_TRUE(ceph_.wait_until_quiet());
+    const Io& next = other->write(0, 'b');
+    EXPECT_TRUE(turn_until([&] { return next.is_done; }));
+    EXPECT_EQ(next.error, 0);
+    EXPECT_EQ(ceph_.read(0, 1), "b");
+    EXPECT_TRUE(wait_for([&] { return backend_->trouble().empty(); })) << backend_->trouble();
+}
+
+// The queue has taken them from librbd, and a turn completes no more than 1 MiB.
+TEST_F(LateCalls, whose_queue_ends_between_two_turns_hold_nothing_back) {
+    open();
+    auto other = make_way();
+    ceph_.hold(0, 4 * kObject);
+    for (uint64_t i = 0; i < 4; ++i) way().read(i * kObject, kObject);
+    pass(from_s(3));
+    ASSERT_EQ(way().done(), 4u);
+    ceph_.release();
+    ASSERT_TRUE(ceph_.wait_until_quiet());
+    reactor_.step();
+    close_way();
+    const Io& next = other->read(0, 4 * kObject);
+    EXPECT_TRUE(turn_until([&] { return next.is_done; }));
+    EXPECT_EQ(next.error, 0);
+}
+
+TEST_F(LateCalls, fail_once_when_librbd_does_not_take_them) {
+    open();
+    ceph_.refuse(Kind::kTake, ENOMEM);
+    const Io& request = way().write(0, 'a', 3 * kObject);
+    EXPECT_TRUE(turn_until([&] { return request.is_done; }));
+    EXPECT_EQ(request.error, EIO);
+    ceph_.refuse(Kind::kTake, 0);
+    const Io& next = way().write(0, 'b');
+    EXPECT_TRUE(turn_until([&] { return next.is_done; }));
+    EXPECT_EQ(next.error, 0);
+}
+
+}  // namespace
+}  // namespace wss::test

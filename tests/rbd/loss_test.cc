@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Others take the image: what its client does before it lets go, and what reaches the image afterwards.
+#include <cerrno>
+
+#include "tests/rbd/rig.h"
+
+namespace wss::test {
+namespace {
+
+constexpr uint64_t kForeign = 1;  // the number of another program's client
+
+class Loss : public RbdTest {
+  protected:
+    bool is_lost() {
+        return wait_for([this] { return backend_->lost(); });
+    }
+    bool is_shut_out() {
+        return wait_for([this] { return ceph_.is_blocklisted(client()); });
+    }
+};
+
+TEST_F(Loss, of_the_lock_makes_all_requests_fail) {
+    open();
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(is_lost());
+    const Io& write = way().write(0, 'a');
+    const Io& read = way().read(0);
+    EXPECT_TRUE(turn_until([&] { return write.is_done && read.is_done; }));
+    EXPECT_EQ(write.error, EIO);
+    EXPECT_EQ(read.error, EIO);
+    EXPECT_NE(backend_->trouble().find("lock was taken away"), std::string::npos) << backend_->trouble();
+}
+
+TEST_F(Loss, of_the_lock_without_an_owner_counts_as_well) {
+    open();
+    ceph_.set_lock_owner(0);
+    EXPECT_TRUE(is_lost());
+}
+
+TEST_F(Loss, of_the_lock_has_the_client_shut_itself_out) {
+    open();
+    ceph_.set_lock_owner(kForeign);
+    EXPECT_TRUE(is_shut_out());
+}
+
+TEST_F(Loss, of_the_lock_leaves_time_for_that_also_with_the_shortest_mon_timeout) {
+    open("mon_timeout=1");
+    ceph_.set_lock_owner(kForeign);
+    EXPECT_TRUE(is_shut_out());
+}
+
+TEST_F(Loss, lets_no_late_write_reach_the_next_owner) {
+    open("close_timeout=1");
+    ceph_.hold(0, kObject);
+    const Io& late = way().write(0, 'a');
+    pass(from_s(3));
+    ASSERT_EQ(late.error, ETIMEDOUT);
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(is_lost());
+    close();
+    ceph_.set_lock_owner(0);
+    Result<std::unique_ptr<io::Backend>> next = open_other();
+    // As soon as the former client is shut out.
+    ASSERT_TRUE(wait_for([&] {
+        if (!next) next = open_other();
+        return static_cast<bool>(next);
+    })) << next.status().to_string();
+    ceph_.release();
+    ASSERT_TRUE(ceph_.wait_until_quiet());
+    EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
+}
+
+TEST_F(Loss, keeps_the_image_for_its_client_until_that_is_shut_out) {
+    open();
+    ceph_.refuse(Kind::kMonitors, EACCES);
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(wait_for([&] {
+        return backend_->trouble().find("cannot be blocklisted") != std::string::npos;
+    })) << backend_->trouble();
+    ceph_.set_lock_owner(0);
+    auto other = open_other();
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.status().code(), Code::kBusy);
+    EXPECT_FALSE(ceph_.is_blocklisted(client()));
+    ceph_.refuse(Kind::kMonitors, 0);
+    ASSERT_TRUE(is_shut_out());
+    ASSERT_TRUE(wait_for([&] {
+        other = open_other();
+        return static_cast<bool>(other);
+    })) << other.status().to_string();
+}
+
+TEST_F(Loss, ends_in_order_when_its_client_cannot_be_shut_out) {
+    open();
+    ceph_.refuse(Kind::kMonitors, EACCES);
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(is_lost());
+    close();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+}
+
+TEST_F(Loss, by_a_blocklist_is_seen_without_requests) {
+    open();
+    ceph_.with([&] { return ceph_.blocklist(FakeCeph::address_of(client())); });
+    ASSERT_TRUE(is_lost());
+    EXPECT_NE(backend_->trouble().find("blocklisted"), std::string::npos);
+}
+
+TEST_F(Loss, of_all_bytes_gives_the_lock_up) {
+    open();
+    ceph_.resize(0);
+    ASSERT_TRUE(is_lost());
+    EXPECT_TRUE(wait_for([&] { return ceph_.lock_owner() == 0; }));
+    EXPECT_FALSE(ceph_.is_blocklisted(client()));
+}
+
+// rbd_lock_release() would wait for the silent call.
+TEST_F(Loss, of_all_bytes_with_a_call_in_librbd_has_the_client_shut_itself_out) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    ceph_.resize(0);
+    EXPECT_TRUE(is_shut_out());
+}
+
+TEST_F(Loss, of_the_pool_makes_no_zeroes_of_what_was_there) {
+    open();
+    const Io& write = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return write.is_done; }));
+    ceph_.delete_pool();
+    const Io& read = way().read(0);
+    ASSERT_TRUE(turn_until([&] { return read.is_done; }));
+    EXPECT_EQ(read.error, EIO);
+    EXPECT_TRUE(is_lost());
+}
+
+// A snapshot of a silent cluster makes librbd wait, with the settings of the image.
+TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
+    open();
+    ceph_.hold(Kind::kSettings);
+    ceph_.notify();
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 2; }));
+}
+
+TEST_F(Loss, of_a_client_whose_librbd_answers_nothing_has_it_shut_itself_out) {
+    open();
+    ceph_.hold(Kind::kSettings);
+    ceph_.notify();
+    ceph_.set_lock_owner(kForeign);
+    EXPECT_TRUE(is_shut_out());
+}
+
+}  // namespace
+}  // namespace wss::test

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A change that Ceph refuses may be missing from the object map, which the next client uses. Until the header
+// says that the map is invalid, or nothing is missing, no other change is acknowledged.
+#include <cerrno>
+
+#include "tests/rbd/rig.h"
+
+namespace wss::test {
+namespace {
+
+class ObjectMap : public RbdTest {
+  protected:
+    // A write that is refused with that errno, and so in doubt.
+    void refuse_one(int error) {
+        ceph_.refuse(Kind::kWrite, error);
+        const Io& refused = way().write(0, 'a');
+        EXPECT_TRUE(turn_until([&] { return refused.is_done; }));
+        EXPECT_NE(refused.error, 0);
+        ceph_.refuse(Kind::kWrite, 0);
+    }
+    // The client learns of something, and acts on it, so often.
+    void follow_up(int times) {
+        for (int i = 0; i < times; ++i) {
+            const uint64_t before = ceph_.answered(Kind::kSettings);
+            ceph_.notify();
+            EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kSettings) > before; }));
+        }
+    }
+};
+
+TEST_F(ObjectMap, is_marked_before_a_later_change_is_acknowledged) {
+    open();
+    ceph_.hold(Kind::kMark);
+    refuse_one(ENOSPC);
+    const Io& later = way().write(kObject, 'b');
+    follow_up(3);
+    settle();
+    EXPECT_FALSE(later.is_done);
+    ceph_.release();
+    EXPECT_TRUE(turn_until([&] { return later.is_done; }));
+    EXPECT_EQ(later.error, 0);
+    EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
+TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_right) {
+    open();
+    ceph_.hold(Kind::kLook);
+    ceph_.hold(Kind::kMark);
+    ceph_.refuse(Kind::kWrite, ENOSPC);
+    const Io& refused = way().write(0, 'a');
+    reactor_.step();
+    ASSERT_TRUE(ceph_.wait_until_quiet());
+    ceph_.forget_flags();  // before the client looks: librbd has found nothing wrong
+    ASSERT_TRUE(turn_until([&] { return refused.is_done; }));
+    ceph_.refuse(Kind::kWrite, 0);
+    const Io& later = way().write(kObject, 'b');
+    EXPECT_TRUE(turn_until([&] { return later.is_done; }));
+    EXPECT_FALSE(ceph_.is_map_invalid());
+}
+
+TEST_F(ObjectMap, that_may_not_be_marked_keeps_changes_until_osd_timeout) {
+    open();
+    ceph_.refuse(Kind::kMark, EPERM);
+    refuse_one(EPERM);
+    const Io& later = way().write(kObject, 'b');
+    pass(from_ms(1900));
+    EXPECT_FALSE(later.is_done);
+    pass(from_s(1));
+    EXPECT_EQ(later.error, ETIMEDOUT);
+}
+
+TEST_F(ObjectMap, lets_its_reactor_sleep_while_changes_wait_for_it) {
+    open();
+    ceph_.hold(Kind::kMark);
+    refuse_one(ENOSPC);
+    way().write(kObject, 'b');
+    settle();
+    EXPECT_TRUE(way().queue().arm());
+    EXPECT_GT(reactor_.next_deadline(), clock_.now());
+    EXPECT_LE(reactor_.next_deadline(), clock_.now() + from_ms(10));
+}
+
+TEST_F(ObjectMap, delays_no_reads) {
+    open();
+    ceph_.hold(Kind::kMark);
+    refuse_one(ENOSPC);
+    const Io& read = way().read(kObject);
+    EXPECT_TRUE(turn_until([&] { return read.is_done; }));
+    EXPECT_EQ(read.error, 0);
+}
+
+TEST_F(ObjectMap, is_marked_when_its_client_ends_at_the_latest) {
+    open();
+    ceph_.refuse(Kind::kMark, EPERM);
+    refuse_one(EPERM);
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kMark) > 0; }));
+    ceph_.forget_flags();
+    ceph_.refuse(Kind::kMark, 0);
+    close();
+    EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
+}  // namespace
+}  // namespace wss::test

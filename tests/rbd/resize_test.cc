@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The size of an image, which this client and others change.
+#include <cerrno>
+
+#include "tests/rbd/rig.h"
+
+namespace wss::test {
+namespace {
+
+class Resize : public RbdTest {
+  protected:
+    bool has_size(uint64_t bytes) {
+        return wait_for([=, this] { return backend_->limits().size == bytes; });
+    }
+};
+
+TEST_F(Resize, is_refused_before_it_begins_when_ceph_permits_no_change) {
+    open();
+    ceph_.refuse(Kind::kMark, EPERM);
+    // Who asks for the size that the image has wants to know that.
+    EXPECT_EQ(backend_->resize(64 * kObject).code(), Code::kPermission);
+    ceph_.refuse(Kind::kMark, 0);
+    EXPECT_TRUE(backend_->resize(64 * kObject));
+    EXPECT_FALSE(ceph_.is_map_invalid());
+    EXPECT_EQ(ceph_.answered(Kind::kResize), 0u);
+}
+
+TEST_F(Resize, that_fails_leaves_the_size_as_it_is) {
+    open();
+    ceph_.refuse(Kind::kResize, EPERM);
+    EXPECT_FALSE(backend_->resize(32 * kObject));
+    EXPECT_TRUE(has_size(64 * kObject));
+    ceph_.refuse(Kind::kResize, 0);
+    EXPECT_TRUE(backend_->resize(32 * kObject));
+    EXPECT_TRUE(has_size(32 * kObject));
+    EXPECT_EQ(ceph_.size(), 32 * kObject);
+}
+
+TEST_F(Resize, whose_outcome_cannot_be_read_is_followed_by_no_other_until_a_look_shows_it) {
+    open();
+    ceph_.refuse(Kind::kResize, EIO);
+    ceph_.refuse(Kind::kSize, EIO);
+    ceph_.hold(Kind::kLook);
+    EXPECT_FALSE(backend_->resize(32 * kObject));
+    EXPECT_EQ(backend_->resize(16 * kObject).code(), Code::kBusy);
+    const Io& beyond = way().write(40 * kObject, 'a');
+    EXPECT_TRUE(turn_until([&] { return beyond.is_done; }));
+    EXPECT_NE(beyond.error, 0) << "the image may be smaller";
+    ceph_.refuse(Kind::kResize, 0);
+    ceph_.refuse(Kind::kSize, 0);
+    ceph_.release();
+    EXPECT_TRUE(has_size(64 * kObject));
+    EXPECT_TRUE(backend_->resize(16 * kObject));
+}
+
+TEST_F(Resize, of_others_is_followed) {
+    open();
+    ceph_.resize(32 * kObject);
+    EXPECT_TRUE(has_size(32 * kObject));
+    ceph_.resize(48 * kObject);
+    EXPECT_TRUE(has_size(48 * kObject));
+}
+
+TEST_F(Resize, that_makes_the_image_smaller_fails_reads_beyond_its_end) {
+    open();
+    ceph_.hold(Kind::kRead);
+    const Io& read = way().read(63 * kObject);
+    settle();
+    ceph_.resize(32 * kObject);
+    ceph_.release();
+    EXPECT_TRUE(turn_until([&] { return read.is_done; }));
+    EXPECT_EQ(read.error, EIO);
+}
+
+}  // namespace
+}  // namespace wss::test
