@@ -69,6 +69,44 @@ TEST_F(ObjectMap, that_may_not_be_marked_keeps_changes_until_osd_timeout) {
     EXPECT_EQ(later.error, ETIMEDOUT);
 }
 
+TEST_F(ObjectMap, is_marked_although_librbd_forgets_the_refusal) {
+    open();
+    ceph_.refuse(Kind::kMark, EPERM);
+    refuse_one(EPERM);
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kMark) > 0; }));
+    ceph_.forget_flags();
+    const Io& later = way().write(kObject, 'b');
+    follow_up(4);
+    settle();
+    EXPECT_FALSE(later.is_done) << "acknowledged, and the header is not marked";
+    ceph_.refuse(Kind::kMark, 0);
+    follow_up(2);
+    EXPECT_TRUE(turn_until([&] { return later.is_done; }));
+    EXPECT_EQ(later.error, 0);
+    EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
+TEST_F(ObjectMap, is_marked_although_librbd_forgets_while_the_mark_is_under_way) {
+    open();
+    ceph_.hold(Kind::kMark);
+    refuse_one(EPERM);
+    ASSERT_TRUE(wait_for([&] { return !ceph_.held().empty(); }));
+    ceph_.forget_flags();
+    const Io& later = way().write(kObject, 'b');
+    follow_up(4);
+    settle();
+    EXPECT_FALSE(later.is_done) << "acknowledged, and the mark is not answered";
+    ceph_.refuse(Kind::kMark, EPERM);
+    ceph_.release();
+    follow_up(4);
+    settle();
+    EXPECT_FALSE(later.is_done) << "acknowledged, and the mark was refused";
+    ceph_.refuse(Kind::kMark, 0);
+    follow_up(2);
+    EXPECT_TRUE(turn_until([&] { return later.is_done; }));
+    EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
 TEST_F(ObjectMap, lets_its_reactor_sleep_while_changes_wait_for_it) {
     open();
     ceph_.hold(Kind::kMark);

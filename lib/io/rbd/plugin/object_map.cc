@@ -101,9 +101,12 @@ bool Client::needs_mark() const {
 
 // What fails while it asks is another doubt.
 void Client::settle_doubts() {
+    // One that is under way may be refused, and what needs it is not known until then.
+    if (marks_map_.load()) return;
     const uint64_t doubts = doubts_.load();
     if (!maps_objects_.load() || !needs_mark()) return settled_.store(doubts);
-    if (lost() || marks_map_.exchange(true)) return;
+    if (lost()) return;
+    marks_map_.store(true);
     // A refusal from here on is another one.
     must_mark_.store(false);
     auto over = [](const Question& asked, int result) {
