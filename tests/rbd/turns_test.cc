@@ -33,12 +33,34 @@ TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_had_to_wait) {
     for (const Io* read : reads) EXPECT_EQ(read->error, 0);
 }
 
+// The answer for which it waits has come, behind others that fill a turn.
+TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_waits_for_a_late_call) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    ceph_.hold(kObject, 4 * kObject);
+    for (uint64_t i = 1; i <= 4; ++i) way().read(i * kObject, kObject);
+    const Io& waits = way().write(0, 'b');
+    settle();
+    const std::vector<FakeCeph::HeldCall> held = ceph_.held();
+    ASSERT_EQ(held.size(), 5u);
+    for (size_t i : {1, 2, 3, 4, 0}) {
+        ceph_.release(held[i]);
+        ASSERT_TRUE(ceph_.wait_until_quiet());
+    }
+    ceph_.release();
+    pause(from_s(5));
+    ASSERT_TRUE(turn_until([&] { return waits.is_done; }));
+    EXPECT_EQ(waits.error, 0);
+}
+
 TEST_F(Turns, copy_a_bounded_number_of_bytes) {
     open();
     for (uint64_t i = 0; i < 16; ++i) way().read(i * kObject, kObject);
     reactor_.step();
     ASSERT_TRUE(ceph_.wait_until_quiet());
-    for (uint64_t done = 0; done < 16;) {
+    for (uint64_t done = way().done(); done < 16;) {
         reactor_.step();
         EXPECT_LE((way().done() - done) * kObject, kTurnMax);
         done = way().done();
