@@ -19,7 +19,7 @@ constexpr uint64_t kBlock = 4096, kBlocks = 256;
 constexpr uint64_t kObjectBytes = 64 << 10, kStripeUnit = 16 << 10;
 constexpr uint64_t kTail = 512 << 10;  // that resizes take and give, without requests
 constexpr size_t kSlots = 48;
-constexpr int kSteps = 3000;
+constexpr int kSteps = 3000, kWaysMax = 12;
 
 uint64_t number_in(const char* variable, uint64_t otherwise) {
     const char* text = std::getenv(variable);
@@ -66,6 +66,7 @@ class RandomRun : public RbdTest, public testing::WithParamInterface<uint64_t> {
     const int refusal_ = chance(2) ? EPERM : ENOSPC;
     bool refused_ = false;  // what was not permitted was reported since the map was rebuilt
     uint64_t rebuilt_ = 0;  // how often that was
+    int ways_made_ = 0;
     uint64_t succeeded_ = 0, failed_ = 0;
 };
 
@@ -187,9 +188,11 @@ void RandomRun::step() {
         pause(from_s(5));
     }
     reactor_.step();
-    // A queue ends, and calls of it may still be late.
+    // A queue ends, and calls of it may still be late. What it had lives as long as its client.
     std::unique_ptr<Way>& way = ways_[random_.below(2)];
-    if (chance(10) && way->queue().in_flight() == 0) way = make_way();
+    if (!chance(20) || way->queue().in_flight() > 0 || ways_made_ == kWaysMax) return;
+    way = make_way();
+    ++ways_made_;
 }
 
 void RandomRun::check_image() {
