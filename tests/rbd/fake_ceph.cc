@@ -363,10 +363,10 @@ bool FakeCeph::blocklist(const std::string& address) {
     return true;
 }
 
-std::vector<FakeClient*> FakeCeph::alive() const {
-    std::vector<FakeClient*> found;
+std::vector<uint64_t> FakeCeph::alive() const {
+    std::vector<uint64_t> found;
     for (const FakeImage* image : images_)
-        if (!image->client->blocklisted) found.push_back(image->client);
+        if (!image->client->blocklisted) found.push_back(image->client->number);
     return found;
 }
 

@@ -145,7 +145,7 @@ class FakeCeph {
     int64_t read_bytes(uint64_t offset, uint64_t length, char* to) const;
     int64_t write_bytes(uint64_t offset, uint64_t length, const char* from);  // nullptr: zeroes
     bool blocklist(const std::string& address);
-    std::vector<FakeClient*> alive() const;  // clients with the image that are not shut out
+    std::vector<uint64_t> alive() const;  // clients with the image that are not shut out
     static std::string address_of(uint64_t client);
 
     // Guarded by the lock of the fake.

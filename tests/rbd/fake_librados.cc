@@ -204,9 +204,7 @@ int rados_stat(rados_ioctx_t, const char*, uint64_t*, time_t*) {
 // ---- Notices: each client that has the image answers
 
 int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char** reply, size_t* bytes) {
-    const std::vector<FakeClient*> alive = ceph().with([] { return ceph().alive(); });
-    std::vector<uint64_t> numbers;
-    for (const FakeClient* client : alive) numbers.push_back(client->number);
+    const std::vector<uint64_t> numbers = ceph().with([] { return ceph().alive(); });
     *bytes = numbers.size() * sizeof(uint64_t);
     *reply = static_cast<char*>(std::malloc(*bytes + 1));
     if (!numbers.empty()) std::memcpy(*reply, numbers.data(), *bytes);

@@ -161,12 +161,12 @@ void rbd_lock_get_owners_cleanup(char** owners, size_t count) {
 }
 int rbd_watchers_list(rbd_image_t, rbd_image_watcher_t* watchers, size_t* count) {
     return ceph().with([=] {
-        const std::vector<FakeClient*> alive = ceph().alive();
+        const std::vector<uint64_t> alive = ceph().alive();
         const size_t space = std::exchange(*count, alive.size());
         if (space < alive.size()) return -ERANGE;
         for (size_t i = 0; i < alive.size(); ++i)
-            watchers[i] = {.addr = strdup(FakeCeph::address_of(alive[i]->number).c_str()),
-                           .id = static_cast<int64_t>(alive[i]->number),
+            watchers[i] = {.addr = strdup(FakeCeph::address_of(alive[i]).c_str()),
+                           .id = static_cast<int64_t>(alive[i]),
                            .cookie = 1};
         return 0;
     });

@@ -137,6 +137,17 @@ TEST_F(LateCalls, whose_queue_ends_between_two_turns_hold_nothing_back) {
     EXPECT_EQ(next.error, 0);
 }
 
+// What was acknowledged is stable.
+TEST_F(LateCalls, delay_no_flush) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    const Io& flush = way().submit(io::Op::kFlush, 0, 0, 0);
+    settle();
+    EXPECT_TRUE(flush.is_done);
+    EXPECT_EQ(flush.error, 0);
+}
+
 TEST_F(LateCalls, fail_once_when_librbd_does_not_take_them) {
     open();
     ceph_.refuse(Kind::kTake, ENOMEM);

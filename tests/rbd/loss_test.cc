@@ -70,6 +70,22 @@ TEST_F(Loss, lets_no_late_write_reach_the_next_owner) {
     EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
 }
 
+// The next owner must not find a request under way that this client still answers.
+TEST_F(Loss, lets_requests_end_before_the_client_shuts_itself_out) {
+    open();
+    ceph_.hold(0, kObject);
+    const Io& write = way().write(0, 'a');
+    settle();
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(is_lost());
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) > looks; }));
+    EXPECT_FALSE(ceph_.is_blocklisted(client()));
+    pass(from_s(3));
+    EXPECT_TRUE(write.is_done);
+    EXPECT_TRUE(is_shut_out());
+}
+
 TEST_F(Loss, keeps_the_image_for_its_client_until_that_is_shut_out) {
     open();
     ceph_.refuse(Kind::kMonitors, EACCES);
@@ -88,6 +104,23 @@ TEST_F(Loss, keeps_the_image_for_its_client_until_that_is_shut_out) {
         other = open_other();
         return static_cast<bool>(other);
     })) << other.status().to_string();
+}
+
+TEST_F(Loss, keeps_the_image_for_a_closed_client_that_could_not_be_shut_out) {
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    ceph_.refuse(Kind::kMonitors, EACCES);
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(is_lost());
+    close();
+    ceph_.set_lock_owner(0);
+    EXPECT_EQ(open_other().status().code(), Code::kBusy);
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    auto next = open_other();
+    EXPECT_TRUE(next) << next.status().to_string();
 }
 
 TEST_F(Loss, ends_in_order_when_its_client_cannot_be_shut_out) {

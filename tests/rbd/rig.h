@@ -98,7 +98,7 @@ class RbdTest : public testing::Test {
     uint64_t client_ = 0;
 };
 
-// All of the answers that a test waits for with a condition of its own.
+// True as soon as `condition` is, false after a time that only an error takes.
 bool wait_for(const std::function<bool()>& condition);
 
 }  // namespace wss::test
