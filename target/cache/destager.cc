@@ -161,21 +161,23 @@ void Destager::start_all() noexcept {
     for (const bool before_first : {false, true})
         for (CachedVolume& volume : uses_.volumes.open()) {
             if ((volume.number < first) != before_first) continue;
-            start(volume);
+            const bool began = start(volume);
             if (!short_of_jobs_) continue;
-            next_volume_ = volume.number;
+            next_volume_ = volume.number + began;  // the others come first
             return;
         }
 }
 
-void Destager::start(CachedVolume& volume) noexcept {
-    if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding()) return;
-    if (volume.removed() || volume.given_up) return;
+bool Destager::start(CachedVolume& volume) noexcept {
+    if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding()) return false;
+    if (volume.removed() || volume.given_up) return false;
+    bool began = false;
     std::array<cache::Line*, cache::kDestageRunMax> run;
     while (may_begin(volume)) {
         const size_t count = volume.planner->next(index_, volume.number, reactor_.now(), run,
                                                   [this](const cache::Line& line) { return look_at(line); });
-        if (count == 0) return;
+        if (count == 0) break;
+        began = true;
         for (size_t i = 0; i < count && (i == 0 || may_begin(volume)); ++i) {
             Job& job = *free_job();
             job.salvage = false;
@@ -183,6 +185,7 @@ void Destager::start(CachedVolume& volume) noexcept {
             begin_job(job, volume, *run[i], cache::Access::kShared);
         }
     }
+    return began;
 }
 
 void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept {
@@ -377,6 +380,16 @@ void Destager::stored_from_bay(Transfer& transfer, CacheStatus status) noexcept 
     destager.step(job);
 }
 
+// What other lines show: storage has not taken one of them, and has not been seen to take it since.
+bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
+    if (!volume.planner->failing()) return false;
+    if (index_.dirty(volume.number).first_deferred() != nullptr) return true;
+    return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& other) {
+        return other.get() != &job && other->busy && other->volume == &volume &&
+               (other->again || other->silent);
+    });
+}
+
 void Destager::done(Job& job, int error) noexcept {
     CachedVolume& volume = *job.volume;
     const bool is_cut_off = job.begun && !job.salvage && !job.cut_off.piece.empty();
@@ -395,7 +408,10 @@ void Destager::done(Job& job, int error) noexcept {
     if (error == 0 && job.begun) {
         ++(job.salvage ? volume.counters.salvaged_lines : volume.counters.destaged_lines);
         volume.planner->succeeded(job.again || job.silent);
-        volume.last_error.clear();
+        if (!is_refused(volume, job)) {
+            volume.planner->succeeded(true);
+            volume.last_error.clear();
+        }
     } else if (storage_failed) {
         ++volume.counters.destage_errors;
         volume.planner->failed(reactor_.now(), job.silent);

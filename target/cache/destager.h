@@ -62,7 +62,7 @@ class Destager {
     void turn() noexcept {
         if (salvage_due_) salvage();
     }
-    void start(CachedVolume& volume) noexcept;
+    bool start(CachedVolume& volume) noexcept;  // whether a job has begun
     // Everything written before is in real storage when `done` is called, which then flushes that. EAGAIN, to
     // clients: see Losses::awaits().
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker);
@@ -87,6 +87,7 @@ class Destager {
     cache::DestagePlanner::Look look_at(const cache::Line& line) const noexcept;
     void note_silent() noexcept;
     void start_all() noexcept;
+    bool is_refused(CachedVolume& volume, const Job& job) noexcept;
     void begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
     bool choose_copy(Job& job, cache::Slot& slot) noexcept;
     void entered(Job& job) noexcept;

@@ -153,5 +153,53 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_one_that_is_l
     }
 }
 
+// One job is left. The volume that has it takes it no second time before the others.
+TEST_F(ClusterSilent, storage_of_many_volumes_does_not_leave_the_last_job_to_one_of_the_others) {
+    options_.destages = 1;
+    restart_target_alone();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    Volume c{world_, 4096};
+    open("a", a_);
+    open("c", c);
+    open("b", b_);
+    b_.faults.silent_end = UINT64_MAX;
+    ASSERT_NO_FATAL_FAILURE(dirty_lines_of(b_, 0, 1));
+    fall_silent();
+    target_->cache().drain("b", [](const Status&) {});
+    world_.run_for(from_s(10));
+    ASSERT_NO_FATAL_FAILURE(dirty_lines_of(a_, 0, 4 * kHealthyLines));
+    ASSERT_NO_FATAL_FAILURE(dirty_lines_of(c, 0, kHealthyLines));
+    target_->cache().drain("a", [](const Status&) {});
+    target_->cache().drain("c", [](const Status&) {});
+    EXPECT_TRUE(until([&] { return volume("c").dirty_lines == 0; }));
+    EXPECT_GT(volume("a").dirty_lines, kHealthyLines);
+    EXPECT_TRUE(until([&] { return volume("a").dirty_lines == 0; }));
+    bury(std::move(c.client));
+}
+
+TEST_F(ClusterSilent, part_of_a_volume_is_shown_while_the_others_are_destaged) {
+    fall_silent(16 << 20, 256 << 10);
+    ASSERT_TRUE(until([&] { return !volume("big").last_error.empty(); }, from_s(300)));
+    for (int i = 0; i < 20; ++i) {
+        world_.run_for(from_s(1));
+        const uint64_t before = volume("big").counters.destaged_lines;
+        ASSERT_NO_FATAL_FAILURE(dirty_lines_of(big_, 16 << 20, 1));
+        // A line that fails ends the drain.
+        const auto is_home = [&] {
+            target_->cache().drain("big", [](const Status&) {});
+            return volume("big").counters.destaged_lines > before;
+        };
+        ASSERT_TRUE(until(is_home, from_s(60)));
+        EXPECT_NE(volume("big").last_error, "");
+    }
+    big_.faults.silent_end = 0;
+    const auto all_is_home = [&] {
+        target_->cache().drain("big", [](const Status&) {});
+        return volume("big").dirty_lines == 0;
+    };
+    ASSERT_TRUE(until(all_is_home, from_s(300)));
+    EXPECT_EQ(volume("big").last_error, "");
+}
+
 }  // namespace
 }  // namespace wss::sim
