@@ -29,13 +29,14 @@ struct VolumeSet::Resize {
     uint64_t shrink_to = 0;  // first, if not 0: a shrink that is not over is finished before the volume grows
     uint64_t cut_from = 0;   // see Known
     bool follows = false;    // its storage has that size, and is not changed
+    bool shrunk = false;     // storage has shrunk to `shrink_to`
     bool grows() const { return bytes > shrink_to; }
     void note_part() const;
-    Status carry_out(VolumeSet& set) const;
-    Status resize_storage(VolumeSet& set) const;
+    Status carry_out(VolumeSet& set);
+    Status resize_storage(VolumeSet& set);
     Status tell(VolumeSet& set) const;
     Status end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped, Status late) const;
-    Status carry_on(VolumeSet& set, const std::stop_token& stop) const;
+    Status carry_on(VolumeSet& set, const std::stop_token& stop);
     Status check_wanted(const VolumeSet& set) const;
 };
 
@@ -201,7 +202,7 @@ Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
     return change ? change->carry_out(*this) : change.status();
 }
 
-Status VolumeSet::Resize::carry_out(VolumeSet& set) const {
+Status VolumeSet::Resize::carry_out(VolumeSet& set) {
     const std::string what = "resizing volume " + name;
     if (shrink_to != 0) {
         WSS_TRY(set.begin_shrink(*this));
@@ -218,10 +219,11 @@ Status VolumeSet::Resize::carry_out(VolumeSet& set) const {
     return tell(set);
 }
 
-// Nobody has anything beyond the new end any more. Done once more it changes nothing.
-Status VolumeSet::Resize::resize_storage(VolumeSet& set) const {
+// Nobody has anything beyond the new end any more. It goes on where it has failed.
+Status VolumeSet::Resize::resize_storage(VolumeSet& set) {
     const std::string what = "volume " + name;
-    if (shrink_to != 0) WSS_TRY(set.end_shrink(*this).within(what));
+    if (shrink_to != 0 && !shrunk) WSS_TRY(set.end_shrink(*this).within(what));
+    shrunk = true;
     return grows() ? set.grow(*this).within(what) : Status::ok();
 }
 
@@ -242,7 +244,7 @@ Status VolumeSet::Resize::check_wanted(const VolumeSet& set) const {
 }
 
 // Until storage has answered.
-Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) const {
+Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) {
     std::mutex m;
     std::condition_variable_any stopped;
     for (;;) {
@@ -264,7 +266,7 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
                                     Status late) const {
     const std::string what = "resizing volume " + name;
     const Status begun = set.late_ends_.begin([&set, change = *this, dropped,
-                                               what](const std::stop_token& stop) {
+                                               what](const std::stop_token& stop) mutable {
         if (dropped && !dropped->wait(stop)) return;
         Status ended = dropped ? set.end_of(*dropped, what) : Status::ok();
         if (ended) ended = change.carry_on(set, stop);
