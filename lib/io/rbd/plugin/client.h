@@ -94,7 +94,7 @@ class Client {
     // Blocks; see bounded.h. Busy while the outcome of the one before is not known.
     Status resize(uint64_t bytes);
     // Whether Ceph takes a change of the image's header. Blocks.
-    Status check_changes() const;
+    Status check_changes();
     bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
@@ -272,7 +272,7 @@ class Client {
     // What monitors are asked ends by then. Of the thread that starts this client, then of the keeper, and of
     // the one that stops it.
     Nanoseconds commands_until_;
-    std::mutex size_lock_;  // one at a time resizes the image, or closes it
+    std::mutex size_lock_;  // one at a time resizes the image, asks whether it may, or closes it
     // kUnknown: it failed, and what came of it could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};

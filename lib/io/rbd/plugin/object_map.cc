@@ -61,7 +61,9 @@ int Client::mark_map() const {
 }
 
 // Blocks.
-Status Client::check_changes() const {
+Status Client::check_changes() {
+    std::lock_guard lock(size_lock_);
+    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     const int result =
         rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
     if (result != -EPERM && result != -EACCES) return Status::ok();
