@@ -3,6 +3,7 @@
 // node_exporter (Documentation/metrics.md). The driver is in the kernel and serves no HTTP.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <string_view>
 
@@ -79,7 +80,9 @@ void print_metrics(Context& context) {
                                 static_cast<double>(list_pending(context).size())));
         return samples;
     });
-    std::fputs(exporter.text().c_str(), stdout);
+    // Half a file would be installed as a whole one.
+    if (std::fputs(exporter.text().c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+        context.fail(Status::from_errno(errno, "the metrics cannot be written"));
 }
 
 }  // namespace
