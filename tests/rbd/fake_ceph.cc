@@ -77,6 +77,17 @@ void FakeCeph::release() {
     changed_.notify_all();
 }
 
+void FakeCeph::release(Kind kind) {
+    std::lock_guard lock(m_);
+    held_kinds_.erase(kind);
+    for (Operation& one : std::exchange(held_, {}))
+        if (is_held(one))
+            held_.push_back(std::move(one));
+        else
+            lane_of(one).ready.push_back(std::move(one));
+    changed_.notify_all();
+}
+
 std::vector<FakeCeph::HeldCall> FakeCeph::held() const {
     std::lock_guard lock(m_);
     std::vector<HeldCall> calls;

@@ -75,6 +75,8 @@ class FakeCeph {
     void hold(Kind kind);
     // Nothing waits any more. What did is answered in the order in which it was taken.
     void release();
+    // A kind waits no more, unless it touches a part that does.
+    void release(Kind kind);
     struct HeldCall {
         uint64_t id = 0;
         Kind kind = Kind::kRead;

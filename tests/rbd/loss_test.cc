@@ -37,13 +37,24 @@ TEST_F(Loss, of_the_lock_without_an_owner_counts_as_well) {
     EXPECT_TRUE(is_lost());
 }
 
-TEST_F(Loss, of_the_lock_has_the_client_shut_itself_out) {
+// What has been answered since may be old, or nobody's any more.
+TEST_F(Loss, of_the_lock_makes_what_is_under_way_fail) {
     open();
+    ceph_.hold(0, kObject);
+    const Io& write = way().write(0, 'a');
+    const Io& read = way().read(4096);
+    settle();
     ceph_.set_lock_owner(kForeign);
-    EXPECT_TRUE(is_shut_out());
+    ASSERT_TRUE(is_lost());
+    ceph_.release();
+    EXPECT_TRUE(turn_until([&] { return write.is_done && read.is_done; }));
+    EXPECT_EQ(write.error, EIO);
+    EXPECT_EQ(read.error, EIO);
+    EXPECT_EQ(read.done_bytes, 0u);
 }
 
-TEST_F(Loss, of_the_lock_leaves_time_for_that_also_with_the_shortest_mon_timeout) {
+// Less than a second would be left of the shortest mon_timeout, and commands get whole ones.
+TEST_F(Loss, of_the_lock_has_the_client_shut_itself_out) {
     open("mon_timeout=1");
     ceph_.set_lock_owner(kForeign);
     EXPECT_TRUE(is_shut_out());

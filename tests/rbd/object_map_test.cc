@@ -46,9 +46,11 @@ TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_right) {
     open();
     ceph_.hold(Kind::kLook);
     ceph_.hold(Kind::kMark);
+    ceph_.hold(Kind::kWrite);
     ceph_.refuse(Kind::kWrite, ENOSPC);
     const Io& refused = way().write(0, 'a');
     reactor_.step();
+    ceph_.release(Kind::kWrite);
     ASSERT_TRUE(ceph_.wait_until_quiet());
     ceph_.forget_flags();  // before the client looks: librbd has found nothing wrong
     ASSERT_TRUE(turn_until([&] { return refused.is_done; }));
