@@ -109,6 +109,20 @@ TEST_F(ObjectMap, is_marked_although_librbd_forgets_while_the_mark_is_under_way)
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
+TEST_F(ObjectMap, is_marked_for_what_was_refused_during_a_mark_without_another_look) {
+    open();
+    ceph_.hold(Kind::kLook);
+    ceph_.hold(Kind::kMark);
+    refuse_one(EPERM);
+    ASSERT_TRUE(wait_for([&] { return !ceph_.held().empty(); }));
+    refuse_one(EPERM);
+    follow_up(2);
+    const Io& later = way().write(kObject, 'b');
+    ceph_.release(Kind::kMark);
+    EXPECT_TRUE(turn_until([&] { return later.is_done; }));
+    EXPECT_EQ(later.error, 0);
+}
+
 TEST_F(ObjectMap, lets_its_reactor_sleep_while_changes_wait_for_it) {
     open();
     ceph_.hold(Kind::kMark);

@@ -118,6 +118,11 @@ void Client::settle_doubts() {
         else
             self.must_mark_.store(true);
         self.marks_map_.store(false);
+        // One that was refused is tried again after the next look.
+        if (result < 0 || !self.doubts_map()) return;
+        std::lock_guard lock(self.keeper_lock_);
+        self.news_.doubted = true;
+        self.follower_wake_.notify_one();
     };
     if (ask({.client = this, .method = kSetFlags, .input = kMarking, .over = over, .number = doubts})) return;
     must_mark_.store(true);
