@@ -43,7 +43,7 @@ class SlowBackend final : public io::Backend {
     ~SlowBackend() override { --slow_.backends; }
     io::Limits limits() const noexcept override {
         io::Limits limits = inner_->limits();
-        limits.size = std::min(limits.size, at_most_);
+        limits.size = std::min(limits.size, at_most_.load());
         return limits;
     }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
@@ -62,7 +62,7 @@ class SlowBackend final : public io::Backend {
   private:
     Slow& slow_;
     const std::unique_ptr<io::Backend> inner_;
-    uint64_t at_most_ = UINT64_MAX;  // while a resize is under way
+    std::atomic<uint64_t> at_most_{UINT64_MAX};  // while a resize is under way
 };
 
 class LateResize : public testing::Test {

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+
 namespace wss::volume {
 namespace {
 
@@ -427,7 +429,7 @@ class Unanswered final : public io::Backend {
     explicit Unanswered(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
     io::Limits limits() const noexcept override {
         io::Limits limits = file_->limits();
-        limits.size = std::min(limits.size, limit_);
+        limits.size = std::min(limits.size, limit_.load());
         return limits;
     }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
@@ -443,7 +445,7 @@ class Unanswered final : public io::Backend {
 
   private:
     const std::unique_ptr<io::Backend> file_;
-    uint64_t limit_ = UINT64_MAX;
+    std::atomic<uint64_t> limit_{UINT64_MAX};  // read by whoever carries the resize on
 };
 
 TEST_F(VolumeState, a_repeated_shrink_that_fails_again_is_finished_by_the_next_start) {
