@@ -16,12 +16,12 @@ from pathlib import Path
 
 from .cache_cluster import until
 from .ports import free_port
+from .programs import end
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "tools/monitoring"
 ALERTS = MONITORING / "alerts.yaml"
 START_SECONDS = 60
-STOP_SECONDS = 20
 INTERVAL = "1s"
 # What Grafana puts in: ranges must hold several scrapes.
 RANGES = {"$__rate_interval": "10s", "$__range": "10s"}
@@ -119,12 +119,7 @@ class Prometheus:
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(STOP_SECONDS)
+        end(self.process)
 
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()

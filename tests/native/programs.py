@@ -35,6 +35,18 @@ def build_shim(folder: Path, source: str) -> Path:
     return folder / "shim.so"
 
 
+def end(process: subprocess.Popen) -> bool:
+    """By SIGTERM; False: it did not end in time, and was killed."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+        return True
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_SECONDS)
+        return False
+
+
 def sanitizer() -> list[str]:
     """What a program that is not ours needs before it loads our plug-in: the sanitizer's library, where that was built with it."""
     found = re.search(r"lib[at]san\.so\S* => (\S+)", run("ldd", PLUGIN).stdout)
@@ -144,10 +156,4 @@ class Nbd:
     def stop(self) -> None:
         if self.process is None or self.process.poll() is not None:
             return
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(STOP_SECONDS)
-            raise AssertionError(f"nbdkit did not stop\n{self.log.read_text()}") from None
+        assert end(self.process), f"nbdkit did not stop\n{self.log.read_text()}"

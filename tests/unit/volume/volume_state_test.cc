@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include <atomic>
+#include "tests/unit/volume/slow_storage.h"
 
 namespace wss::volume {
 namespace {
@@ -423,38 +423,15 @@ TEST_F(VolumeState, a_start_does_not_cut_storage_that_another_owner_has_had_sinc
     }
 }
 
-// Storage elsewhere that has not answered a resize: until it does, nothing is served beyond the size wanted.
-class Unanswered final : public io::Backend {
-  public:
-    explicit Unanswered(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
-    io::Limits limits() const noexcept override {
-        io::Limits limits = file_->limits();
-        limits.size = std::min(limits.size, limit_.load());
-        return limits;
-    }
-    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
-        return file_->open_queue(reactor);
-    }
-    Status resize(uint64_t bytes) override {
-        if (limit_ != UINT64_MAX) return Status(Code::kBusy, "a resize is not over");
-        if (bytes == limits().size) return Status::ok();
-        limit_ = bytes;
-        return Status(Code::kTimedOut, "no answer");
-    }
-    std::string describe() const override { return file_->describe(); }
-
-  private:
-    const std::unique_ptr<io::Backend> file_;
-    std::atomic<uint64_t> limit_{UINT64_MAX};  // read by whoever carries the resize on
-};
-
 TEST_F(VolumeState, a_repeated_shrink_that_fails_again_is_finished_by_the_next_start) {
     stop();
-    open_ = [](const std::string& specification,
-               const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
+    Slow slow;
+    slow.silent = true;
+    open_ = [&slow](const std::string& specification,
+                    const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
         auto file = io::open_backend(specification, options);
         if (!file) return file.status();
-        return std::unique_ptr<io::Backend>(std::make_unique<Unanswered>(std::move(*file)));
+        return std::unique_ptr<io::Backend>(std::make_unique<SlowBackend>(slow, std::move(*file)));
     };
     start();
     EXPECT_FALSE(set_->resize("a", 1 << 19));

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storage that takes longer over a resize than its caller waits, as an image of a Ceph cluster may.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "lib/io/backend.h"
+
+namespace wss::volume {
+
+// Storage that has not answered a resize when its caller gives up waiting, and does it for all that.
+struct Slow {
+    std::atomic<bool> silent{false};
+    std::atomic<int> backends{0};
+    io::Backend::SizeChanged changed;
+};
+class SlowBackend final : public io::Backend {
+  public:
+    SlowBackend(Slow& slow, std::unique_ptr<io::Backend> inner) : slow_(slow), inner_(std::move(inner)) {
+        ++slow_.backends;
+    }
+    ~SlowBackend() override { --slow_.backends; }
+    io::Limits limits() const noexcept override {
+        io::Limits limits = inner_->limits();
+        limits.size = std::min(limits.size, at_most_.load());
+        return limits;
+    }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return inner_->open_queue(reactor);
+    }
+    Status resize(uint64_t bytes) override {
+        if (bytes == limits().size && at_most_ == UINT64_MAX) return Status::ok();
+        const bool repeated = at_most_ != UINT64_MAX;
+        at_most_ = slow_.silent ? std::min(bytes, inner_->limits().size) : UINT64_MAX;
+        if (slow_.silent) return Status(repeated ? Code::kBusy : Code::kTimedOut, "storage does not answer");
+        return inner_->resize(bytes);
+    }
+    void watch_size(SizeChanged changed) override { slow_.changed = std::move(changed); }
+    std::string describe() const override { return "slow"; }
+
+  private:
+    Slow& slow_;
+    const std::unique_ptr<io::Backend> inner_;
+    std::atomic<uint64_t> at_most_{UINT64_MAX};  // while a resize is under way
+};
+
+}  // namespace wss::volume
