@@ -261,8 +261,14 @@ def needed(path):
 @pytest.mark.parametrize("file", ["libwss.so", "nbdkit-wss-plugin.so", "wssctl"])
 def test_a_client_needs_no_library_of_storage(file):
     libraries = " ".join(needed(BUILD / file))
-    for storage in ("rocksdb", "aio", "uring", "rbd", "prometheus", "systemd"):
+    for storage in ("rocksdb", "aio", "uring", "rados", "rbd", "systemd"):
         assert storage not in libraries, libraries
+
+
+@pytest.mark.parametrize("file", ["libwss.so", "nbdkit-wss-plugin.so"])
+def test_what_programs_of_others_load_needs_no_exporter(file):
+    """wssctl does: it prints the driver's counters for Prometheus."""
+    assert not re.search("prometheus|httplib", " ".join(needed(BUILD / file)))
 
 
 # ---- Roles from files
