@@ -80,6 +80,8 @@ class Backend {
     // Grows or shrinks; a block device can only be what it is. Requests beyond the new end fail with
     // ENOSPC/EIO.
     virtual Status resize(uint64_t bytes) = 0;
+    // Whether it takes another size, as far as that can be known before. Blocks, changes nothing.
+    virtual Status may_resize() { return resize(limits().size); }
     // `changed` is called, on a thread of its own that may block, after others changed limits().size (0: they
     // have taken the storage). False: the user could not follow yet; it is notified again, a second later.
     // With an empty one calls are over when this returns.

@@ -75,10 +75,9 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
 }
 
 Status VolumeSet::begin_shrink(const Resize& change) {
-    // Asked before anything is recorded, which a start would have to finish: what refuses the size that it
-    // has (storage that is read-only, or on another node) refuses every other.
+    // Before anything is recorded, which a start would have to finish.
     io::Backend& backend = change.volume->backend();
-    if (change.cut_from != 0) WSS_TRY(backend.resize(backend.limits().size).within("volume " + change.name));
+    if (change.cut_from != 0) WSS_TRY(backend.may_resize().within("volume " + change.name));
     std::lock_guard changing(change_m_);
     Known before;
     const bool there = remember(*change.volume, [&](Known& known) {

@@ -2,6 +2,7 @@
 // A change that Ceph refuses may be missing from the object map, which the next client uses. Until the header
 // says that the map is invalid, or nothing is missing, no other change is acknowledged.
 #include <cerrno>
+#include <thread>
 
 #include "tests/rbd/rig.h"
 
@@ -152,6 +153,72 @@ TEST_F(ObjectMap, is_marked_when_its_client_ends_at_the_latest) {
     ceph_.refuse(Kind::kMark, 0);
     close();
     EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
+// The pool of the header may not be written any more, that of the data may: what librbd carries out is not
+// acknowledged, as long as the map may lack it.
+TEST_F(ObjectMap, that_cannot_be_marked_is_shown_as_trouble) {
+    open();
+    ceph_.refuse(Kind::kMark, EPERM);
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const Io& refused = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return refused.is_done; }));
+    ceph_.refuse(Kind::kWrite, 0);
+    auto is_shown = [&] { return backend_->trouble().find("refuses to mark it") != std::string::npos; };
+    const Io& next = way().write(kObject, 'b');
+    EXPECT_TRUE(turn_until(is_shown)) << backend_->trouble();
+    EXPECT_FALSE(next.is_done);
+    ceph_.refuse(Kind::kMark, 0);
+    ASSERT_TRUE(turn_until([&] { return next.is_done; }));
+    EXPECT_EQ(next.error, 0);
+    EXPECT_EQ(backend_->trouble(), "");
+}
+
+// The last answer to a mark comes while the client closes.
+TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
+    open("close_timeout=20");
+    ceph_.hold(Kind::kMark);
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const Io& first = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
+    ASSERT_TRUE(wait_for([&] { return !ceph_.held().empty(); }));
+    ceph_.forget_flags();
+    ceph_.refuse(Kind::kMark, EPERM);
+    testing::internal::CaptureStderr();
+    std::thread releaser([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        ceph_.release();
+    });
+    close();
+    releaser.join();
+    ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_NE(log.find("rbd object-map rebuild"), std::string::npos) << log;
+    EXPECT_FALSE(ceph_.is_map_invalid());
+}
+
+// What the last look has shown is a second old.
+TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_what_was_refused_since) {
+    open("close_timeout=20");
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const Io& first = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
+    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+    ceph_.hold(Kind::kLook);
+    ceph_.rebuild_map();
+    ceph_.refuse(Kind::kMark, EPERM);
+    const uint64_t marks = ceph_.answered(Kind::kMark);
+    const Io& second = way().write(kObject, 'a');
+    ASSERT_TRUE(turn_until([&] { return second.is_done; }));
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kMark) > marks; }));
+    ASSERT_TRUE(ceph_.wait_until_quiet());
+    ceph_.refuse(Kind::kMark, 0);
+    ceph_.release(Kind::kLook);
+    close();
+    ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_TRUE(ceph_.is_map_invalid()) << "the next owner uses a map that lacks what was refused";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The size of an image, which this client and others change.
 #include <cerrno>
+#include <thread>
 
 #include "tests/rbd/rig.h"
 
@@ -17,12 +18,40 @@ class Resize : public RbdTest {
 TEST_F(Resize, is_refused_before_it_begins_when_ceph_permits_no_change) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
-    // Who asks for the size that the image has wants to know that.
-    EXPECT_EQ(backend_->resize(64 * kObject).code(), Code::kPermission);
-    ceph_.refuse(Kind::kMark, 0);
-    EXPECT_TRUE(backend_->resize(64 * kObject));
-    EXPECT_FALSE(ceph_.is_map_invalid());
+    EXPECT_EQ(backend_->may_resize().code(), Code::kPermission);
+    EXPECT_TRUE(backend_->resize(64 * kObject)) << "it has that size";
+    for (const uint64_t objects : {32, 128})
+        EXPECT_EQ(backend_->resize(objects * kObject).code(), Code::kPermission);
     EXPECT_EQ(ceph_.answered(Kind::kResize), 0u);
+    const Io& write = way().write(0, 'a');
+    EXPECT_TRUE(turn_until([&] { return write.is_done; }));
+    EXPECT_EQ(write.error, 0) << "nothing has begun that the object map may lack";
+    ceph_.refuse(Kind::kMark, 0);
+    EXPECT_TRUE(backend_->may_resize());
+    EXPECT_FALSE(ceph_.is_map_invalid());
+    EXPECT_TRUE(backend_->resize(128 * kObject));
+}
+
+// Or a start would have to finish it.
+TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
+    open();
+    ceph_.refuse(Kind::kMark, ENOENT);
+    EXPECT_FALSE(backend_->may_resize());
+    ceph_.refuse(Kind::kMark, ENOSPC);
+    EXPECT_TRUE(backend_->may_resize()) << "to be smaller frees space";
+}
+
+// The volume is opened again then, which waits for this.
+TEST_F(Resize, is_given_up_when_the_image_is_lost) {
+    open("resize_timeout=600");
+    ceph_.hold(Kind::kResize);
+    std::thread others([&] {
+        EXPECT_TRUE(wait_for([&] { return backend_->limits().size == 32 * kObject; })) << "it has begun";
+        ceph_.set_lock_owner(1);
+    });
+    const Status resized = backend_->resize(32 * kObject);
+    others.join();
+    EXPECT_EQ(resized.code(), Code::kClosed) << resized.to_string();
 }
 
 TEST_F(Resize, that_fails_leaves_the_size_as_it_is) {

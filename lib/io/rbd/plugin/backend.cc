@@ -97,16 +97,24 @@ Status RbdBackend::resize(uint64_t bytes) {
         return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    // While a resize is not over the size is only what it will be at the most. Who asks for the size that the
-    // image has wants to know whether Ceph would change it.
-    const bool has_it = bytes == client_->size() && !client_->is_resizing();
+    // While a resize is not over the size is only what it will be at the most.
+    if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
+    return bounded([client = client_, bytes] { return client->resize(bytes); });
+}
+
+Status RbdBackend::may_resize() {
+    if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
+    return bounded([client = client_] { return client->may_resize(); });
+}
+
+// By resize_timeout, and by the client's being lost: the volume is opened again then, which waits for this.
+Status RbdBackend::bounded(std::function<Status()> call) const {
     const uint32_t limit = client_->options().resize_timeout;
-    BoundedCall call;
-    WSS_TRY(call.start([client = client_, bytes, has_it] {
-                    return has_it ? client->check_changes() : client->resize(bytes);
-                })
-                .within(describe()));
-    if (auto done = call.wait_while_program_runs(in_seconds(limit))) return *done;
+    BoundedCall begun;
+    WSS_TRY(begun.start(std::move(call)).within(describe()));
+    if (auto done = begun.wait_while_program_runs(in_seconds(limit), [this] { return client_->lost(); }))
+        return *done;
+    if (client_->lost()) return failure(Code::kClosed, "{}: it was lost meanwhile", describe());
     return abandoned(fmt::format("Ceph has not resized it within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());
 }

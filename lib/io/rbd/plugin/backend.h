@@ -9,6 +9,8 @@
 // copied once more, because a read may be given up while librbd has it (calls.h).
 #pragma once
 
+#include <functional>
+
 #include "lib/io/rbd/plugin/client.h"
 
 namespace wss::io::rbd {
@@ -21,6 +23,7 @@ class RbdBackend final : public Backend {
     Limits limits() const noexcept override;
     Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
+    Status may_resize() override;
     void watch_size(SizeChanged changed) override { client_->watch_size(std::move(changed)); }
     std::string trouble() const override { return client_->trouble(); }
     bool lost() const noexcept override { return client_->lost(); }
@@ -32,6 +35,7 @@ class RbdBackend final : public Backend {
   private:
     explicit RbdBackend(std::shared_ptr<Client> client) : client_(std::move(client)) {}
     Status fit(const OpenOptions& options);
+    Status bounded(std::function<Status()> call) const;
 
     const std::shared_ptr<Client> client_;
     std::optional<Client::Closing> closing_;

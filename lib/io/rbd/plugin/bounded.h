@@ -77,9 +77,10 @@ class BoundedCall {
         if (answer_.wait_until(deadline) != std::future_status::ready) return std::nullopt;
         return answer_.get();
     }
-    // … nor will be waited for, when the program ends.
-    std::optional<Status> wait_while_program_runs(Deadline deadline) {
-        while (!program_ends.load()) {
+    // … nor will be waited for, when the program ends or `ends` returns true.
+    std::optional<Status> wait_while_program_runs(
+        Deadline deadline, const std::function<bool()>& ends = [] { return false; }) {
+        while (!program_ends.load() && !ends()) {
             const Deadline look = std::min(deadline, std::chrono::steady_clock::now() + kLook);
             if (auto answer = wait_until(look)) return answer;
             if (look == deadline) return std::nullopt;

@@ -171,9 +171,9 @@ void Client::stop() {
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
-        end_map();
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         end_questions();
+        end_map();
         // Waits for all that is under way, then releases the lock.
         rbd_close(image_);
         image_ = nullptr;
@@ -393,6 +393,11 @@ Status Client::resize(uint64_t bytes) {
                            : "a resize that Ceph has not answered is not over");
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
+    // One that librbd is refused in the middle may leave the object map without a note (doubt_map below).
+    if (Status changes = check_changes(); !changes) {
+        resizing_.store(Resizing::kNo);
+        return changes;
+    }
     // Smaller for requests before it is smaller in Ceph, larger after.
     sizes_.limit_own(bytes);
     int result = -EAGAIN;

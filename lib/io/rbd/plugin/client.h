@@ -94,7 +94,7 @@ class Client {
     // Blocks; see bounded.h. Busy while the outcome of the one before is not known.
     Status resize(uint64_t bytes);
     // Whether Ceph takes a change of the image's header. Blocks.
-    Status check_changes();
+    Status may_resize();
     bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
@@ -181,6 +181,9 @@ class Client {
     void doubt_map(int error) noexcept;
     bool knows_of_invalid_map() const;
     bool needs_mark() const;
+    Status check_changes() const;
+    void note_mark(int error) noexcept;
+    std::string unmarked(int error) const;
     int mark_map() const;
     Status begin_map();
     void keep_map(uint64_t flags);
@@ -288,6 +291,7 @@ class Client {
     std::atomic<bool> must_mark_{false};    // one of them was a refusal
     std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
     std::atomic<bool> marks_map_{false};    // a question is under way
+    std::atomic<int> mark_error_{0};        // what the last one was answered with
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_, follower_wake_;

@@ -247,6 +247,8 @@ std::string Client::trouble() const {
     else if (late_calls_.count() > 0)
         text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
                            late_calls_.count(), options_.osd_timeout);
+    else if (const int unmarkable = mark_error_.load(); unmarkable != 0 && doubts_map())
+        text = unmarked(unmarkable);
     else if (not_permitted_.load(std::memory_order_relaxed) != 0)
         text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";

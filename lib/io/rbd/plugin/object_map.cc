@@ -12,7 +12,9 @@
 // asked.
 //
 // What librbd changes for others (rbd flatten) fails without notice: the follower asks after each look.
+#include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
@@ -60,16 +62,23 @@ int Client::mark_map() const {
     return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
 }
 
-// Blocks.
-Status Client::check_changes() {
-    std::lock_guard lock(size_lock_);
-    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
+// Blocks. A cluster that is full takes what frees space.
+Status Client::check_changes() const {
     const int result =
         rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
-    if (result != -EPERM && result != -EACCES) return Status::ok();
-    return failure(Code::kPermission,
-                   "Ceph does not permit client.{} to change the image: see its capabilities (ceph auth get)",
-                   options_.user);
+    if (result >= 0 || result == -ENOSPC || result == -EDQUOT) return Status::ok();
+    if (result == -EPERM || result == -EACCES)
+        return failure(
+            Code::kPermission,
+            "Ceph does not permit client.{} to change the image: see its capabilities (ceph auth get)",
+            options_.user);
+    return refusal(-result, fmt::format("rbd:{}: cannot change the image", options_.name()));
+}
+
+Status Client::may_resize() {
+    std::lock_guard lock(size_lock_);
+    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
+    return check_changes();
 }
 
 // With the lock. A map that librbd could not read is invalid in its memory alone.
@@ -117,6 +126,7 @@ void Client::settle_doubts() {
             self.settled_.store(asked.number);
         else
             self.must_mark_.store(true);
+        self.note_mark(-std::min(result, 0));
         self.marks_map_.store(false);
         // One that was refused is tried again after the next look.
         if (result < 0 || !self.doubts_map()) return;
@@ -129,9 +139,27 @@ void Client::settle_doubts() {
     marks_map_.store(false);
 }
 
-// Nothing is written any more.
+// The answer to a mark: 0 or an errno. Until one succeeds changes fail.
+void Client::note_mark(int error) noexcept {
+    if (mark_error_.exchange(error) == error) return;
+    if (error == 0)
+        log::info("rbd:{}: the object map of the image is marked as invalid: changes go on", options_.name());
+    else
+        log::error("rbd:{}: {}", options_.name(), unmarked(error));
+}
+
+std::string Client::unmarked(int error) const {
+    return fmt::format(
+        "changes fail after {} s (osd_timeout), because the object map may lack some and Ceph refuses to "
+        "mark it as invalid for client.{} ({}): see its capabilities (ceph auth get)",
+        options_.osd_timeout, options_.user, std::generic_category().message(error));
+}
+
+// Nothing is written any more. `marked_map_` is as old as the last look: the map may have been rebuilt.
 void Client::end_map() {
-    if (!maps_objects_.load() || read_only_ || lost() || marked_map_ || !needs_mark()) return;
+    if (!maps_objects_.load() || read_only_ || lost()) return;
+    if (marked_map_ && !must_mark_.load() && !doubts_map()) return;
+    if (!needs_mark()) return;
     if (int result = mark_map(); result < 0)
         log::error(
             "rbd:{}: the object map of the image may lack what was written last, and is not marked as "
