@@ -250,8 +250,8 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
         WSS_TRY(check_wanted(set));
         Status resized = resize_storage(set);
         if (resized) return tell(set);
-        // Busy: with what was begun.
-        if (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy) return resized;
+        // Busy: with what was begun. Of one that follows others its storage gives notice again.
+        if (follows || (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy)) return resized;
         std::unique_lock lock(m);
         stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
         if (stop.stop_requested()) return failure(Code::kClosed, "the target ends");
@@ -272,7 +272,7 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
         if (ended)
             log::info("{}: it has {} now, after that had outlasted its command", what,
                       readable_size(change.bytes));
-        else if (ended.code() == Code::kClosed)
+        else if (ended.code() == Code::kClosed || change.follows)
             log::info("{}: it outlasted its command, and is not ended: {}", what, ended.to_string());
         else
             log::error("{}: it outlasted its command, and failed then: {}; repeat wssctl volume resize {} {}",
@@ -345,6 +345,11 @@ struct VolumeSet::Following {
     const std::string& name;
     const Volume* volume;
 
+    bool is_shrinking() const {
+        std::lock_guard lock(set.m_);
+        auto known = set.known_.find(name);
+        return known != set.known_.end() && known->second.shrinking;
+    }
     void note(uint64_t bytes, const Status& status) const {
         std::string now;
         if (!status)
@@ -371,16 +376,19 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     auto live = hold_live(name);
     if (!live || live->get() != volume) return false;
     if (volume->lost()) return true;
-    const uint64_t size = volume->size(), bytes = volume->fit(after);
+    const uint64_t size = volume->size();
+    uint64_t bytes = volume->fit(after);
+    if (!volume->is_all_of(before) && bytes > size) bytes = size;
     const Following following{*this, name, volume};
-    if (bytes == size || (!volume->is_all_of(before) && bytes > size)) {
+    if (bytes == size && !following.is_shrinking()) {
         following.note(after, Status::ok());
         return true;
     }
     auto change = begin_resize(name, bytes);
     if (change) {
         change->follows = true;
-        // Nor is a shrink finished that was not over: others have given the storage another size since.
+        // A shrink that was not over is, without a cut: others have given the storage another size since. If
+        // that stayed recorded, a later start would cut what they make of it.
         change->cut_from = 0;
     }
     const Status status = change ? change->carry_out(*this) : change.status();

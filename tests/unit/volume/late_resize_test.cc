@@ -210,5 +210,47 @@ TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is
     EXPECT_EQ(set_->find("b")->size, kSize);
 }
 
+// Ceph refused the cut; the operator cut the image by rbd resize, and uses what he adds to it later.
+TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_smaller) {
+    keeper_.keeps = false;
+    slow_.refuses = true;
+    EXPECT_FALSE(set_->resize("a", kSmall));
+    EXPECT_TRUE(is_recorded_as_to_be_cut());
+    std::filesystem::resize_file(folder_.file("a"), kSmall);
+    EXPECT_TRUE(slow_.changed(kSize, kSmall));
+    EXPECT_FALSE(is_recorded_as_to_be_cut());
+    stop();
+    slow_.refuses = false;
+    std::filesystem::resize_file(folder_.file("a"), kSize);
+    start();
+    EXPECT_EQ(file_size(), kSize) << "that is others'";
+}
+
+TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_larger) {
+    keeper_.keeps = false;
+    slow_.refuses = true;
+    EXPECT_FALSE(set_->resize("a", kSmall));
+    std::filesystem::resize_file(folder_.file("a"), 2 * kSize);
+    EXPECT_TRUE(slow_.changed(kSize, 2 * kSize));
+    EXPECT_EQ(set_->find("a")->size, kSmall) << "it was made a part";
+    EXPECT_FALSE(is_recorded_as_to_be_cut());
+}
+
+// The notice of the size that came then is repeated, and waits for the end of this one.
+TEST_F(LateResize, a_growth_that_is_followed_ends_when_others_have_taken_it_back) {
+    keeper_.keeps = false;
+    slow_.refuses = true;
+    EXPECT_FALSE(set_->resize("a", kSmall));
+    stop();
+    std::filesystem::resize_file(folder_.file("a"), kSmall);
+    start();  // finds a shrink that was not over
+    keeper_.keeps = true;
+    EXPECT_FALSE(slow_.changed(kSmall, 2 * kSize)) << "observers do not let go";
+    let_go(true);
+    slow_.refuses = false;
+    EXPECT_TRUE(resize_when_over(kSmall / 2));
+    EXPECT_EQ(set_->find("a")->size, kSmall / 2);
+}
+
 }  // namespace
 }  // namespace wss::volume

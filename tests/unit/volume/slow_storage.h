@@ -14,7 +14,7 @@ namespace wss::volume {
 
 // Storage that has not answered a resize when its caller gives up waiting, and does it for all that.
 struct Slow {
-    std::atomic<bool> silent{false};
+    std::atomic<bool> silent{false}, refuses{false};
     std::atomic<int> backends{0};
     io::Backend::SizeChanged changed;
 };
@@ -34,6 +34,7 @@ class SlowBackend final : public io::Backend {
     }
     Status resize(uint64_t bytes) override {
         if (bytes == limits().size && at_most_ == UINT64_MAX) return Status::ok();
+        if (slow_.refuses) return Status(Code::kIo, "storage refuses");
         const bool repeated = at_most_ != UINT64_MAX;
         at_most_ = slow_.silent ? std::min(bytes, inner_->limits().size) : UINT64_MAX;
         if (slow_.silent) return Status(repeated ? Code::kBusy : Code::kTimedOut, "storage does not answer");
