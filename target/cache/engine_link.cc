@@ -336,11 +336,11 @@ void EngineLink::tick(Nanoseconds now, Nanoseconds limit) noexcept {
     for (Transfer* transfer : by_id_)
         if (transfer != nullptr && transfer->seen == kNever) transfer->seen = now;
     if (std::any_of(by_id_.begin(), by_id_.end(), [now](auto* transfer) { return is_late(transfer, now); }))
-        return close(Status(Code::kTimedOut, "the cache engine responds but does not carry out commands"));
+        return close(Status(Code::kTimedOut, "it responds but does not carry out commands"));
     if (heard_ != link_->messages_received()) asked_since_ = kNever;
     heard_ = link_->messages_received();
     if (asked_since_ != kNever) {
-        if (now - asked_since_ > limit) close(Status(Code::kTimedOut, "the cache engine does not answer"));
+        if (now - asked_since_ > limit) close(Status(Code::kTimedOut, "it does not answer"));
         return;
     }
     asked_since_ = now;

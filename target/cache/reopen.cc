@@ -39,11 +39,11 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
     const std::string unsaved = unsaved_data(volume);
     if (!unsaved.empty() && !reopening->give_up_dirty()) {
         const std::string& name = volume.open->volume().name();
-        return reopening->end(failure(
-            Code::kRefused,
-            "volume {}: its storage lacks acknowledged data, {}; another owner has written the storage "
-            "since; wssctl volume reopen {} --give-up-dirty drops that data",
-            name, unsaved, name));
+        return reopening->end(
+            failure(Code::kRefused,
+                    "volume {}: its storage lacks acknowledged data, {}; another owner may have written the "
+                    "storage since; wssctl volume reopen {} --give-up-dirty drops that data",
+                    name, unsaved, name));
     }
     if (volume.remote != nullptr) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));

@@ -20,6 +20,7 @@ void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
 
 void Shutdown::leave_engines(Status home) {
     if (uses_.life.leaving()) return;
+    if (last_ == LastSave::kYes) uses_.volumes.note_lost_storage();
     uses_.life.advance(Life::State::kLeaving);
     home_ = std::move(home);
     // An orderly end with nothing dirty: nobody has to be waited for at the next start. During a recovery it

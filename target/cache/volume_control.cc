@@ -272,14 +272,17 @@ void VolumeControl::recovery_over() {
     uses_.destager.tick();
 }
 
+void VolumeControl::note_lost_storage() {
+    for (CachedVolume& volume : uses_.volumes.open()) note_lost_storage(volume);
+}
+
 void VolumeControl::tick() {
     uses_.members.retry();
     // What was recorded of the engines that we leave is final.
     if (uses_.life.leaving()) return;
-    for (CachedVolume& volume : uses_.volumes.open()) {
+    for (CachedVolume& volume : uses_.volumes.open())
         volume.suspended = volume.open->volume().backend().suspended();
-        note_lost_storage(volume);
-    }
+    note_lost_storage();
     note_owners();
     note_clean_volumes();
     begin_write_back();

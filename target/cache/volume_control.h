@@ -80,6 +80,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
 
     // Real storage elsewhere may have another owner now.
     void note_owners();
+    // Which storage another owner has had. Also before the last save: the tick may not come any more.
+    void note_lost_storage();
     void tick();
 
   private:

@@ -477,6 +477,19 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
+// The loss shows when the stop destages, or just before: no tick of the cache comes in between.
+TEST_F(ClusterAbsent, a_volume_whose_storage_is_lost_at_a_stop_is_refused_until_its_lines_are_given_up) {
+    ASSERT_GT(dirty(), 0u);
+    a_.disk.take_away();
+    target_->stop();
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    EXPECT_EQ(membership().storage_lost.size(), 1u);
+    a_.disk.give_back();
+    restart_target_alone();
+    ASSERT_TRUE(until([&] { return recovered(); }));
+    EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
+}
+
 // The target was gone before it could notice.
 TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
