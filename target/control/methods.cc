@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/assert.h"
+#include "lib/base/clock.h"
 #include "lib/base/suggest.h"
 
 namespace wss::control {
@@ -54,8 +55,12 @@ Result<json> Methods::call(const std::string& name, const json& params) const {
 
 void add_basic_methods(Methods& methods, const std::string& program, const std::string& version) {
     json about = {{"program", program}, {"version", version}, {"pid", getpid()}};
-    methods.add("ping", "answers with program, version and pid",
-                [about](const json&) -> Result<json> { return about; });
+    methods.add("ping", "answers with program, version, pid and how long it has been running",
+                [about, begin = SystemClock().now()](const json&) -> Result<json> {
+                    json answer = about;
+                    answer["uptime_ms"] = (SystemClock().now() - begin).count / 1'000'000;
+                    return answer;
+                });
 }
 
 }  // namespace wss::control

@@ -202,6 +202,16 @@ TEST_F(HttpSite, a_port_of_a_mapped_address_of_this_machine_refuses_requests_for
     EXPECT_EQ(Client(port()).get(kPing, "evil.example").status, 403);
 }
 
+TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
+    Client client(port());
+    const Nanoseconds begin = clock_.now();
+    const auto first = client.get(kPing).json()["uptime_ms"].get<int64_t>();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto second = client.get(kPing).json()["uptime_ms"].get<int64_t>();
+    EXPECT_GE(second, first + 20);
+    EXPECT_LE(second - first, (clock_.now() - begin).count / 1'000'000 + 1);
+}
+
 TEST_F(HttpServer, until_the_program_serves_only_its_health_is_answered) {
     Client client(port());
     EXPECT_EQ(client.get("/livez").status, 200);
