@@ -16,6 +16,11 @@ namespace wss::http {
 
 namespace {
 
+// A browser runs and loads what this program serves, and nothing that a name or a message contains.
+constexpr const char* kContentSecurityPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 // The socket, for the library. Failed once, it fails for ever.
 class Connection final : public httplib::Stream {
   public:
@@ -224,6 +229,8 @@ class Conversation final : private httplib::Server {
         response.status = answer.status;
         response.set_content(answer.body, answer.type);
         response.set_header("Cache-Control", "no-store");
+        response.set_header("Content-Security-Policy", kContentSecurityPolicy);
+        response.set_header("Referrer-Policy", "no-referrer");
         response.set_header("X-Content-Type-Options", "nosniff");
         response.set_header("Cross-Origin-Resource-Policy", "same-origin");
         if (!answer.allow.empty()) response.set_header("Allow", answer.allow);

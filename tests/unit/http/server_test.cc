@@ -202,6 +202,21 @@ TEST_F(HttpSite, a_port_of_a_mapped_address_of_this_machine_refuses_requests_for
     EXPECT_EQ(Client(port()).get(kPing, "evil.example").status, 403);
 }
 
+TEST_F(HttpSite, a_browser_may_load_and_run_only_what_the_program_serves) {
+    for (const char* path : {kPing, "/metrics", "/nothing"}) {
+        const std::string head = Client(port()).get(path).head;
+        EXPECT_NE(
+            head.find("Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+                      "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+                      "frame-ancestors 'none'\r\n"),
+            std::string::npos)
+            << head;
+        EXPECT_NE(head.find("Referrer-Policy: no-referrer"), std::string::npos) << head;
+        EXPECT_NE(head.find("X-Content-Type-Options: nosniff"), std::string::npos) << head;
+        EXPECT_NE(head.find("Cache-Control: no-store"), std::string::npos) << head;
+    }
+}
+
 TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
     Client client(port());
     const Nanoseconds begin = clock_.now();
