@@ -7,7 +7,7 @@ TARGET_OBJECTS := $(TARGET_SOURCES:%.cc=$(BUILD)/%.o)
 # The layout of its classes depends on how the library was built.
 HTTPLIB_CFLAGS := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
 HTTPLIB_LIBS := $(shell pkg-config --libs cpp-httplib 2>/dev/null || echo -lcpp-httplib)
-$(BUILD)/target/http/assets.o: Documentation/api/openapi.json
+$(BUILD)/target/http/assets.o: Documentation/api/openapi.json Documentation/licenses/uPlot.txt $(wildcard target/http/page/*.* target/http/page/uplot/*)
 $(BUILD)/target/http/conversation.o: CXXFLAGS_EXTRA += $(HTTPLIB_CFLAGS)
 
 # What a program that links libtarget.a may need beside LDLIBS.

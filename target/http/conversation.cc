@@ -187,7 +187,9 @@ class Conversation final : private httplib::Server {
         if (auto refusal = refusal_of(request, reads)) {
             give(*refusal, response);
         } else if (reads) {
-            give(site_.get(request.path, {request.params.begin(), request.params.end()}), response);
+            const Answer answer = site_.get(request.path, {request.params.begin(), request.params.end()});
+            over_ |= answer.last;
+            give(answer, response);
         } else {
             Answer refused;
             if (site_.check_change(request.path, refused)) return HandlerResponse::Unhandled;
@@ -228,6 +230,7 @@ class Conversation final : private httplib::Server {
     static void give(const Answer& answer, httplib::Response& response) {
         response.status = answer.status;
         response.set_content(answer.body, answer.type);
+        // The page too: an upgraded program must not be shown by the page of its predecessor.
         response.set_header("Cache-Control", "no-store");
         response.set_header("Content-Security-Policy", kContentSecurityPolicy);
         response.set_header("Referrer-Policy", "no-referrer");

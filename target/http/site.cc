@@ -114,13 +114,16 @@ Result<std::string> Site::method_of(const std::string& path) const {
 
 Answer Site::get(const std::string& path, const Query& query) const {
     if (is_health(path)) return health(path == "/readyz");
+    // A browser loads a page by six connections at once and keeps them. Ten pages would take all places.
+    for (const Asset& asset : assets())
+        if (path == asset.path)
+            return {.type = std::string(asset.type), .body = std::string(asset.text), .last = true};
     if (!open_.load(std::memory_order_acquire)) return error_answer(starting());
     if (path == "/metrics") return {.type = "text/plain; version=0.0.4", .body = exporter_->text()};
-    for (const Asset& asset : assets())
-        if (path == asset.path) return {.type = std::string(asset.type), .body = std::string(asset.text)};
     if (!path.starts_with(kApi))
         return error_answer(
-            failure(Code::kNotFound, "there is nothing at this address; the API is at {}", kApi));
+            failure(Code::kNotFound,
+                    "there is nothing at this address; the status page is at /, the API at {}", kApi));
     auto name = method_of(path);
     if (!name) return error_answer(name.status());
     auto kind = methods_->kind(*name);

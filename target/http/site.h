@@ -4,10 +4,11 @@
 //   GET  /api/v1/NOUN/VERB   a method that reads (control/methods.h), with its result as JSON
 //   POST /api/v1/NOUN/VERB   a method that changes something; the body is the JSON of its parameters
 //   GET  /metrics            counters for Prometheus
+//   GET  /                   the status page, which polls the API (target/http/page); its files are at /page/
 //   GET  /livez, /readyz     200, or 503 with the reason: whether its threads respond; whether it serves
 //
 // An error is {"error": {"code": "not found", "message": "there is no volume disk0"}}, with the HTTP status
-// that fits. Until open(), all but the health is 503.
+// that fits. Until open(), all but the health and files that do not change (assets.h) is 503.
 //
 // Thread-safety: open() once; the rest from any thread at any time.
 // Lifetime: what open() gets outlives the servers of the site.
@@ -30,6 +31,7 @@ struct Answer {
     std::string type = "application/json";
     std::string body;
     std::string allow;  // of a 405: the method that would do
+    bool last = false;  // the connection ends with it
 };
 
 using Query = std::multimap<std::string, std::string>;

@@ -203,7 +203,7 @@ TEST_F(HttpSite, a_port_of_a_mapped_address_of_this_machine_refuses_requests_for
 }
 
 TEST_F(HttpSite, a_browser_may_load_and_run_only_what_the_program_serves) {
-    for (const char* path : {kPing, "/metrics", "/nothing"}) {
+    for (const char* path : {"/", "/page/page.js", kPing, "/metrics", "/nothing"}) {
         const std::string head = Client(port()).get(path).head;
         EXPECT_NE(
             head.find("Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -217,6 +217,16 @@ TEST_F(HttpSite, a_browser_may_load_and_run_only_what_the_program_serves) {
     }
 }
 
+TEST_F(HttpSite, a_connection_that_loaded_a_file_of_the_page_gives_its_place_to_others) {
+    Client client(port());
+    const Reply page = client.get("/");
+    EXPECT_EQ(page.status, 200);
+    EXPECT_NE(page.head.find("Content-Type: text/html; charset=utf-8"), std::string::npos) << page.head;
+    EXPECT_NE(page.head.find("Connection: close"), std::string::npos) << page.head;
+    EXPECT_EQ(client.get(kPing).status, 0);
+    EXPECT_EQ(Client(port()).get("/page/nothing.js").status, 404);
+}
+
 TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
     Client client(port());
     const Nanoseconds begin = clock_.now();
@@ -227,7 +237,7 @@ TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
     EXPECT_LE(second - first, (clock_.now() - begin).count / 1'000'000 + 1);
 }
 
-TEST_F(HttpServer, until_the_program_serves_only_its_health_is_answered) {
+TEST_F(HttpServer, until_the_program_serves_only_its_health_and_its_page_are_answered) {
     Client client(port());
     EXPECT_EQ(client.get("/livez").status, 200);
     const Reply ready = client.get("/readyz");
@@ -235,6 +245,7 @@ TEST_F(HttpServer, until_the_program_serves_only_its_health_is_answered) {
     EXPECT_EQ(ready.body, "starting\n");
     EXPECT_EQ(client.get(kPing).status, 503);
     EXPECT_EQ(client.get("/metrics").status, 503);
+    EXPECT_EQ(Client(port()).get("/").status, 200) << "it shows that the program is starting";
     open();
     EXPECT_EQ(client.get("/readyz").status, 200);
     EXPECT_EQ(client.get("/readyz").body, "ok\n");

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problems: what an operator has to know first. Functions without state.
+import { bytes, clock, count, duration, plural } from "./figures.js";
+
+const bad = (text) => ({ severity: "bad", text });
+const warning = (text) => ({ severity: "warning", text });
+
+function ofCachedVolume(volume) {
+  const found = [];
+  const name = `Volume ${volume.name}`;
+  if (volume.lost_bytes > 0)
+    found.push(bad(`${name}: ${bytes(volume.lost_bytes)} of acknowledged writes are in no engine that is here, `
+      + `since ${duration(volume.lost_for_ms)}`));
+  if (volume.waiting > 0) found.push(warning(`${name}: ${plural(volume.waiting, "command")} waiting for cache engines`));
+  if (volume.error !== "") found.push(warning(`${name}: ${volume.error}`));
+  return found;
+}
+
+// The target lists the processes of real storage elsewhere with its engines.
+export const isEngine = (engine) => engine.state !== "storage";
+
+function ofCache(cache) {
+  if (cache === undefined) return [];
+  if (cache.error !== undefined) return [bad(`Cache: ${cache.error}`)];
+  const found = cache.volumes.flatMap(ofCachedVolume);
+  if (cache.recovering) {
+    const awaited = cache.awaited.length > 0 ? `; it waits for ${cache.awaited.join(", ")}` : "";
+    found.push(bad(`The cache recovers what its engines have${awaited}`));
+  }
+  if (cache.away > 0) found.push(bad(`${plural(cache.away, "cache engine")} that left could bring lost data back`));
+  for (const engine of cache.engines) {
+    if (engine.state !== "live" && isEngine(engine))
+      found.push(warning(`Cache engine ${engine.identity} (${engine.peer}) is ${engine.state}`));
+  }
+  if (!cache.engines.some(isEngine)) found.push(warning("No cache engine has joined"));
+  for (const volume of cache.absent) {
+    if (volume.lost) found.push(bad(`Volume ${volume.name || volume.wwid} is not open, and some of its data is lost`));
+    else if (volume.dirty_lines > 0)
+      found.push(warning(`Volume ${volume.name || volume.wwid} is not open, and has ${count(volume.dirty_lines)} dirty lines`));
+  }
+  return found;
+}
+
+function ofEngine(engine) {
+  if (engine === undefined) return [];
+  if (engine.error !== undefined) return [bad(`Cache engine: ${engine.error}`)];
+  return engine.storages.filter((storage) => !storage.up)
+    .map((storage) => bad(`Storage engine ${storage.address}: ${storage.error || "not connected"}`));
+}
+
+function ofPartition(partition) {
+  const name = `Partition ${partition.server.partition}`;
+  const found = [];
+  if (!partition.server.ready) found.push(bad(`${name} does not serve clients yet`));
+  if (partition.memory.log_failures > 0) found.push(bad(`${name}: ${count(partition.memory.log_failures)} writes of its log failed`));
+  if (partition.ramp.terminations_waiting > 0)
+    found.push(warning(`${name}: ${count(partition.ramp.terminations_waiting)} transactions wait for a partition that cannot be reached`));
+  return found;
+}
+
+// Some errors begin with the volume, which is written before them here.
+export function troubleOf(volume) {
+  const before = `volume ${volume.name}: `;
+  return volume.trouble.startsWith(before) ? volume.trouble.slice(before.length) : volume.trouble;
+}
+
+function ofVolumes(volumes) {
+  if (volumes === undefined) return [];
+  if (volumes.refused !== undefined) return [bad(`Volumes: ${volumes.refused}`)];
+  return volumes.filter((volume) => volume.trouble !== "" || volume.state === "closed")
+    .map((volume) => bad(`Volume ${volume.name}: ${troubleOf(volume) || "closed"}`));
+}
+
+// `gone`: engines that left while the page was open, with the time. `failures`: volumes with recent errors.
+export function problemsOf(sample, { gone, failures }) {
+  const { stats } = sample;
+  const found = [];
+  for (const [name, part] of [["Block service", stats.block], ["Sessions", stats.sessions]]) {
+    if (part?.error !== undefined) found.push(bad(`${name}: ${part.error}`));
+  }
+  for (const [name, part] of [["Latency", sample.latency], ["Sessions", sample.sessions.answer]]) {
+    if (part?.refused !== undefined) found.push(bad(`${name}: ${part.refused}`));
+  }
+  found.push(...ofVolumes(sample.volumes), ...ofCache(stats.cache), ...ofEngine(stats.engine));
+  for (const [name, { errors, since }] of failures)
+    found.push(bad(`Volume ${name}: ${plural(errors, "command")} ended with an error since ${clock(since)}`));
+  for (const { engine, when } of gone.values())
+    found.push(warning(`Cache engine ${engine.identity} (${engine.peer}) left at ${clock(when)}`));
+  found.push(...partitionsOf(stats).flatMap(ofPartition));
+  return [...found.filter((one) => one.severity === "bad"), ...found.filter((one) => one.severity !== "bad")];
+}
+
+export function partitionsOf(stats) {
+  return stats.kv === undefined ? [] : Array.isArray(stats.kv) ? stats.kv : [stats.kv];
+}
