@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headless Chromium, driven over its debugging port. Every wait has a bound, and the browser ends with its test."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import time
+import urllib.parse
+from pathlib import Path
+
+import websocket
+
+SECONDS = 30  # for Chromium to start, and to answer a command
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "build/page"
+OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
+           "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps",
+           "--force-color-profile=srgb", "--hide-scrollbars", "--remote-debugging-port=0", "--remote-allow-origins=*"]
+
+
+class Browser:
+    """A Chromium with a profile of its own."""
+
+    def __init__(self, directory: Path):
+        self.profile = directory / "chromium"
+        self.log = directory / "chromium.log"
+        self.pages: dict[str, Page] = {}
+        self.last_id = 0
+
+    def __enter__(self) -> "Browser":
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(["chromium", *OPTIONS, f"--user-data-dir={self.profile}", "about:blank"],
+                                            stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            port, path = self.address()
+            self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}{path}", timeout=SECONDS, suppress_origin=True)
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def address(self) -> list[str]:
+        deadline = time.monotonic() + SECONDS
+        file = self.profile / "DevToolsActivePort"
+        while not (file.exists() and file.read_text().count("\n") == 1):
+            assert self.process.poll() is None and time.monotonic() < deadline, f"Chromium does not start\n{self.log.read_text()}"
+            time.sleep(0.02)
+        return file.read_text().splitlines()
+
+    def __exit__(self, *_):
+        self.socket.close()
+        self.end()
+
+    def end(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(SECONDS)
+
+    def receive(self, seconds: float) -> dict | None:
+        """The next message, after its event went to its page; None: there was none."""
+        self.socket.settimeout(max(seconds, 0.001))
+        try:
+            message = json.loads(self.socket.recv())
+        except websocket.WebSocketTimeoutException:
+            return None
+        if "method" in message and message.get("sessionId") in self.pages:
+            self.pages[message["sessionId"]].event(message["method"], message["params"])
+        return message
+
+    def command(self, method: str, session: str | None = None, **params) -> dict:
+        self.last_id += 1
+        self.socket.send(json.dumps({"id": self.last_id, "method": method, "params": params} | ({"sessionId": session} if session else {})))
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            message = self.receive(deadline - time.monotonic())
+            if message is not None and message.get("id") == self.last_id:
+                assert "error" not in message, f"{method}: {message['error']}"
+                return message["result"]
+        raise AssertionError(f"Chromium does not answer {method}")
+
+    def page(self, url: str | None = None, width: int = 1440, alone: bool = False) -> "Page":
+        """`alone`: in a profile and window of its own."""
+        where = {"browserContextId": self.command("Target.createBrowserContext")["browserContextId"], "newWindow": True} if alone else {}
+        target = self.command("Target.createTarget", url="about:blank", **where)["targetId"]
+        session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.pages[session] = page = Page(self, session, target)
+        page.prepare(width)
+        if alone:  # one of several windows: else the browser takes those behind others for hidden
+            page.command("Emulation.setFocusEmulationEnabled", enabled=True)
+        if url is not None:
+            page.open(url)
+        return page
+
+
+class Page:
+    """A tab. Keeps what it requested and what went wrong in it."""
+
+    def __init__(self, browser: Browser, session: str, target: str):
+        self.browser, self.session, self.target = browser, session, target
+        self.requests: list[str] = []
+        self.open_requests: set[str] = set()
+        self.faults: list[str] = []  # console errors, exceptions, violations of the content security policy
+        self.failed_requests: list[str] = []  # which Chromium reports on the console, too
+
+    def event(self, method: str, params: dict) -> None:
+        if method == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+            self.open_requests.add(params["requestId"])
+        elif method in ("Network.loadingFinished", "Network.loadingFailed"):
+            self.open_requests.discard(params["requestId"])
+        elif method == "Runtime.exceptionThrown":
+            self.faults.append(params["exceptionDetails"].get("exception", {}).get("description") or params["exceptionDetails"]["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.faults.append(json.dumps(params["args"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            entry = params["entry"]
+            (self.failed_requests if entry["source"] == "network" else self.faults).append(f"{entry['text']} {entry.get('url', '')}")
+        elif method == "Audits.issueAdded":
+            self.faults.append(json.dumps(params["issue"]))
+        elif method == "Page.javascriptDialogOpening":
+            self.faults.append(f"dialog: {params['message']}")
+
+    def command(self, method: str, **params) -> dict:
+        return self.browser.command(method, self.session, **params)
+
+    def prepare(self, width: int) -> None:
+        for domain in ("Page", "Runtime", "Log", "Network", "Audits"):
+            self.command(f"{domain}.enable")
+        self.resize(width)
+
+    def resize(self, width: int) -> None:
+        height = {390: 844, 820: 1180}.get(width, 900)
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 1000)
+
+    def prefer(self, **features: str) -> None:
+        """prefer(prefers_color_scheme="dark")"""
+        self.command("Emulation.setEmulatedMedia",
+                     features=[{"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
+
+    def open(self, url: str) -> None:
+        self.command("Page.navigate", url=url)
+        self.until("location.href !== 'about:blank' && document.readyState === 'complete'")
+
+    def close(self) -> None:
+        self.browser.command("Target.closeTarget", targetId=self.target)
+
+    def show(self) -> None:
+        """Before all others, which are hidden then."""
+        self.browser.command("Target.activateTarget", targetId=self.target)
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
+
+    def click(self, selector: str) -> None:
+        """With the mouse, so that what lies under something else is not reached."""
+        x, y = self.value(f"""(() => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoView({{block: "center"}});
+            const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()""")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def value(self, expression: str):
+        """What an expression is in the page; promises are awaited."""
+        result = self.command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, f"{expression}: {result['exceptionDetails']}"
+        return result["result"].get("value")
+
+    @staticmethod
+    def visible_text(selector: str) -> str:
+        return f"((node) => node?.checkVisibility() ? node.innerText : '')(document.querySelector({json.dumps(selector)}))"
+
+    def text(self, selector: str) -> str:
+        """What a person can read there."""
+        return self.value(self.visible_text(selector))
+
+    def until(self, expression: str, seconds: float = 15):
+        """Waits for a true value, and returns it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            value = self.value(expression)
+            if value:
+                return value
+            assert time.monotonic() < deadline, f"{expression} did not come true in {seconds} s; the page reads:\n{self.text('body')}"
+            self.idle(0.1)
+
+    def reads(self, selector: str, part: str, seconds: float = 15) -> None:
+        """Waits until a text can be read there."""
+        self.until(f"{self.visible_text(selector)}.includes({json.dumps(part)})", seconds)
+
+    def idle(self, seconds: float) -> None:
+        """Takes events for a while."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self.browser.receive(left)
+
+    def screenshot(self, name: str) -> None:
+        """The whole page, to build/page/NAME.png."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        picture = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+
+    def hosts(self) -> set[str]:
+        """Which the page sent requests to."""
+        return {urllib.parse.urlsplit(url).netloc for url in self.requests if not url.startswith(("data:", "about:"))}

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: one Chromium for all tests; pages of it, which are closed with their test and must have been faultless."""
+
+import pytest
+
+from tests.native.conftest import nbd  # noqa: F401
+
+from .browser import Browser
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(chromium):
+    """Opens pages. None of them may report an error, break the content security policy, or request anything of another host."""
+    opened = []
+
+    def open_page(url, **options):
+        opened.append(chromium.page(url, **options))
+        return opened[-1]
+
+    yield open_page
+    for one in opened:
+        one.idle(0.05)
+        one.close()
+    for one in opened:
+        assert one.faults == []
+        assert len(one.hosts()) <= 1, one.hosts()
