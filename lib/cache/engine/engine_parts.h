@@ -138,7 +138,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     const size_t net_;
     const fabric::Address address_;
     std::unique_ptr<RecordLink> link_;
-    reactor::Timer retry_;
+    reactor::Timer retry_;     // to connect, or to stop
     reactor::Timer look_;      // while up
     uint64_t heard_ = 0;       // messages of the SE when we looked last
     uint32_t silent_for_ = 0;  // times that we have looked

@@ -11,7 +11,8 @@
 
 namespace wss::cache {
 
-constexpr uint32_t kProbeEvery = 4;  // looks
+constexpr uint32_t kProbeEvery = 4;               // looks
+constexpr Nanoseconds kLastReport = from_ms(50);  // for the target to have it
 // At the least: an item has 80 bytes, and a message is full when no record of any kind fits behind them.
 constexpr uint32_t kItemsPerMessage = (wire::kCacheMessageMax - RecordLink::kRecordMax) / 80;
 
@@ -19,7 +20,12 @@ Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
     : engine_(engine),
       net_(net),
       address_(std::move(address)),
-      retry_([](void* self) noexcept { static_cast<SeLink*>(self)->connect(); }, this),
+      retry_(
+          [](void* self) noexcept {
+              auto& link = *static_cast<SeLink*>(self);
+              link.stopping_ ? link.stop() : link.connect();
+          },
+          this),
       look_([](void* self) noexcept { static_cast<SeLink*>(self)->look_for_storage(); }, this) {}
 
 Engine::SeLink::~SeLink() {
@@ -232,7 +238,11 @@ void Engine::SeLink::join_again() noexcept {
 void Engine::SeLink::stop() noexcept {
     stopping_ = true;
     engine_.reactor_.cancel(retry_);
-    if (link_ != nullptr) link_->close(Status(Code::kClosed, "the cache is shutting down"));
+    if (link_ == nullptr) return;
+    if (storage_volumes_ == nullptr || !storage_volumes_->report())
+        return link_->close(Status(Code::kClosed, "the cache is shutting down"));
+    link_->flush();
+    engine_.reactor_.set(retry_, engine_.reactor_.clock().now() + kLastReport);
 }
 
 void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {

@@ -11,7 +11,7 @@
 namespace wss::cache {
 
 constexpr size_t kBayUnit = 64 * 1024, kBaysMax = 256u << 20;
-constexpr Nanoseconds kLookEvery = from_s(1);
+constexpr Nanoseconds kLookEvery = from_ms(100);
 
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
@@ -118,29 +118,37 @@ wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
             .text = backend.trouble()};
 }
 
-void Engine::Storage::report(uint32_t number) noexcept {
-    if (!look_.is_set()) return;
+bool Engine::Storage::report() noexcept {
+    bool any = false;
+    for (uint32_t number = 0; number < volumes_.size(); ++number) any |= report(number);
+    return any;
+}
+
+bool Engine::Storage::report(uint32_t number) noexcept {
+    if (!look_.is_set()) return false;
     Volume& volume = volumes_[number];
     const uint64_t lowest = volume.lowest->exchange(UINT64_MAX);
     wire::CacheVolumeState now = state_of(number);
+    bool any = false;
     if (lowest != 0 && lowest < now.bytes && lowest < volume.reported.bytes) {
         wire::CacheVolumeState shrunk = now;
         shrunk.bytes = lowest;
-        send_state(volume, std::move(shrunk));
+        any = send_state(volume, std::move(shrunk));
     }
-    send_state(volume, std::move(now));
+    return send_state(volume, std::move(now)) || any;
 }
 
-void Engine::Storage::send_state(Volume& volume, wire::CacheVolumeState state) noexcept {
-    if (state == volume.reported) return;
+bool Engine::Storage::send_state(Volume& volume, wire::CacheVolumeState state) noexcept {
+    if (state == volume.reported) return false;
     volume.reported = std::move(state);
     link_.report(volume.reported);
+    return true;
 }
 
 void Engine::Storage::look(void* self) noexcept {
     Storage& storage = *static_cast<Storage*>(self);
     storage.engine_.reactor_.set(storage.look_, storage.engine_.reactor_.clock().now() + kLookEvery);
-    for (uint32_t number = 0; number < storage.volumes_.size(); ++number) storage.report(number);
+    storage.report();
 }
 
 bool Engine::Storage::named(const wire::Record& record) noexcept {

@@ -40,6 +40,9 @@ class Engine::Storage {
     bool named(const wire::Record& record) noexcept;
     // One RDMA of it is over.
     void moved(Operation& operation, wire::CacheStatus status) noexcept;
+    // Of each volume what has changed. False: nothing has. Also before the link is closed: what this process
+    // alone knows, as that the storage has another owner, is not known to the next one.
+    bool report() noexcept;
     // The link is over: what has not begun does not, and engines do not reach us any more.
     void link_over() noexcept;
     size_t turn() noexcept;
@@ -66,8 +69,8 @@ class Engine::Storage {
     void push(Job& job) noexcept;
     void end(Job& job, wire::CacheStatus status, int error) noexcept;
     wire::CacheVolumeState state_of(uint32_t number) const;
-    void send_state(Volume& volume, wire::CacheVolumeState state) noexcept;
-    void report(uint32_t number) noexcept;
+    bool send_state(Volume& volume, wire::CacheVolumeState state) noexcept;
+    bool report(uint32_t number) noexcept;
     static void look(void* self) noexcept;
 
     Engine& engine_;

@@ -76,6 +76,21 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owne
     expect_lost();
 }
 
+// The loss shows right before the stop, and an owner that is no target leaves no trace for the next process.
+TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_when_its_disk_is_lost_right_before_a_stop) {
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_GT(dirty(), 0u);
+    disk_.take_away();
+    storage_->stop();
+    ASSERT_TRUE(until([&] { return storage_->gone(); }));
+    bury(std::move(storage_));
+    disk_.give_back();
+    start_storage();
+    expect_lost();
+}
+
 // The target was gone when it came back.
 TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_had_elsewhere) {
     make_dirty_without_storage();
