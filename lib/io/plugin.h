@@ -16,7 +16,7 @@
 namespace wss::io {
 
 // Grows with each change of what both sides see: this file, backend.h and what they include.
-constexpr uint32_t kPluginAbi = 6;
+constexpr uint32_t kPluginAbi = 7;
 
 struct Plugin {
     uint32_t abi = kPluginAbi;

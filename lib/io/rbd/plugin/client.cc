@@ -384,13 +384,16 @@ Status Client::check_object_map(uint64_t bytes) const {
         readable_size(object_bytes_), options_.name());
 }
 
+Status Client::resize_not_over() const {
+    return failure(Code::kBusy, "rbd:{}: {}: see ceph -s", options_.name(),
+                   resizing_.load() == Resizing::kUnknown
+                       ? "a resize failed, and the size that the image has since cannot be read"
+                       : "a resize that Ceph has not answered is not over");
+}
+
 Status Client::resize(uint64_t bytes) {
     Resizing before = Resizing::kNo;
-    if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay))
-        return failure(Code::kBusy, "rbd:{}: {}: see ceph -s", options_.name(),
-                       before == Resizing::kUnknown
-                           ? "a resize failed, and the size that the image has since cannot be read"
-                           : "a resize that Ceph has not answered is not over");
+    if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay)) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     // One that librbd is refused in the middle may leave the object map without a note (doubt_map below).

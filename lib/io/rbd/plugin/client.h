@@ -182,6 +182,7 @@ class Client {
     bool knows_of_invalid_map() const;
     bool needs_mark() const;
     Status check_changes() const;
+    Status resize_not_over() const;
     void note_mark(int error) noexcept;
     std::string unmarked(int error) const;
     int mark_map() const;

@@ -76,7 +76,8 @@ Status Client::check_changes() const {
 }
 
 Status Client::may_resize() {
-    std::lock_guard lock(size_lock_);
+    const std::unique_lock lock(size_lock_, std::try_to_lock);
+    if (!lock || resizing_.load() != Resizing::kNo) return resize_not_over();
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     return check_changes();
 }

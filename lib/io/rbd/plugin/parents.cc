@@ -45,8 +45,9 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, std::vector<Pool>& pool
     if (found >= 0) found = rbd_get_parent(image, &parent, &snapshot);
     if (found == -ENOENT && is_migrating(image))
         return failure(Code::kUnsupported,
-                       "the image is being migrated, and a part of its data is elsewhere: rbd migration "
-                       "execute comes first");
+                       "{} is being migrated, and a part of its data is elsewhere: rbd migration execute "
+                       "comes first, or rbd migration abort if cache engines have dirty lines of it",
+                       depth == 0 ? "the image" : "what the image was cloned from");
     if (found < 0) return refusal(-found, "cannot read what the image was cloned from");
     Status status = add(cluster, parent.pool_id, pools);
     rbd_image_t opened = nullptr;
