@@ -29,8 +29,8 @@ struct VolumeSet::Record {
     std::shared_ptr<Volume> volume;
     uint64_t storage_bytes = 0;  // when `volume` was made of it
     std::vector<std::unique_ptr<OpenVolume>> opens;
-    // By a start, in the place of what began it.
-    void finish_cut(io::Backend& backend);
+    // At a start.
+    void check_cut(const io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
     bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
     std::string not_followed;           // a size of its storage, for this reason; by m_

@@ -3,7 +3,7 @@
 //
 //   larger   the backend grows, the state file says so, then everybody sees the new size
 //   smaller  the state file says what is about to happen; nobody goes beyond the new end any more; observers
-//            let go of what lies there; the backend is cut. A start in between finishes it.
+//            let go of what lies there; the backend is cut. After a start in between the operator repeats it.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -46,7 +46,7 @@ void VolumeSet::Resize::note_part() const {
     volume->part_ = volume->is_all_of(volume->backend().limits().size) ? 0 : volume->size();
 }
 
-Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes) {
+Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes, bool follows) {
     std::lock_guard lock(m_);
     auto record = find_live(name);
     if (!record) return record.status();
@@ -59,18 +59,31 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
             Code::kInvalid,
             "volume {}: its storage is lost, or another owner's: wssctl volume reopen {} comes first", name,
             name);
-    if ((*record)->resizing.exchange(true))
-        return failure(Code::kBusy, "volume {}: another change of its size is not over; try again", name);
-    Resize change{.name = name, .volume = volume, .turn = std::make_shared<Turn>(*record), .bytes = bytes};
     const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
     auto known = known_.find(name);
     const bool shrinking = known != known_.end() && known->second.shrinking;
+    if ((*record)->resizing.exchange(true))
+        return failure(Code::kBusy, "volume {}: another change of its size is not over; try again", name);
+    Resize change{.name = name,
+                  .volume = volume,
+                  .turn = std::make_shared<Turn>(*record),
+                  .bytes = bytes,
+                  .follows = follows};
     if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
-    // What a larger file holds beyond the volume was never ours to cut.
-    if (change.shrink_to != 0 && backend_size == size) change.cut_from = backend_size;
+    // A shrink that was not over is, without a cut, when others have given the storage another size since:
+    // what they make of it would be cut.
+    if (follows) return change;
     // While a shrink is not over the backend may be as long as it was, whatever it reports now.
     const uint64_t pending = shrinking ? known->second.cut_from : 0;
-    if (pending != 0 && (backend_size == size || backend_size == pending)) change.cut_from = pending;
+    if (pending != 0 && (backend_size == size || backend_size == pending))
+        change.cut_from = pending;
+    else if (change.shrink_to != 0 && backend_size == size)  // a larger file's end was never ours to cut
+        change.cut_from = size;
+    if (change.cut_from != 0 && change.grows())
+        return failure(Code::kRefused,
+                       "volume {}: a shrink to {} is not over, and what lay beyond that would return: wssctl "
+                       "volume resize {} {} cuts its storage first",
+                       name, readable_size(size), name, size);
     return change;
 }
 
@@ -128,7 +141,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
         if (!cut && cut.code() != Code::kTimedOut && cut.code() != Code::kBusy)
             return failure(cut.code(),
                            "{}; what lies beyond the end is not served any more, and its storage is cut when "
-                           "this is repeated, before the volume grows, or at the next start",
+                           "this is repeated",
                            cut.text());
         WSS_TRY(cut);
     }
@@ -143,8 +156,8 @@ Status VolumeSet::end_shrink(const Resize& change) {
             "know that, and may refuse the volume as larger than its storage",
             saved.to_string(), change.name, readable_size(change.shrink_to));
     else if (!saved)
-        log::warning("{}: the next start finishes the shrink of volume {} again", saved.to_string(),
-                     change.name);
+        log::warning("{}: the shrink of volume {} is over, and stays recorded as one that is not",
+                     saved.to_string(), change.name);
     return Status::ok();
 }
 
@@ -158,7 +171,7 @@ Status VolumeSet::grow(const Resize& change) {
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
-    std::lock_guard changing(change_m_);
+    std::unique_lock changing(change_m_);
     uint64_t before = 0;
     const bool there =
         remember(volume, [&](Known& known) { before = std::exchange(known.resized, change.bytes); });
@@ -167,6 +180,7 @@ Status VolumeSet::grow(const Resize& change) {
         remember(volume, [&](Known& known) { known.resized = before; });
         // One that follows is repeated, and Following logs why.
         if (Status again = save(); !again && !change.follows) log::error("{}", again.to_string());
+        changing.unlock();  // storage may be silent
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
         return saved.within(fmt::format("volume {} is not changed", change.name));
@@ -178,7 +192,7 @@ Status VolumeSet::grow(const Resize& change) {
 }
 
 void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done) {
-    auto begun = begin_resize(name, bytes);
+    auto begun = begin_resize(name, bytes, false);
     if (!begun) return done(begun.status());
     auto grow_it = [this, change = *begun, done](const Status& before) {
         if (!before) return done(before);
@@ -197,7 +211,7 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
 
 // As above, but for the backend and the state file, which are changed on the caller's thread.
 Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
-    auto change = begin_resize(name, bytes);
+    auto change = begin_resize(name, bytes, false);
     return change ? change->carry_out(*this) : change.status();
 }
 
@@ -285,35 +299,23 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
         late.text(), begun.to_string(), name, bytes);
 }
 
-// The target ended in the middle of a shrink. Its backend is cut once: one that has its former size after
-// that is the operator's doing. If it cannot be cut, the volume has its size for all that. What another owner
-// has written since is not ours to cut.
-void VolumeSet::Record::finish_cut(io::Backend& backend) {
-    if (cut_from != 0 && !io::is_same_ownership(cut_ownership, backend.ownership())) {
+// The target ended in the middle of a shrink. Its storage may have been cut since, and others may use what
+// they have added to it: so no start cuts it. It is remembered for a shrink that the operator repeats, as
+// long as its size may be the one of before.
+void VolumeSet::Record::check_cut(const io::Backend& backend) {
+    if (cut_from == 0) return;
+    if (!io::is_same_ownership(cut_ownership, backend.ownership()))
         log::warning(
             "volume {}: another owner has had its storage since a shrink from {} to {} began: it is not cut, "
             "and what lies beyond the end is not served",
             options.name, readable_size(cut_from), readable_size(options.size));
-        cut_from = 0;
-    }
-    Status cut;
-    const bool whole = cut_from != 0 && backend.limits().size == cut_from;
-    if (whole) cut = backend.resize(options.size);
-    if (cut) {
-        if (whole)
-            log::warning(
-                "volume {}: its storage is cut from {} to {}: a shrink to that was not over when the "
-                "target ended",
-                options.name, readable_size(cut_from), readable_size(options.size));
-        cut_from = 0;
-        return;
-    }
-    log::warning(
-        "volume {}: its storage still has {} instead of {}, because it could not be cut: {}; what lies "
-        "beyond "
-        "the end is not served; repeat the shrink (wssctl volume resize {} {})",
-        options.name, readable_size(cut_from), readable_size(options.size), cut.to_string(), options.name,
-        options.size);
+    else if (backend.limits().size == cut_from)
+        return log::warning(
+            "volume {}: its storage has {}: a shrink to {} was not over when the target ended; what lies "
+            "beyond the end is not served; wssctl volume resize {} {} cuts the storage",
+            options.name, readable_size(cut_from), readable_size(options.size), options.name, options.size);
+    cut_from = 0;
+    cut_ownership.clear();
 }
 
 std::shared_ptr<const AccessList> nobody() {
@@ -333,6 +335,12 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error("volume {}: its storage is lost, or another owner's; it refuses everybody from now on", name);
+    if (live != nullptr) {
+        // What others write from now on is not ours to cut; engines drop what they hold beyond the end.
+        std::lock_guard changing(change_m_);
+        remember(*live, [](Known& known) { known.forget_cut(); });
+        save_again();
+    }
     if (live != nullptr)
         tell_reactors(live, {.change = Change::kAccess, .access = nobody()}, [](const Status&) {});
     return true;
@@ -384,13 +392,7 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
         following.note(after, Status::ok());
         return true;
     }
-    auto change = begin_resize(name, bytes);
-    if (change) {
-        change->follows = true;
-        // A shrink that was not over is, without a cut: others have given the storage another size since. If
-        // that stayed recorded, a later start would cut what they make of it.
-        change->cut_from = 0;
-    }
+    auto change = begin_resize(name, bytes, true);
     const Status status = change ? change->carry_out(*this) : change.status();
     if (status || status.code() != Code::kBusy) following.note(after, status);
     return status.is_ok();

@@ -292,7 +292,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     VolumeOptions options = record.options;
     // What was in memory is gone with the process that had it: whoever used it must not take this for it.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
-    record.finish_cut(*backend);
+    record.check_cut(*backend);
     // Before its size counts, so that no change of it is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
     auto follow = [this, name = options.name, made](uint64_t before, uint64_t after) {

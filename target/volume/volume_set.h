@@ -155,12 +155,16 @@ class VolumeSet {
         std::optional<RateLimits> limits;                // nullopt: never
         // A shrink to `resized` has begun and is not known to be over. What lay beyond must not come back.
         bool shrinking = false;
-        uint64_t cut_from = 0;  // … and a backend of this size is cut to that one; 0: it is left as it is
+        // … which cuts a backend of this size to that one, as would its repetition; 0: it is left as it is.
+        uint64_t cut_from = 0;
         std::string cut_ownership;  // … while nobody else has had it
-        void end_shrink() {
-            shrinking = false;
+        void forget_cut() {
             cut_from = 0;
             cut_ownership.clear();
+        }
+        void end_shrink() {
+            shrinking = false;
+            forget_cut();
         }
         // It was never opened, or the operator deleted it. Storage of another one is never created: where
         // that is gone, an empty one in its place would be taken for it by who knows its identity.
@@ -201,7 +205,7 @@ class VolumeSet {
     struct Removal;
     // volume_resize.cc
     struct Following;
-    Result<Resize> begin_resize(const std::string& name, uint64_t bytes);
+    Result<Resize> begin_resize(const std::string& name, uint64_t bytes, bool follows);
     Status begin_shrink(const Resize& change);
     void drop_beyond(const Resize& change, Done done);
     Status end_shrink(const Resize& change);

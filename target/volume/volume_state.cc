@@ -52,7 +52,7 @@ Status VolumeSet::restore() {
             log::error("{}; it stays in {} and is not served; wssctl volume reopen {} tries again",
                        opened.to_string(), options_.state->path(), name);
     }
-    // What was cut is not cut again.
+    // What is not to be cut any more.
     const bool cut = std::any_of(stored->begin(), stored->end(),
                                  [](const StoredVolume& volume) { return volume.cut_from != 0; });
     std::lock_guard changing(change_m_);

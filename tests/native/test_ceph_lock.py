@@ -159,7 +159,7 @@ def silent_beyond(ceph, client, osd: int, offset: int):
         ceph.wait_for_osds(3)
 
 
-def test_a_shrink_that_ceph_did_not_answer_is_finished_by_the_next_start(ceph, tmp_path, nbd):
+def test_a_shrink_that_ceph_did_not_answer_can_be_repeated_after_a_restart(ceph, tmp_path, nbd):
     image, osd = ceph.create_image_apart("16M", 8 * MIB)
     state = ("--state", str(tmp_path / "state.json"))
     target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
@@ -171,7 +171,10 @@ def test_a_shrink_that_ceph_did_not_answer_is_finished_by_the_next_start(ceph, t
             assert any(one.get("cut_from") for one in stored), stored
             target.kill()
         target = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"), *state).start()
-        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 8 * MIB
+        assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 16 * MIB
+        assert "cuts the storage" in target.log.read_text()
+        assert "cuts its storage first" in resize(target, "16M")
+        assert resize(target, "8M") == "" and image_size(ceph, image) == 8 * MIB
         assert resize(target, "16M") == ""
         with RawNbd(nbd(target, "disk").socket) as client:
             assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"

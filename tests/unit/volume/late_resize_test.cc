@@ -149,7 +149,7 @@ TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_co
     EXPECT_EQ(set_->find("a")->size, 2 * kSize);
 }
 
-TEST_F(LateResize, the_next_start_finishes_a_shrink_of_storage_that_never_answered) {
+TEST_F(LateResize, a_shrink_of_storage_that_never_answered_can_be_repeated_after_a_start) {
     keeper_.keeps = false;
     slow_.silent = true;
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
@@ -157,8 +157,27 @@ TEST_F(LateResize, the_next_start_finishes_a_shrink_of_storage_that_never_answer
     EXPECT_EQ(file_size(), kSize);
     slow_.silent = false;
     start();
+    EXPECT_EQ(file_size(), kSize) << "no start cuts";
+    EXPECT_TRUE(set_->resize("a", kSmall));
     EXPECT_EQ(file_size(), kSmall);
     EXPECT_FALSE(is_recorded_as_to_be_cut());
+}
+
+// They write to it from now on.
+TEST_F(LateResize, storage_that_others_took_is_not_cut_by_a_shrink_of_before) {
+    keeper_.keeps = false;
+    slow_.refuses = true;
+    EXPECT_FALSE(set_->resize("a", kSmall));
+    EXPECT_TRUE(is_recorded_as_to_be_cut());
+    EXPECT_TRUE(slow_.changed(kSize, 0));
+    EXPECT_FALSE(is_recorded_as_to_be_cut());
+    stop();
+    slow_.refuses = false;
+    start();
+    EXPECT_EQ(file_size(), kSize);
+    EXPECT_EQ(set_->find("a")->size, kSmall);
+    EXPECT_TRUE(set_->resize("a", kSmall / 2));
+    EXPECT_EQ(file_size(), kSize) << "the volume is a part of it";
 }
 
 // The set may be gone when it has ended.
@@ -184,7 +203,7 @@ TEST_F(LateResize, a_shrink_that_fails_after_the_command_gave_up_can_be_repeated
     EXPECT_EQ(file_size(), kSmall);
 }
 
-TEST_F(LateResize, the_end_of_the_set_gives_up_a_shrink_that_waits_and_the_next_start_finishes_it) {
+TEST_F(LateResize, the_end_of_the_set_gives_up_a_shrink_that_waits_which_can_be_repeated_after_a_start) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     stop();
     EXPECT_EQ(file_size(), kSize);
@@ -193,8 +212,9 @@ TEST_F(LateResize, the_end_of_the_set_gives_up_a_shrink_that_waits_and_the_next_
     keeper_.keeps = false;
     EXPECT_EQ(file_size(), kSize) << "nobody is there to cut it";
     start();
-    EXPECT_EQ(file_size(), kSmall);
     EXPECT_EQ(set_->find("a")->size, kSmall);
+    EXPECT_TRUE(set_->resize("a", kSmall));
+    EXPECT_EQ(file_size(), kSmall);
 }
 
 TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is) {

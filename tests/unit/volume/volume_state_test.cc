@@ -48,12 +48,14 @@ TEST_F(VolumeState, a_shrink_that_an_observer_drops_fails_and_can_be_repeated) {
     EXPECT_FALSE(set_->resize("a", 1 << 20)) << "what lies beyond must not come back";
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
     holder_.lets_go = true;
+    EXPECT_TRUE(set_->resize("a", 1 << 19));
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
     EXPECT_TRUE(set_->resize("a", 1 << 20));
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
     EXPECT_EQ(file_size(), uint64_t{1 << 20});
 }
 
-TEST_F(VolumeState, a_start_finishes_a_shrink) {
+TEST_F(VolumeState, what_lay_beyond_the_end_of_a_shrink_that_a_start_interrupted_does_not_return) {
     std::ofstream(folder_.file("a"), std::ios::in | std::ios::out).seekp((1 << 19) + 4096).put('x');
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
@@ -61,8 +63,9 @@ TEST_F(VolumeState, a_start_finishes_a_shrink) {
     holder_.lets_go = true;
     start();
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
-    EXPECT_EQ(file_size(), uint64_t{1 << 19});
     EXPECT_TRUE(set_->table(0).find(0)->volume().shrinking());
+    EXPECT_FALSE(set_->resize("a", 1 << 20));
+    EXPECT_TRUE(set_->resize("a", 1 << 19));
     EXPECT_TRUE(set_->resize("a", 1 << 20));
     std::ifstream file(folder_.file("a"));
     file.seekg((1 << 19) + 4096);
@@ -342,20 +345,38 @@ TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
     EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
 }
 
-// ---- A start that finishes a shrink ----------------------------------------------------------------------
+// ---- A start after a shrink that was not over ------------------------------------------------------------
 
-TEST_F(VolumeState, a_start_cuts_a_file_once_and_not_what_is_restored_afterwards) {
+// The file may have been cut by hand meanwhile, and be that long again for what others have written since.
+TEST_F(VolumeState, a_start_cuts_no_file_and_a_repeated_shrink_does) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
     holder_.lets_go = true;
-    start();
-    ASSERT_EQ(file_size(), uint64_t{1 << 19});
+    for (int starts = 0; starts < 2; ++starts) {
+        start();
+        EXPECT_EQ(file_size(), uint64_t{1 << 20});
+        EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+        if (starts == 0) stop();
+    }
+    const Status grown = set_->resize("a", 1 << 20);
+    EXPECT_EQ(grown.code(), Code::kRefused);
+    EXPECT_NE(grown.text().find("wssctl volume resize a 524288"), std::string::npos) << grown.text();
+    EXPECT_TRUE(set_->resize("a", 1 << 19));
+    EXPECT_EQ(file_size(), uint64_t{1 << 19});
+    EXPECT_TRUE(set_->resize("a", 1 << 20));
+}
+
+TEST_F(VolumeState, a_file_that_has_another_size_at_a_start_is_not_cut_any_more) {
+    holder_.lets_go = false;
+    EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
-    std::filesystem::resize_file(folder_.file("a"), 1 << 20);
+    holder_.lets_go = true;
+    std::filesystem::resize_file(folder_.file("a"), 1 << 21);
     start();
-    EXPECT_EQ(file_size(), uint64_t{1 << 20});
-    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    EXPECT_EQ(text().find("cut_"), std::string::npos) << text();
+    EXPECT_TRUE(set_->resize("a", 1 << 18));
+    EXPECT_EQ(file_size(), uint64_t{1 << 21}) << "the volume is a part of it";
 }
 
 // A file that is on a file system that became read-only, for instance, or that another owner has had.
@@ -378,7 +399,7 @@ class Uncut final : public io::Backend {
     const std::unique_ptr<io::Backend> file_;
 };
 
-TEST_F(VolumeState, a_start_that_cannot_cut_the_file_serves_the_volume_and_a_resize_finishes_the_shrink) {
+TEST_F(VolumeState, a_volume_does_not_grow_before_a_shrink_that_cannot_cut_its_file_is_over) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -399,7 +420,7 @@ TEST_F(VolumeState, a_start_that_cannot_cut_the_file_serves_the_volume_and_a_res
     EXPECT_EQ(text().find("cut_from"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_start_does_not_cut_storage_that_another_owner_has_had_since) {
+TEST_F(VolumeState, a_repeated_shrink_does_not_cut_storage_that_another_owner_has_had_since) {
     open_ = [](const std::string& specification,
                const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
         auto file = io::open_backend(specification, options);
@@ -417,13 +438,14 @@ TEST_F(VolumeState, a_start_does_not_cut_storage_that_another_owner_has_had_sinc
         if (others) Uncut::owner = "2";
         start();
         EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+        EXPECT_EQ(text().find("cut_") == std::string::npos, others) << text();
+        EXPECT_TRUE(set_->resize("a", 1 << 19));
         EXPECT_EQ(file_size(), others ? uint64_t{1 << 20} : uint64_t{1 << 19});
-        EXPECT_EQ(text().find("cut_"), std::string::npos) << text();
         EXPECT_TRUE(set_->resize("a", 1 << 20));
     }
 }
 
-TEST_F(VolumeState, a_repeated_shrink_that_fails_again_is_finished_by_the_next_start) {
+TEST_F(VolumeState, a_repeated_shrink_that_fails_again_can_be_repeated_after_a_start) {
     stop();
     Slow slow;
     slow.silent = true;
@@ -442,6 +464,7 @@ TEST_F(VolumeState, a_repeated_shrink_that_fails_again_is_finished_by_the_next_s
     open_ = io::open_backend;
     start();
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
+    EXPECT_TRUE(set_->resize("a", 1 << 19));
     EXPECT_EQ(file_size(), uint64_t{1 << 19});
 }
 
