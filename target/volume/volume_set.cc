@@ -363,7 +363,10 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         record->reopening = false;
         // A loss is reported once: before this volume replaced another one nobody found it, nor followed a
         // size that came before.
-        if (record->volume->backend().lost()) record->volume->lose(record->storage_bytes);
+        if (record->volume->backend().lost()) {
+            record->volume->lose(record->storage_bytes);
+            record->cut_from = 0;
+        }
         Known& known = known_[record->options.name];
         known.identity = record->identity;
         known.cut_from = record->cut_from;

@@ -41,6 +41,30 @@ TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
     EXPECT_TRUE(backend_->may_resize()) << "to be smaller frees space";
 }
 
+TEST_F(Resize, is_refused_at_once_while_ceph_has_not_answered_the_one_before) {
+    open("resize_timeout=1");
+    ceph_.hold(Kind::kResize);
+    EXPECT_EQ(backend_->resize(32 * kObject).code(), Code::kTimedOut);
+    EXPECT_EQ(backend_->may_resize().code(), Code::kBusy);
+    EXPECT_EQ(backend_->resize(16 * kObject).code(), Code::kBusy);
+    ceph_.release();
+    EXPECT_TRUE(wait_for([&] { return static_cast<bool>(backend_->may_resize()); }));
+    EXPECT_EQ(ceph_.size(), 32 * kObject);
+}
+
+// What was only asked holds up nothing when it is answered.
+TEST_F(Resize, can_be_repeated_when_ceph_answers_again) {
+    open("resize_timeout=1");
+    ceph_.hold(Kind::kMark);
+    EXPECT_EQ(backend_->may_resize().code(), Code::kTimedOut);
+    std::thread answers([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ceph_.release();
+    });
+    EXPECT_TRUE(backend_->may_resize());
+    answers.join();
+}
+
 // The volume is opened again then, which waits for this.
 TEST_F(Resize, is_given_up_when_the_image_is_lost) {
     open("resize_timeout=600");

@@ -76,8 +76,9 @@ Status Client::check_changes() const {
 }
 
 Status Client::may_resize() {
-    const std::unique_lock lock(size_lock_, std::try_to_lock);
-    if (!lock || resizing_.load() != Resizing::kNo) return resize_not_over();
+    // It has the lock for as long as Ceph does not answer.
+    if (resizing_.load() != Resizing::kNo) return resize_not_over();
+    std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     return check_changes();
 }
