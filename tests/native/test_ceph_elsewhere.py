@@ -57,6 +57,8 @@ def check_what_is_left(cluster, client, nbd) -> None:
     """… after the dirty lines were given up."""
     until(lambda: volume(cluster)["trouble"] == "", 30, "it is served")
     assert volume(cluster)["size"] == 4 * MIB and cluster.dirty() == 0
+    # The initiator is notified of the volume's return while the command answers.
+    until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 10, "a read")
     assert client.command(FLUSH, 0, 0)[0] != 0, "a client hears once that what was acknowledged is lost"
     assert client.command(FLUSH, 0, 0)[0] == 0
     with RawNbd(nbd(cluster.target, "disk").socket) as another:
