@@ -29,7 +29,7 @@ struct VolumeSet::Record {
     std::shared_ptr<Volume> volume;
     uint64_t storage_bytes = 0;  // when `volume` was made of it
     std::vector<std::unique_ptr<OpenVolume>> opens;
-    // At a start.
+    // At a start: forgets a cut that is not ours to make any more.
     void check_cut(const io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
     bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_

@@ -88,7 +88,7 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
 }
 
 Status VolumeSet::begin_shrink(const Resize& change) {
-    // Before anything is recorded, which a start would have to finish.
+    // Before anything is recorded or dropped.
     io::Backend& backend = change.volume->backend();
     if (change.cut_from != 0) WSS_TRY(backend.may_resize().within("volume " + change.name));
     std::lock_guard changing(change_m_);

@@ -550,7 +550,7 @@ Status VolumeSet::create(const VolumeOptions& options) {
 }
 
 Status VolumeSet::close_all() {
-    // A shrink that was not over by now is finished by the next start.
+    // A shrink that is not over by now stays recorded.
     late_ends_.stop();
     {
         // The file may hold what was taken back, or a deletion that outlasted its caller.

@@ -32,7 +32,7 @@ TEST_F(Resize, is_refused_before_it_begins_when_ceph_permits_no_change) {
     EXPECT_TRUE(backend_->resize(128 * kObject));
 }
 
-// Or a start would have to finish it.
+// Or it would stay recorded as one that is not over.
 TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
     open();
     ceph_.refuse(Kind::kMark, ENOENT);

@@ -118,7 +118,7 @@ TEST_F(LateResize, storage_is_cut_when_observers_let_go_after_the_command_gave_u
     EXPECT_EQ(set_->find("a")->size, kSize);
 }
 
-// Else a later start takes a size that others give the storage for the one of before, and cuts it.
+// Else a later shrink takes a size that others give the storage for the one of before, and cuts it.
 TEST_F(LateResize, a_shrink_is_over_when_storage_has_answered_after_the_command_gave_up) {
     keeper_.keeps = false;
     slow_.silent = true;

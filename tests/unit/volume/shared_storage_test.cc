@@ -409,7 +409,7 @@ TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_get
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// A start after any of what is written would else cut what others have written since.
+// A shrink after a start from any of these files would else cut what others have written since.
 TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_volume_is_reopened) {
     make_set(
         {.state = locked(folder_.file("state.json")), .write = [this](const StateLock&, const auto& volumes) {

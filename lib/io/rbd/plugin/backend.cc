@@ -107,7 +107,7 @@ Status RbdBackend::may_resize() {
     return bounded([client = client_] { return client->may_resize(); });
 }
 
-// By resize_timeout, and by the client's being lost: the volume is opened again then, which waits for this.
+// Ends at resize_timeout, or when the client is lost: the reopening of its volume waits for this.
 Status RbdBackend::bounded(std::function<Status()> call) const {
     const uint32_t limit = client_->options().resize_timeout;
     BoundedCall begun;
@@ -115,7 +115,7 @@ Status RbdBackend::bounded(std::function<Status()> call) const {
     if (auto done = begun.wait_while_program_runs(in_seconds(limit), [this] { return client_->lost(); }))
         return *done;
     if (client_->lost()) return failure(Code::kClosed, "{}: it was lost meanwhile", describe());
-    return abandoned(fmt::format("Ceph has not resized it within {} s (resize_timeout): see ceph -s", limit))
+    return abandoned(fmt::format("Ceph has not answered within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());
 }
 

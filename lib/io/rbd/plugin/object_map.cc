@@ -76,7 +76,7 @@ Status Client::check_changes() const {
 }
 
 Status Client::may_resize() {
-    // It has the lock for as long as Ceph does not answer.
+    // A resize holds the lock until Ceph answers it.
     if (resizing_.load() != Resizing::kNo) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
