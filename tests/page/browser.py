@@ -105,6 +105,7 @@ class Page:
         self.open_requests: set[str] = set()
         self.faults: list[str] = []  # console errors, exceptions, violations of the content security policy
         self.failed_requests: list[str] = []  # which Chromium reports on the console, too
+        self.clicks: list[str] = []  # "true" for each that reached what click() was to reach
 
     def event(self, method: str, params: dict) -> None:
         if method == "Network.requestWillBeSent":
@@ -121,6 +122,8 @@ class Page:
             (self.failed_requests if entry["source"] == "network" else self.faults).append(f"{entry['text']} {entry.get('url', '')}")
         elif method == "Audits.issueAdded":
             self.faults.append(json.dumps(params["issue"]))
+        elif method == "Runtime.bindingCalled" and params["name"] == "clicked":
+            self.clicks.append(params["payload"])
         elif method == "Page.javascriptDialogOpening":
             self.faults.append(f"dialog: {params['message']}")
 
@@ -130,6 +133,7 @@ class Page:
     def prepare(self, width: int) -> None:
         for domain in ("Page", "Runtime", "Log", "Network", "Audits"):
             self.command(f"{domain}.enable")
+        self.command("Runtime.addBinding", name="clicked")
         self.resize(width)
 
     def resize(self, width: int) -> None:
@@ -156,12 +160,29 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
 
-    def click(self, selector: str) -> None:
-        """With the mouse, so that what lies under something else is not reached."""
-        x, y = self.value(f"""(() => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoView({{block: "center"}});
+    def place(self, selector: str) -> list[float]:
+        """The middle of it, scrolled into view, once the browser has drawn that: before its first frame a page takes no clicks."""
+        return self.value(f"""(async () => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoView({{block: "center"}});
+            for (let frames = 0; frames < 2; ++frames) await new Promise(requestAnimationFrame);
             const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()""")
-        for kind in ("mousePressed", "mouseReleased"):
-            self.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def click(self, selector: str, seconds: float = 15) -> None:
+        """With the mouse, so that what lies under something else is not reached. What moves meanwhile, as a page does that
+        still fills, is clicked again, as by a person: where a click went is told by the page itself."""
+        deadline = time.monotonic() + seconds
+        while True:
+            x, y = self.place(selector)
+            self.value(f"""addEventListener("click", ({{target}}) => clicked(String(target.closest({json.dumps(selector)}) !== null)),
+                {{capture: true, once: true}})""")
+            self.clicks.clear()
+            for kind in ("mousePressed", "mouseReleased"):
+                self.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            while not self.clicks and time.monotonic() < deadline:
+                self.idle(0.02)
+            assert self.clicks, f"no click arrived at {selector} in {seconds} s"
+            if self.clicks[0] == "true":
+                return
+            assert self.place(selector) != [x, y] and time.monotonic() < deadline, f"something else covers {selector}"
 
     def value(self, expression: str):
         """What an expression is in the page; promises are awaited."""
