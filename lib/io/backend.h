@@ -92,7 +92,7 @@ class Backend {
     // Others have taken it, for good: nothing that is known of its contents counts any more.
     virtual bool lost() const noexcept { return false; }
     // Storage that others may take has not answered for so long that they may have: what is known elsewhere
-    // of its contents does not count at the moment. It comes back by itself, unless it is lost() too.
+    // of its contents does not count at the moment. It comes back by itself, or trouble() says what it needs.
     virtual bool suspended() const noexcept { return false; }
     // The same as long as nobody but OpenOptions::owner has had the storage; empty: that is not known.
     virtual std::string ownership() const { return {}; }

@@ -128,40 +128,6 @@ def test_a_deleted_pool_is_never_read_as_zeroes(ceph, tmp_path, nbd, data_pool):
         assert answers[-1][0] != 0
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
-    pool = f"parents-{depth}"
-    ceph.create_pool(pool)
-    image, pattern = ceph.create_image("8M", pool=pool), b"p" * BLOCK
-    (tmp_path / "content").write_bytes(pattern * (8 * MIB // BLOCK))
-    ceph.rbd("rm", image)
-    ceph.rbd("import", tmp_path / "content", image)
-    for level in range(depth):
-        ceph.rbd("snap", "create", f"{image}@then")
-        ceph.rbd("snap", "protect", f"{image}@then")
-        clone = f"rbd/clone-{depth}-{level}"
-        ceph.rbd("clone", f"{image}@then", clone)
-        image = clone
-    flat = f"rbd/flat-{depth}"
-    ceph.rbd("clone", f"{pool}/disk{ceph.images}@then", flat)
-    volumes = {"disk": ceph.backend(image), "flat": ceph.backend(flat)}
-    with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock")) as target:
-        def trouble(name: str) -> str:
-            return next(one["trouble"] for one in ask(tmp_path / "sock", "volume.list") if one["name"] == name)
-
-        with RawNbd(nbd(target, "disk").socket, timeout=120) as client, RawNbd(nbd(target, "flat").socket, timeout=120) as flattened:
-            assert client.command(READ, 4 * MIB, BLOCK) == (0, pattern)
-            ceph.rbd("flatten", flat)
-            ceph.ceph("osd", "pool", "delete", pool, pool, "--yes-i-really-really-mean-it")
-            answers = []
-            until(lambda: answers.append(client.command(READ, 4 * MIB, BLOCK)) or GONE in trouble("disk"), 60, "the loss is shown")
-            assert all(data == pattern for error, data in answers if error == 0), "zeroes in place of what was deleted"
-            assert client.command(READ, 4 * MIB, BLOCK)[0] != 0
-            for at in (0, 4 * MIB):
-                assert flattened.command(READ, at, BLOCK) == (0, pattern)
-            assert trouble("flat") == ""
-
-
 # Dies as soon as the lock is broken, or when the former owner is blocklisted once more.
 DIES = r"""
 #include <dlfcn.h>

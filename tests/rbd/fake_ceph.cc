@@ -154,6 +154,18 @@ void FakeCeph::take(Operation operation) {
     changed_.notify_all();
 }
 
+bool FakeCeph::cancel(const void* completion) {
+    std::lock_guard lock(m_);
+    const auto one =
+        std::find_if(held_.begin(), held_.end(), [&](auto& it) { return it.completion == completion; });
+    if (one == held_.end()) return false;
+    one->carry_out = [] { return -ECANCELED; };
+    librados_.ready.push_back(std::move(*one));
+    held_.erase(one);
+    changed_.notify_all();
+    return true;
+}
+
 int FakeCeph::call(Kind kind, FakeClient* client, const std::function<int()>& carry_out) {
     std::unique_lock lock(m_);
     changed_.wait(lock, [&] { return !held_kinds_.contains(kind); });
@@ -289,6 +301,21 @@ void FakeCeph::delete_pool() {
     objects_.clear();
 }
 
+void FakeCeph::clone(const std::string& image, const std::string& parent) {
+    with([&] {
+        state.cloned_from.erase(image);
+        if (parent.empty()) return;
+        state.cloned_from[image] = parent;
+        state.parents.insert(parent);
+    });
+    notify();
+}
+
+void FakeCeph::remove(const std::string& parent) {
+    std::lock_guard lock(m_);
+    state.parents.erase(parent);
+}
+
 void FakeCeph::set_lock_owner(uint64_t client) {
     std::lock_guard lock(m_);
     state.lock_owner = client;
@@ -338,9 +365,10 @@ void FakeCeph::disconnect(FakeClient* client) {
     changed_.notify_all();
 }
 
-FakeImage* FakeCeph::open(FakeClient* client) {
+FakeImage* FakeCeph::open(FakeClient* client, const std::string& id) {
     auto image = std::make_unique<FakeImage>();
     image->client = client;
+    image->id = id;
     std::lock_guard lock(m_);
     images_.insert(image.get());
     return image.release();
@@ -354,7 +382,8 @@ void FakeCeph::wait_for_calls(FakeImage& image) {
 void FakeCeph::close(FakeImage* image) {
     wait_for_calls(*image);
     std::lock_guard lock(m_);
-    if (state.lock_owner == image->client->number && !image->client->blocklisted) state.lock_owner = 0;
+    const bool owns = state.lock_owner == image->client->number && !image->client->blocklisted;
+    if (owns && image->id == kImage) state.lock_owner = 0;
     images_.erase(image);
     delete image;
     changed_.notify_all();
@@ -377,7 +406,7 @@ bool FakeCeph::blocklist(const std::string& address) {
 std::vector<uint64_t> FakeCeph::alive() const {
     std::vector<uint64_t> found;
     for (const FakeImage* image : images_)
-        if (!image->client->blocklisted) found.push_back(image->client->number);
+        if (image->id == kImage && !image->client->blocklisted) found.push_back(image->client->number);
     return found;
 }
 

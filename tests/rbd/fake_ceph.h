@@ -30,6 +30,8 @@
 
 namespace wss::test {
 
+constexpr const char* kImage = "1234";  // the id of the image
+
 // What can be held or refused.
 enum class Kind : uint8_t {
     kRead,
@@ -53,6 +55,7 @@ struct FakeClient {
 };
 struct FakeImage {
     FakeClient* client = nullptr;
+    std::string id;
     uint64_t in_librbd = 0;    // calls
     bool map_invalid = false;  // in the memory of librbd
 };
@@ -104,6 +107,10 @@ class FakeCeph {
     void notify();
     uint64_t size() const;
     void delete_pool();
+    // `image` (kImage, or one that was named so before) is a clone of a snapshot of `parent` from now on;
+    // "": it is none any more.
+    void clone(const std::string& image, const std::string& parent);
+    void remove(const std::string& parent);
     // 0: nobody has it. A number that no client has: another program.
     void set_lock_owner(uint64_t client);
     uint64_t lock_owner() const;
@@ -122,14 +129,17 @@ class FakeCeph {
         uint64_t offset = 0, length = 0;
         std::function<int64_t()> carry_out;   // with the lock of the fake
         std::function<void(int64_t)> answer;  // without it
+        const void* completion = nullptr;     // of librados, which can cancel it
         uint64_t id = 0;
     };
     void take(Operation operation);
+    // False: it has been carried out. Else it is answered with ECANCELED.
+    bool cancel(const void* completion);
     // A call that blocks: what carry_out returns, or the refusal.
     int call(Kind kind, FakeClient* client, const std::function<int()>& carry_out);
     FakeClient* connect();
     void disconnect(FakeClient* client);
-    FakeImage* open(FakeClient* client);
+    FakeImage* open(FakeClient* client, const std::string& id);
     void close(FakeImage* image);
     void wait_for_calls(FakeImage& image);
     uint64_t watch(void (*changed)(void*), void* context);
@@ -155,6 +165,8 @@ class FakeCeph {
         uint64_t size = 0, lock_owner = 0;
         bool map_invalid = false, pool_exists = true;
         std::map<std::string, std::string> metadata, settings;
+        std::map<std::string, std::string> cloned_from;  // by the ids of images, of snapshots of them
+        std::set<std::string> parents;                   // that exist
     } state;
 
   private:

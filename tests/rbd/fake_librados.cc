@@ -85,10 +85,41 @@ std::string lock_answer() {
     return structure(body);
 }
 
+std::string text(const std::string& value) {
+    std::string out;
+    put(out, value.size(), 4);
+    return out + value;
+}
+
+std::string overlap_answer(const std::string& image) {
+    std::string out;
+    const bool is_clone = ceph().state.cloned_from.contains(image);
+    put(out, is_clone ? 1 : 0, 1);
+    if (is_clone) put(out, ceph().state.size, 8);
+    return out;
+}
+
+std::string parent_answer(const std::string& image) {
+    const auto found = ceph().state.cloned_from.find(image);
+    const bool is_clone = found != ceph().state.cloned_from.end();
+    std::string body;
+    put(body, is_clone ? kPoolId : UINT64_MAX, 8);
+    body += text("") + text(is_clone ? found->second : "");
+    put(body, is_clone ? kParentSnapshot : LIBRADOS_SNAP_HEAD, 8);
+    return structure(body);
+}
+
 // With the lock of the fake. The bytes of the answer, or a negative errno.
-int exec(const std::string& method, const std::string& input, char* output, size_t space) {
+int exec(const std::string& header, const std::string& method, const std::string& input, char* output,
+         size_t space) {
+    const std::string image = header.substr(header.find('.') + 1);
+    if (image != kImage && !ceph().state.parents.contains(image)) return -ENOENT;
     std::string answer;
-    if (method == "get_size") {
+    if (method == "parent_overlap_get") {
+        answer = overlap_answer(image);
+    } else if (method == "parent_get") {
+        answer = parent_answer(image);
+    } else if (method == "get_size") {
         answer = size_answer();
     } else if (method == "get_features") {
         put(answer, kFeatures, 8);
@@ -113,7 +144,8 @@ Kind kind_of(const std::string& method) {
 }
 
 struct ReadOperation {
-    std::vector<std::function<void()>> steps;  // with the lock of the fake
+    // With the lock of the fake. 0 or a negative errno.
+    std::vector<std::function<int(const std::string& header)>> steps;
 };
 
 }  // namespace
@@ -247,10 +279,10 @@ int rados_break_lock(rados_ioctx_t pool, const char*, const char*, const char*, 
 
 // ---- Operations on the header
 
-int rados_exec(rados_ioctx_t pool, const char*, const char*, const char* method, const char* input,
+int rados_exec(rados_ioctx_t pool, const char* header, const char*, const char* method, const char* input,
                size_t bytes, char* output, size_t space) {
     return ceph().call(kind_of(method), static_cast<Pool*>(pool)->client,
-                       [&] { return exec(method, std::string(input, bytes), output, space); });
+                       [&] { return exec(header, method, std::string(input, bytes), output, space); });
 }
 
 int rados_aio_create_completion2(void* context, rados_callback_t over, rados_completion_t* completion) {
@@ -274,13 +306,14 @@ void rados_aio_release(rados_completion_t completion) {
     delete static_cast<Shared*>(completion);
 }
 
-int rados_aio_exec(rados_ioctx_t pool, const char*, rados_completion_t completion, const char*,
+int rados_aio_exec(rados_ioctx_t pool, const char* header, rados_completion_t completion, const char*,
                    const char* method, const char* input, size_t bytes, char* output, size_t space) {
     const Shared one = shared(completion);
     ceph().take({.kind = kind_of(method),
                  .client = static_cast<Pool*>(pool)->client,
-                 .carry_out = [name = std::string(method), text = std::string(input, bytes), output,
-                               space] { return exec(name, text, output, space); },
+                 .carry_out = [object = std::string(header), name = std::string(method),
+                               what = std::string(input, bytes), output,
+                               space] { return exec(object, name, what, output, space); },
                  .answer =
                      [one](int64_t result) {
                          Shared handle = one;
@@ -297,28 +330,35 @@ void rados_release_read_op(rados_read_op_t operation) {
 }
 void rados_read_op_exec_user_buf(rados_read_op_t operation, const char*, const char* method, const char*,
                                  size_t, char* output, size_t space, size_t* used, int* result) {
-    static_cast<ReadOperation*>(operation)->steps.push_back([=, name = std::string(method)] {
-        const int bytes = exec(name, {}, output, space);
-        *used = bytes < 0 ? 0 : static_cast<size_t>(bytes);
-        *result = bytes < 0 ? bytes : 0;
-    });
+    static_cast<ReadOperation*>(operation)->steps.push_back(
+        [=, name = std::string(method)](const std::string& header) {
+            const int bytes = exec(header, name, {}, output, space);
+            *used = bytes < 0 ? 0 : static_cast<size_t>(bytes);
+            *result = bytes < 0 ? bytes : 0;
+            return *result;
+        });
 }
 int rados_aio_read_op_operate(rados_read_op_t operation, rados_ioctx_t pool, rados_completion_t completion,
-                              const char*, int) {
+                              const char* header, int) {
     const Shared one = shared(completion);
     ceph().take({.kind = Kind::kLook,
                  .client = static_cast<Pool*>(pool)->client,
                  .carry_out =
-                     [steps = static_cast<ReadOperation*>(operation)->steps] {
-                         for (const auto& step : steps) step();
+                     [steps = static_cast<ReadOperation*>(operation)->steps, object = std::string(header)] {
+                         for (const auto& step : steps)
+                             if (const int failed = step(object); failed < 0) return int64_t{failed};
                          return int64_t{0};
                      },
                  .answer =
                      [one](int64_t result) {
                          Shared handle = one;
                          end(one, &handle, static_cast<int>(result));
-                     }});
+                     },
+                 .completion = one.get()});
     return 0;
+}
+int rados_aio_cancel(rados_ioctx_t, rados_completion_t completion) {
+    return ceph().cancel(shared(completion).get()) ? 0 : -ENOENT;
 }
 
 }  // extern "C"

@@ -56,14 +56,19 @@ extern "C" {
 // ---- An image
 
 int rbd_open(rados_ioctx_t pool, const char*, rbd_image_t* image, const char*) {
-    *image = ceph().open(static_cast<Pool*>(pool)->client);
+    *image = ceph().open(static_cast<Pool*>(pool)->client, kImage);
     return 0;
 }
 int rbd_open_read_only(rados_ioctx_t, const char*, rbd_image_t*, const char*) {
     return -ENOENT;
 }
-int rbd_open_by_id_read_only(rados_ioctx_t, const char*, rbd_image_t*, const char*) {
-    return -ENOENT;
+int rbd_open_by_id_read_only(rados_ioctx_t pool, const char* id, rbd_image_t* image, const char*) {
+    if (!ceph().with([id] { return ceph().state.parents.contains(id); })) return -ENOENT;
+    *image = ceph().open(static_cast<Pool*>(pool)->client, id);
+    return 0;
+}
+int rbd_snap_set_by_id(rbd_image_t, uint64_t) {
+    return 0;
 }
 int rbd_close(rbd_image_t image) {
     ceph().close(image_of(image));
@@ -84,7 +89,7 @@ int rbd_get_stripe_unit(rbd_image_t, uint64_t* bytes) {
     return 0;
 }
 int rbd_get_id(rbd_image_t, char* id, size_t) {
-    std::strcpy(id, "1234");
+    std::strcpy(id, kImage);
     return 0;
 }
 int64_t rbd_get_data_pool_id(rbd_image_t) {
@@ -106,16 +111,27 @@ int rbd_resize(rbd_image_t handle, uint64_t bytes) {
     return result;
 }
 
-// ---- What it was cloned from: nothing
+// ---- What it was cloned from
 
-int rbd_get_overlap(rbd_image_t, uint64_t* overlap) {
-    *overlap = 0;
+int rbd_get_overlap(rbd_image_t image, uint64_t* overlap) {
+    const bool is_clone =
+        ceph().with([image] { return ceph().state.cloned_from.contains(image_of(image)->id); });
+    *overlap = is_clone ? ceph().size() : 0;
     return 0;
 }
-int rbd_get_parent(rbd_image_t, rbd_linked_image_spec_t*, rbd_snap_spec_t*) {
-    return -ENOENT;
+int rbd_get_parent(rbd_image_t image, rbd_linked_image_spec_t* parent, rbd_snap_spec_t* snapshot) {
+    return ceph().with([=] {
+        const auto found = ceph().state.cloned_from.find(image_of(image)->id);
+        if (found == ceph().state.cloned_from.end()) return -ENOENT;
+        parent->pool_id = kPoolId;
+        parent->image_id = strdup(found->second.c_str());
+        snapshot->id = kParentSnapshot;
+        return 0;
+    });
 }
-void rbd_linked_image_spec_cleanup(rbd_linked_image_spec_t*) {}
+void rbd_linked_image_spec_cleanup(rbd_linked_image_spec_t* parent) {
+    std::free(parent->image_id);
+}
 void rbd_snap_spec_cleanup(rbd_snap_spec_t*) {}
 int rbd_snap_get_id(rbd_image_t, const char*, uint64_t*) {
     return -ENOENT;

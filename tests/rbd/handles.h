@@ -6,7 +6,8 @@
 
 namespace wss::test {
 
-constexpr int64_t kPoolId = 1;  // of the only pool
+constexpr int64_t kPoolId = 1;           // of the only pool
+constexpr uint64_t kParentSnapshot = 4;  // of every image that another one was cloned from
 
 struct Pool {
     FakeClient* client = nullptr;

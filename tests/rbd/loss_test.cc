@@ -188,6 +188,20 @@ TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
     EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 2; }));
 }
 
+// An OSD that has lost what it held drops it; what is asked later it answers.
+TEST_F(Loss, is_seen_although_a_look_is_never_answered) {
+    open("away_timeout=5");
+    ceph_.hold(Kind::kLook);
+    ASSERT_TRUE(wait_for([&] { return ceph_.held().size() == 1; }));
+    const FakeCeph::HeldCall dropped = ceph_.held()[0];
+    ceph_.set_lock_owner(kForeign);
+    EXPECT_TRUE(wait_for([&] { return ceph_.held().size() == 1 && ceph_.held()[0].id != dropped.id; }));
+    EXPECT_FALSE(backend_->lost());
+    EXPECT_NE(backend_->trouble().find("does not answer"), std::string::npos) << backend_->trouble();
+    ceph_.release();
+    EXPECT_TRUE(is_lost());
+}
+
 TEST_F(Loss, of_a_client_whose_librbd_answers_nothing_has_it_shut_itself_out) {
     open();
     ceph_.hold(Kind::kSettings);

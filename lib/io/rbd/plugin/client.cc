@@ -109,10 +109,10 @@ Status Client::start() {
     WSS_TRY(configure());
     WSS_TRY(connect());
     WSS_TRY(open_image());
+    WSS_TRY(find_parents());
     WSS_TRY(check_settings());
     WSS_TRY(identify());
     WSS_TRY(open_data_pool());
-    WSS_TRY(parents_.find(cluster_, image_));
     if (options_.is_head()) {
         WSS_TRY(claim());
         WSS_TRY(take_lock());
@@ -312,6 +312,14 @@ Status Client::open_image() {
     return refusal(result, "cannot open the image");
 }
 
+// What librbd knows of them must not be older than what their looks compare with.
+Status Client::find_parents() {
+    WSS_TRY(parents_.find(cluster_, image_));
+    if (!parents_.any()) return Status::ok();
+    rbd_close(std::exchange(image_, nullptr));
+    return open_image();
+}
+
 Status Client::identify() {
     rbd_image_info_t info{};
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
@@ -329,10 +337,7 @@ Status Client::identify() {
         if (int result = rbd_snap_get_id(image_, options_.snapshot.c_str(), &snapshot); result < 0)
             return refusal(-result, "cannot read the id of the snapshot");
     }
-    for (char& byte : look_input_) {
-        byte = static_cast<char>(snapshot & 0xff);
-        snapshot >>= 8;
-    }
+    look_input_ = encoded(snapshot);
     return Status::ok();
 }
 

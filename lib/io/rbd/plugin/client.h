@@ -101,7 +101,9 @@ class Client {
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // The first one counts. Does not block.
     void lose(Loss loss) noexcept;
-    // It is lost, or nobody has seen for away_timeout that it is ours: another client may have taken it.
+    // Lost, or librbd would read zeroes in place of what it was cloned from: nothing is read or written.
+    bool unusable() const noexcept { return lost() || parents_moved_.load(std::memory_order_acquire); }
+    // It is unusable, or nobody has seen for away_timeout that it is ours: another client may have taken it.
     bool suspended() const noexcept;
     // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
@@ -131,6 +133,7 @@ class Client {
     Status start();
     Status connect();
     Status open_image();
+    Status find_parents();
     Status identify();
     Status open_data_pool();
     Status check_object_map(uint64_t bytes) const;
@@ -193,23 +196,19 @@ class Client {
 
     // follower.cc
     struct News {
-        bool changed = false;   // the header
-        bool orphaned = false;  // a pool of the parents is gone
+        bool changed = false;  // the header
         bool doubted = false;
         bool looked = false;
         uint64_t flags = 0;  // that the look has shown
-        bool any() const { return changed || orphaned || doubted || looked; }
+        bool any() const { return changed || doubted || looked; }
         void add(const News& later) {
             changed |= later.changed;
-            orphaned |= later.orphaned;
             if (later.looked) flags = later.flags;
             looked |= later.looked;
         }
     };
     void follow();
     void follow_up(const News& news);
-    bool has_parents() const;
-    void follow_parents();
     void follow_throttles();
 
     // keeper.cc
@@ -230,6 +229,7 @@ class Client {
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
     std::optional<uint64_t> size_in_ceph() const;
     void check_lock();
+    void check_parents();
     void give_up_lock();
     void take_orphans() noexcept;
     void report_waiting();
@@ -261,13 +261,14 @@ class Client {
     uint64_t watch_ = 0;
     uint64_t object_bytes_ = 0, piece_bytes_ = 0;
     std::string header_;                // the object that every image has
-    std::array<char, 8> look_input_{};  // the id of the snapshot
+    std::array<char, 8> look_input_{};  // the snapshot
 
     // open() sets the first and then reads the second. start() sets the second and then reads the first,
     // before it takes the lock. So a lock that is taken after open() has given up is always noticed.
     std::atomic<bool> given_up_{false};
     std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
+    std::atomic<bool> parents_moved_{false};  // for good: librbd does not open them again
     Claim claim_;
     // When a look began that found the image there, and us not shut out (boot_time()); when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};

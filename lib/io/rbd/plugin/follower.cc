@@ -30,28 +30,9 @@ void Client::follow() {
 }
 
 void Client::follow_up(const News& news) {
-    if (news.changed && !has_parents()) follow_parents();
     if (news.changed) follow_throttles();
-    if (news.orphaned) {
-        // Perhaps it has been flattened, and they are no parents any more.
-        follow_parents();
-        if (!parents_exist()) return lose(Loss::kDeleted);
-    }
     if (news.looked) keep_map(news.flags);
     if (doubts_map()) settle_doubts();
-}
-
-// Of a clone that was flattened since. The images themselves are not asked, which may take long.
-bool Client::has_parents() const {
-    uint64_t overlap = 0;
-    return rbd_get_overlap(image_, &overlap) >= 0 && overlap > 0;
-}
-
-// An image that is flattened has none any more. To look opens images, which may throw, and leaks them then.
-void Client::follow_parents() {
-    if (!parents_.any() || leaks.load() >= kLeaksMax) return;
-    if (Status found = parents_.find(cluster_, image_); !found)
-        log::debug("rbd:{}: {}", options_.name(), found.to_string());
 }
 
 // librbd follows them at once.

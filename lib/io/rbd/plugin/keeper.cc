@@ -231,6 +231,10 @@ std::string Client::trouble() const {
         case Loss::kNone:
             break;
     }
+    if (unusable())
+        return "what it was cloned from was replaced (rbd migration) or removed, and librbd would read "
+               "zeroes "
+               "in its place: restart the program that has the image open";
     const Waiting all = waiting();
     const Nanoseconds silent = since(answered_);
     const bool away = suspended();
@@ -268,13 +272,17 @@ Nanoseconds Client::boot_time() noexcept {
 
 // Nobody changes a snapshot.
 bool Client::suspended() const noexcept {
-    if (lost() || !options_.is_head()) return lost();
+    if (unusable() || !options_.is_head()) return unusable();
     const Nanoseconds seen{seen_.load(std::memory_order_acquire)};
     return boot_time() - seen >= from_s(options_.away_timeout);
 }
 
 void Client::begin_look() {
     const Nanoseconds now = boot_time();
+    if (look_.under_way() && now - look_began_ >= from_s(options_.away_timeout)) {
+        look_.cancel();
+        parents_.look(true);
+    }
     if (look_.under_way() || now - look_began_ < kLookPeriod) return;
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
@@ -286,24 +294,26 @@ void Client::begin_look() {
     };
     look_began_ = now;
     look_own_changes_ = sizes_.own_changes();
-    (void)look_.begin(
-        {.pool = pool_, .header = header_.c_str(), .snapshot = look_input_, .lock = options_.is_head()}, over,
-        this);
+    parents_.look(false);
+    (void)look_.begin({.pool = pool_,
+                       .header = header_.c_str(),
+                       .snapshot = look_input_,
+                       .lock = options_.is_head(),
+                       .parent = parents_.any()},
+                      over, this);
 }
 
 void Client::take_look(News& news) {
     const int result = look_.take();
     if (result == -ESHUTDOWN) return lose(Loss::kBlocklisted);
     if (result == -ENOENT || !pools_exist()) return lose(Loss::kDeleted);
+    if (result == -ECANCELED) return;
     look_error_.store(result < 0 ? -result : 0);
     if (result < 0) return;
-    // The follower asks whether they are its parents still. Until then the image does not count as seen.
-    if (!parents_exist()) {
-        news.orphaned = true;
-        return;
-    }
     if (options_.is_head()) check_lock();
-    if (lost() || look_error_.load() != 0) return;
+    check_parents();
+    // A pool of the parents may be gone because the image was flattened: the next look knows.
+    if (unusable() || look_error_.load() != 0 || !parents_exist()) return;
     seen_.store(look_began_.count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
     if (const std::optional<uint64_t> flags = look_.flags(); flags && options_.is_head() && !read_only_) {
@@ -327,6 +337,20 @@ void Client::check_lock() {
         case LockHolder::kUnreadable:
             look_error_.store(EBADMSG);
     }
+}
+
+// What was known of the parents before this look began counts: one that is flattened has none.
+void Client::check_parents() {
+    if (!parents_.any() || lost()) return;
+    const std::optional<bool> has_parent = look_.has_parent();
+    const std::optional<ParentSpec> parent = look_.parent();
+    if (!has_parent || !parent) return look_error_.store(EBADMSG);
+    // Of a snapshot librbd does not hear that, and reads on from its parents.
+    if (!*has_parent && options_.is_head()) return parents_.forget();
+    if (!parents_.changed() && (!*has_parent || !parents_.is_other(*parent))) return;
+    if (!parents_.exist()) return lose(Loss::kDeleted);
+    if (!parents_moved_.exchange(true))
+        log::error("rbd:{}: {}. All requests fail until then", options_.name(), trouble());
 }
 
 // Of an image that is lost although this client is not shut out. Its last requests have ended before another

@@ -17,6 +17,8 @@ bool Look::begin(const At& at, rados_callback_t over, void* context) {
     }
     size_bytes_ = features_bytes_ = lock_bytes_ = flags_bytes_ = 0;
     size_result_ = features_result_ = lock_result_ = flags_result_ = 0;
+    overlap_bytes_ = parent_bytes_ = 0;
+    overlap_result_ = parent_result_ = 0;
     rados_read_op_exec_user_buf(operation, "rbd", "get_size", at.snapshot.data(), at.snapshot.size(),
                                 size_.data(), size_.size(), &size_bytes_, &size_result_);
     if (at.lock) {
@@ -28,12 +30,24 @@ bool Look::begin(const At& at, rados_callback_t over, void* context) {
         rados_read_op_exec_user_buf(operation, "rbd", "get_flags", at.snapshot.data(), at.snapshot.size(),
                                     flags_.data(), flags_.size(), &flags_bytes_, &flags_result_);
     }
+    if (at.parent) {
+        rados_read_op_exec_user_buf(operation, "rbd", "parent_overlap_get", at.snapshot.data(),
+                                    at.snapshot.size(), overlap_.data(), overlap_.size(), &overlap_bytes_,
+                                    &overlap_result_);
+        rados_read_op_exec_user_buf(operation, "rbd", "parent_get", nullptr, 0, parent_.data(),
+                                    parent_.size(), &parent_bytes_, &parent_result_);
+    }
     const int begun = rados_aio_read_op_operate(operation, at.pool, completion_, at.header, 0);
     rados_release_read_op(operation);
+    pool_ = at.pool;
     if (begun >= 0) return true;
     rados_aio_release(completion_);
     completion_ = nullptr;
     return false;
+}
+
+void Look::cancel() {
+    if (completion_ != nullptr) rados_aio_cancel(pool_, completion_);
 }
 
 int Look::take() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Look: one small operation on the header of an image, which answers how long the image is, and of one that
-// is locked who has the lock. One operation, so that all of it was true at one moment.
+// Look: one small operation on the header of an image, which answers how long the image is, of one that is
+// locked who has the lock, and of a clone what it was cloned from. One operation, so that all of it was true
+// at one moment.
 //
 // Thread-safety: none; what is written while it is under way is librados'.
 #pragma once
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "lib/io/rbd/lock_info.h"
+#include "lib/io/rbd/parent_spec.h"
 
 namespace wss::io::rbd {
 
@@ -27,10 +29,14 @@ class Look {
         const char* header = nullptr;
         std::span<const char> snapshot;  // its id, encoded
         bool lock = false;               // look at the lock and the flags, too
+        bool parent = false;             // … at what it was cloned from
     };
     // False: there is no memory. `over` is called on a thread of librados.
     bool begin(const At& at, rados_callback_t over, void* context);
     bool under_way() const { return completion_ != nullptr; }
+    // It ends soon, with ECANCELED, unless it was answered: an OSD that has lost what it held may have
+    // dropped it, and then it would never end.
+    void cancel();
     // It is over. 0 or the negative errno of the operation.
     int take();
     // Blocks until it is over, if it is under way, and forgets it.
@@ -45,15 +51,23 @@ class Look {
     bool maps_objects() const;
     // RBD_FLAG_…; nothing: they were not answered.
     std::optional<uint64_t> flags() const;
+    // Of one whose parent was looked at. Nothing: that could not be read.
+    std::optional<ParentSpec> parent() const { return parse_parent({parent_.data(), parent_bytes_}); }
+    std::optional<bool> has_parent() const { return parse_overlap({overlap_.data(), overlap_bytes_}); }
 
   private:
     rados_completion_t completion_ = nullptr;
+    rados_ioctx_t pool_ = nullptr;
     std::array<char, 16> size_{};
     std::array<char, 16> features_{};
     std::array<char, 1024> lock_{};  // longer: several have it, or one with a name of its own
     std::array<char, 8> flags_{};
+    std::array<char, 16> overlap_{};
+    std::array<char, 1024> parent_{};
     size_t size_bytes_ = 0, features_bytes_ = 0, lock_bytes_ = 0, flags_bytes_ = 0;
+    size_t overlap_bytes_ = 0, parent_bytes_ = 0;
     int size_result_ = 0, features_result_ = 0, lock_result_ = 0, flags_result_ = 0;
+    int overlap_result_ = 0, parent_result_ = 0;
 };
 
 }  // namespace wss::io::rbd

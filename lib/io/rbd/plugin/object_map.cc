@@ -64,6 +64,7 @@ int Client::mark_map() const {
 
 // Blocks. A cluster that is full takes what frees space.
 Status Client::check_changes() const {
+    if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
     const int result =
         rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
     if (result >= 0 || result == -ENOSPC || result == -EDQUOT) return Status::ok();

@@ -11,11 +11,34 @@ namespace wss::io::rbd {
 
 namespace {
 
-constexpr int kDepthMax = 64;  // clones of clones; librbd itself does not go as far
+constexpr size_t kDepthMax = 64;  // clones of clones; librbd itself does not go as far
 
 bool is_migrating(rbd_image_t image) {
     uint64_t features = 0;
     return rbd_get_features(image, &features) >= 0 && (features & RBD_FEATURE_MIGRATING) != 0;
+}
+
+// As librbd knows it. Nothing: it is no clone, or nothing is read from there.
+Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
+    uint64_t overlap = 0;
+    int found = rbd_get_overlap(image, &overlap);
+    if (found >= 0 && overlap == 0) return std::optional<ParentSpec>();
+    rbd_linked_image_spec_t parent{};
+    rbd_snap_spec_t snapshot{};
+    if (found >= 0) found = rbd_get_parent(image, &parent, &snapshot);
+    if (found == -ENOENT && is_migrating(image))
+        return failure(Code::kUnsupported,
+                       "{} is being migrated, and a part of its data is elsewhere: rbd migration execute "
+                       "comes first, or rbd migration abort if cache engines have dirty lines of it",
+                       is_parent ? "what the image was cloned from" : "the image");
+    if (found < 0) return refusal(-found, "cannot read what the image was cloned from");
+    ParentSpec spec{.pool = parent.pool_id,
+                    .pool_namespace = parent.pool_namespace == nullptr ? "" : parent.pool_namespace,
+                    .image = parent.image_id,
+                    .snapshot = snapshot.id};
+    rbd_linked_image_spec_cleanup(&parent);
+    rbd_snap_spec_cleanup(&snapshot);
+    return std::optional(std::move(spec));
 }
 
 }  // namespace
@@ -25,70 +48,117 @@ bool pool_exists(rados_ioctx_t pool) noexcept {
     return rados_ioctx_pool_requires_alignment2(pool, &aligned) != -ENOENT;
 }
 
-Status Parents::add(rados_t cluster, int64_t id, std::vector<Pool>& pools) {
-    const bool known = std::any_of(pools.begin(), pools.end(),
-                                   [id](const Pool& pool) { return rados_ioctx_get_id(pool.get()) == id; });
-    if (known) return Status::ok();
+std::array<char, 8> encoded(uint64_t snapshot) noexcept {
+    std::array<char, 8> bytes{};
+    for (char& byte : bytes) {
+        byte = static_cast<char>(snapshot & 0xff);
+        snapshot >>= 8;
+    }
+    return bytes;
+}
+
+Result<Parents::Pool> Parents::open_pool(rados_t cluster, int64_t id) {
     rados_ioctx_t pool = nullptr;
     if (int result = rados_ioctx_create2(cluster, id, &pool); result < 0)
         return refusal(-result, "cannot open the pool of an image that it was cloned from");
-    pools.emplace_back(pool, [](rados_ioctx_t one) { rados_ioctx_destroy(one); });
+    return Pool(pool, [](rados_ioctx_t one) { rados_ioctx_destroy(one); });
+}
+
+Status Parents::add_pool(rados_t cluster, int64_t id) {
+    for (const Pool& pool : pools_)
+        if (rados_ioctx_get_id(pool.get()) == id) return Status::ok();
+    auto pool = open_pool(cluster, id);
+    if (!pool) return pool.status();
+    pools_.push_back(std::move(*pool));
     return Status::ok();
 }
 
-Status Parents::walk(rados_t cluster, rbd_image_t image, std::vector<Pool>& pools, int depth) {
-    uint64_t overlap = 0;
-    int found = rbd_get_overlap(image, &overlap);
-    if (found >= 0 && (overlap == 0 || depth == kDepthMax)) return Status::ok();
-    rbd_linked_image_spec_t parent{};
-    rbd_snap_spec_t snapshot{};
-    if (found >= 0) found = rbd_get_parent(image, &parent, &snapshot);
-    if (found == -ENOENT && is_migrating(image))
-        return failure(Code::kUnsupported,
-                       "{} is being migrated, and a part of its data is elsewhere: rbd migration execute "
-                       "comes first, or rbd migration abort if cache engines have dirty lines of it",
-                       depth == 0 ? "the image" : "what the image was cloned from");
-    if (found < 0) return refusal(-found, "cannot read what the image was cloned from");
-    Status status = add(cluster, parent.pool_id, pools);
+Status Parents::find(rados_t cluster, rbd_image_t image) {
+    WSS_TRY(walk(cluster, image, 0));
+    any_.store(!all_.empty(), std::memory_order_release);
+    return Status::ok();
+}
+
+// `image` is the one that is to be served, or the parent that was added last.
+Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
+    auto spec = parent_of(image, depth > 0);
+    if (!spec) return spec.status();
+    if (!*spec || depth == kDepthMax) return Status::ok();
+    if (depth == 0)
+        of_image_ = **spec;
+    else
+        all_.back()->of_it = **spec;
+    if (depth > 0) all_.back()->is_clone = true;
+    WSS_TRY(add(cluster, **spec));
     rbd_image_t opened = nullptr;
-    if (status) {
-        rados_ioctx_t pool = nullptr;
-        int result = rados_ioctx_create2(cluster, parent.pool_id, &pool);
-        if (result == 0 && parent.pool_namespace != nullptr)
-            rados_ioctx_set_namespace(pool, parent.pool_namespace);
-        if (result == 0) result = rbd_open_by_id_read_only(pool, parent.image_id, &opened, nullptr);
-        if (result < 0) status = refusal(-result, "cannot open what the image was cloned from");
-        if (status) {
-            const int64_t data = rbd_get_data_pool_id(opened);
-            if (data >= 0) status = add(cluster, data, pools);
-            if (status) status = walk(cluster, opened, pools, depth + 1);
-            rbd_close(opened);
-        }
-        if (pool != nullptr) rados_ioctx_destroy(pool);
-    }
-    rbd_linked_image_spec_cleanup(&parent);
-    rbd_snap_spec_cleanup(&snapshot);
+    int result = rbd_open_by_id_read_only(all_.back()->pool.get(), (*spec)->image.c_str(), &opened, nullptr);
+    if (result < 0) return refusal(-result, "cannot open what the image was cloned from");
+    Status status = Status::ok();
+    result = rbd_snap_set_by_id(opened, (*spec)->snapshot);
+    if (result < 0) status = refusal(-result, "cannot open the snapshot that the image was cloned from");
+    const int64_t data = rbd_get_data_pool_id(opened);
+    if (status && data >= 0) status = add_pool(cluster, data);
+    if (status) status = walk(cluster, opened, depth + 1);
+    rbd_close(opened);
     return status;
 }
 
-Status Parents::find(rados_t cluster, rbd_image_t image) {
-    std::vector<Pool> pools;
-    WSS_TRY(walk(cluster, image, pools, 0));
-    std::lock_guard lock(m_);
-    pools_.swap(pools);
-    any_.store(!pools_.empty(), std::memory_order_relaxed);
+Status Parents::add(rados_t cluster, const ParentSpec& spec) {
+    WSS_TRY(add_pool(cluster, spec.pool));
+    // One of its own: it has a namespace.
+    auto pool = open_pool(cluster, spec.pool);
+    if (!pool) return pool.status();
+    rados_ioctx_set_namespace(pool->get(), spec.pool_namespace.c_str());
+    auto parent = std::make_unique<Parent>();
+    parent->pool = std::move(*pool);
+    parent->header = "rbd_header." + spec.image;
+    parent->snapshot = encoded(spec.snapshot);
+    all_.push_back(std::move(parent));
     return Status::ok();
 }
 
 bool Parents::exist() const noexcept {
     if (!any()) return true;
-    std::lock_guard lock(m_);
     return std::all_of(pools_.begin(), pools_.end(),
                        [](const Pool& pool) { return pool_exists(pool.get()); });
 }
 
+// By a look that is over. What could not be read says nothing, nor what a parent that was flattened has not
+// any more: librbd reads that from where it was.
+bool Parents::is_as_it_was(const Parent& parent, int result) {
+    if (result == -ENOENT) return false;
+    if (result < 0 || !parent.is_clone || !parent.look.has_parent().value_or(false)) return true;
+    const std::optional<ParentSpec> now = parent.look.parent();
+    return !now || *now == parent.of_it;
+}
+
+void Parents::look(bool cancel) {
+    if (!any()) return;
+    if (!exist()) changed_ = true;
+    for (const auto& parent : all_) {
+        if (parent->look.under_way()) {
+            if (cancel) parent->look.cancel();
+            if (!parent->looked.exchange(false)) continue;
+            const int result = parent->look.take();
+            if (!is_as_it_was(*parent, result)) changed_ = true;
+        }
+        (void)parent->look.begin(
+            {.pool = parent->pool.get(),
+             .header = parent->header.c_str(),
+             .snapshot = parent->snapshot,
+             .parent = parent->is_clone},
+            [](rados_completion_t, void* looked) { static_cast<std::atomic<bool>*>(looked)->store(true); },
+            &parent->looked);
+    }
+}
+
+void Parents::forget() {
+    any_.store(false, std::memory_order_release);
+}
+
 void Parents::close() {
-    std::lock_guard lock(m_);
+    any_.store(false, std::memory_order_release);
+    all_.clear();
     pools_.clear();
 }
 

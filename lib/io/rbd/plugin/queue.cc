@@ -135,7 +135,7 @@ size_t RbdQueue::start_waiting() noexcept {
         Request& request = *waiting_.pop_front();
         --waiting_count_;
         const int error =
-            client_->lost() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
+            client_->unusable() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
         // What was acknowledged is stable: a flush has nothing to wait for.
         if (error != 0 || request.op == Op::kFlush || request.length == 0)
             end(request, error);
@@ -339,7 +339,7 @@ void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
 // What librbd has done, and this client has confirmed.
 void RbdQueue::go_on(Request& request) noexcept {
     // What was read after the image was lost may be old.
-    if (client_->lost()) {
+    if (client_->unusable()) {
         slot_of(request).good = 0;
         return end(request, EIO);
     }

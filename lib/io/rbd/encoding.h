@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the classes of an OSD answer, as Ceph encodes it: little-endian, structures with a header of two
+// versions and their length.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace wss::io {
+
+// What goes beyond the end reads as zero and makes it fail.
+class Decoder {
+  public:
+    explicit Decoder(std::span<const char> bytes) : left_(bytes) {}
+    bool failed() const { return failed_; }
+
+    uint64_t number(size_t bytes) {
+        uint64_t value = 0;
+        const std::span<const char> from = take(bytes);
+        for (size_t i = from.size(); i > 0; --i) value = value << 8 | static_cast<unsigned char>(from[i - 1]);
+        return value;
+    }
+    std::string text() {
+        const std::span<const char> from = take(static_cast<size_t>(number(4)));
+        return {from.data(), from.size()};
+    }
+    // What a later version added at its end is skipped.
+    std::span<const char> structure() {
+        number(1);
+        if (number(1) > kVersion) failed_ = true;
+        return take(static_cast<size_t>(number(4)));
+    }
+
+  private:
+    static constexpr uint8_t kVersion = 1;
+
+    std::span<const char> take(size_t bytes) {
+        if (bytes > left_.size()) failed_ = true;
+        if (failed_) return {};
+        const std::span<const char> taken = left_.first(bytes);
+        left_ = left_.subspan(bytes);
+        return taken;
+    }
+    std::span<const char> left_;
+    bool failed_ = false;
+};
+
+}  // namespace wss::io

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clones whose parents are deleted, migrated or flattened while they are served: librbd would read zeroes. Long; `make check-ceph` runs them."""
+
+import contextlib
+import os
+import threading
+
+import pytest
+
+from .cache_cluster import Cluster, ask, until
+from .ceph_cluster import CephCluster
+from .programs import Target
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+from .test_ceph import KIB, MIB, volume
+
+pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
+
+BLOCK = 4 * KIB
+PATTERN = b"p" * BLOCK
+GONE = "is deleted"
+REPLACED = "was replaced"
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster
+
+
+def filled_image(ceph, folder, pool: str = "rbd") -> str:
+    """8 MiB of the pattern."""
+    image = ceph.create_image("8M", pool=pool)
+    (folder / "content").write_bytes(PATTERN * (8 * MIB // BLOCK))
+    ceph.rbd("rm", "--no-progress", image)
+    ceph.rbd("import", "--no-progress", folder / "content", image)
+    return image
+
+
+def clone(ceph, image: str, snapshot: str = "then") -> str:
+    """Of a new snapshot of the image."""
+    ceph.rbd("snap", "create", "--no-progress", f"{image}@{snapshot}")
+    ceph.rbd("snap", "protect", f"{image}@{snapshot}")
+    ceph.images += 1
+    made = f"rbd/clone{ceph.images}"
+    ceph.rbd("clone", f"{image}@{snapshot}", made)
+    return made
+
+
+class Reads:
+    """A volume is read all the time, so that no moment is missed in which it is zeroes."""
+
+    def __init__(self, address):
+        self.answers, self.stopping = [], threading.Event()
+        self.client = RawNbd(address, timeout=120)
+        self.thread = threading.Thread(target=self.read)
+
+    def read(self) -> None:
+        while not self.stopping.is_set():
+            for at in (0, 4 * MIB):
+                self.answers.append(self.client.command(READ, at, BLOCK))
+
+    def __enter__(self) -> "Reads":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.thread.join(120)
+        self.client.__exit__()
+        assert not self.thread.is_alive()
+        assert all(data == PATTERN for error, data in self.answers if error == 0), "zeroes in place of what was there"
+
+    @property
+    def fails(self) -> bool:
+        return self.answers[-1][0] != 0
+
+
+def migrate(ceph, step: str, image: str, *more) -> None:
+    ceph.rbd("migration", step, *([] if step == "prepare" else ["--no-progress"]), *more, image)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
+    pool = f"parents-{depth}"
+    ceph.create_pool(pool)
+    image = filled_image(ceph, tmp_path, pool)
+    flat = clone(ceph, image, "other")
+    for _ in range(depth):
+        image = clone(ceph, image)
+    volumes = {"disk": ceph.backend(image), "flat": ceph.backend(flat)}
+    with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        def trouble(name: str) -> str:
+            return next(one["trouble"] for one in ask(tmp_path / "sock", "volume.list") if one["name"] == name)
+
+        with RawNbd(nbd(target, "disk").socket, timeout=120) as client, RawNbd(nbd(target, "flat").socket, timeout=120) as flattened:
+            assert client.command(READ, 4 * MIB, BLOCK) == (0, PATTERN)
+            ceph.rbd("flatten", flat)
+            ceph.ceph("osd", "pool", "delete", pool, pool, "--yes-i-really-really-mean-it")
+            answers = []
+            until(lambda: answers.append(client.command(READ, 4 * MIB, BLOCK)) or GONE in trouble("disk"), 60, "the loss is shown")
+            assert all(data == PATTERN for error, data in answers if error == 0), "zeroes in place of what was deleted"
+            assert client.command(READ, 4 * MIB, BLOCK)[0] != 0
+            for at in (0, 4 * MIB):
+                assert flattened.command(READ, at, BLOCK) == (0, PATTERN)
+            assert trouble("flat") == ""
+
+
+@contextlib.contextmanager
+def served_clones(ceph, tmp_path, image: str):
+    """`disk` on a clone of it, `snap` on a snapshot of another one, read-only."""
+    head = clone(ceph, image, "for-disk")
+    other = clone(ceph, image, "for-snap")
+    ceph.rbd("snap", "create", "--no-progress", f"{other}@then")
+    volumes = {"disk": ceph.backend(head), "snap": ceph.backend(f"{other}@then") + ",ro"}
+    with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        yield target
+
+
+def trouble(target, name: str) -> str:
+    return next(one["trouble"] for one in ask(target.log.parent / "sock", "volume.list") if one["name"] == name)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
+    parent = filled_image(ceph, tmp_path)
+    pool = f"new-{depth}"
+    ceph.create_pool(pool)
+    with served_clones(ceph, tmp_path, parent if depth == 1 else clone(ceph, parent)) as target:
+        with Reads(nbd(target, "disk").socket) as disk, Reads(nbd(target, "snap").socket) as snap:
+            migrate(ceph, "prepare", parent, "--data-pool", pool)
+            for name in ("disk", "snap"):
+                until(lambda name=name: REPLACED in trouble(target, name), 30, "it is noticed")
+            migrate(ceph, "execute", parent)
+            migrate(ceph, "commit", parent, "--force")
+            until(lambda: disk.fails and snap.fails, 30, "reads fail")
+        target.stop()
+        target.start()
+        for name in ("disk", "snap"):
+            with RawNbd(nbd(target, name).socket) as client:
+                assert [client.command(READ, at, BLOCK) for at in (0, 4 * MIB)] == [(0, PATTERN)] * 2
+            assert trouble(target, name) == ""
+
+
+def test_an_aborted_migration_of_the_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd):
+    parent = filled_image(ceph, tmp_path)
+    ceph.create_pool("never")
+    head = clone(ceph, parent, "for-disk")
+    other = clone(ceph, parent, "for-snap")
+    ceph.rbd("snap", "create", "--no-progress", f"{other}@then")
+    migrate(ceph, "prepare", parent, "--data-pool", "never")
+    migrate(ceph, "execute", parent)
+    volumes = {"disk": ceph.backend(head), "snap": ceph.backend(f"{other}@then") + ",ro"}
+    with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        with Reads(nbd(target, "disk").socket), Reads(nbd(target, "snap").socket):
+            migrate(ceph, "abort", parent)
+            for name in ("disk", "snap"):
+                until(lambda name=name: REPLACED in trouble(target, name), 30, "it is noticed")
+
+
+def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_path, nbd):
+    parent = filled_image(ceph, tmp_path)
+    ceph.create_pool("home")
+    image = clone(ceph, parent)
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
+        cluster.policy("write-back")
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            migrate(ceph, "prepare", parent, "--data-pool", "home")
+            until(lambda: REPLACED in volume(cluster)["trouble"], 30, "it is noticed")
+            # Acknowledged or not, what lies beside it must not become zeroes.
+            acknowledged = [at for at in range(0, 8 * MIB, MIB) if client.command(WRITE, at, BLOCK, b"w" * BLOCK)[0] == 0]
+            migrate(ceph, "execute", parent)
+            migrate(ceph, "commit", parent, "--force")
+        assert cluster.target.stop() == 0
+        cluster.target.start()
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(FLUSH, 0, 0)[0] == 0
+            for at in range(0, 8 * MIB, MIB):
+                if at in acknowledged:
+                    assert client.command(READ, at, BLOCK) == (0, b"w" * BLOCK)
+                assert client.command(READ, at + BLOCK, BLOCK) == (0, PATTERN)
+
+
+def test_a_clone_of_a_flattened_clone_is_served_until_what_librbd_reads_is_removed(ceph, tmp_path, nbd):
+    first = filled_image(ceph, tmp_path)
+    middle = clone(ceph, first)
+    last = clone(ceph, middle)
+    with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(last)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        with Reads(nbd(target, "disk").socket) as disk:
+            ceph.rbd("flatten", "--no-progress", middle)
+            served = len(disk.answers)
+            until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
+            assert not disk.fails and trouble(target, "disk") == ""
+            ceph.rbd("snap", "unprotect", f"{first}@then")
+            ceph.rbd("snap", "rm", "--no-progress", f"{first}@then")
+            until(lambda: REPLACED in trouble(target, "disk"), 30, "it is noticed")
+
+
+def test_a_flattened_clone_is_served_on_when_its_parent_is_removed(ceph, tmp_path, nbd):
+    parent = filled_image(ceph, tmp_path)
+    image = clone(ceph, parent)
+    with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(image)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        with Reads(nbd(target, "disk").socket) as disk:
+            ceph.rbd("flatten", "--no-progress", image)
+            ceph.rbd("snap", "unprotect", f"{parent}@then")
+            ceph.rbd("snap", "rm", "--no-progress", f"{parent}@then")
+            ceph.rbd("rm", "--no-progress", parent)
+            served = len(disk.answers)
+            until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
+            assert not disk.fails and trouble(target, "disk") == ""
+            assert all(error == 0 for error, _ in disk.answers)

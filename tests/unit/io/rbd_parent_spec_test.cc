@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an image was cloned from, by what an OSD answers.
+#include "lib/io/rbd/parent_spec.h"
+
+#include "tests/unit/io/harness.h"
+
+namespace wss::io::test {
+namespace {
+
+std::string number(uint64_t value, size_t bytes) {
+    std::string out;
+    for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> 8 * i & 0xff));
+    return out;
+}
+std::string text(const std::string& value) {
+    return number(value.size(), 4) + value;
+}
+std::string answer(const ParentSpec& parent, char readable_by = 1, const std::string& more = "") {
+    const std::string body = number(static_cast<uint64_t>(parent.pool), 8) + text(parent.pool_namespace) +
+                             text(parent.image) + number(parent.snapshot, 8) + more;
+    return std::string{2, readable_by} + number(body.size(), 4) + body;
+}
+
+const ParentSpec kParent{.pool = 3, .pool_namespace = "tenant", .image = "10e5f2ad3b7c", .snapshot = 4};
+
+TEST(RbdParentSpec, is_all_that_the_answer_says) {
+    EXPECT_EQ(parse_parent(answer(kParent)), kParent);
+    EXPECT_EQ(parse_parent(answer({})), ParentSpec());
+}
+
+TEST(RbdParentSpec, of_a_later_version_is_read_if_that_permits_it) {
+    EXPECT_EQ(parse_parent(answer(kParent, 1, "more")), kParent);
+    EXPECT_EQ(parse_parent(answer(kParent, 2)), std::nullopt);
+}
+
+TEST(RbdParentSpec, every_part_of_an_answer_is_unreadable_and_nothing_beyond_it_is_read) {
+    const std::string whole = answer(kParent);
+    for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+        EXPECT_EQ(parse_parent(std::span(whole.data(), bytes)), std::nullopt) << bytes;
+}
+
+TEST(RbdParentSpec, nothing_is_read_from_a_parent_without_an_overlap) {
+    const auto overlap = [](const std::string& bytes) { return parse_overlap(bytes); };
+    EXPECT_EQ(overlap(number(1, 1) + number(8 << 20, 8)), true);
+    EXPECT_EQ(overlap(number(1, 1) + number(0, 8)), false);
+    EXPECT_EQ(overlap(number(0, 1)), false);
+    EXPECT_EQ(overlap(""), std::nullopt);
+    EXPECT_EQ(overlap(number(1, 1) + number(8, 4)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace wss::io::test
