@@ -167,7 +167,7 @@ void Client::stop() {
     // The follower may wait for librbd, the next owner must not wait for it.
     if (image_ != nullptr) give_up_lock();
     if (follower_.joinable()) follower_.join();
-    look_.wait();
+    look_.end();
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {

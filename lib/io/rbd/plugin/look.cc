@@ -57,8 +57,9 @@ int Look::take() {
     return result;
 }
 
-void Look::wait() {
+void Look::end() {
     if (completion_ == nullptr) return;
+    cancel();
     rados_aio_wait_for_complete_and_cb(completion_);
     rados_aio_release(completion_);
     completion_ = nullptr;

@@ -23,7 +23,7 @@ constexpr const char* kLockName = "rbd_lock";  // librbd's, on the image's heade
 
 class Look {
   public:
-    ~Look() { wait(); }
+    ~Look() { end(); }
     struct At {
         rados_ioctx_t pool = nullptr;
         const char* header = nullptr;
@@ -39,8 +39,8 @@ class Look {
     void cancel();
     // It is over. 0 or the negative errno of the operation.
     int take();
-    // Blocks until it is over, if it is under way, and forgets it.
-    void wait();
+    // Of one that is under way: it is over, and forgotten. Does not wait for Ceph.
+    void end();
 
     // What get_size answered; empty: nothing. Also during `over`.
     std::span<const char> size() const { return {size_.data(), size_bytes_}; }

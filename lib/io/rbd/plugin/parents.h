@@ -43,7 +43,7 @@ class Parents {
     bool is_other(const ParentSpec& of_image) const { return of_image != of_image_; }
     // The image has no parent any more.
     void forget();
-    // Waits for the looks. Nobody asks exist() any more.
+    // Nobody asks exist() any more.
     void close();
 
   private:
