@@ -447,12 +447,6 @@ void Channel::respond_failure(Request& request, uint8_t status, const wire::Sens
     respond(request);
 }
 
-// From turn to turn: a command that is answered in the turn in which it came took no time.
-static void count_latency(const Request& request, Nanoseconds now, Counters& counters) noexcept {
-    if (request.action.kind == Kind::kRead) counters.read_latency.add(now - request.received);
-    if (request.action.kind == Kind::kWrite) counters.write_latency.add(now - request.received);
-}
-
 void Channel::respond(Request& request) noexcept {
     end_change(request);
     if (request.aborted && request.tell_aborted) {
@@ -465,7 +459,6 @@ void Channel::respond(Request& request) noexcept {
         counters_.aborted.add();
         return recycle(request);
     }
-    count_latency(request, worker_.reactor().now(), counters_);
     request.state = State::kSending;
     answers_.push_back(request);
     mark_dirty();

@@ -120,6 +120,11 @@ uint32_t Channel::take_credits_to_return() noexcept {
     return count;
 }
 
+static void count_latency(const Request& request, Nanoseconds now, Counters& counters) noexcept {
+    if (request.action.kind == scsi::Action::Kind::kRead) counters.read_latency.add(now - request.received);
+    if (request.action.kind == scsi::Action::Kind::kWrite) counters.write_latency.add(now - request.received);
+}
+
 // True: all of the answer is built, and the request is the fabric's (or gone). False: no room for the rest.
 bool Channel::build_answer(Request& request) noexcept {
     const bool fused = can_fuse(request);
@@ -136,6 +141,7 @@ bool Channel::build_answer(Request& request) noexcept {
             begin_done(request);
     }
     static_cast<ListNode<>&>(request).unlink();
+    count_latency(request, worker_.answer_time(), counters_);
     // Bytes of a volume's memory stay what they are; all others wait for the completion. So does who aborts
     // the request: its answer may go out on another channel, which this one's WRITEs know nothing of.
     if ((request.to_move > 0 && !request.data_is_volume) || request.abort_job != nullptr)

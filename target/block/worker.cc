@@ -169,6 +169,7 @@ size_t Worker::poll() noexcept {
             return service_.cache()->take_work(*request.unit->cached, share);
         },
         [](Request& request, se::Work* work) { request.channel->work_offered(request, *work); });
+    answer_time_ = kNever;
     for (auto& lane : lanes_) done += lane->turn();
     return done;
 }

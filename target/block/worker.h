@@ -135,6 +135,12 @@ class Worker final : public reactor::Source, public volume::Observer {
     UnitTable& units() noexcept { return units_; }
     Lane& lane(size_t fabric_index) noexcept { return *lanes_[fabric_index]; }
     size_t lanes() const noexcept { return lanes_.size(); }
+    // Of the answers that this turn posts: later than the start of the turn where storage has blocked it. The
+    // clock is read once a turn, when the first answer is built.
+    Nanoseconds answer_time() noexcept {
+        if (answer_time_ == kNever) answer_time_ = reactor_.clock().now();
+        return answer_time_;
+    }
     // Commands that wait for one of the cache.
     FlowQueue& cache_queue() noexcept { return cache_queue_; }
 
@@ -173,6 +179,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     UnitTable units_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     FlowQueue cache_queue_;
+    Nanoseconds answer_time_ = kNever;  // kNever: not read in this turn
     struct HeldRange {
         Hold hold;
         Unit* unit = nullptr;  // alive while `hold` is linked
