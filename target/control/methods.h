@@ -56,8 +56,13 @@ class Methods {
     std::map<std::string, Statistics> statistics_;
 };
 
-// ping, version; `version` is what the program calls itself.
-void add_basic_methods(Methods& methods, const std::string& program, const std::string& version);
+// What a process is, for ping.
+struct Program {
+    std::string name;     // of its file
+    std::string role;     // of a wss-target: --role; "": it has none
+    std::string version;  // what it calls itself
+};
+void add_basic_methods(Methods& methods, const Program& program);
 // The section "tls" of stats: what the tls:// addresses of this process have seen.
 void add_tls_statistics(Methods& methods);
 // volume.create, .resize, .delete, .set, .list and the section "volumes" of stats. `volumes` outlives

@@ -289,7 +289,7 @@ Status Daemon::listen() {
 
 void Daemon::add_methods() {
     control::Methods& methods = http_.methods();
-    control::add_basic_methods(methods, "wss-target", WSS_VERSION);
+    control::add_basic_methods(methods, {.name = "wss-target", .role = config_.role, .version = WSS_VERSION});
     control::add_tls_statistics(methods);
     if (service_ != nullptr) {
         control::add_volume_methods(methods, *volumes_);

@@ -186,7 +186,10 @@ static json to_json(const cache::Engine& engine) {
 
 void EngineDaemon::add_methods() {
     control::Methods& methods = http_.methods();
-    control::add_basic_methods(methods, "wss-cache", WSS_VERSION);
+    const bool has_volumes = !config_.volumes.empty();
+    control::add_basic_methods(methods, {.name = has_volumes ? "wss-target" : "wss-cache",
+                                         .role = has_volumes ? "rs" : "",
+                                         .version = WSS_VERSION});
     control::add_tls_statistics(methods);
     auto status = [this]() -> Result<json> {
         auto answer = ask_reactor<json>(

@@ -285,9 +285,9 @@ def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
                   f'control = "{tmp_path}/target.sock"\n[[volume]]\nname = "a"\nbackend = "ram:4M"\n',
         "engine": f'join = "tcp://127.0.0.1:{port["cache"]}"\nlisten = "tcp://127.0.0.1:{port["client"]}"\nmemory = "64M"\n'
                   f'control = "{tmp_path}/engine.sock"\n',
-        "storage": f'role = "rs"\njoin = "tcp://127.0.0.1:{port["cache"]}"\nlisten = "tcp://127.0.0.1:{port["rs"]}"\ncontrol = ""\n'
+        "storage": f'role = "rs"\njoin = "tcp://127.0.0.1:{port["cache"]}"\nlisten = "tcp://127.0.0.1:{port["rs"]}"\ncontrol = "{tmp_path}/storage.sock"\n'
                    f'[[volume]]\nname = "far"\nbackend = "ram:4M"\n',
-        "keys": 'role = "kv"\nlisten = "tcp://127.0.0.1:0"\nkv_memory = "16M"\ncontrol = ""\n',
+        "keys": 'role = "kv"\nlisten = "tcp://127.0.0.1:0"\nkv_memory = "16M"\ncontrol = "' + f'{tmp_path}/keys.sock"\n',
     }
     for name, text in files.items():
         (tmp_path / f"{name}.toml").write_text(text)
@@ -297,8 +297,13 @@ def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
         line = ready(processes[-1])
         if name == "keys":
             assert "kv partition 0" in line
-    for name in ("target", "engine"):
-        assert "answered in" in run(BUILD / "wssctl", "--control", tmp_path / f"{name}.sock", "ping").stdout
+    for name, program, role in (("target", "wss-target", "block"), ("engine", "wss-cache", None), ("storage", "wss-target", "rs"),
+                                ("keys", "wss-target", "kv")):
+        ping = (BUILD / "wssctl", "--control", tmp_path / f"{name}.sock", "ping")
+        answer = json.loads(run(*ping, "--json").stdout)
+        assert (answer["program"], answer.get("role")) == (program, role), name
+        text = run(*ping).stdout
+        assert text.startswith(f"{program} {answer['version']}{f', role {role}' if role else ''}, pid ") and "answered in" in text, text
     create = (BUILD / "wssctl", "--control", tmp_path / "target.sock", "volume", "create", "b", "rs:far", "--size", "4M")
     deadline = time.monotonic() + 20
     while (made := run(*create, check=False)).returncode != 0:  # until the storage has joined

@@ -15,6 +15,7 @@ from tests.native.kv import Store
 from tests.native.ports import free_port
 from tests.native.programs import Target, pause
 from tests.native.rawnbd import WRITE, RawNbd
+from tests.native.test_cache_rs import Storage, wait_for_storage
 from tests.native.test_service import held
 
 from .programs import MARKUP, HostileProxy, Pages, address, verifying_load
@@ -192,6 +193,16 @@ def test_page_of_a_cache_engine_shows_its_targets(page, tmp_path):
         shown.screenshot("wss-cache-1440")
         cluster.target.start()
         shown.until(SERVING, 30)
+
+
+def test_page_of_a_storage_process_names_its_program_and_role(page, tmp_path):
+    port = free_port()
+    with Pages(tmp_path, volumes={"disk": "rs:disk,size=64M"}) as cluster, Storage(cluster, more=("--http", str(port))):
+        wait_for_storage(cluster)
+        shown = page(address(port))
+        shown.until(SERVING)
+        shown.reads("#storages", "connected")
+        assert "wss-target" in shown.text("#program") and "role rs" in shown.text("#program")
 
 
 def test_page_polls_only_while_it_is_visible(page, tmp_path):

@@ -14,9 +14,10 @@ void add_ping(CLI::App& app, Context& context) {
         int64_t microseconds = (SystemClock().now() - before).count / 1000;
         if (!answer) return context.fail(answer.status());
         if (context.json) return context.print(*answer);
-        std::printf("%s %s, pid %d, answered in %lld us\n", answer->value("program", "?").c_str(),
-                    answer->value("version", "?").c_str(), answer->value("pid", 0),
-                    static_cast<long long>(microseconds));
+        const std::string role = answer->value("role", "");
+        std::printf("%s %s%s, pid %d, answered in %lld us\n", answer->value("program", "?").c_str(),
+                    answer->value("version", "?").c_str(), role.empty() ? "" : (", role " + role).c_str(),
+                    answer->value("pid", 0), static_cast<long long>(microseconds));
     });
 }
 

@@ -278,7 +278,8 @@ function showHealth() {
 }
 
 function showProgram({ ping }) {
-  setText(byId("program"), `${ping.program} ${ping.version} at ${location.host}, running for ${duration(ping.uptime_ms)}`);
+  const role = ping.role === undefined ? "" : `, role ${ping.role},`;
+  setText(byId("program"), `${ping.program} ${ping.version}${role} at ${location.host}, running for ${duration(ping.uptime_ms)}`);
 }
 
 // ---- Start

@@ -41,9 +41,9 @@ function ofCache(cache) {
   return found;
 }
 
-function ofEngine(engine) {
+function ofEngine(engine, ping) {
   if (engine === undefined) return [];
-  if (engine.error !== undefined) return [bad(`Cache engine: ${engine.error}`)];
+  if (engine.error !== undefined) return [bad(`${ping.role === "rs" ? "Storage process" : "Cache engine"}: ${engine.error}`)];
   return engine.storages.filter((storage) => !storage.up)
     .map((storage) => bad(`Storage engine ${storage.address}: ${storage.error || "not connected"}`));
 }
@@ -81,7 +81,7 @@ export function problemsOf(sample, { gone, failures }) {
   for (const [name, part] of [["Latency", sample.latency], ["Sessions", sample.sessions.answer]]) {
     if (part?.refused !== undefined) found.push(bad(`${name}: ${part.refused}`));
   }
-  found.push(...ofVolumes(sample.volumes), ...ofCache(stats.cache), ...ofEngine(stats.engine));
+  found.push(...ofVolumes(sample.volumes), ...ofCache(stats.cache), ...ofEngine(stats.engine, sample.ping));
   for (const [name, { errors, since }] of failures)
     found.push(bad(`Volume ${name}: ${plural(errors, "command")} ended with an error since ${clock(since)}`));
   for (const { engine, when } of gone.values())

@@ -25,7 +25,7 @@ constexpr Nanoseconds kSoon = from_s(5);
 class HttpConversation : public testing::Test {
   protected:
     HttpConversation() {
-        control::add_basic_methods(methods_, "test", "1.0");
+        control::add_basic_methods(methods_, {.name = "test", .role = "", .version = "1.0"});
         methods_.add("large", "more than sockets hold", [](const json&) -> Result<json> {
             return json{{"text", std::string(8 << 20, 'x')}};
         });

@@ -29,7 +29,7 @@ using test::Reply;
 class HttpServer : public testing::Test {
   protected:
     HttpServer() {
-        control::add_basic_methods(methods_, "test", "1.0");
+        control::add_basic_methods(methods_, {.name = "test", .role = "", .version = "1.0"});
         control::add_volume_methods(methods_, volumes_);
         exporter_.add([] {
             return std::vector<metrics::Sample>{
