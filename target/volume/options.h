@@ -20,6 +20,8 @@ static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own")
 
 // A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
 Status check_name(std::string_view name);
+// What failed, for text that begins with the volume `name`: without it.
+std::string reason_of(const Status& failed, std::string_view name);
 
 // What all initiators together may do with a volume (rate_limit.h). 0: no limit.
 struct RateLimits {

@@ -5,6 +5,14 @@
 
 namespace wss::volume {
 
+std::string reason_of(const Status& failed, std::string_view name) {
+    std::string text = failed.to_string();
+    const std::string named = fmt::format("volume {}", name);
+    if (text.starts_with(named + ": ")) return text.substr(named.size() + 2);
+    if (text.starts_with(named + " ")) return text.replace(0, named.size(), "it");
+    return text;
+}
+
 Status check_name(std::string_view name) {
     auto allowed = [](char c) {
         return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||

@@ -143,7 +143,7 @@ Status VolumeSet::open_again(const std::string& name, bool steal) {
     });
     if (opened) return opened;
     std::lock_guard lock(m_);
-    unopened_.explain(name, opened.text());
+    unopened_.explain(name, reason_of(opened, name));
     return opened;
 }
 

@@ -183,7 +183,7 @@ Status VolumeSet::grow(const Resize& change) {
         changing.unlock();  // storage may be silent
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
-        return saved.within(fmt::format("volume {} is not changed", change.name));
+        return saved.within("it is not changed");
     }
     volume.size_.store(change.bytes, std::memory_order_release);
     change.note_part();
@@ -362,7 +362,7 @@ struct VolumeSet::Following {
         std::string now;
         if (!status)
             now = fmt::format("its storage has {} now, the volume does not follow: {}", readable_size(bytes),
-                              status.text());
+                              reason_of(status, name));
         {
             std::lock_guard lock(set.m_);
             auto found = set.records_.find(name);

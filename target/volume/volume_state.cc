@@ -158,7 +158,7 @@ void VolumeSet::forget_unserved(const RecordPtr& record, const Status& why) {
                                 .cut_from = known.cut_from,
                                 .cut_ownership = known.cut_ownership};
             if (stored.options.size == 0) stored.options.size = known.resized;
-            unopened_.add(std::move(stored), why.text());
+            unopened_.add(std::move(stored), reason_of(why, record->options.name));
         }
     }
     forget(record, false);

@@ -58,17 +58,11 @@ function ofPartition(partition) {
   return found;
 }
 
-// Some errors begin with the volume, which is written before them here.
-export function troubleOf(volume) {
-  const before = `volume ${volume.name}: `;
-  return volume.trouble.startsWith(before) ? volume.trouble.slice(before.length) : volume.trouble;
-}
-
 function ofVolumes(volumes) {
   if (volumes === undefined) return [];
   if (volumes.refused !== undefined) return [bad(`Volumes: ${volumes.refused}`)];
   return volumes.filter((volume) => volume.trouble !== "" || volume.state === "closed")
-    .map((volume) => bad(`Volume ${volume.name}: ${troubleOf(volume) || "closed"}`));
+    .map((volume) => bad(`Volume ${volume.name}: ${volume.trouble || "closed"}`));
 }
 
 // `gone`: engines that left while the page was open, with the time. `failures`: volumes with recent errors.

@@ -2,7 +2,6 @@
 // Tables and the map of cache engines. Rows stay the same nodes from round to round, so that text can be
 // selected and read aloud. Whatever the program sends is text (textContent), whoever chose it.
 import { bytes, bytesPerSecond, clock, count, countPerSecond, percent, plural } from "./figures.js";
-import { troubleOf } from "./problems.js";
 
 const ROWS_MAX = 100; // a table of all 1024 sessions is for wssctl
 
@@ -85,7 +84,7 @@ export class Table {
 const number = (title, text) => ({ title, text, kind: "number" });
 
 function stateOf(volume) {
-  if (volume.trouble !== "") return { severity: "bad", text: `${volume.state}: ${troubleOf(volume)}` };
+  if (volume.trouble !== "") return { severity: "bad", text: `${volume.state}: ${volume.trouble}` };
   if (volume.state !== "live") return { severity: volume.state === "closed" ? "bad" : "warning", text: volume.state };
   if (volume.cached?.lost_bytes > 0) return { severity: "bad", text: `live, ${bytes(volume.cached.lost_bytes)} lost` };
   if (volume.failure !== undefined) return { severity: "bad", text: `live, ${plural(volume.failure.errors, "error")}` };

@@ -119,7 +119,11 @@ TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_shown_u
     for (int tries = 0; tries < 5; ++tries) EXPECT_FALSE(follows(1 << 20, 2 << 20));
     const std::string log = testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-    EXPECT_NE(set_->find("a")->trouble.find("state file"), std::string::npos) << set_->find("a")->trouble;
+    EXPECT_EQ(
+        set_->find("a")->trouble,
+        "its storage has 2.00 MiB now, the volume does not follow: it is not changed: state file: No space "
+        "left on device");
+    EXPECT_NE(log.find("volume a: " + set_->find("a")->trouble + "\n"), std::string::npos) << log;
     full = false;
     EXPECT_TRUE(follows(1 << 20, 2 << 20));
     EXPECT_EQ(set_->find("a")->trouble, "");
