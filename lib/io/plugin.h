@@ -15,8 +15,9 @@
 
 namespace wss::io {
 
-// Grows with each change of what both sides see: this file, backend.h and what they include.
-constexpr uint32_t kPluginAbi = 7;
+// Grows with each change of what both sides see: this file, backend.h and what they include. The digest is of
+// that and the number; make lint prints the next two (tests/lint/plugin_abi.py).
+constexpr uint32_t kPluginAbi = 7;  // shared: 53361d01ae5c
 
 struct Plugin {
     uint32_t abi = kPluginAbi;
