@@ -16,6 +16,7 @@ WSS_EMBED(wss_page_css, "target/http/page/page.css");
 WSS_EMBED(wss_page_page, "target/http/page/page.js");
 WSS_EMBED(wss_page_poll, "target/http/page/poll.js");
 WSS_EMBED(wss_page_figures, "target/http/page/figures.js");
+WSS_EMBED(wss_page_growth, "target/http/page/growth.js");
 WSS_EMBED(wss_page_graphs, "target/http/page/graphs.js");
 WSS_EMBED(wss_page_tables, "target/http/page/tables.js");
 WSS_EMBED(wss_page_problems, "target/http/page/problems.js");
@@ -45,6 +46,7 @@ std::span<const Asset> assets() {
         WSS_ASSET("/page/page.js", kScript, wss_page_page),
         WSS_ASSET("/page/poll.js", kScript, wss_page_poll),
         WSS_ASSET("/page/figures.js", kScript, wss_page_figures),
+        WSS_ASSET("/page/growth.js", kScript, wss_page_growth),
         WSS_ASSET("/page/graphs.js", kScript, wss_page_graphs),
         WSS_ASSET("/page/tables.js", kScript, wss_page_tables),
         WSS_ASSET("/page/problems.js", kScript, wss_page_problems),

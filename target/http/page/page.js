@@ -3,13 +3,14 @@
 import { bytes, bytesPerSecond, clock, count, countPerSecond, duration, microseconds, moreThan, percent, percentile,
   perSecond, plural, sumPerSecond } from "./figures.js";
 import { Graph, follow, interrupt, show } from "./graphs.js";
+import { Growth } from "./growth.js";
 import { pollData, pollHealth } from "./poll.js";
 import { isEngine, partitionsOf, problemsOf } from "./problems.js";
 import { Table, fillMap, partitionColumns, sessionColumns, setText, storageColumns, volumeColumns } from "./tables.js";
 
 const NO_ANSWER_MS = 3000;  // without an answer for so long: say so
 const GONE_MAX = 64;     // engines that left
-const RECENT_MS = 60000; // errors of volumes are a problem for so long after the last
+const RECENT_MS = 300000; // errors of volumes are a problem for so long after the last, and for an alert
 const SHARES = [0.5, 0.99, 0.999];
 
 const byId = (id) => document.getElementById(id);
@@ -22,6 +23,7 @@ const state = {
   sample: null,
   engines: new Map(),   // identity -> engine, of the last sample
   gone: new Map(),      // identity -> {engine, when}
+  growth: new Growth(), // of counters, in the last minutes
   failures: new Map(),  // volume -> {errors, since, last}: of commands, recently
 };
 
@@ -297,6 +299,7 @@ pollData((sample) => {
   fillGraphs(sample, old);
   fillEngines(sample, old);
   noteErrors(sample, old);
+  state.growth.note(sample.stats, old?.stats, new Date());
   fillVolumes(sample, old);
   fillPartitions(sample, old);
   fillStorages(sample);

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems: what an operator has to know first. Functions without state.
-import { bytes, clock, count, duration, plural } from "./figures.js";
+import { bytes, clock, count, duration, percent, plural } from "./figures.js";
 
 const bad = (text) => ({ severity: "bad", text });
+// The limits of alerts.yaml.
+const NEARLY = 0.9;         // of a limit is used
+const DIRTY_SHARE = 0.45;   // of the lines of the cache
+const DIRTY_MS = 60000;     // has waited for storage
+const GC_LAG_US = 60e6;
+
 const warning = (text) => ({ severity: "warning", text });
 
 function ofCachedVolume(volume) {
@@ -12,7 +18,11 @@ function ofCachedVolume(volume) {
     found.push(bad(`${name}: ${bytes(volume.lost_bytes)} of acknowledged writes are in no engine that is here, `
       + `since ${duration(volume.lost_for_ms)}`));
   if (volume.waiting > 0) found.push(warning(`${name}: ${plural(volume.waiting, "command")} waiting for cache engines`));
-  if (volume.error !== "") found.push(warning(`${name}: ${volume.error}`));
+  if (volume.single_lines > 0)
+    found.push(bad(`${name}: the loss of one more engine loses ${plural(volume.single_lines, "dirty line")} with one copy`));
+  if (volume.error !== "") found.push(bad(`${name}: ${volume.error}`));
+  if (volume.oldest_dirty_ms > DIRTY_MS)
+    found.push(warning(`${name}: dirty data has waited for storage for ${duration(volume.oldest_dirty_ms)}`));
   return found;
 }
 
@@ -32,6 +42,8 @@ function ofCache(cache) {
     if (engine.state !== "live" && isEngine(engine))
       found.push(warning(`Cache engine ${engine.identity} (${engine.peer}) is ${engine.state}`));
   }
+  if (cache.dirty_lines > DIRTY_SHARE * cache.lines && cache.lines > 0)
+    found.push(warning(`${percent(100 * cache.dirty_lines / cache.lines)} of the lines of the cache are dirty`));
   if (!cache.engines.some(isEngine)) found.push(warning("No cache engine has joined"));
   for (const volume of cache.absent) {
     if (volume.lost) found.push(bad(`Volume ${volume.name || volume.wwid} is not open, and some of its data is lost`));
@@ -52,10 +64,20 @@ function ofPartition(partition) {
   const name = `Partition ${partition.server.partition}`;
   const found = [];
   if (!partition.server.ready) found.push(bad(`${name} does not serve clients yet`));
-  if (partition.memory.log_failures > 0) found.push(bad(`${name}: ${count(partition.memory.log_failures)} writes of its log failed`));
+  if (partition.memory.log_failures > 0) found.push(bad(`${name}: ${plural(partition.memory.log_failures, "write")} of its log failed`));
   if (partition.ramp.terminations_waiting > 0)
-    found.push(warning(`${name}: ${count(partition.ramp.terminations_waiting)} transactions wait for a partition that cannot be reached`));
+    found.push(warning(`${name}: ${plural(partition.ramp.terminations_waiting, "transaction")} waiting for a partition that cannot be reached`));
+  if (partition.server.client_ids_leased > NEARLY * partition.server.client_ids)
+    found.push(warning(`${name}: ${count(partition.server.client_ids_leased)} of ${count(partition.server.client_ids)} client ids are leased`));
+  if (partition.ramp.gc_lag_us > GC_LAG_US)
+    found.push(warning(`${name}: old versions are collected ${duration(partition.ramp.gc_lag_us / 1000)} late`));
   return found;
+}
+
+function ofSessions(sessions) {
+  if (sessions === undefined) return [];
+  return ["sessions", "channels"].filter((kind) => sessions[kind] > NEARLY * sessions[`${kind}_max`])
+    .map((kind) => warning(`${sessions[kind]} of ${sessions[`${kind}_max`]} ${kind} are in use`));
 }
 
 function ofVolumes(volumes) {
@@ -66,7 +88,8 @@ function ofVolumes(volumes) {
 }
 
 // `gone`: engines that left while the page was open, with the time. `failures`: volumes with recent errors.
-export function problemsOf(sample, { gone, failures }) {
+// `growth`: of counters.
+export function problemsOf(sample, { gone, failures, growth }) {
   const { stats } = sample;
   const found = [];
   for (const [name, part] of [["Block service", stats.block], ["Sessions", stats.sessions]]) {
@@ -80,7 +103,7 @@ export function problemsOf(sample, { gone, failures }) {
     found.push(bad(`Volume ${name}: ${plural(errors, "command")} ended with an error since ${clock(since)}`));
   for (const { engine, when } of gone.values())
     found.push(warning(`Cache engine ${engine.identity} (${engine.peer}) left at ${clock(when)}`));
-  found.push(...partitionsOf(stats).flatMap(ofPartition));
+  found.push(...partitionsOf(stats).flatMap(ofPartition), ...ofSessions(stats.sessions), ...growth.problems());
   return [...found.filter((one) => one.severity === "bad"), ...found.filter((one) => one.severity !== "bad")];
 }
 
