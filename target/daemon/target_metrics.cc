@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/target_metrics.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "target/daemon/ask_reactor.h"
@@ -178,7 +179,11 @@ Samples cache_samples(CachePart& cache) {
     auto gauge = [&out](const char* name, const char* help, double value) {
         out.push_back({name, help, Sample::Kind::kGauge, {}, value});
     };
-    gauge("wss_cache_engines", "cache engines that are joined", static_cast<double>(info->engines.size()));
+    // Processes with real storage (--role rs) are listed with them.
+    const auto engines = std::count_if(info->engines.begin(), info->engines.end(), [](const auto& engine) {
+        return engine.state != "joining" && engine.state != "storage";
+    });
+    gauge("wss_cache_engines", "cache engines that are joined", static_cast<double>(engines));
     gauge("wss_cache_lines", "lines that the engines have room for",
           static_cast<double>(info->capacity_lines));
     gauge("wss_cache_used_lines", "lines in use", static_cast<double>(info->index.lines));

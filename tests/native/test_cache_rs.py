@@ -2,16 +2,19 @@
 """Real storage on another node than the target (wss-target --role rs): its data goes straight to and from clients."""
 
 import random
+import re
 import select
 import signal
 import subprocess
 import threading
 import time
+import urllib.request
 
 import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .fio import errors, fio
+from .ports import free_port
 from .programs import BUILD, START_SECONDS, STOP_SECONDS, TARGET, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 
@@ -79,6 +82,20 @@ def wait_for_storage(cluster, clients: int = 0):
 def wait_until_reached(cluster):
     """Real storage is connected to every engine."""
     until(lambda: all(engine["reached_by_storage"] for engine in cluster.live()), 60, "real storage connected to the engines")
+
+
+def test_the_metric_of_engines_does_not_count_storage_processes(tmp_path):
+    port = free_port()
+
+    def counted():
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        return float(re.search(r"^wss_cache_engines (\S+)$", text, re.M).group(1))
+    with remote_cluster("tcp", tmp_path, engines=1, more=["--http", str(port)]) as cluster, Storage(cluster):
+        wait_for_storage(cluster)
+        assert counted() == 1
+        cluster.engines[0].kill()
+        until(lambda: counted() == 0, 20, "no engine is counted")
+        wait_for_storage(cluster)
 
 
 def bytes_with_target(cluster, storage) -> int:
