@@ -41,4 +41,17 @@ int errno_of(const Status& status) {
     return EIO;
 }
 
+std::string_view advice_on_write(int error) {
+    switch (error) {
+        case ENOSPC:
+        case EDQUOT:
+            return "; make room there (df -h, df -i)";
+        case EROFS:
+            return "; make its file system writable (mount -o remount,rw), or name the folder in "
+                   "ReadWritePaths= of the service";
+        default:
+            return "";
+    }
+}
+
 }  // namespace wss

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "lib/base/errno.h"
+
 namespace wss {
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
@@ -27,7 +29,7 @@ void Descriptor::reset() noexcept {
 namespace {
 
 Status file_error(const std::string& path, const char* doing) {
-    return Status::from_errno(errno, fmt::format("{}: cannot {}", path, doing));
+    return Status::from_errno(errno, fmt::format("{}: cannot {}{}", path, doing, advice_on_write(errno)));
 }
 
 // write() may take less than it was given: of a full disk it takes what fits, and only the next call fails.

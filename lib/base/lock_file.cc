@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "lib/base/errno.h"
+
 namespace wss {
 
 // Why the open failed with `error`.
@@ -15,8 +17,9 @@ static Status cannot_open_lock_file(const std::string& file, int error) {
     const bool stands = lstat(file.c_str(), &info) == 0;
     // EACCES: of root too, where another user's file lies in a folder that all may write to.
     const bool is_foreign = stands && (error == EACCES || error == ELOOP);
-    return Status::from_errno(error, fmt::format("{}: cannot open this lock{}", file,
-                                                 is_foreign ? ", which is not ours: remove it" : ""));
+    return Status::from_errno(
+        error, fmt::format("{}: cannot open this lock{}", file,
+                           is_foreign ? ", which is not ours: remove it" : advice_on_write(error)));
 }
 
 Result<Descriptor> open_lock_file(const std::string& file) {

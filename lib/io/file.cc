@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/errno.h"
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 
@@ -51,7 +52,7 @@ Status open_error(int error, const std::string& path, const OpenPlan& plan) {
     if (error == ENOENT)
         return Status::from_errno(error,
                                   fmt::format("cannot open {} (to create it, add size=… and create)", path));
-    return Status::from_errno(error, fmt::format("cannot open {}", path));
+    return Status::from_errno(error, fmt::format("cannot open {}{}", path, advice_on_write(error)));
 }
 
 // A number from /sys/dev/block/MAJOR:MINOR/queue/NAME; partitions have it in their disk's folder.

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "lib/base/errno.h"
 #include "lib/base/lock_file.h"
 #include "lib/base/log.h"
 
@@ -34,7 +35,8 @@ static Result<Descriptor> lock(const std::string& path) {
     const std::string self = std::to_string(getpid());
     // For the message above only.
     if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) < 0)
-        return Status::from_errno(errno, fmt::format("{}: cannot write it", beside));
+        return Status::from_errno(errno,
+                                  fmt::format("{}: cannot write it{}", beside, advice_on_write(errno)));
     return file;
 }
 

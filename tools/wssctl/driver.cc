@@ -61,7 +61,8 @@ std::filesystem::path class_folder(const Context& context) {
 Status check_loaded(const Context& context) {
     std::error_code error;
     if (std::filesystem::exists(class_folder(context), error)) return Status::ok();
-    return Status(Code::kUnavailable, "module not loaded: modprobe wss");
+    return Status(Code::kUnavailable,
+                  "module not loaded: modprobe wss; if it is not installed, wssctl doctor says how");
 }
 
 std::vector<Disk> list_disks(const Context& context) {

@@ -131,12 +131,20 @@ Result<std::unique_ptr<Connection>> TcpPoller::connect(const Address& address,
         std::make_unique<TcpConnection>(*this, table_, address, data, options, handler));
 }
 
+static std::string_view advice_on_bind(int error) {
+    if (error == EADDRINUSE)
+        return "; another program listens there: give another port, or stop it (ss -ltnp)";
+    if (error == EADDRNOTAVAIL) return "; no interface of this machine has that address (ip address)";
+    return "";
+}
+
 static Result<Descriptor> bind_one(const SocketAddress& where) {
     Descriptor socket(::socket(where.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int on = 1;
     if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(socket.get(), where.get(), where.length) != 0 || ::listen(socket.get(), kBacklog) != 0)
-        return Status::from_errno(errno, fmt::format("cannot listen on {}", where.to_string()));
+        return Status::from_errno(
+            errno, fmt::format("cannot listen on {}{}", where.to_string(), advice_on_bind(errno)));
     return socket;
 }
 

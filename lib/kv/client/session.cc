@@ -162,7 +162,7 @@ Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp thei
         Code::kUnavailable,
         "{} refuses a write whose timestamp is {}.{:03} s ahead of its clock (at most {} s are "
         "possible): the clock of that host, of this one, or of another partition that is written to "
-        "is wrong",
+        "is wrong; compare them (date) and run a time service on each",
         links_[partition]->name(), ahead_ms / 1000, ahead_ms % 1000, kAheadMax_ticks / 1'000'000);
 }
 
