@@ -32,7 +32,9 @@ Status status_of(wire::KvStatus status) {
             return Status(Code::kRefused,
                           "the transaction was ended by a partition that waited too long for it");
         case wire::KvStatus::kIo:
-            return Status(Code::kIo, "a partition's log cannot be written");
+            return Status(Code::kIo,
+                          "a partition cannot write its log, and refuses writes until it is restarted: its "
+                          "program's log says why");
         case wire::KvStatus::kWrongPartition:
             return Status(
                 Code::kInvalid,

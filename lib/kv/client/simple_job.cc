@@ -209,7 +209,9 @@ void SimpleJob::put_if_refused() noexcept {
         case wire::KvStatus::kIo:
             // The partition may find it in its log when it starts again.
             put.outcome_unknown = true;
-            return end(Status(Code::kIo, "the partition's log cannot be written"));
+            return end(Status(Code::kIo,
+                              "the partition cannot write its log, and refuses writes until it is "
+                              "restarted: its program's log says why"));
         default:
             return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(refusal_)));
     }

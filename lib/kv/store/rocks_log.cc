@@ -4,14 +4,21 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <ctime>
+#include <map>
 
+#include "lib/base/errno.h"
+#include "lib/base/log.h"
 #include "lib/wire/endian.h"
 
 namespace wss::kv::store {
@@ -25,6 +32,7 @@ constexpr std::string_view kSchema = "wss kv store 1\n";
 constexpr uint64_t kDecisionAge_s = 24 * 3600;       // KL5
 constexpr uint64_t kGroupBytes = uint64_t{8} << 20;  // of one write
 constexpr uint64_t kCongestedBytes = uint64_t{64} << 20;
+constexpr uint64_t kWarningPause_s = 600;
 constexpr size_t kBlobBytes = 16 << 10;  // larger values are kept out of compaction
 
 uint64_t unix_seconds() {
@@ -63,7 +71,14 @@ Code code_of(const rocksdb::Status& status) {
 
 Status status_of(const rocksdb::Status& status, std::string_view what) {
     if (status.ok()) return Status::ok();
-    return failure(code_of(status), "{}: {}", what, status.ToString());
+    return failure(code_of(status), "{}: {}{}", what, status.ToString(),
+                   status.IsNoSpace() ? advice_on_write(ENOSPC) : "");
+}
+
+// RocksDB warns of a folder that is not there yet, and does not destroy one.
+Status make_folder(const std::string& path, std::string_view what) {
+    if (mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return Status::ok();
+    return Status::from_errno(errno, fmt::format("{}: cannot make it{}", what, advice_on_write(errno)));
 }
 
 class OldDecisions final : public rocksdb::CompactionFilter {
@@ -76,6 +91,39 @@ class OldDecisions final : public rocksdb::CompactionFilter {
         if (static_cast<LoggedState>(bytes[8]) == LoggedState::kPrepared) return false;
         return read64(bytes) + kDecisionAge_s < unix_seconds();
     }
+};
+
+// RocksDB's warnings go to our log. In a file of its own they would be on the disk of the data, and Debian's
+// RocksDB aborts the process when it adds to that file after a write that found the disk full.
+class Warnings final : public rocksdb::Logger {
+  public:
+    explicit Warnings(std::string path) : Logger(rocksdb::WARN_LEVEL), path_(std::move(path)) {}
+    using Logger::Logv;
+    void Logv(const char* format, va_list words) override { Logv(rocksdb::WARN_LEVEL, format, words); }
+    void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list words) override {
+        if (level < rocksdb::WARN_LEVEL) return;
+        char text[1024];
+        (void)std::vsnprintf(text, sizeof text, format, words);
+        std::string_view line(text);
+        line = line.substr(0, line.find_last_not_of('\n') + 1);
+        if (is_new(format)) log::warning("key-value data in {}: RocksDB: {}", path_, line);
+    }
+    void LogHeader(const char*, va_list) override {}  // its version and options
+
+  private:
+    // While a disk is full the same come every 5 s.
+    bool is_new(const char* format) {
+        std::lock_guard lock(mutex_);
+        const uint64_t now = unix_seconds();
+        uint64_t& next = next_[format];
+        if (now < next) return false;
+        next = now + kWarningPause_s;
+        return true;
+    }
+
+    const std::string path_;
+    std::mutex mutex_;
+    std::map<std::string, uint64_t> next_;  // by format: when it is logged again, in seconds of Unix time
 };
 
 void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change) {
@@ -133,8 +181,7 @@ Status RocksLog::open_database() {
     rocksdb::Options options;
     options.create_if_missing = true;
     options.compaction_filter = filter_.get();
-    options.info_log_level = rocksdb::WARN_LEVEL;
-    options.keep_log_file_num = 2;
+    options.info_log = std::make_shared<Warnings>(options_.path);
     options.max_open_files = 256;
     options.write_buffer_size = 16 << 20;
     options.max_total_wal_size = 128 << 20;
@@ -148,9 +195,11 @@ Status RocksLog::open_database() {
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     const std::string what = "opening the key-value data in " + options_.path;
+    WSS_TRY(make_folder(options_.path, what));
     if (options_.fresh) {
         WSS_TRY(refuse_durable_data(options));
         WSS_TRY(status_of(rocksdb::DestroyDB(options_.path, options), what));
+        WSS_TRY(make_folder(options_.path, what));
     }
     rocksdb::DB* database = nullptr;
     WSS_TRY(status_of(rocksdb::DB::Open(options, options_.path, &database), what));
@@ -251,7 +300,14 @@ Code RocksLog::write(const std::deque<Queued>& batches) {
     rocksdb::WriteOptions how;
     how.sync = options_.sync;
     if (options_.sync) syncs_.fetch_add(1, std::memory_order_relaxed);
-    return code_of(database_->Write(how, &all));
+    const rocksdb::Status written = database_->Write(how, &all);
+    if (!written.ok())
+        log::error(
+            "key-value data in {} cannot be written: {}; all writes are refused until this program is "
+            "restarted{}",
+            options_.path, written.ToString(),
+            written.IsNoSpace() ? "; make room there first (df -h, df -i)" : "");
+    return code_of(written);
 }
 
 void RocksLog::complete(std::vector<LogCompletion> done) {
