@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/log.h"
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
@@ -78,6 +79,12 @@ void Channel::storage_finished(Request& request) noexcept {
     }
 }
 
+static void report_full(volume::OpenVolume& open, Nanoseconds now) noexcept {
+    if (!open.is_full_again(now)) return;
+    log::error("volume {}: its storage {} is full, writes fail: make room there", open.volume().name(),
+               open.volume().backend_name());
+}
+
 void Channel::storage_failed(Request& request) noexcept {
     const io::Request& io = request.io;
     const uint64_t lba = (io.offset + io.done_bytes) / request.unit_block();
@@ -86,7 +93,10 @@ void Channel::storage_failed(Request& request) noexcept {
     if (io.error == ENXIO && request.unit->open->closing())
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
-    if (io.error == ENOSPC || io.error == EDQUOT) return respond_sense(request, scsi::sense::no_space(lba));
+    if (io.error == ENOSPC || io.error == EDQUOT) {
+        report_full(*request.unit->open, worker_.reactor().now());
+        return respond_sense(request, scsi::sense::no_space(lba));
+    }
     if (io.op == io::Op::kFlush) return respond_sense(request, scsi::sense::flush_error());
     if (io.op == io::Op::kRead) return respond_sense(request, scsi::sense::read_error(lba));
     respond_sense(request, scsi::sense::write_error(lba));

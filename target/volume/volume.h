@@ -144,6 +144,13 @@ class OpenVolume : public ListNode<> {
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
 
+    // Its storage is full: true once a minute, when that is to be logged.
+    bool is_full_again(Nanoseconds now) noexcept {
+        if (now < next_full_) return false;
+        next_full_ = now + kFullPause;
+        return true;
+    }
+
     void hold() noexcept { ++users_; }
     void release() noexcept {
         WSS_ASSERT(users_ > 0, "each release() has its hold()");
@@ -165,6 +172,8 @@ class OpenVolume : public ListNode<> {
     std::shared_ptr<RateLimiter> limiter_;
     std::unique_ptr<io::Queue> queue_;
     Counters counters_;
+    static constexpr Nanoseconds kFullPause = from_s(60);
+    Nanoseconds next_full_{};
     uint32_t users_ = 0;
     bool closing_ = false, reopening_ = false;
     std::function<void()> gone_;  // set with closing_
