@@ -202,9 +202,23 @@ def test_a_target_that_answers_is_ok(tmp_path):
         findings = doctor(target.address.replace("127.0.0.1", "localhost"))
         assert [found(findings, check)[0][0] for check in ("name", "route", "connect", "login")] == ["ok"] * 4
         assert "accepted, 1 volume" in only(findings, "login")[1]
+        assert only(findings, "data") == ("ok", f"{target.address.replace('127.0.0.1', 'localhost')}: volume disk0: 64.0 KiB read | ")
         assert "127.0.0.1" in only(findings, "name")[1] and re.search(r"MTU \d+", found(findings, "route")[0][1])
     result, text = only(doctor(target.address, status=1), "connect")
     assert result == "failed" and "wss-target runs and listens on port" in text
+
+
+def test_a_login_without_data_after_it_is_a_fault_of_the_way_or_of_the_storage(tmp_path):
+    with Target("tcp://127.0.0.1:0", {"silent": "delay:us=8000000:ram:16M"}, tmp_path) as target:
+        findings = doctor(target.address, "--wait", "1", status=1)
+        result, text = only(findings, "data")
+        assert result == "failed" and "no answer in time, although the login was answered" in text and "ping -M do -s 65507 127.0.0.1" in text
+        assert only(findings, "login")[0] == "ok"
+    with Target("tcp://127.0.0.1:0", {"broken": "error:op=read,errno=EIO:ram:16M"}, tmp_path) as target:
+        result, text = only(doctor(target.address, status=0), "data")
+        assert result == "warning" and "could not access its medium" in text and "wssctl volume list" in text
+    with Target("tcp://127.0.0.1:0", {"tiny": "ram:8K"}, tmp_path) as target:
+        assert "8.00 KiB read" in only(doctor(target.address, status=0), "data")[1]
 
 
 def test_a_login_that_is_refused_is_not_a_target_that_is_away(tmp_path):

@@ -51,6 +51,11 @@ struct Question {
     Nanoseconds timeout = from_s(5);  // of each step of reaching a host
 };
 
+// For who may not lock the memory that RDMA needs.
+inline constexpr const char* kRaiseMemlock =
+    "Set LimitMEMLOCK=infinity in the service, or write '* - memlock unlimited' into "
+    "/etc/security/limits.d/wss.conf and log in again.";
+
 // Of this machine (doctor_machine.cc, doctor_rdma.cc).
 Findings check_kernel(const Host& host, const Question& question);
 Findings check_module(const Host& host, const Question& question);

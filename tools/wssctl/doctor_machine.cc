@@ -64,6 +64,11 @@ Findings check_module(const Host& host, const Question&) {
         if (is_installed(host, release))
             return {{"module", Level::kWarning, "installed for " + release + ", not loaded",
                      "Load it: modprobe wss, or systemctl start wss-maps."}};
+        if (!is_tried(release))
+            return {
+                {"module", Level::kWarning, "there is none for kernel " + release + ": no /dev/wssN here",
+                 "Boot a kernel that it was tried on (check kernel), for which wss-dkms compiles it; libwss "
+                 "and nbdkit need no driver."}};
         return {{"module", Level::kWarning, "not installed for kernel " + release + ": no /dev/wssN here",
                  fmt::format("Install it: apt install wss-dkms linux-headers-{}; storage nodes and users of "
                              "libwss or nbdkit need no driver.",

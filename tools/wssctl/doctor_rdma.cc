@@ -16,9 +16,6 @@ namespace wss::wssctl {
 // Enough for the default buffers of a client; a target locks its volumes and caches besides.
 constexpr uint64_t kMemlockEnough = 64 << 20;
 constexpr uint64_t kCapIpcLock = 1 << 14;  // of capabilities(7): no limit applies
-constexpr const char* kRaiseMemlock =
-    "Set LimitMEMLOCK=infinity in the service, or write '* - memlock unlimited' into "
-    "/etc/security/limits.d/wss.conf and log in again.";
 
 Findings check_memlock(const Host& host, const Question&) {
     const std::string name = "memlock";

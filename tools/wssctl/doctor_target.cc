@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of the way to each target: its name, the MTU on the way, connection and login.
+// Checks of the way to each target: its name, the MTU on the way, connection, login, and whether data comes.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lib/base/file.h"
+#include "lib/base/size.h"
 #include "lib/fabric/resolve.h"
 #include "lib/fabric/tls/context.h"
 #include "lib/initiator/client.h"
@@ -50,6 +51,10 @@ bool says(const Status& status, std::string_view text) {
 // What was agreed on before any login: whether TLS is spoken, and who the ends are.
 const char* tls_advice(const Status& status) {
     if (says(status, "it is reached as")) return "Write the address as the message has it.";
+    if (says(status, "the clock of this machine is wrong"))
+        return "Compare the clocks (date) and run a time service: timedatectl set-ntp true; if they are "
+               "right, "
+               "replace the certificate.";
     if (says(status, "certificate is refused"))
         return "Compare --tls-ca with the authority of the target's --tls-cert, and the name in that with "
                "the address.";
@@ -75,17 +80,74 @@ std::optional<Finding> check_tls(const Address& address, const initiator::Option
     return std::nullopt;
 }
 
+// Some failures name the address themselves.
+std::string with_address(const Address& address, const Status& status) {
+    const std::string text = status.to_string(), name = address.to_string();
+    return text.starts_with(name) ? text : name + ": " + text;
+}
+
 Finding explain_failure(const Address& address, const Status& status) {
     if (const char* advice = tls_advice(status))
-        return {"tls", Level::kFailed, fmt::format("{}: {}", address.to_string(), status.to_string()),
-                advice};
+        return {"tls", Level::kFailed, with_address(address, status), advice};
     if (is_login_failure(status))
         return {"login", Level::kFailed, status.to_string(),
                 "Compare --secret-file with the target's --secrets and --access (wssctl auth show there)."};
-    return {"connect", Level::kFailed, fmt::format("{}: {}", address.to_string(), status.to_string()),
+    if (says(status, "cannot be pinned"))
+        return {"memlock", Level::kFailed, with_address(address, status), kRaiseMemlock};
+    return {"connect", Level::kFailed, with_address(address, status),
             fmt::format("On the target see that wss-target runs and listens on port {} of that address, and "
                         "that no firewall is in the way.",
                         address.port)};
+}
+
+// Login and small commands pass where packets of the full MTU are lost, so one read more is needed to know.
+constexpr size_t kReadBytes = 64 << 10;
+
+// How long a ping is that fills the MTU of this machine on the way.
+size_t largest_ping(const SocketAddress& where) {
+    const bool v6 = where.storage.ss_family == AF_INET6;
+    return static_cast<size_t>(std::max(path_mtu(where), 1280)) - (v6 ? 48 : 28);
+}
+
+Finding explain_silence(const std::string& text, const Address& address, const Question& question) {
+    auto found = fabric::resolve(address, question.timeout);
+    if (!found)
+        return {"data", Level::kFailed, text, "See the log of the target: its storage does not answer."};
+    return {
+        "data", Level::kFailed, text + ", although the login was answered",
+        fmt::format("Try ping -M do -s {} {}: if it is not answered, packets of this length are lost, and "
+                    "every machine and switch on the way needs the same MTU; if it is, see the log of "
+                    "the target for its storage.",
+                    largest_ping(found->front()), found->front().host())};
+}
+
+void check_data(initiator::Client& client, const Address& address, const Question& question,
+                Findings& findings) {
+    const auto volumes = client.volumes();
+    if (volumes.empty()) return;
+    const std::string what = fmt::format("{}: volume {}", address.to_string(), volumes.front().name);
+    auto volume = client.open(volumes.front().name);
+    if (!volume)
+        return findings.push_back(
+            explain_silence(what + ": " + volume.status().to_string(), address, question));
+    std::vector<std::byte> memory(std::min<uint64_t>(kReadBytes, (*volume)->info().size));
+    const iovec buffer{memory.data(), memory.size()};
+    initiator::ClientRequest request;
+    request.volume = &(*volume)->volume();
+    request.buffers = {&buffer, 1};
+    request.length = memory.size();
+    client.run(request);
+    client.close(std::move(*volume));
+    using initiator::Outcome;
+    if (request.outcome == Outcome::kOk)
+        return findings.push_back(
+            {"data", Level::kOk, fmt::format("{}: {} read", what, readable_size(memory.size())), ""});
+    const std::string text =
+        fmt::format("{}: reading {}: {}", what, readable_size(memory.size()), to_string(request.outcome));
+    if (request.outcome == Outcome::kTimedOut || request.outcome == Outcome::kConnectionLost)
+        return findings.push_back(explain_silence(text, address, question));
+    findings.push_back({"data", Level::kWarning, text,
+                        "See the log of the target, and its storage: wssctl volume list there."});
 }
 
 void check_login(const Address& address, const Question& question, Findings& findings) {
@@ -103,6 +165,7 @@ void check_login(const Address& address, const Question& question, Findings& fin
         {"login", Level::kOk,
          fmt::format("{}: accepted, {} volume{}", address.to_string(), volumes, volumes == 1 ? "" : "s"),
          ""});
+    check_data(**client, address, question, findings);
 }
 
 // Whether there is something to connect to.
