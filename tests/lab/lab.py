@@ -96,6 +96,10 @@ class Lab:
         """Lose this share of all frames between the machines (0 ends it), drawn from the seed."""
         self._require_segment().lose(share, seed)
 
+    def limit_frames(self, mtu: int) -> None:
+        """The segment between the machines has this MTU, whatever theirs is; longer frames are lost."""
+        self._require_segment().limit(mtu)
+
     def check_klog(self) -> None:
         for vm in self.vms:
             vm.check_klog()

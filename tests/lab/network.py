@@ -16,6 +16,7 @@ from tests.lab.errors import LabError
 from tests.lab.leash import leashed
 
 ANSWER_LIMIT = 10.0
+ETHERNET_HEADER = 14
 BUFFER = 4 * 1024 * 1024  # of a cable in each direction: a burst of a machine must not block it
 
 
@@ -47,6 +48,10 @@ class Segment:
     def lose(self, share: float, seed: int = 0) -> None:
         """Lose this share of all frames (0 ends it), drawn from the seed."""
         self._order({"loss": share, "seed": seed})
+
+    def limit(self, mtu: int) -> None:
+        """Lose frames with more than this many bytes behind their Ethernet header, as a switch with a smaller MTU does."""
+        self._order({"longest": mtu + ETHERNET_HEADER})
 
     def counters(self) -> list[dict]:
         """Of each port: frames delivered, frames lost."""

@@ -43,6 +43,7 @@ class Switch:
         self._ports = [Port(wire) for wire in wires]
         self._learned: dict[bytes, Port] = {}  # hardware address -> where it was seen last
         self._loss = 0.0
+        self._longest = FRAME_MAX
         self._random = random.Random(0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
@@ -82,7 +83,8 @@ class Switch:
                 self._send(port, frame)
 
     def _send(self, port: Port, frame: bytes) -> None:
-        if not port.up or len(port.waiting) >= QUEUE_MAX or (self._loss and self._random.random() < self._loss):
+        is_lost = len(frame) > self._longest or (self._loss and self._random.random() < self._loss)
+        if not port.up or len(port.waiting) >= QUEUE_MAX or is_lost:
             port.lost += 1
             return
         port.waiting.append(frame)
@@ -121,6 +123,8 @@ class Switch:
         if "loss" in order:
             self._loss = order["loss"]
             self._random.seed(order["seed"])
+        if "longest" in order:
+            self._longest = order["longest"]
         counters = [{"delivered": port.delivered, "lost": port.lost, "up": port.up} for port in self._ports]
         return {"ports": counters}
 

@@ -36,6 +36,7 @@ LONG = {
     "test_stock_target.py",
     "test_stuck_storage_is_reset.py",
     "test_target_killed_under_load.py",  # make check has it in test_block_lost_target.py
+    "test_troubleshooting.py",
     "test_unmap_while_others_wait.py",
     "test_volume_deleted_under_load.py",  # … and in test_block_volumes.py
     "test_volumes_come_and_go_under_load.py",

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds Documentation/troubleshooting.md against what the programs print: every indented line of a section must be there, where …
+stands for anything within a line. Blanks and line ends count as one blank."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "Documentation/troubleshooting.md"
+
+
+def sections() -> dict[str, list[str]]:
+    """Heading → the lines that the programs print."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("## "):
+            lines = found.setdefault(line[3:], [])
+        elif line.startswith("    "):
+            lines.append(line.strip())
+    return found
+
+
+def assert_holds(section: str, printed: str, impossible: tuple[str, ...] = ()) -> None:
+    """`impossible`: lines with one of these cannot be brought about on this machine."""
+    text = "\n".join(" ".join(line.split()) for line in printed.splitlines())
+    missing = [line for line in sections()[section] if not any(words in line for words in impossible)
+               and not re.search("[^\n]+?".join(re.escape(part) for part in " ".join(line.split()).split("…")), text)]
+    assert not missing, "\n".join([f"not printed, of '{section}':", *missing, "--- printed:", text])

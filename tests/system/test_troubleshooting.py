@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sections of Documentation/troubleshooting.md that need RDMA: the programs and the driver print its words."""
+
+from __future__ import annotations
+
+from tests.lab.lab import Lab
+from tests.lab.vm import Vm
+from tests.support.troubleshooting import assert_holds
+from tests.system.block_setup import RUN, Target, loaded
+
+FEW = "prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock --reuid=65534 --regid=65534 --clear-groups"
+PLUGIN = "$BUILD/nbdkit-wss-plugin.so"
+
+
+def printed(vm: Vm, command: str, seconds: float = 60) -> str:
+    """Of one that fails."""
+    result = vm.run(command, seconds, check=False)
+    assert result.status not in (0, 124), f"`{command}`: {result}"
+    return result.stdout + result.stderr
+
+
+def test_programs_without_locked_memory_say_how_to_get_it(vm: Vm) -> None:
+    vm.run(f"mkdir -p {RUN} && chmod 666 /dev/infiniband/*")
+    with Target(vm, {"v": "ram:16M"}, "--auth-off") as target:
+        uri = f"rdma://{target.address}"
+        text = printed(vm, f"{FEW} wss-target --control '' --listen rdma://$LAB_ADDRESS:5600 --volume v=ram:16M")
+        text += printed(vm, f"{FEW} wss-cache --join {uri} --memory 64M --listen rdma://$LAB_ADDRESS:5600")
+        text += printed(vm, f"{FEW} nbdkit -U /tmp/memlock.sock {PLUGIN} target={uri} volume=v --run true")
+        findings = printed(vm, f"{FEW} wssctl doctor {uri}")
+    assert "On the target see" not in findings, findings
+    assert_holds("Not enough locked memory", text + findings)
+
+
+def test_a_smaller_mtu_on_the_way_is_found_by_the_doctor(pair: Lab) -> None:
+    client, server = pair.vms
+    with Target(server, {"v": "ram:16M"}, "--auth-off") as target, loaded(client):
+        findings = client.run(f"wssctl doctor {target.address}", 60).stdout
+        assert f"rdma://{target.address}: volume v: 64.0 KiB read" in findings, findings
+        pair.limit_frames(1500)
+        try:
+            text = printed(client, f"wssctl doctor {target.address}")
+            client.run(f"wssctl map {target.address} v fast_io_fail_tmo=2 dev_loss_tmo=60", 60)
+            assert "Input/output error" in printed(client, "dd if=/dev/zero of=/dev/wss0 bs=64k count=4 oflag=direct")
+        finally:
+            pair.limit_frames(9000)
+            client.run("wssctl unmap --all --force", 60)
+        client.run("ip link set eth0 mtu 1500")
+        try:
+            text += client.run(f"wssctl doctor {target.address}", 60).stdout
+        finally:
+            client.run("ip link set eth0 mtu 4200")
+    client.sync_klog()
+    assert_holds("MTU that differs", text + client.klog.text() + target.process.stderr)
