@@ -3,8 +3,10 @@
 
 import json
 import re
+import select
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import urllib.request
@@ -74,6 +76,45 @@ class Recorder:
         self.listening.close()
 
 
+class Relay:
+    """Whom a client was led to: ends its TLS with a certificate that the client trusts, and passes all messages on by a connection of its own."""
+
+    def __init__(self, certificate, dial):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*certificate)
+        self.context.num_tickets = 0  # as of targets
+        self.dial = dial
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"tls://127.0.0.1:{self.listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client = self.context.wrap_socket(self.listening.accept()[0], server_side=True)
+                self._pass_on({client: (server := self.dial()), server: client})
+            except OSError:
+                if self.listening.fileno() < 0:
+                    return
+
+    def _pass_on(self, other):
+        # In one thread, because a TLS session is not for two. No message here is longer than one record.
+        while True:
+            for source in select.select(list(other), [], [], 30)[0]:
+                part = source.recv(1 << 16)
+                if not part:
+                    for end in other:
+                        end.close()
+                    return
+                other[source].sendall(part)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listening.close()
+
+
 def port_of(target):
     return int(target.address.rsplit(":", 1)[1])
 
@@ -126,6 +167,32 @@ def test_a_wrong_secret_does_not_get_as_far_as_a_login_and_is_counted(alice, tmp
         assert "audit:" not in target.log.read_text()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as metrics:
             assert re.search(r"^wss_tls_handshakes_failed_total [1-9]", metrics.read().decode(), re.M)
+
+
+@pytest.mark.parametrize("onward", ["tcp", "tls"])
+def test_a_relay_with_a_certificate_that_the_initiator_trusts_gets_no_session(onward, alice, authority, tmp_path):
+    """The relay is a client of the target's, too: it has a certificate, and there is a tcp:// address. It does not know the secret."""
+    target_certificate, relay_certificate = authority.issue("target"), authority.issue("relay")
+    port = free_port()
+    more = ["--secrets", str(alice), "--listen", f"tls://127.0.0.1:{port}", "--tls-cert", str(target_certificate[0]), "--tls-key",
+            str(target_certificate[1]), "--tls-client-ca", str(authority.file)]  # fmt: skip
+    with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, *more) as target:
+
+        def dial():
+            if onward == "tcp":
+                return socket.create_connection(("127.0.0.1", port_of(target)))
+            context = ssl.create_default_context(cafile=authority.file)
+            context.load_cert_chain(*relay_certificate)
+            return context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1")
+
+        words = ["volume=disk", f"secret-file={alice}", f"tls-ca={authority.file}"]
+        done = run_under_nbdkit("true", f"target=tls://127.0.0.1:{port}", *words)
+        assert done.returncode == 0, done.stderr
+        with Relay(relay_certificate, dial) as relay:
+            done = run_under_nbdkit("true", f"target={relay.address}", *words)
+        assert done.returncode != 0 and "'alice'" in done.stderr, done.stderr
+        refused = r"audit: authentication failed: .* initiator='alice' refused: wrong secret"
+        until(lambda: re.search(refused, target.log.read_text()), what="the proof arrives, and is refused")
 
 
 def test_a_reload_replaces_the_certificate_and_a_broken_file_replaces_nothing(authority, tmp_path):
