@@ -9,7 +9,7 @@ import pytest
 
 from .cache_cluster import Cluster, ask, until
 from .ceph_cluster import CephCluster
-from .programs import Target
+from .programs import Target, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, volume
 
@@ -76,7 +76,8 @@ class Reads:
 
 
 def migrate(ceph, step: str, image: str, *more) -> None:
-    ceph.rbd("migration", step, *([] if step == "prepare" else ["--no-progress"]), *more, image)
+    """To an image of its name."""
+    ceph.rbd("migration", step, *([image] if step == "prepare" else ["--no-progress"]), *more, image)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -105,13 +106,20 @@ def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes
             assert trouble("flat") == ""
 
 
+def cannot_watch(ceph, pool: str) -> dict:
+    """Options of a user who may only read the pool of the parents."""
+    name = f"reader-{pool}"
+    capabilities = ("mon", "profile rbd", "osd", f"profile rbd pool=rbd, profile rbd-read-only pool={pool}")
+    return {"id": name, "keyring": ceph.user(name, *capabilities)}
+
+
 @contextlib.contextmanager
-def served_clones(ceph, tmp_path, image: str):
+def served_clones(ceph, tmp_path, image: str, options: dict):
     """`disk` on a clone of it, `snap` on a snapshot of another one, read-only."""
     head = clone(ceph, image, "for-disk")
     other = clone(ceph, image, "for-snap")
     ceph.rbd("snap", "create", "--no-progress", f"{other}@then")
-    volumes = {"disk": ceph.backend(head), "snap": ceph.backend(f"{other}@then") + ",ro"}
+    volumes = {"disk": ceph.backend(head, **options), "snap": ceph.backend(f"{other}@then", **options) + ",ro"}
     with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock")) as target:
         yield target
 
@@ -121,13 +129,30 @@ def trouble(target, name: str) -> str:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
+def test_a_parent_of_what_is_served_is_not_migrated(ceph, tmp_path, nbd, depth):
     parent = filled_image(ceph, tmp_path)
-    pool = f"new-{depth}"
+    with served_clones(ceph, tmp_path, parent if depth == 1 else clone(ceph, parent), {}) as target:
+        def refused() -> bool:
+            done = run("rbd", "-c", ceph.conf, "migration", "prepare", parent, check=False)
+            assert done.returncode in (0, 16), done.stderr
+            return done.returncode == 16
+
+        assert refused()
+        assert trouble(target, "disk") == "" and trouble(target, "snap") == ""
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(READ, 4 * MIB, BLOCK) == (0, PATTERN)
+    migrate(ceph, "prepare", parent)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
+    pool = f"only-read-{depth}"
     ceph.create_pool(pool)
-    with served_clones(ceph, tmp_path, parent if depth == 1 else clone(ceph, parent)) as target:
+    parent = filled_image(ceph, tmp_path, pool)
+    direct = parent if depth == 1 else clone(ceph, parent)
+    with served_clones(ceph, tmp_path, direct, cannot_watch(ceph, pool)) as target:
         with Reads(nbd(target, "disk").socket) as disk, Reads(nbd(target, "snap").socket) as snap:
-            migrate(ceph, "prepare", parent, "--data-pool", pool)
+            migrate(ceph, "prepare", parent)
             for name in ("disk", "snap"):
                 until(lambda name=name: REPLACED in trouble(target, name), 30, "it is noticed")
             migrate(ceph, "execute", parent)
@@ -142,14 +167,15 @@ def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_p
 
 
 def test_an_aborted_migration_of_the_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd):
-    parent = filled_image(ceph, tmp_path)
-    ceph.create_pool("never")
+    ceph.create_pool("only-read-3")
+    parent = filled_image(ceph, tmp_path, "only-read-3")
     head = clone(ceph, parent, "for-disk")
     other = clone(ceph, parent, "for-snap")
     ceph.rbd("snap", "create", "--no-progress", f"{other}@then")
-    migrate(ceph, "prepare", parent, "--data-pool", "never")
+    migrate(ceph, "prepare", parent)
     migrate(ceph, "execute", parent)
-    volumes = {"disk": ceph.backend(head), "snap": ceph.backend(f"{other}@then") + ",ro"}
+    user = cannot_watch(ceph, "only-read-3")
+    volumes = {"disk": ceph.backend(head, **user), "snap": ceph.backend(f"{other}@then", **user) + ",ro"}
     with Target("tcp://127.0.0.1:0", volumes, tmp_path, "--control", str(tmp_path / "sock")) as target:
         with Reads(nbd(target, "disk").socket), Reads(nbd(target, "snap").socket):
             migrate(ceph, "abort", parent)
@@ -157,27 +183,70 @@ def test_an_aborted_migration_of_the_parent_of_what_is_served_is_never_read_as_z
                 until(lambda name=name: REPLACED in trouble(target, name), 30, "it is noticed")
 
 
-def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_path, nbd):
-    parent = filled_image(ceph, tmp_path)
-    ceph.create_pool("home")
-    image = clone(ceph, parent)
-    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
+@pytest.mark.parametrize("meanwhile", ["nothing", "flatten", "shrink"])
+def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_path, nbd, meanwhile):
+    """The image is used by others before the restart: it must be as if the target were stopped."""
+    pool = f"home-{meanwhile}"
+    ceph.create_pool(pool)
+    parent = filled_image(ceph, tmp_path, pool)
+    image = clone(ceph, clone(ceph, parent))
+    with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, **cannot_watch(ceph, pool))}) as cluster:
         cluster.policy("write-back")
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            migrate(ceph, "prepare", parent, "--data-pool", "home")
+            migrate(ceph, "prepare", parent)
             until(lambda: REPLACED in volume(cluster)["trouble"], 30, "it is noticed")
             # Acknowledged or not, what lies beside it must not become zeroes.
-            acknowledged = [at for at in range(0, 8 * MIB, MIB) if client.command(WRITE, at, BLOCK, b"w" * BLOCK)[0] == 0]
+            acknowledged = [at for at in range(0, 6 * MIB, MIB) if client.command(WRITE, at, BLOCK, b"w" * BLOCK)[0] == 0]
             migrate(ceph, "execute", parent)
             migrate(ceph, "commit", parent, "--force")
+        if meanwhile == "flatten":
+            ceph.rbd("flatten", "--no-progress", image)
+        elif meanwhile == "shrink":
+            ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "6M", image)
+            ceph.rbd("resize", "--no-progress", "--size", "8M", image)
         assert cluster.target.stop() == 0
         cluster.target.start()
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(FLUSH, 0, 0)[0] == 0
-            for at in range(0, 8 * MIB, MIB):
+            for at in range(0, 6 * MIB, MIB):
                 if at in acknowledged:
                     assert client.command(READ, at, BLOCK) == (0, b"w" * BLOCK)
                 assert client.command(READ, at + BLOCK, BLOCK) == (0, PATTERN)
+
+
+def hidden_parent(ceph, image: str) -> str:
+    """A clone (format 2) of a snapshot that is in the trash and goes with its last clone; the image was overwritten since."""
+    made = ceph.images = ceph.images + 1
+    ceph.rbd("snap", "create", "--no-progress", f"{image}@hidden")
+    ceph.rbd("clone", "--rbd-default-clone-format", "2", f"{image}@hidden", f"rbd/clone{made}")
+    ceph.rbd("snap", "rm", "--no-progress", f"{image}@hidden")
+    ceph.rbd("bench", "--io-type", "write", "--io-size", "4M", "--io-threads", "1", "--io-total", "8M", "--io-pattern", "seq", image)
+    return f"rbd/clone{made}"
+
+
+def test_a_chain_that_is_flattened_from_its_middle_loses_nothing(ceph, tmp_path, nbd):
+    middle = hidden_parent(ceph, filled_image(ceph, tmp_path))
+    last = clone(ceph, middle)
+    with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(last)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert client.command(READ, 0, BLOCK) == (0, PATTERN)
+        ceph.rbd("flatten", "--no-progress", middle)
+        ceph.rbd("flatten", "--no-progress", last)
+        target.stop()
+        target.start()
+        with RawNbd(nbd(target, "disk").socket) as client:
+            assert [client.command(READ, at, BLOCK) for at in (0, 4 * MIB)] == [(0, PATTERN)] * 2
+
+
+def test_a_clone_whose_hidden_parent_goes_with_it_is_served_on(ceph, tmp_path, nbd):
+    image = hidden_parent(ceph, filled_image(ceph, tmp_path))
+    with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(image)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        with Reads(nbd(target, "disk").socket) as disk:
+            ceph.rbd("flatten", "--no-progress", image)
+            served = len(disk.answers)
+            until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
+            assert all(error == 0 for error, _ in disk.answers)
+        assert trouble(target, "disk") == ""
 
 
 def test_a_clone_of_a_flattened_clone_is_served_until_what_librbd_reads_is_removed(ceph, tmp_path, nbd):

@@ -10,10 +10,10 @@ namespace {
 class Clone : public RbdTest {
   protected:
     // Of `near`, which was cloned from `far`.
-    void open_clone() {
+    void open_clone(const std::string& options = {}) {
         ceph_.clone(kImage, "near");
         ceph_.clone("near", "far");
-        open();
+        open(options);
     }
     // By two looks: the second one may have begun with what the first has shown.
     void look() {
@@ -23,6 +23,9 @@ class Clone : public RbdTest {
     int error_of(Io& io) {
         EXPECT_TRUE(turn_until([&] { return io.is_done; }));
         return io.error;
+    }
+    bool is_in_doubt() {
+        return wait_for([this] { return backend_->trouble().find("requests wait") != std::string::npos; });
     }
     bool is_suspended() {
         return wait_for([this] { return backend_->suspended(); });
@@ -82,6 +85,120 @@ TEST_F(Clone, whose_farthest_parent_is_removed_reads_nothing) {
     ceph_.remove("far");
     ASSERT_TRUE(is_suspended());
     EXPECT_EQ(error_of(way().read(0)), EIO);
+}
+
+// librbd would do what others ask of the owner (rbd flatten) with the zeroes that it reads.
+TEST_F(Clone, with_another_parent_gives_up_the_lock_and_is_not_lost) {
+    open_clone();
+    ceph_.clone(kImage, "other");
+    EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
+    ceph_.set_lock_owner(1);
+    look();
+    EXPECT_FALSE(backend_->lost());
+    EXPECT_NE(backend_->trouble().find("was replaced"), std::string::npos) << backend_->trouble();
+    EXPECT_EQ(open_other().status().code(), Code::kBusy) << "what engines hold of it is this volume's";
+}
+
+TEST_F(Clone, with_another_parent_and_a_silent_call_shuts_itself_out_and_is_not_lost) {
+    open_clone();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    ceph_.clone(kImage, "other");
+    EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
+    look();
+    EXPECT_FALSE(backend_->lost());
+}
+
+// The last clone takes what it was made of with it, before its own header says that it is none.
+TEST_F(Clone, that_is_being_flattened_keeps_requests_until_it_is) {
+    open_clone();
+    ceph_.remove("near");
+    ceph_.remove("far");
+    ASSERT_TRUE(is_in_doubt());
+    Io& read = way().read(0);
+    Io& write = way().write(0, 'a');
+    look();
+    EXPECT_FALSE(read.is_done || write.is_done);
+    ceph_.clone(kImage, "");
+    EXPECT_EQ(error_of(read), 0);
+    EXPECT_EQ(error_of(write), 0);
+    EXPECT_FALSE(backend_->suspended());
+    EXPECT_EQ(backend_->trouble(), "");
+}
+
+TEST_F(Clone, that_is_being_flattened_reads_again_what_may_be_zeroes) {
+    open_clone();
+    ceph_.hold(0, kObject);
+    Io& read = way().read(0);
+    settle();
+    ceph_.remove("near");
+    ASSERT_TRUE(is_in_doubt());
+    const uint64_t reads = ceph_.answered(Kind::kRead);
+    ceph_.release();
+    ASSERT_TRUE(turn_until([&] { return ceph_.answered(Kind::kRead) > reads; }));
+    reactor_.step();
+    EXPECT_FALSE(read.is_done);
+    ceph_.clone(kImage, "");
+    EXPECT_EQ(error_of(read), 0);
+    EXPECT_EQ(ceph_.answered(Kind::kRead), reads + 2);
+}
+
+// Nobody flattens it: its parents are gone.
+TEST_F(Clone, whose_parents_are_gone_fails_requests_when_they_are_late) {
+    open_clone();
+    ceph_.remove("near");
+    ASSERT_TRUE(is_in_doubt());
+    Io& read = way().read(0);
+    pass(from_s(3));
+    EXPECT_TRUE(read.is_done);
+    EXPECT_EQ(read.error, ETIMEDOUT);
+}
+
+// Whether it was flattened is not known then.
+TEST_F(Clone, whose_own_header_is_silent_reads_and_writes_nothing_after_a_parent_moved) {
+    open_clone();
+    look();
+    ceph_.hold_looks_at(kImage);
+    ASSERT_TRUE(wait_for([this] { return ceph_.held().size() == 1; }));
+    ceph_.clone("near", "other");
+    ASSERT_TRUE(is_in_doubt());
+    Io& read = way().read(0);
+    Io& write = way().write(0, 'a');
+    pass(from_s(3));
+    EXPECT_EQ(read.error, ETIMEDOUT);
+    EXPECT_EQ(write.error, ETIMEDOUT);
+    ceph_.release();
+    EXPECT_TRUE(is_suspended());
+    EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
+}
+
+// An OSD that has lost what it held drops it.
+TEST_F(Clone, is_looked_at_again_when_a_look_at_a_parent_is_never_answered) {
+    open_clone("away_timeout=5");
+    look();
+    ceph_.hold_looks_at("near");
+    ASSERT_TRUE(wait_for([this] { return ceph_.held().size() == 1; }));
+    const FakeCeph::HeldCall dropped = ceph_.held()[0];
+    ceph_.clone("near", "other");
+    ASSERT_TRUE(wait_for([&] { return ceph_.held().size() == 1 && ceph_.held()[0].id != dropped.id; }));
+    EXPECT_NE(backend_->trouble().find("does not answer for what it was cloned from"), std::string::npos)
+        << backend_->trouble();
+    ceph_.release();
+    EXPECT_TRUE(is_suspended());
+}
+
+// Who changes a header tells those who watch it.
+TEST_F(Clone, is_looked_at_at_once_when_a_parent_changes) {
+    open_clone();
+    look();
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    for (int change = 0; change < 5; ++change) {
+        const uint64_t before = ceph_.answered(Kind::kLook);
+        ceph_.clone("near", "far");
+        EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.answered_now(Kind::kLook) > before; }));
+    }
+    EXPECT_GE(ceph_.answered(Kind::kLook), looks + 5);
 }
 
 TEST_F(Clone, of_a_flattened_clone_is_served) {

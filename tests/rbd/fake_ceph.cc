@@ -69,8 +69,14 @@ void FakeCeph::hold(Kind kind) {
     held_kinds_.insert(kind);
 }
 
+void FakeCeph::hold_looks_at(const std::string& image) {
+    std::lock_guard lock(m_);
+    held_headers_.insert("rbd_header." + image);
+}
+
 void FakeCeph::release() {
     std::lock_guard lock(m_);
+    held_headers_.clear();
     held_ranges_.clear();
     held_kinds_.clear();
     for (Operation& one : std::exchange(held_, {})) lane_of(one).ready.push_back(std::move(one));
@@ -111,6 +117,10 @@ void FakeCeph::refuse(Kind kind, int error) {
 
 uint64_t FakeCeph::answered(Kind kind) const {
     std::lock_guard lock(m_);
+    return answered_now(kind);
+}
+
+uint64_t FakeCeph::answered_now(Kind kind) const {
     return answered_[index(kind)];
 }
 
@@ -133,6 +143,7 @@ bool FakeCeph::wait_until_quiet() const {
 
 bool FakeCeph::is_held(const Operation& operation) const {
     if (held_kinds_.contains(operation.kind)) return true;
+    if (held_headers_.contains(operation.header)) return true;
     return operation.image != nullptr &&
            std::any_of(held_ranges_.begin(), held_ranges_.end(),
                        [&](auto& range) { return overlap(operation.offset, operation.length, range); });
@@ -274,14 +285,23 @@ void FakeCeph::set(const std::string& name, const std::string& value) {
 }
 
 void FakeCeph::notify() {
+    notify_of("");
+}
+
+void FakeCeph::notify_of(const std::string& header) {
     std::lock_guard lock(watches_lock_);
-    for (const auto& [id, watch] : watches_) watch.changed(watch.context);
+    for (const auto& [id, watch] : watches_)
+        if (watch.header == header) watch.changed();
 }
 
 uint64_t FakeCeph::watch(void (*changed)(void*), void* context) {
+    return watch_header("", [=] { changed(context); });
+}
+
+uint64_t FakeCeph::watch_header(const std::string& header, std::function<void()> changed) {
     const uint64_t id = with([this] { return next_id_++; });
     std::lock_guard lock(watches_lock_);
-    watches_[id] = {changed, context};
+    watches_[id] = {header, std::move(changed)};
     return id;
 }
 
@@ -308,12 +328,12 @@ void FakeCeph::clone(const std::string& image, const std::string& parent) {
         state.cloned_from[image] = parent;
         state.parents.insert(parent);
     });
-    notify();
+    notify_of(image == kImage ? "" : "rbd_header." + image);
 }
 
 void FakeCeph::remove(const std::string& parent) {
-    std::lock_guard lock(m_);
-    state.parents.erase(parent);
+    with([&] { state.parents.erase(parent); });
+    notify_of("rbd_header." + parent);
 }
 
 void FakeCeph::set_lock_owner(uint64_t client) {

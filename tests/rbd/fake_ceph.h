@@ -76,6 +76,8 @@ class FakeCeph {
     void hold(uint64_t offset, uint64_t length);
     // … and all of a kind.
     void hold(Kind kind);
+    // … and all looks at the header of an image with that id.
+    void hold_looks_at(const std::string& image);
     // Nothing waits any more. What did is answered in the order in which it was taken.
     void release();
     // A kind waits no more, unless it touches a part that does.
@@ -91,6 +93,7 @@ class FakeCeph {
     void refuse(Kind kind, int error);
     // How many of a kind were answered, also with a refusal.
     uint64_t answered(Kind kind) const;
+    uint64_t answered_now(Kind kind) const;  // with the lock of the fake
     // librbd answers what it has in an order that is drawn from the seed.
     void shuffle(uint64_t seed);
     // True as soon as `condition` is, false after a time that only an error takes. It is called with the lock
@@ -130,6 +133,7 @@ class FakeCeph {
         std::function<int64_t()> carry_out;   // with the lock of the fake
         std::function<void(int64_t)> answer;  // without it
         const void* completion = nullptr;     // of librados, which can cancel it
+        std::string header;                   // that is looked at
         uint64_t id = 0;
     };
     void take(Operation operation);
@@ -143,6 +147,7 @@ class FakeCeph {
     void close(FakeImage* image);
     void wait_for_calls(FakeImage& image);
     uint64_t watch(void (*changed)(void*), void* context);
+    uint64_t watch_header(const std::string& header, std::function<void()> changed);
     void unwatch(uint64_t id);
     // 0 or the error with which librbd takes nothing.
     int taking() const;
@@ -191,6 +196,7 @@ class FakeCeph {
     std::map<uint64_t, std::vector<char>> objects_;  // by number; those that exist
     std::vector<std::pair<uint64_t, uint64_t>> held_ranges_;
     std::set<Kind> held_kinds_;
+    std::set<std::string> held_headers_;
     std::vector<Operation> held_;
     std::array<int, static_cast<size_t>(Kind::kCount)> refusals_{};
     std::array<uint64_t, static_cast<size_t>(Kind::kCount)> answered_{};
@@ -202,9 +208,10 @@ class FakeCeph {
     Lane librbd_, librados_;
 
     struct Watch {
-        void (*changed)(void*);
-        void* context;
+        std::string header;  // empty: the image's
+        std::function<void()> changed;
     };
+    void notify_of(const std::string& header);
     std::mutex watches_lock_;            // held while clients are notified
     std::map<uint64_t, Watch> watches_;  // guarded by watches_lock_
 };

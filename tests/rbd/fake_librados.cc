@@ -322,6 +322,32 @@ int rados_aio_exec(rados_ioctx_t pool, const char* header, rados_completion_t co
     return 0;
 }
 
+// Each is released by its own callback.
+int rados_aio_watch(rados_ioctx_t pool, const char* header, rados_completion_t completion, uint64_t* cookie,
+                    rados_watchcb2_t notified, rados_watcherrcb_t, void* context) {
+    *cookie = ceph().watch_header(header, [=] { notified(context, 0, 0, 0, nullptr, 0); });
+    ceph().take({.kind = Kind::kSize,
+                 .client = static_cast<Pool*>(pool)->client,
+                 .carry_out = [] { return 0; },
+                 .answer = [one = shared(completion),
+                            completion](int64_t result) { end(one, completion, static_cast<int>(result)); }});
+    return 0;
+}
+int rados_aio_unwatch(rados_ioctx_t pool, uint64_t cookie, rados_completion_t completion) {
+    ceph().take({.kind = Kind::kSize,
+                 .client = static_cast<Pool*>(pool)->client,
+                 .carry_out = [] { return 0; },
+                 .answer =
+                     [one = shared(completion), completion, cookie](int64_t result) {
+                         ceph().unwatch(cookie);
+                         end(one, completion, static_cast<int>(result));
+                     }});
+    return 0;
+}
+int rados_notify_ack(rados_ioctx_t, const char*, uint64_t, uint64_t, const char*, int) {
+    return 0;
+}
+
 rados_read_op_t rados_create_read_op() {
     return new ReadOperation;
 }
@@ -354,7 +380,8 @@ int rados_aio_read_op_operate(rados_read_op_t operation, rados_ioctx_t pool, rad
                          Shared handle = one;
                          end(one, &handle, static_cast<int>(result));
                      },
-                 .completion = one.get()});
+                 .completion = one.get(),
+                 .header = header});
     return 0;
 }
 int rados_aio_cancel(rados_ioctx_t, rados_completion_t completion) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Others take the image: what its client does before it lets go, and what reaches the image afterwards.
 #include <cerrno>
+#include <map>
 
 #include "tests/rbd/rig.h"
 
@@ -200,6 +201,20 @@ TEST_F(Loss, is_seen_although_a_look_is_never_answered) {
     EXPECT_NE(backend_->trouble().find("does not answer"), std::string::npos) << backend_->trouble();
     ceph_.release();
     EXPECT_TRUE(is_lost());
+}
+
+TEST_F(Loss, is_seen_by_looks_that_take_longer_than_away_timeout) {
+    open("away_timeout=5");
+    ceph_.hold(Kind::kLook);
+    ceph_.set_lock_owner(kForeign);
+    std::map<uint64_t, Nanoseconds> begun;  // by the looks that are under way
+    SystemClock clock;
+    EXPECT_TRUE(wait_for([&] {
+        for (const FakeCeph::HeldCall& one : ceph_.held())
+            if (clock.now() - begun.try_emplace(one.id, clock.now()).first->second >= from_s(6))
+                ceph_.release(one);
+        return backend_->lost();
+    }));
 }
 
 TEST_F(Loss, of_a_client_whose_librbd_answers_nothing_has_it_shut_itself_out) {

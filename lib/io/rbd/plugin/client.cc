@@ -145,6 +145,7 @@ Status Client::start_keeper() {
     };
     if (int result = options_.is_head() ? rbd_update_watch(image_, &watch_, notify, this) : 0; result < 0)
         return refusal(-result, "cannot watch the image");
+    urgent_ = true;  // its first look is not a second away
     try {
         keeper_ = std::thread([this] { keep(); });
         follower_ = std::thread([this] { follow(); });
@@ -171,6 +172,7 @@ void Client::stop() {
     // A resize that was abandoned still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
+        parents_.end_watches();
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         end_questions();
         end_map();
@@ -317,7 +319,8 @@ Status Client::find_parents() {
     WSS_TRY(parents_.find(cluster_, image_));
     if (!parents_.any()) return Status::ok();
     rbd_close(std::exchange(image_, nullptr));
-    return open_image();
+    WSS_TRY(open_image());
+    return parents_.confirm(image_);
 }
 
 Status Client::identify() {
@@ -430,6 +433,8 @@ Status Client::resize(uint64_t bytes) {
 }
 
 void Client::lose(Loss loss) noexcept {
+    // It is out already. Who takes the image then is seen by the next one, as after a stop.
+    if (parents_moved_.load(std::memory_order_acquire)) return;
     Loss none = Loss::kNone;
     if (!loss_.compare_exchange_strong(none, loss, std::memory_order_acq_rel)) return;
     log::error(
@@ -442,6 +447,16 @@ void Client::lose(Loss loss) noexcept {
     std::lock_guard lock(keeper_lock_);
     urgent_ = true;
     keeper_wake_.notify_one();
+}
+
+bool Client::doubts_parents() noexcept {
+    if (!parents_.any()) return false;
+    if (holds()) return true;
+    if (parents_.exist()) return false;
+    std::lock_guard lock(keeper_lock_);
+    urgent_ = true;
+    keeper_wake_.notify_one();
+    return true;
 }
 
 bool Client::pools_exist() const noexcept {

@@ -107,8 +107,10 @@ class Client {
     bool suspended() const noexcept;
     // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
-    // … of what it was cloned from.
-    bool parents_exist() const noexcept { return parents_.exist(); }
+    // It may read zeroes from what it was cloned from: what was read has to be read again when that is known.
+    bool doubts_parents() noexcept;
+    // It may not be read or written before more is known of what it was cloned from: requests wait.
+    bool holds() const noexcept { return parents_.state() != Parents::State::kAsFound; }
     const std::string& ownership() const { return ownership_; }
 
     // For one more queue; they live as long as this.
@@ -229,11 +231,11 @@ class Client {
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
     std::optional<uint64_t> size_in_ceph() const;
     void check_lock();
-    void check_parents();
     void give_up_lock();
     void take_orphans() noexcept;
     void report_waiting();
-    void begin_look();
+    void begin_look(bool soon);
+    void look_at_parents();
     void take_look(News& news);
     void tell(const News& news);
     struct Waiting {
@@ -282,7 +284,12 @@ class Client {
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};
     SizeNotices sizes_;
-    Parents parents_;
+    const std::shared_ptr<HeaderWatches> watches_ = std::make_shared<HeaderWatches>();  // the connection's
+    Parents parents_{*watches_, [this] {
+                         std::lock_guard lock(keeper_lock_);
+                         urgent_ = true;
+                         keeper_wake_.notify_one();
+                     }};
     Throttles throttles_;
     LateCalls late_calls_;
     std::atomic<Calls*> calls_{nullptr};     // linked; ours
@@ -305,8 +312,7 @@ class Client {
     bool waiting_reported_ = false, gave_up_lock_ = false;
     std::string keeper_failure_;
     uint32_t looks_without_holder_ = 0;  // one after the other
-    Look look_;
-    Nanoseconds look_began_{};  // boot_time()
+    Look look_;                          // by boot_time()
     uint64_t look_own_changes_ = 0;
     std::thread keeper_;
     // The follower's own.

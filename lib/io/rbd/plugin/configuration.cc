@@ -35,7 +35,7 @@ Status Client::configure() {
         cluster_ = nullptr;
         return Status::from_errno(-result, fmt::format("client.{}", options_.user));
     }
-    connection_ = std::shared_ptr<void>(cluster_, rados_shutdown);
+    connection_ = std::shared_ptr<void>(cluster_, [watches = watches_](rados_t one) { rados_shutdown(one); });
     // librados takes space for so many entries as soon as the file is read or a monitor sends another
     // number, and throws when there is none. Neither counts when it was set before.
     if (int result = rados_conf_set(cluster_, "log_max_recent", kLogEntries); result < 0)

@@ -19,8 +19,6 @@ namespace {
 
 constexpr uint32_t kBlock = 512;
 constexpr auto kKeeperPeriod = std::chrono::seconds(1);
-constexpr Nanoseconds kLookPeriod =
-    from_ms(900);  // less than the keeper's, which is woken at other times too
 // One without a holder may be librbd itself, which renews the lock with the watch of the image.
 constexpr uint32_t kLooksWithoutHolder = 2;
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
@@ -66,7 +64,9 @@ void Client::keep_up(bool looked, bool changed) {
     News news{.changed = changed};
     if (looked) take_look(news);
     tell(news);
-    begin_look();
+    look_at_parents();
+    // What others change of a clone may be that it is flattened.
+    begin_look((changed && parents_.any()) || parents_.wants_look());
     give_up_lock();
     take_orphans();
     report_waiting();
@@ -232,9 +232,9 @@ std::string Client::trouble() const {
             break;
     }
     if (unusable())
-        return "what it was cloned from was replaced (rbd migration) or removed, and librbd would read "
-               "zeroes "
-               "in its place: restart the program that has the image open";
+        return "what it was cloned from was replaced or removed, and reads as zeroes: restart the program "
+               "that "
+               "has it open";
     const Waiting all = waiting();
     const Nanoseconds silent = since(answered_);
     const bool away = suspended();
@@ -248,6 +248,13 @@ std::string Client::trouble() const {
                            std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
         text = fmt::format("Ceph does not answer since {} s", seconds(silent));
+    else if (holds())
+        text =
+            "what it was cloned from is gone or was replaced: requests wait until the image shows whether it "
+            "needs that";
+    else if (parents_.silent(boot_time()) >= kWaitWorthAWord)
+        text = fmt::format("Ceph does not answer for what it was cloned from since {} s",
+                           seconds(parents_.silent(boot_time())));
     else if (late_calls_.count() > 0)
         text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
                            late_calls_.count(), options_.osd_timeout);
@@ -277,13 +284,10 @@ bool Client::suspended() const noexcept {
     return boot_time() - seen >= from_s(options_.away_timeout);
 }
 
-void Client::begin_look() {
+void Client::begin_look(bool soon) {
     const Nanoseconds now = boot_time();
-    if (look_.under_way() && now - look_began_ >= from_s(options_.away_timeout)) {
-        look_.cancel();
-        parents_.look(true);
-    }
-    if (look_.under_way() || now - look_began_ < kLookPeriod) return;
+    look_.cancel_late(now, from_s(options_.away_timeout));
+    if (look_.under_way() || (!soon && now - look_.began() < kLookPeriod)) return;
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
         // A notice may have been missed, while the watch of the image was renewed.
@@ -292,15 +296,13 @@ void Client::begin_look() {
         self->look_over_ = true;
         self->keeper_wake_.notify_one();
     };
-    look_began_ = now;
     look_own_changes_ = sizes_.own_changes();
-    parents_.look(false);
     (void)look_.begin({.pool = pool_,
                        .header = header_.c_str(),
                        .snapshot = look_input_,
                        .lock = options_.is_head(),
                        .parent = parents_.any()},
-                      over, this);
+                      now, over, this);
 }
 
 void Client::take_look(News& news) {
@@ -310,11 +312,11 @@ void Client::take_look(News& news) {
     if (result == -ECANCELED) return;
     look_error_.store(result < 0 ? -result : 0);
     if (result < 0) return;
-    if (options_.is_head()) check_lock();
-    check_parents();
-    // A pool of the parents may be gone because the image was flattened: the next look knows.
-    if (unusable() || look_error_.load() != 0 || !parents_exist()) return;
-    seen_.store(look_began_.count, std::memory_order_release);
+    if (options_.is_head() && !unusable()) check_lock();
+    if (parents_.any() && !parents_.image_is(look_, look_.began(), options_.is_head()))
+        look_error_.store(EBADMSG);
+    if (unusable() || look_error_.load() != 0 || !parents_.exist()) return;
+    seen_.store(look_.began().count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
     if (const std::optional<uint64_t> flags = look_.flags(); flags && options_.is_head() && !read_only_) {
         maps_objects_.store(look_.maps_objects());
@@ -339,25 +341,22 @@ void Client::check_lock() {
     }
 }
 
-// What was known of the parents before this look began counts: one that is flattened has none.
-void Client::check_parents() {
-    if (!parents_.any() || lost()) return;
-    const std::optional<bool> has_parent = look_.has_parent();
-    const std::optional<ParentSpec> parent = look_.parent();
-    if (!has_parent || !parent) return look_error_.store(EBADMSG);
-    // Of a snapshot librbd does not hear that, and reads on from its parents.
-    if (!*has_parent && options_.is_head()) return parents_.forget();
-    if (!parents_.changed() && (!*has_parent || !parents_.is_other(*parent))) return;
-    if (!parents_.exist()) return lose(Loss::kDeleted);
-    if (!parents_moved_.exchange(true))
-        log::error("rbd:{}: {}. All requests fail until then", options_.name(), trouble());
+void Client::look_at_parents() {
+    const Parents::State state = parents_.look(boot_time(), from_s(options_.away_timeout));
+    if (state == Parents::State::kDeleted) return lose(Loss::kDeleted);
+    if (state != Parents::State::kMoved || unusable()) return;
+    parents_moved_.store(true, std::memory_order_release);
+    parents_.end_watches();
+    log::error("rbd:{}: {}. All requests fail until then", options_.name(), trouble());
 }
 
-// Of an image that is lost although this client is not shut out. Its last requests have ended before another
-// one can take the image; what librbd still has, or does for others, is refused then.
+// Of an image that is lost although this client is not shut out, or whose parents moved: librbd would do for
+// others what it does by what it knows of them (rbd flatten). Its last requests have ended before another one
+// can take the image; what librbd still has, or does for others, is refused then.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
-    if (!keeps_lock(loss) || gave_up_lock_ || waiting().requests > 0) return;
+    const bool moved = parents_moved_.load() && options_.is_head();
+    if (!(keeps_lock(loss) || moved) || gave_up_lock_ || waiting().requests > 0) return;
     if (loss == Loss::kTaken || in_librbd().requests > 0) {
         // Until that succeeds the image is ours for this program.
         if (Status shut = shut_itself_out(); !shut) {
@@ -370,7 +369,8 @@ void Client::give_up_lock() {
     }
     gave_up_lock_ = true;
     keeps_claim_.store(false);
-    claim_.release();
+    // What engines have of it is this volume's to bring home, after the program was restarted.
+    if (!moved) claim_.release();
 }
 
 }  // namespace wss::io::rbd

@@ -3,11 +3,19 @@
 
 #include <rbd/features.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace wss::io::rbd {
 
-bool Look::begin(const At& at, rados_callback_t over, void* context) {
+namespace {
+
+constexpr int64_t kPatienceMax = 1024;
+
+}  // namespace
+
+bool Look::begin(const At& at, Nanoseconds now, rados_callback_t over, void* context) {
+    began_ = now;
     rados_read_op_t operation = rados_create_read_op();
     if (operation == nullptr) return false;
     if (rados_aio_create_completion2(context, over, &completion_) < 0) {
@@ -46,20 +54,22 @@ bool Look::begin(const At& at, rados_callback_t over, void* context) {
     return false;
 }
 
-void Look::cancel() {
-    if (completion_ != nullptr) rados_aio_cancel(pool_, completion_);
+void Look::cancel_late(Nanoseconds now, Nanoseconds limit) {
+    if (completion_ == nullptr || now - began_ < Nanoseconds{limit.count * patience_}) return;
+    if (rados_aio_cancel(pool_, completion_) == 0) patience_ = std::min(2 * patience_, kPatienceMax);
 }
 
 int Look::take() {
     const int result = rados_aio_get_return_value(completion_);
     rados_aio_release(completion_);
     completion_ = nullptr;
+    if (result != -ECANCELED) patience_ = 1;
     return result;
 }
 
 void Look::end() {
     if (completion_ == nullptr) return;
-    cancel();
+    rados_aio_cancel(pool_, completion_);
     rados_aio_wait_for_complete_and_cb(completion_);
     rados_aio_release(completion_);
     completion_ = nullptr;

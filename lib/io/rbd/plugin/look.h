@@ -14,12 +14,14 @@
 #include <span>
 #include <string>
 
+#include "lib/base/clock.h"
 #include "lib/io/rbd/lock_info.h"
 #include "lib/io/rbd/parent_spec.h"
 
 namespace wss::io::rbd {
 
-constexpr const char* kLockName = "rbd_lock";  // librbd's, on the image's header
+constexpr Nanoseconds kLookPeriod = from_ms(900);  // less than that of the keeper's turns
+constexpr const char* kLockName = "rbd_lock";      // librbd's, on the image's header
 
 class Look {
   public:
@@ -32,11 +34,14 @@ class Look {
         bool parent = false;             // … at what it was cloned from
     };
     // False: there is no memory. `over` is called on a thread of librados.
-    bool begin(const At& at, rados_callback_t over, void* context);
+    bool begin(const At& at, Nanoseconds now, rados_callback_t over, void* context);
     bool under_way() const { return completion_ != nullptr; }
-    // It ends soon, with ECANCELED, unless it was answered: an OSD that has lost what it held may have
-    // dropped it, and then it would never end.
-    void cancel();
+    // Of the one that began last.
+    Nanoseconds began() const { return began_; }
+    // One that is under way for so long ends soon, with ECANCELED, unless it was answered: an OSD that has
+    // lost what it held may have dropped it, and then it would never end. After that, twice as long: some
+    // answer late.
+    void cancel_late(Nanoseconds now, Nanoseconds limit);
     // It is over. 0 or the negative errno of the operation.
     int take();
     // Of one that is under way: it is over, and forgotten. Does not wait for Ceph.
@@ -58,6 +63,8 @@ class Look {
   private:
     rados_completion_t completion_ = nullptr;
     rados_ioctx_t pool_ = nullptr;
+    Nanoseconds began_{};
+    int64_t patience_ = 1;  // how often the limit
     std::array<char, 16> size_{};
     std::array<char, 16> features_{};
     std::array<char, 1024> lock_{};  // longer: several have it, or one with a name of its own

@@ -11,6 +11,7 @@ namespace wss::io::rbd {
 
 namespace {
 
+constexpr auto kUnwatchMax = std::chrono::seconds(1);
 constexpr size_t kDepthMax = 64;  // clones of clones; librbd itself does not go as far
 
 bool is_migrating(rbd_image_t image) {
@@ -84,11 +85,12 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
     auto spec = parent_of(image, depth > 0);
     if (!spec) return spec.status();
     if (!*spec || depth == kDepthMax) return Status::ok();
-    if (depth == 0)
+    if (depth == 0) {
         of_image_ = **spec;
-    else
+    } else {
         all_.back()->of_it = **spec;
-    if (depth > 0) all_.back()->is_clone = true;
+        all_.back()->is_clone = true;
+    }
     WSS_TRY(add(cluster, **spec));
     rbd_image_t opened = nullptr;
     int result = rbd_open_by_id_read_only(all_.back()->pool.get(), (*spec)->image.c_str(), &opened, nullptr);
@@ -110,11 +112,21 @@ Status Parents::add(rados_t cluster, const ParentSpec& spec) {
     if (!pool) return pool.status();
     rados_ioctx_set_namespace(pool->get(), spec.pool_namespace.c_str());
     auto parent = std::make_unique<Parent>();
+    parent->all = this;
     parent->pool = std::move(*pool);
     parent->header = "rbd_header." + spec.image;
     parent->snapshot = encoded(spec.snapshot);
+    watches_.push_back(std::make_unique<HeaderWatch>(parent->pool.get(), parent->header, wake_));
+    parent->watch = watches_.back().get();
     all_.push_back(std::move(parent));
     return Status::ok();
+}
+
+Status Parents::confirm(rbd_image_t image) const {
+    auto spec = parent_of(image, false);
+    if (!spec) return spec.status();
+    if (*spec == of_image_) return Status::ok();
+    return failure(Code::kBusy, "what the image was cloned from is being changed: try again");
 }
 
 bool Parents::exist() const noexcept {
@@ -123,40 +135,104 @@ bool Parents::exist() const noexcept {
                        [](const Pool& pool) { return pool_exists(pool.get()); });
 }
 
-// By a look that is over. What could not be read says nothing, nor what a parent that was flattened has not
-// any more: librbd reads that from where it was.
-bool Parents::is_as_it_was(const Parent& parent, int result) {
-    if (result == -ENOENT) return false;
-    if (result < 0 || !parent.is_clone || !parent.look.has_parent().value_or(false)) return true;
-    const std::optional<ParentSpec> now = parent.look.parent();
-    return !now || *now == parent.of_it;
-}
-
-void Parents::look(bool cancel) {
-    if (!any()) return;
-    if (!exist()) changed_ = true;
-    for (const auto& parent : all_) {
-        if (parent->look.under_way()) {
-            if (cancel) parent->look.cancel();
-            if (!parent->looked.exchange(false)) continue;
-            const int result = parent->look.take();
-            if (!is_as_it_was(*parent, result)) changed_ = true;
-        }
-        (void)parent->look.begin(
-            {.pool = parent->pool.get(),
-             .header = parent->header.c_str(),
-             .snapshot = parent->snapshot,
-             .parent = parent->is_clone},
-            [](rados_completion_t, void* looked) { static_cast<std::atomic<bool>*>(looked)->store(true); },
-            &parent->looked);
+bool Parents::image_is(const Look& look, Nanoseconds began, bool is_head) {
+    const std::optional<bool> has_parent = look.has_parent();
+    const std::optional<ParentSpec> parent = look.parent();
+    if (!has_parent || !parent) return false;
+    if (!*has_parent && is_head) {
+        end_watches();
+        any_.store(false, std::memory_order_release);
+        state_.store(State::kAsFound, std::memory_order_release);
+        return true;
     }
+    image_began_ = began;
+    image_is_head_ = is_head;
+    image_has_another_ = *has_parent && *parent != of_image_;
+    return true;
 }
 
-void Parents::forget() {
-    any_.store(false, std::memory_order_release);
+// What could not be read says nothing, nor what a parent that was flattened has not any more: librbd reads
+// that from where it was.
+void Parents::take(Parent& parent) {
+    const int result = parent.look.take();
+    if (result < 0 && result != -ENOENT) return;
+    parent.answered = parent.look.began();
+    parent.seen = result < 0 ? Parent::Seen::kGone : Parent::Seen::kAsFound;
+    if (result < 0 || !parent.is_clone || !parent.look.has_parent().value_or(false)) return;
+    const std::optional<ParentSpec> now = parent.look.parent();
+    if (now && *now != parent.of_it) parent.seen = Parent::Seen::kOther;
+}
+
+void Parents::begin(Parent& parent, Nanoseconds now) {
+    parent.changed = false;
+    auto over = [](rados_completion_t, void* context) {
+        auto* looked = static_cast<Parent*>(context);
+        const Parents* all = looked->all;
+        looked->over.store(true);  // it may end with this
+        all->wake_();
+    };
+    (void)parent.look.begin({.pool = parent.pool.get(),
+                             .header = parent.header.c_str(),
+                             .snapshot = parent.snapshot,
+                             .parent = parent.is_clone},
+                            now, over, &parent);
+}
+
+Parents::State Parents::look(Nanoseconds now, Nanoseconds limit) {
+    if (!any()) return State::kAsFound;
+    Nanoseconds answered = now;
+    for (const auto& parent : all_) {
+        parent->watch->keep(now);
+        parent->changed |= parent->watch->changed();
+        if (parent->over.exchange(false)) take(*parent);
+        parent->look.cancel_late(now, limit);
+        if (parent->answered.count == 0) parent->answered = now;
+        answered = std::min(answered, parent->answered);
+    }
+    answered_.store(answered.count, std::memory_order_release);
+    const State state = decide(now);
+    state_.store(state, std::memory_order_release);
+    for (const auto& parent : all_) {
+        const Nanoseconds began = parent->look.began();
+        if (!parent->look.under_way() && (parent->changed || began < noted_ || now - began >= kLookPeriod))
+            begin(*parent, now);
+    }
+    return state;
+}
+
+Parents::State Parents::decide(Nanoseconds now) {
+    if (image_has_another_) return State::kMoved;
+    const bool exist = this->exist();
+    if (exist && std::all_of(all_.begin(), all_.end(),
+                             [](const auto& one) { return one->seen == Parent::Seen::kAsFound; })) {
+        noted_ = {};
+        return State::kAsFound;
+    }
+    if (noted_.count == 0) noted_ = now;
+    if (image_began_ < noted_) return State::kUnknown;
+    if (!exist) return State::kDeleted;
+    // While the image is flattened the nearest goes first, before its header says that it has none.
+    const Parent& nearest = *all_.front();
+    const bool may_be_flattened = nearest.seen == Parent::Seen::kGone || nearest.answered < noted_;
+    if (image_is_head_ && may_be_flattened) return State::kUnknown;
+    return State::kMoved;
+}
+
+Nanoseconds Parents::silent(Nanoseconds now) const noexcept {
+    return any() ? now - Nanoseconds{answered_.load(std::memory_order_acquire)} : Nanoseconds{};
+}
+
+void Parents::end_watches() {
+    for (const auto& parent : all_) parent->watch->end();
 }
 
 void Parents::close() {
+    end_watches();
+    const auto deadline = std::chrono::steady_clock::now() + kUnwatchMax;
+    for (const auto& parent : all_) {
+        // What librados has under way uses it.
+        if (!parent->watch->wait_for_end(deadline)) new Pool(parent->pool);
+    }
     any_.store(false, std::memory_order_release);
     all_.clear();
     pools_.clear();

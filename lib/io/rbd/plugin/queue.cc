@@ -30,6 +30,7 @@ struct Slot {
     uint64_t good = 0;    // bytes before the first that failed
     uint32_t parts = 0;   // calls that librbd has
     int error = 0;
+    bool again = false;  // what was read may be zeroes in place of what is gone
 };
 static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
 
@@ -103,7 +104,7 @@ size_t RbdQueue::poll() noexcept {
 
 bool RbdQueue::arm() noexcept {
     // What waits while librbd has none of ours would have nobody to wake us.
-    return calls_.landing().arm() && (waiting_count_ == 0 || calls_.taken() > 0);
+    return calls_.landing().arm() && (waiting_count_ == 0 || calls_.taken() > 0 || client_->holds());
 }
 
 void RbdQueue::note_progress() noexcept {
@@ -129,6 +130,7 @@ size_t RbdQueue::start_waiting() noexcept {
             ++waiting_count_;
         }
     }
+    if (client_->holds() && !client_->unusable()) return 0;
     size_t events = 0;
     // Only what waits now: done() may submit more, which is the next turn's work.
     for (size_t left = waiting_count_; left > 0 && calls_.has_free(); --left, ++events) {
@@ -272,7 +274,8 @@ size_t RbdQueue::end_late() noexcept {
     });
     if (paused && landed_ != nullptr) return events;
     // For limits of the image what librbd has waits, and what waits for that does so for longer.
-    if (!calls_.has_free() && (!client_->throttles().any() || in_librbd_.empty())) end_those_of(waiting_);
+    const bool full = !calls_.has_free() && (!client_->throttles().any() || in_librbd_.empty());
+    if (full || client_->holds()) end_those_of(waiting_);
     end_those_of(blocked_);
     end_those_of(doubted_);
     return events;
@@ -286,11 +289,19 @@ void RbdQueue::give_up(Call& call) noexcept {
     part_over(request, ETIMEDOUT, call.offset - request.offset);
 }
 
-// librbd takes an object that is not there for zeroes, also when its pool is deleted. The client's map of the
-// cluster shows that before librbd sees it.
-bool RbdQueue::may_be_deleted(const Call& call) const noexcept {
-    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->piece_bytes()) &&
-           !(client_->pools_exist() && client_->parents_exist());
+// librbd takes an object that is not there for zeroes.
+bool RbdQueue::reads_hole(const Call& call) const noexcept {
+    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->piece_bytes());
+}
+
+// The client's map of the cluster shows a deleted pool before librbd sees it.
+void RbdQueue::judge_hole(Request& request, int& error) noexcept {
+    if (!client_->pools_exist()) {
+        client_->lose(Loss::kDeleted);
+        error = EIO;
+    } else if (client_->doubts_parents()) {
+        slot_of(request).again = true;
+    }
 }
 
 // librbd has called back, or has not taken it.
@@ -307,12 +318,8 @@ void RbdQueue::complete(Call& call) noexcept {
     uint64_t good = 0;
     if (call.reads && error == 0) {
         good = static_cast<uint64_t>(call.result);
-        if (may_be_deleted(call)) {
-            // The keeper looks whether they are its parents still.
-            if (!client_->pools_exist()) client_->lose(Loss::kDeleted);
-            error = EIO;
-            good = 0;
-        }
+        if (reads_hole(call)) judge_hole(*request, error);
+        if (error != 0) good = 0;
         std::memcpy(request->data + at, call.memory, good);
         if (good < call.length) error = EIO;  // the image became smaller
     }
@@ -330,7 +337,10 @@ void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
     }
     if (--slot.parts > 0) return;
     if (slot.error != 0) return end(request, slot.error);
-    slot.since = reactor_.now();
+    if (slot.again)
+        slot = Slot{.since = slot.since, .good = request.length};
+    else
+        slot.since = reactor_.now();
     if (request.op == Op::kRead || !client_->doubts_map()) return go_on(request);
     slot.good = 0;
     doubted_.push_back(request);
