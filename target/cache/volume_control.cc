@@ -341,7 +341,10 @@ void VolumeControl::bring_all_home(std::function<void(Status)> done) {
     auto left = std::make_shared<uint32_t>(1);
     auto failed = std::make_shared<Status>();
     auto one = [left, failed, done = std::move(done)](Status home) {
-        if (!home) *failed = std::move(home);
+        if (!home && !*failed)
+            *failed = failure(failed->code(), "{}; {}", failed->text(), home.text());
+        else if (!home)
+            *failed = std::move(home);
         if (--*left == 0) done(*failed);
     };
     for (CachedVolume& volume : uses_.volumes.open()) {

@@ -121,6 +121,16 @@ def test_what_cannot_be_done_before_a_recovery_ends_names_the_engines_that_it_wa
         cluster.target.start()
 
 
+def test_a_drain_names_each_volume_whose_storage_fails(tmp_path, nbd):
+    volumes = {name: f"error:op=write,errno=EIO:aio:{tmp_path}/{name}.img,size=8M,create" for name in ("first", "second")}
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
+        for name in volumes:
+            with RawNbd(nbd(cluster.target, name).socket) as client:
+                assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+        drained = wssctl(cluster, "cache", "drain")
+        assert drained.returncode == 1 and all(f"volume {name}" in drained.stderr for name in volumes), drained.stderr
+
+
 def test_an_engine_that_is_stopped_while_storage_is_away_reports_the_lines_that_end_with_it(tmp_path, nbd):
     volumes = {"disk": f"error:op=write,errno=EIO:aio:{tmp_path}/disk.img,size=8M,create"}
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
