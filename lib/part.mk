@@ -56,10 +56,13 @@ $(NBDKIT_PLUGIN): $(NBDKIT_OBJECTS) $(BUILD)/libwss.a
 # The backend of RBD images, loaded when a volume rbd:POOL/IMAGE is opened: programs do not link librbd. What it has in
 # common with them it brings along, hidden.
 RBD_PLUGIN := $(BUILD)/wss-rbd.so
+# All that it uses is there. Sanitizers leave theirs to the program.
+DEFINED_release := -Wl,-z,defs
+DEFINED_debug := -Wl,-z,defs
 RBD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard lib/io/rbd/plugin/*.cc))
 $(RBD_PLUGIN): $(RBD_OBJECTS) $(BUILD)/libwss.a lib/io/rbd/plugin/exports.map
 	@echo "  LD      $@"
-	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,--version-script=lib/io/rbd/plugin/exports.map -o $@ \
+	$(Q)$(CXX) $(LDFLAGS) -shared $(DEFINED_$(MODE)) -Wl,--version-script=lib/io/rbd/plugin/exports.map -o $@ \
 		$(RBD_OBJECTS) $(BUILD)/libwss.a -lrbd -lrados $(LDLIBS)
 
 -include $(LIB_OBJECTS:.o=.d) $(RBD_OBJECTS:.o=.d) $(NBDKIT_OBJECTS:.o=.d)

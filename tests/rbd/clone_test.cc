@@ -201,6 +201,73 @@ TEST_F(Clone, is_looked_at_at_once_when_a_parent_changes) {
     EXPECT_GE(ceph_.answered(Kind::kLook), looks + 5);
 }
 
+TEST_F(Clone, in_doubt_is_looked_at_with_pauses_while_looks_are_refused) {
+    open_clone();
+    look();
+    ceph_.hold_looks_at(kImage);
+    ASSERT_TRUE(wait_for([this] { return ceph_.held().size() == 1; }));
+    ceph_.remove("near");
+    ASSERT_TRUE(is_in_doubt());
+    ceph_.refuse(Kind::kLook, EPERM);
+    ceph_.release();
+    ASSERT_TRUE(wait_for(
+        [this] { return backend_->trouble().find("refuses to show the image") != std::string::npos; }));
+    const Nanoseconds began = SystemClock().now();
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 12; }));
+    EXPECT_GE(SystemClock().now() - began, from_s(2)) << "three looks each second";
+}
+
+// Zeroes in place of what is gone are no good bytes.
+TEST_F(Clone, in_doubt_whose_read_fails_has_no_good_bytes) {
+    open_clone();
+    ceph_.hold(0, 2 * kObject);
+    Io& read = way().read(kObject - 4096, 8192);
+    settle();
+    ceph_.remove("near");
+    ASSERT_TRUE(is_in_doubt());
+    const std::vector<FakeCeph::HeldCall> held = ceph_.held();
+    ASSERT_EQ(held.size(), 2u);
+    const uint64_t reads = ceph_.answered(Kind::kRead);
+    ceph_.release(held[0]);
+    ASSERT_TRUE(turn_until([&] { return ceph_.answered(Kind::kRead) > reads; }));
+    settle();
+    pass(from_s(4));
+    EXPECT_TRUE(read.is_done);
+    EXPECT_EQ(read.done_bytes, 0u);
+}
+
+TEST_F(Clone, shows_no_trouble_right_after_its_opening) {
+    ceph_.clone(kImage, "near");
+    for (int i = 0; i < 20; ++i) {
+        auto other = open_other();
+        ASSERT_TRUE(other) << other.status().to_string();
+        EXPECT_EQ((*other)->trouble(), "");
+    }
+}
+
+TEST_F(Clone, that_is_lost_lets_its_parents_go) {
+    open_clone();
+    look();
+    EXPECT_EQ(ceph_.watches(), 3u);
+    ceph_.set_lock_owner(1);
+    ASSERT_TRUE(wait_for([this] { return backend_->lost(); }));
+    EXPECT_TRUE(wait_for([this] { return ceph_.watches() == 1; }));
+}
+
+TEST_F(Clone, that_was_flattened_reads_again_what_its_parents_have_answered) {
+    open_clone();
+    ceph_.hold(0, kObject);
+    Io& read = way().read(0);
+    settle();
+    ceph_.clone(kImage, "");
+    look();
+    const uint64_t reads = ceph_.answered(Kind::kRead);
+    ceph_.release();
+    EXPECT_EQ(error_of(read), 0);
+    EXPECT_EQ(ceph_.answered(Kind::kRead), reads + 2);
+}
+
 TEST_F(Clone, of_a_flattened_clone_is_served) {
     open_clone();
     ceph_.clone("near", "");

@@ -305,6 +305,11 @@ uint64_t FakeCeph::watch_header(const std::string& header, std::function<void()>
     return id;
 }
 
+size_t FakeCeph::watches() {
+    std::lock_guard lock(watches_lock_);
+    return watches_.size();
+}
+
 void FakeCeph::unwatch(uint64_t id) {
     std::lock_guard lock(watches_lock_);
     watches_.erase(id);

@@ -149,6 +149,7 @@ class FakeCeph {
     uint64_t watch(void (*changed)(void*), void* context);
     uint64_t watch_header(const std::string& header, std::function<void()> changed);
     void unwatch(uint64_t id);
+    size_t watches();
     // 0 or the error with which librbd takes nothing.
     int taking() const;
     const Layout& layout() const { return layout_; }

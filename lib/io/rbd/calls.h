@@ -45,8 +45,9 @@ struct Call : ListNode<> {
     uint64_t offset = 0, length = 0;
     uint64_t held = 0;  // bytes of memory that it has
     Nanoseconds begun{};
-    Load ahead;          // what librbd had of the image then, with this
-    int64_t result = 0;  // librbd's
+    bool of_clone = false;  // when it began
+    Load ahead;             // what librbd had of the image then, with this
+    int64_t result = 0;     // librbd's
 
     static constexpr size_t kMemory = 1 << 20;
 };

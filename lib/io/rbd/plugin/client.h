@@ -107,6 +107,8 @@ class Client {
     bool suspended() const noexcept;
     // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
+    // Something is read from what it was cloned from.
+    bool is_clone() const noexcept { return parents_.any(); }
     // It may read zeroes from what it was cloned from: what was read has to be read again when that is known.
     bool doubts_parents() noexcept;
     // It may not be read or written before more is known of what it was cloned from: requests wait.

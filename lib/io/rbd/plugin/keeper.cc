@@ -66,7 +66,7 @@ void Client::keep_up(bool looked, bool changed) {
     tell(news);
     look_at_parents();
     // What others change of a clone may be that it is flattened.
-    begin_look((changed && parents_.any()) || parents_.wants_look());
+    begin_look((changed && parents_.any()) || parents_.wants_look(look_.began()));
     give_up_lock();
     take_orphans();
     report_waiting();
@@ -342,6 +342,7 @@ void Client::check_lock() {
 }
 
 void Client::look_at_parents() {
+    if (lost()) return parents_.end_watches();
     const Parents::State state = parents_.look(boot_time(), from_s(options_.away_timeout));
     if (state == Parents::State::kDeleted) return lose(Loss::kDeleted);
     if (state != Parents::State::kMoved || unusable()) return;

@@ -219,7 +219,8 @@ Parents::State Parents::decide(Nanoseconds now) {
 }
 
 Nanoseconds Parents::silent(Nanoseconds now) const noexcept {
-    return any() ? now - Nanoseconds{answered_.load(std::memory_order_acquire)} : Nanoseconds{};
+    const Nanoseconds answered{answered_.load(std::memory_order_acquire)};
+    return any() && answered.count != 0 ? now - answered : Nanoseconds{};
 }
 
 void Parents::end_watches() {

@@ -58,8 +58,8 @@ class Parents {
 
     // Whether the image's own looks have to ask for its parent.
     bool any() const noexcept { return any_.load(std::memory_order_acquire); }
-    // … and one should begin now.
-    bool wants_look() const noexcept { return any() && noted_.count != 0 && image_began_ < noted_; }
+    // … and one should begin now, when the last one began then.
+    bool wants_look(Nanoseconds began) const noexcept { return any() && noted_.count != 0 && began < noted_; }
     // What a look at the image has shown that had begun then. `is_head`: not a snapshot, of which librbd does
     // not hear that it was flattened. False: it cannot be read.
     bool image_is(const Look& look, Nanoseconds began, bool is_head);

@@ -175,6 +175,7 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     call.length = length;
     call.held = call.reads || request.op == Op::kWrite ? length : 0;
     call.begun = reactor_.now();
+    call.of_clone = client_->is_clone();
     calls_.in_librbd.fetch_add(1);
     calls_.bytes_in_librbd.fetch_add(length);
     call.ahead = client_->in_librbd();
@@ -294,13 +295,16 @@ bool RbdQueue::reads_hole(const Call& call) const noexcept {
     return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->piece_bytes());
 }
 
-// The client's map of the cluster shows a deleted pool before librbd sees it.
-void RbdQueue::judge_hole(Request& request, int& error) noexcept {
+// The client's map of the cluster shows a deleted pool before librbd sees it. What a clone has read of its
+// parents is read again when it has none any more.
+void RbdQueue::judge_hole(const Call& call, int& error) noexcept {
     if (!client_->pools_exist()) {
         client_->lose(Loss::kDeleted);
         error = EIO;
-    } else if (client_->doubts_parents()) {
-        slot_of(request).again = true;
+    } else if (call.of_clone && (client_->doubts_parents() || !client_->is_clone())) {
+        Slot& slot = slot_of(*call.request);
+        slot.again = true;
+        slot.good = std::min(slot.good, call.offset - call.request->offset);
     }
 }
 
@@ -318,7 +322,7 @@ void RbdQueue::complete(Call& call) noexcept {
     uint64_t good = 0;
     if (call.reads && error == 0) {
         good = static_cast<uint64_t>(call.result);
-        if (reads_hole(call)) judge_hole(*request, error);
+        if (reads_hole(call)) judge_hole(call, error);
         if (error != 0) good = 0;
         std::memcpy(request->data + at, call.memory, good);
         if (good < call.length) error = EIO;  // the image became smaller
