@@ -2,6 +2,7 @@
 """Clones whose parents are deleted, migrated or flattened while they are served: librbd would read zeroes. Long; `make check-ceph` runs them."""
 
 import contextlib
+import json
 import os
 import threading
 
@@ -12,6 +13,7 @@ from .ceph_cluster import CephCluster
 from .programs import Target, run
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, volume
+from .test_ceph_faults import set_full
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
@@ -277,3 +279,45 @@ def test_a_flattened_clone_is_served_on_when_its_parent_is_removed(ceph, tmp_pat
             until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
             assert not disk.fails and trouble(target, "disk") == ""
             assert all(error == 0 for error, _ in disk.answers)
+
+
+@pytest.fixture
+def apart(tmp_path_factory):
+    """A cluster whose pool of parents is on other OSDs than that of their clones."""
+    with CephCluster(tmp_path_factory.mktemp("apart")) as cluster:
+        for osd in range(3):
+            cluster.ceph("osd", "crush", "rm-device-class", f"osd.{osd}", check=False)
+        cluster.ceph("osd", "crush", "set-device-class", "near", "osd.2")
+        cluster.ceph("osd", "crush", "set-device-class", "far", "osd.0", "osd.1")
+        for pool, kind in (("clones", "near"), ("parents", "far")):
+            cluster.ceph("osd", "crush", "rule", "create-replicated", kind, "default", "osd", kind)
+            cluster.ceph("osd", "pool", "create", pool, "8", "8", "replicated", kind)
+            cluster.rbd("pool", "init", pool)
+        yield cluster
+
+
+def test_a_flattened_clone_lets_its_parent_go_although_that_pool_is_full(apart, tmp_path, nbd):
+    parent = filled_image(apart, tmp_path, "parents")
+    apart.rbd("snap", "create", "--no-progress", f"{parent}@then")
+    apart.rbd("snap", "protect", f"{parent}@then")
+    apart.rbd("clone", f"{parent}@then", "clones/disk")
+    (tmp_path / "fill").write_bytes(os.urandom(160 * MIB))
+    apart.rbd("import", "--no-progress", tmp_path / "fill", "parents/fill")
+
+    def is_full(pool: str) -> bool:
+        pools = json.loads(apart.ceph("osd", "dump", "-f", "json"))["pools"]
+        return "full" in next(one for one in pools if one["pool_name"] == pool)["flags_names"].split(",")
+
+    with Target("tcp://127.0.0.1:0", {"disk": apart.backend("clones/disk")}, tmp_path, "--control", str(tmp_path / "sock")) as target:
+        with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
+            assert client.command(READ, 4 * MIB, BLOCK) == (0, PATTERN)
+            until(lambda: "watcher=" in apart.rbd("status", parent), 20, "it is watched")
+            set_full(apart, 0.12)
+            try:
+                until(lambda: is_full("parents"), 60, "it is full")
+                assert not is_full("clones")
+                apart.rbd("flatten", "--no-progress", "clones/disk")
+                until(lambda: "watcher=" not in apart.rbd("status", parent), 20, "nobody watches it")
+                assert client.command(READ, 4 * MIB, BLOCK) == (0, PATTERN)
+            finally:
+                set_full(apart, 0.95)

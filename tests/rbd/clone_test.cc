@@ -110,6 +110,45 @@ TEST_F(Clone, with_another_parent_and_a_silent_call_shuts_itself_out_and_is_not_
     EXPECT_FALSE(backend_->lost());
 }
 
+TEST_F(Clone, with_another_parent_does_not_mark_the_map_of_the_next_owner) {
+    open_clone();
+    look();
+    ceph_.refuse(Kind::kMark, EPERM);
+    ceph_.refuse(Kind::kWrite, EPERM);
+    EXPECT_EQ(error_of(way().write(0, 'a')), EIO);
+    ceph_.clone(kImage, "other");
+    ASSERT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
+    ceph_.set_lock_owner(1);  // another program, which rebuilds the map
+    ceph_.rebuild_map();
+    ceph_.refuse(Kind::kMark, 0);
+    look();
+    EXPECT_FALSE(ceph_.is_map_invalid());
+    close();
+    EXPECT_FALSE(ceph_.is_map_invalid()) << "at its end";
+}
+
+TEST_F(Clone, with_another_parent_ends_what_waits_for_a_mark) {
+    open_clone();
+    look();
+    ceph_.hold(0, 2 * kObject);
+    way().write(0, 'a');
+    Io& second = way().write(kObject, 'b');
+    settle();
+    ceph_.hold(Kind::kMark);
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const std::vector<FakeCeph::HeldCall> held = ceph_.held();
+    ceph_.release(held[0]);
+    ASSERT_TRUE(turn_until([&] { return ceph_.answered(Kind::kWrite) == 1; }));
+    ceph_.refuse(Kind::kWrite, 0);
+    ceph_.release(held[1]);
+    ASSERT_TRUE(turn_until([&] { return ceph_.answered(Kind::kWrite) == 2; }));
+    reactor_.step();
+    EXPECT_FALSE(second.is_done);
+    ceph_.clone(kImage, "other");
+    ASSERT_TRUE(is_suspended());
+    EXPECT_EQ(error_of(second), EIO);
+}
+
 // The last clone takes what it was made of with it, before its own header says that it is none.
 TEST_F(Clone, that_is_being_flattened_keeps_requests_until_it_is) {
     open_clone();
@@ -244,6 +283,16 @@ TEST_F(Clone, shows_no_trouble_right_after_its_opening) {
         ASSERT_TRUE(other) << other.status().to_string();
         EXPECT_EQ((*other)->trouble(), "");
     }
+}
+
+// Ceph answers each look.
+TEST_F(Clone, whose_parents_may_not_be_read_any_more_is_not_called_silent) {
+    open_clone();
+    look();
+    ceph_.refuse_looks_at("near", EPERM);
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 24; }));
+    EXPECT_EQ(backend_->trouble(), "");
 }
 
 TEST_F(Clone, that_is_lost_lets_its_parents_go) {

@@ -115,6 +115,11 @@ void FakeCeph::refuse(Kind kind, int error) {
     refusals_[index(kind)] = error;
 }
 
+void FakeCeph::refuse_looks_at(const std::string& image, int error) {
+    std::lock_guard lock(m_);
+    refused_headers_["rbd_header." + image] = error;
+}
+
 uint64_t FakeCeph::answered(Kind kind) const {
     std::lock_guard lock(m_);
     return answered_now(kind);
@@ -212,7 +217,9 @@ void FakeCeph::answer_calls(Lane& lane) {
 
 void FakeCeph::answer(Lane& lane, std::unique_lock<std::mutex>& lock, Operation operation) {
     ++lane.answering;
-    const int refused = refusal_of(operation.kind, operation.client);
+    int refused = refusal_of(operation.kind, operation.client);
+    if (const auto one = refused_headers_.find(operation.header); one != refused_headers_.end())
+        refused = one->second;
     const int64_t result = refused != 0 ? -refused : operation.carry_out();
     if (result < 0 && changes(operation.kind)) operation.image->map_invalid = true;
     lock.unlock();

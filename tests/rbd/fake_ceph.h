@@ -91,6 +91,7 @@ class FakeCeph {
     void release(const HeldCall& call);  // this one, although others like it go on to wait
     // 0: it is not refused any more.
     void refuse(Kind kind, int error);
+    void refuse_looks_at(const std::string& image, int error);
     // How many of a kind were answered, also with a refusal.
     uint64_t answered(Kind kind) const;
     uint64_t answered_now(Kind kind) const;  // with the lock of the fake
@@ -198,6 +199,7 @@ class FakeCeph {
     std::vector<std::pair<uint64_t, uint64_t>> held_ranges_;
     std::set<Kind> held_kinds_;
     std::set<std::string> held_headers_;
+    std::map<std::string, int> refused_headers_;
     std::vector<Operation> held_;
     std::array<int, static_cast<size_t>(Kind::kCount)> refusals_{};
     std::array<uint64_t, static_cast<size_t>(Kind::kCount)> answered_{};

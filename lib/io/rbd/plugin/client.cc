@@ -181,7 +181,11 @@ void Client::stop() {
         image_ = nullptr;
     }
     claim_.release();
-    parents_.close();
+    if (!parents_.close()) {
+        // librados does not survive that a watch is answered while its client ends: it does not end.
+        new std::shared_ptr<void>(connection_);
+        ++alive_;
+    }
     if (data_pool_ != nullptr) rados_ioctx_destroy(data_pool_);
     data_pool_ = nullptr;
     if (pool_ != nullptr) rados_ioctx_destroy(pool_);

@@ -236,6 +236,7 @@ class Client {
     void give_up_lock();
     void take_orphans() noexcept;
     void report_waiting();
+    bool is_news_again() noexcept;
     void begin_look(bool soon);
     void look_at_parents();
     void take_look(News& news);
@@ -276,7 +277,8 @@ class Client {
     Claim claim_;
     // When a look began that found the image there, and us not shut out (boot_time()); when its answer came.
     std::atomic<int64_t> seen_{0}, answered_{0};
-    std::atomic<int> look_error_{0};         // what the last look was answered with
+    std::atomic<int> look_error_{0};  // what the last look was answered with
+    std::atomic<int64_t> not_permitted_logged_{0};
     std::atomic<uint8_t> not_permitted_{0};  // whether the last read (1), the last change (2) was refused so
     // What monitors are asked ends by then. Of the thread that starts this client, then of the keeper, and of
     // the one that stops it.
@@ -299,7 +301,8 @@ class Client {
     // How often something failed that may have left the object map without a note; up to which time it is
     // known that nothing is missing, or the header says so.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
-    std::atomic<bool> must_mark_{false};    // one of them was a refusal
+    std::atomic<bool> must_mark_{false};  // one of them was a refusal
+    std::atomic<bool> gave_up_lock_{false};
     std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
     std::atomic<bool> marks_map_{false};    // a question is under way
     std::atomic<int> mark_error_{0};        // what the last one was answered with
@@ -311,7 +314,7 @@ class Client {
     News news_;
     uint32_t questions_ = 0;  // under way
     // The keeper's own.
-    bool waiting_reported_ = false, gave_up_lock_ = false;
+    bool waiting_reported_ = false;
     std::string keeper_failure_;
     uint32_t looks_without_holder_ = 0;  // one after the other
     Look look_;                          // by boot_time()

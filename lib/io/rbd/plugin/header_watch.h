@@ -38,7 +38,7 @@ class HeaderWatch {
     bool changed() noexcept { return changed_.exchange(false); }
     // Does not wait for Ceph.
     void end();
-    // After end(). False: Ceph has not answered by then, and the pool is librados' for good.
+    // After end(). False: Ceph has not answered by then, and pool and connection are librados' for good.
     bool wait_for_end(std::chrono::steady_clock::time_point deadline);
 
   private:

@@ -22,6 +22,7 @@ constexpr auto kKeeperPeriod = std::chrono::seconds(1);
 // One without a holder may be librbd itself, which renews the lock with the watch of the image.
 constexpr uint32_t kLooksWithoutHolder = 2;
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
+constexpr Nanoseconds kNotPermittedPause = from_s(60);
 constexpr size_t kSizeBytes = 9;  // the order of the object size, the size
 
 int64_t seconds(Nanoseconds time) {
@@ -201,6 +202,14 @@ void Client::report_waiting() {
         log::info("rbd:{}: Ceph answers again", options_.name());
 }
 
+// Where some requests are permitted and others are not, each may be a change.
+bool Client::is_news_again() noexcept {
+    const int64_t now = SystemClock().now().count;
+    int64_t before = not_permitted_logged_.load(std::memory_order_relaxed);
+    return (before == 0 || now - before >= kNotPermittedPause.count) &&
+           not_permitted_logged_.compare_exchange_strong(before, now, std::memory_order_relaxed);
+}
+
 void Client::note_answer(bool read, int error) noexcept {
     if (error == ESHUTDOWN) return lose(Loss::kBlocklisted);
     if (!read && error != 0) doubt_map(error);
@@ -210,7 +219,7 @@ void Client::note_answer(bool read, int error) noexcept {
     if (now == before) return;
     if (!now)
         not_permitted_.fetch_and(static_cast<uint8_t>(~bit), std::memory_order_relaxed);
-    else if (not_permitted_.fetch_or(bit, std::memory_order_relaxed) == 0)
+    else if (not_permitted_.fetch_or(bit, std::memory_order_relaxed) == 0 && is_news_again())
         log::error("rbd:{}: Ceph does not permit requests of client.{}: see its capabilities (ceph auth get)",
                    options_.name(), options_.user);
 }
@@ -252,9 +261,6 @@ std::string Client::trouble() const {
         text =
             "what it was cloned from is gone or was replaced: requests wait until the image shows whether it "
             "needs that";
-    else if (parents_.silent(boot_time()) >= kWaitWorthAWord)
-        text = fmt::format("Ceph does not answer for what it was cloned from since {} s",
-                           seconds(parents_.silent(boot_time())));
     else if (late_calls_.count() > 0)
         text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
                            late_calls_.count(), options_.osd_timeout);
@@ -262,6 +268,9 @@ std::string Client::trouble() const {
         text = unmarked(unmarkable);
     else if (not_permitted_.load(std::memory_order_relaxed) != 0)
         text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
+    else if (parents_.silent(boot_time()) >= kWaitWorthAWord)
+        text = fmt::format("Ceph does not answer for what it was cloned from since {} s",
+                           seconds(parents_.silent(boot_time())));
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
     return text;
 }
@@ -358,6 +367,8 @@ void Client::give_up_lock() {
     const Loss loss = loss_.load();
     const bool moved = parents_moved_.load() && options_.is_head();
     if (!(keeps_lock(loss) || moved) || gave_up_lock_ || waiting().requests > 0) return;
+    // The next owner's map is not ours to mark.
+    if (moved && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
     if (loss == Loss::kTaken || in_librbd().requests > 0) {
         // Until that succeeds the image is ours for this program.
         if (Status shut = shut_itself_out(); !shut) {

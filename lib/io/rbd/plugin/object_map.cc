@@ -97,7 +97,7 @@ Status Client::begin_map() {
 
 // What the header says.
 void Client::keep_map(uint64_t flags) {
-    if (lost()) return;
+    if (lost() || gave_up_lock_.load()) return;
     const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
     if (marked && !std::exchange(marked_map_, true))
         log::warning(
@@ -119,7 +119,7 @@ void Client::settle_doubts() {
     if (marks_map_.load()) return;
     const uint64_t doubts = doubts_.load();
     if (!maps_objects_.load() || !needs_mark()) return settled_.store(doubts);
-    if (lost()) return;
+    if (lost() || gave_up_lock_.load()) return;
     marks_map_.store(true);
     // A refusal from here on is another one.
     must_mark_.store(false);
@@ -160,7 +160,7 @@ std::string Client::unmarked(int error) const {
 
 // Nothing is written any more. `marked_map_` is as old as the last look: the map may have been rebuilt.
 void Client::end_map() {
-    if (!maps_objects_.load() || read_only_ || lost()) return;
+    if (!maps_objects_.load() || read_only_ || lost() || gave_up_lock_.load()) return;
     if (marked_map_ && !must_mark_.load() && !doubts_map()) return;
     if (!needs_mark()) return;
     if (int result = mark_map(); result < 0)

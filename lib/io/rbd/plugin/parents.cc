@@ -62,6 +62,8 @@ Result<Parents::Pool> Parents::open_pool(rados_t cluster, int64_t id) {
     rados_ioctx_t pool = nullptr;
     if (int result = rados_ioctx_create2(cluster, id, &pool); result < 0)
         return refusal(-result, "cannot open the pool of an image that it was cloned from");
+    // Watches begin and end also while it is full.
+    rados_set_pool_full_try(pool);
     return Pool(pool, [](rados_ioctx_t one) { rados_ioctx_destroy(one); });
 }
 
@@ -155,8 +157,9 @@ bool Parents::image_is(const Look& look, Nanoseconds began, bool is_head) {
 // that from where it was.
 void Parents::take(Parent& parent) {
     const int result = parent.look.take();
+    if (result != -ECANCELED) parent.answered = parent.look.began();
     if (result < 0 && result != -ENOENT) return;
-    parent.answered = parent.look.began();
+    parent.shown = parent.look.began();
     parent.seen = result < 0 ? Parent::Seen::kGone : Parent::Seen::kAsFound;
     if (result < 0 || !parent.is_clone || !parent.look.has_parent().value_or(false)) return;
     const std::optional<ParentSpec> now = parent.look.parent();
@@ -213,7 +216,7 @@ Parents::State Parents::decide(Nanoseconds now) {
     if (!exist) return State::kDeleted;
     // While the image is flattened the nearest goes first, before its header says that it has none.
     const Parent& nearest = *all_.front();
-    const bool may_be_flattened = nearest.seen == Parent::Seen::kGone || nearest.answered < noted_;
+    const bool may_be_flattened = nearest.seen == Parent::Seen::kGone || nearest.shown < noted_;
     if (image_is_head_ && may_be_flattened) return State::kUnknown;
     return State::kMoved;
 }
@@ -227,16 +230,20 @@ void Parents::end_watches() {
     for (const auto& parent : all_) parent->watch->end();
 }
 
-void Parents::close() {
+bool Parents::close() {
     end_watches();
     const auto deadline = std::chrono::steady_clock::now() + kUnwatchMax;
+    bool ended = true;
     for (const auto& parent : all_) {
-        // What librados has under way uses it.
-        if (!parent->watch->wait_for_end(deadline)) new Pool(parent->pool);
+        if (parent->watch->wait_for_end(deadline)) continue;
+        // librados has something under way that uses it.
+        new Pool(parent->pool);
+        ended = false;
     }
     any_.store(false, std::memory_order_release);
     all_.clear();
     pools_.clear();
+    return ended;
 }
 
 }  // namespace wss::io::rbd

@@ -67,8 +67,9 @@ class Parents {
     // `limit` is asked again.
     State look(Nanoseconds now, Nanoseconds limit);
     void end_watches();
-    // Nobody asks exist() any more. Waits for Ceph for a second at the most.
-    void close();
+    // Nobody asks exist() any more. Waits for Ceph for a second at the most. False: it has not answered, and
+    // the connection may not end.
+    bool close();
 
   private:
     using Pool = std::shared_ptr<void>;  // an I/O context
@@ -81,7 +82,7 @@ class Parents {
         bool is_clone = false;
         enum class Seen : uint8_t { kAsFound, kGone, kOther };  // kOther: its own parent
         Seen seen = Seen::kAsFound;
-        Nanoseconds answered{};  // when the last look began that was
+        Nanoseconds answered{}, shown{};  // when the last look began that was; … and not refused
         HeaderWatch* watch = nullptr;
         bool changed = false;  // since the last look began
         std::atomic<bool> over{false};

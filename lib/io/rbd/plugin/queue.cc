@@ -232,7 +232,7 @@ size_t RbdQueue::reap() noexcept {
 // The image is marked within milliseconds, unless Ceph is silent.
 size_t RbdQueue::confirm() noexcept {
     size_t events = 0;
-    while (!doubted_.empty() && (!client_->doubts_map() || client_->lost())) {
+    while (!doubted_.empty() && (!client_->doubts_map() || client_->unusable())) {
         Request& request = *doubted_.pop_front();
         slot_of(request).good = request.length;
         go_on(request);
