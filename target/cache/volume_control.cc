@@ -342,7 +342,7 @@ void VolumeControl::bring_all_home(std::function<void(Status)> done) {
     auto failed = std::make_shared<Status>();
     auto one = [left, failed, done = std::move(done)](Status home) {
         if (!home && !*failed)
-            *failed = failure(failed->code(), "{}; {}", failed->text(), home.text());
+            *failed = failure(failed->code(), "{}; {}", failed->to_string(), home.to_string());
         else if (!home)
             *failed = std::move(home);
         if (--*left == 0) done(*failed);

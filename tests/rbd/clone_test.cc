@@ -295,6 +295,21 @@ TEST_F(Clone, whose_parents_may_not_be_read_any_more_is_not_called_silent) {
     EXPECT_EQ(backend_->trouble(), "");
 }
 
+// librbd has what was there for a moment, and each look would find what was there before.
+TEST_F(Clone, whose_parents_change_while_it_is_opened_is_not_opened) {
+    ceph_.clone(kImage, "near");
+    ceph_.clone("near", "far");
+    int openings = 0;
+    ceph_.before_open = [&] {
+        if (++openings == 2) ceph_.clone("near", "other");
+    };
+    EXPECT_EQ(open_other().status().code(), Code::kBusy);
+    EXPECT_EQ(openings, 2);
+    ceph_.before_open = [] {};
+    auto again = open_other();
+    EXPECT_TRUE(again) << again.status().to_string();
+}
+
 TEST_F(Clone, that_is_lost_lets_its_parents_go) {
     open_clone();
     look();

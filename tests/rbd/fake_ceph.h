@@ -115,6 +115,8 @@ class FakeCeph {
     // "": it is none any more.
     void clone(const std::string& image, const std::string& parent);
     void remove(const std::string& parent);
+    // Happens each time before the image is opened.
+    std::function<void()> before_open = [] {};
     // 0: nobody has it. A number that no client has: another program.
     void set_lock_owner(uint64_t client);
     uint64_t lock_owner() const;

@@ -56,6 +56,7 @@ extern "C" {
 // ---- An image
 
 int rbd_open(rados_ioctx_t pool, const char*, rbd_image_t* image, const char*) {
+    ceph().before_open();
     *image = ceph().open(static_cast<Pool*>(pool)->client, kImage);
     return 0;
 }

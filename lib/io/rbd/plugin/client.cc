@@ -324,7 +324,7 @@ Status Client::find_parents() {
     if (!parents_.any()) return Status::ok();
     rbd_close(std::exchange(image_, nullptr));
     WSS_TRY(open_image());
-    return parents_.confirm(image_);
+    return parents_.confirm(cluster_, image_);
 }
 
 Status Client::identify() {

@@ -124,10 +124,20 @@ Status Parents::add(rados_t cluster, const ParentSpec& spec) {
     return Status::ok();
 }
 
-Status Parents::confirm(rbd_image_t image) const {
-    auto spec = parent_of(image, false);
-    if (!spec) return spec.status();
-    if (*spec == of_image_) return Status::ok();
+bool Parents::is_as(const Parents& other) const {
+    return of_image_ == other.of_image_ && std::equal(all_.begin(), all_.end(), other.all_.begin(),
+                                                      other.all_.end(), [](const auto& one, const auto& two) {
+                                                          return one->header == two->header &&
+                                                                 one->snapshot == two->snapshot &&
+                                                                 one->of_it == two->of_it;
+                                                      });
+}
+
+Status Parents::confirm(rados_t cluster, rbd_image_t image) const {
+    HeaderWatches none;
+    Parents now(none, [] {});
+    WSS_TRY(now.find(cluster, image));
+    if (now.is_as(*this)) return Status::ok();
     return failure(Code::kBusy, "what the image was cloned from is being changed: try again");
 }
 

@@ -49,7 +49,7 @@ class Parents {
     // Blocks, and opens each of them for a moment. Once. An image that is opened after it has no older ones.
     Status find(rados_t cluster, rbd_image_t image);
     // One that was opened after it is as it was found.
-    Status confirm(rbd_image_t image) const;
+    Status confirm(rados_t cluster, rbd_image_t image) const;
     State state() const noexcept { return state_.load(std::memory_order_acquire); }
     // All of their pools. Does not wait for Ceph.
     bool exist() const noexcept;
@@ -95,6 +95,7 @@ class Parents {
     static void take(Parent& parent);
     static void begin(Parent& parent, Nanoseconds now);
     State decide(Nanoseconds now);
+    bool is_as(const Parents& other) const;
 
     HeaderWatches& watches_;
     const std::function<void()> wake_;
