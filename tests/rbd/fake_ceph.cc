@@ -292,13 +292,21 @@ void FakeCeph::set(const std::string& name, const std::string& value) {
 }
 
 void FakeCeph::notify() {
-    notify_of("");
-}
-
-void FakeCeph::notify_of(const std::string& header) {
     std::lock_guard lock(watches_lock_);
     for (const auto& [id, watch] : watches_)
-        if (watch.header == header) watch.changed();
+        if (watch.header.empty()) watch.changed();
+}
+
+// Without a lock, as librados does: a watch may be told of when it has ended.
+void FakeCeph::notify_of(const std::string& header) {
+    if (header.empty()) return notify();
+    std::vector<std::function<void()>> watching;
+    {
+        std::lock_guard lock(watches_lock_);
+        for (const auto& [id, watch] : watches_)
+            if (watch.header == header) watching.push_back(watch.changed);
+    }
+    for (const auto& changed : watching) changed();
 }
 
 uint64_t FakeCeph::watch(void (*changed)(void*), void* context) {
