@@ -213,6 +213,7 @@ class Client {
     };
     void follow();
     void follow_up(const News& news);
+    void have_header_read() const;
     void follow_throttles();
 
     // keeper.cc

@@ -30,9 +30,17 @@ void Client::follow() {
 }
 
 void Client::follow_up(const News& news) {
+    if (news.changed) have_header_read();
     if (news.changed) follow_throttles();
     if (news.looked) keep_map(news.flags);
     if (doubts_map()) settle_doubts();
+}
+
+// librbd reads a changed header when it is asked the next time. It gives up the lock of an image whose
+// feature was disabled, and does not take it back with that: others may have written without it.
+void Client::have_header_read() const {
+    uint64_t overlap = 0;
+    (void)rbd_get_overlap(image_, &overlap);
 }
 
 // librbd follows them at once.
