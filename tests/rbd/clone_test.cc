@@ -227,19 +227,6 @@ TEST_F(Clone, is_looked_at_again_when_a_look_at_a_parent_is_never_answered) {
     EXPECT_TRUE(is_suspended());
 }
 
-// Who changes a header tells those who watch it.
-TEST_F(Clone, is_looked_at_at_once_when_a_parent_changes) {
-    open_clone();
-    look();
-    const uint64_t looks = ceph_.answered(Kind::kLook);
-    for (int change = 0; change < 5; ++change) {
-        const uint64_t before = ceph_.answered(Kind::kLook);
-        ceph_.clone("near", "far");
-        EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.answered_now(Kind::kLook) > before; }));
-    }
-    EXPECT_GE(ceph_.answered(Kind::kLook), looks + 5);
-}
-
 TEST_F(Clone, in_doubt_is_looked_at_with_pauses_while_looks_are_refused) {
     open_clone();
     look();

@@ -122,10 +122,6 @@ void FakeCeph::refuse_looks_at(const std::string& image, int error) {
 
 uint64_t FakeCeph::answered(Kind kind) const {
     std::lock_guard lock(m_);
-    return answered_now(kind);
-}
-
-uint64_t FakeCeph::answered_now(Kind kind) const {
     return answered_[index(kind)];
 }
 

@@ -94,7 +94,6 @@ class FakeCeph {
     void refuse_looks_at(const std::string& image, int error);
     // How many of a kind were answered, also with a refusal.
     uint64_t answered(Kind kind) const;
-    uint64_t answered_now(Kind kind) const;  // with the lock of the fake
     // librbd answers what it has in an order that is drawn from the seed.
     void shuffle(uint64_t seed);
     // True as soon as `condition` is, false after a time that only an error takes. It is called with the lock

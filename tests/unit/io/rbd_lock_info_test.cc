@@ -3,21 +3,11 @@
 #include "lib/io/rbd/lock_info.h"
 
 #include "tests/unit/io/harness.h"
+#include "tests/unit/io/rbd_encoding.h"
 
 namespace wss::io::test {
 namespace {
 
-std::string number(uint64_t value, size_t bytes) {
-    std::string out;
-    for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> 8 * i & 0xff));
-    return out;
-}
-std::string text(const std::string& value) {
-    return number(value.size(), 4) + value;
-}
-std::string structure(const std::string& inside, char version = 1, char readable_by = 1) {
-    return std::string{version, readable_by} + number(inside.size(), 4) + inside;
-}
 std::string holder(uint64_t client, const std::string& cookie = "auto 1") {
     const std::string address = number(0, 4) + number(7, 4) + std::string(128, 'a');
     return structure(number(8, 1) + number(client, 8) + text(cookie)) +

@@ -3,22 +3,15 @@
 #include "lib/io/rbd/parent_spec.h"
 
 #include "tests/unit/io/harness.h"
+#include "tests/unit/io/rbd_encoding.h"
 
 namespace wss::io::test {
 namespace {
 
-std::string number(uint64_t value, size_t bytes) {
-    std::string out;
-    for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> 8 * i & 0xff));
-    return out;
-}
-std::string text(const std::string& value) {
-    return number(value.size(), 4) + value;
-}
 std::string answer(const ParentSpec& parent, char readable_by = 1, const std::string& more = "") {
     const std::string body = number(static_cast<uint64_t>(parent.pool), 8) + text(parent.pool_namespace) +
                              text(parent.image) + number(parent.snapshot, 8) + more;
-    return std::string{2, readable_by} + number(body.size(), 4) + body;
+    return structure(body, 2, readable_by);
 }
 
 const ParentSpec kParent{.pool = 3, .pool_namespace = "tenant", .image = "10e5f2ad3b7c", .snapshot = 4};

@@ -241,9 +241,8 @@ std::string Client::trouble() const {
             break;
     }
     if (unusable())
-        return "what it was cloned from was replaced or removed, and reads as zeroes: restart the program "
-               "that "
-               "has it open";
+        return "what it was cloned from was replaced or removed, and reads as zeroes: "
+               "restart the program that has it open";
     const Waiting all = waiting();
     const Nanoseconds silent = since(answered_);
     const bool away = suspended();
@@ -259,8 +258,8 @@ std::string Client::trouble() const {
         text = fmt::format("Ceph does not answer since {} s", seconds(silent));
     else if (holds())
         text =
-            "what it was cloned from is gone or was replaced: requests wait until the image shows whether it "
-            "needs that";
+            "what it was cloned from is gone or was replaced: "
+            "requests wait until the image shows whether it needs that";
     else if (late_calls_.count() > 0)
         text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
                            late_calls_.count(), options_.osd_timeout);
