@@ -101,6 +101,11 @@ std::vector<FakeCeph::HeldCall> FakeCeph::held() const {
     return calls;
 }
 
+bool FakeCeph::holds(Kind kind) const {
+    std::lock_guard lock(m_);
+    return std::any_of(held_.begin(), held_.end(), [&](auto& one) { return one.kind == kind; });
+}
+
 void FakeCeph::release(const HeldCall& call) {
     std::lock_guard lock(m_);
     const auto one = std::find_if(held_.begin(), held_.end(), [&](auto& it) { return it.id == call.id; });

@@ -88,6 +88,7 @@ class FakeCeph {
         uint64_t offset = 0, length = 0;
     };
     std::vector<HeldCall> held() const;  // in the order in which they were taken
+    bool holds(Kind kind) const;         // a call of that kind, at least
     void release(const HeldCall& call);  // this one, although others like it go on to wait
     // 0: it is not refused any more.
     void refuse(Kind kind, int error);

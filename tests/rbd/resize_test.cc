@@ -90,10 +90,10 @@ TEST_F(Resize, that_fails_leaves_the_size_as_it_is) {
 }
 
 TEST_F(Resize, whose_outcome_cannot_be_read_is_followed_by_no_other_until_a_look_shows_it) {
+    ceph_.hold(Kind::kLook);
     open();
     ceph_.refuse(Kind::kResize, EIO);
     ceph_.refuse(Kind::kSize, EIO);
-    ceph_.hold(Kind::kLook);
     EXPECT_FALSE(backend_->resize(32 * kObject));
     EXPECT_EQ(backend_->resize(16 * kObject).code(), Code::kBusy);
     const Io& beyond = way().write(40 * kObject, 'a');
