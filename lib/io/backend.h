@@ -91,6 +91,9 @@ class Backend {
     virtual std::string trouble() const { return {}; }
     // Others have taken it, for good: nothing that is known of its contents counts any more.
     virtual bool lost() const noexcept { return false; }
+    // What should be its storage is another owner's, and nothing is done with it until the operator decides:
+    // it is lost from here on, and the caller tells whoever should know. False: nothing of that kind.
+    virtual bool give_up() noexcept { return false; }
     // Storage that others may take has not answered for so long that they may have: what is known elsewhere
     // of its contents does not count at the moment. It comes back by itself, or trouble() says what it needs.
     virtual bool suspended() const noexcept { return false; }

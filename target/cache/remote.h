@@ -11,8 +11,8 @@
 // When the RS's machine was started anew and something was written since the last flush,
 // StorageNodes::note_loss() counts that: the next flush of each initiator has to fail.
 //
-// What the RS reports of the volume (remote_state.h) counts as the state of a backend of our own. Once it was
-// lost to another owner nothing is asked of an RS any more: the volume has to be reopened, or made anew.
+// What the RS reports of the volume (remote_state.h) counts as the state of a backend of our own. Once the
+// last owner has lost it nothing is asked of an RS any more: the volume has to be reopened, or made anew.
 //
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.
 #pragma once
@@ -48,8 +48,9 @@ class RemoteQueue final : public io::Queue {
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
-    // It is away, and this RS has lost the volume, or has one that does not fit. If another process served it
-    // last, that may have the storage and be back soon: this counts when commands wait for it no longer.
+    // It is away, and this RS has lost the volume, or has one that does not fit. Another process, which had
+    // it last or before this program was started, may have the storage and be back soon: this counts when
+    // commands wait no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
@@ -121,6 +122,7 @@ class RemoteBackend final : public io::Backend {
     void watch_size(SizeChanged changed) override { state_->watch(std::move(changed)); }
     std::string trouble() const override { return state_->trouble(); }
     bool lost() const noexcept override { return state_->is_lost(); }
+    bool give_up() noexcept override { return state_->give_up(); }
     bool suspended() const noexcept override { return state_->is_suspended(); }
     Status may_steal() const override;
     ~RemoteBackend() override { state_->watch({}); }

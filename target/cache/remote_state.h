@@ -2,8 +2,8 @@
 // RemoteState: what real storage (RS) on another node reports of a volume, in the place of a backend's own
 // state. The cache's reactor writes it. A change of its size is passed on as a backend's own (SizeNotices).
 //
-// Thread-safety: any thread. report(), refuse() and lose() are the cache's reactor's, and do not block on
-// what watch() was given.
+// Thread-safety: any thread. report(), refuse(), await_owner() and lose() are the cache's reactor's, and do
+// not block on what watch() was given.
 #pragma once
 
 #include <atomic>
@@ -35,12 +35,18 @@ class RemoteState {
     void report(uint64_t bytes, bool suspended, std::string trouble);
     // No RS serves it; the one that is there has `offered` bytes. False if that is known.
     bool refuse(std::string why, uint64_t offered = UINT64_MAX);
+    // … but the storage of another owner than the one for which engines hold writes. What they hold does not
+    // count until that one is back. False if that is known.
+    bool await_owner(std::string why);
+    // As Backend::give_up(), while it awaits an owner.
+    bool give_up() noexcept;
     void lose(std::string why);
 
   private:
     mutable std::mutex m_;
     // Guarded by m_.
     bool reported_ = false;  // the size is an RS's
+    bool awaits_owner_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";
     std::atomic<bool> lost_{false}, suspended_{false};
     std::atomic<uint64_t> offered_{UINT64_MAX};  // written under m_

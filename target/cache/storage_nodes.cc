@@ -70,7 +70,7 @@ static std::string reason(const wire::CacheVolumeState& state) {
 }
 
 struct StorageNodes::Offer {
-    enum class Kind : uint8_t { kFits, kDoesNotFit, kLost, kNone };
+    enum class Kind : uint8_t { kFits, kDoesNotFit, kAnothers, kLost, kNone };  // the better ones first
     Kind kind = Kind::kNone;
     EngineLink* engine = nullptr;
     const wire::CacheVolume* volume = nullptr;
@@ -79,7 +79,13 @@ struct StorageNodes::Offer {
     uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
 };
 
-StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolume& volume) noexcept {
+// Than the one that had the storage when engines took what it does not have.
+bool StorageNodes::is_of_another(const CachedVolume& volume, const Offer& offer) noexcept {
+    const uint64_t known = volume.remote->owner();
+    return known != 0 && offer.owner() != 0 && known != offer.owner();
+}
+
+StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept {
     using Kind = Offer::Kind;
     const auto& all = engine.volumes();
     auto found = std::find_if(all.begin(), all.end(), [&](const wire::CacheVolume& one) {
@@ -90,7 +96,7 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
     if (offer.reported != nullptr && offer.reported->error != 0) return offer;
     const volume::Volume& here = volume.open->volume();
     const bool fits = offer.bytes() >= here.size() && here.block_size() % found->logical_block == 0;
-    offer.kind = fits ? Kind::kFits : Kind::kDoesNotFit;
+    offer.kind = !fits ? Kind::kDoesNotFit : has_another_owner(volume, offer) ? Kind::kAnothers : Kind::kFits;
     return offer;
 }
 
@@ -111,7 +117,8 @@ void StorageNodes::attach(CachedVolume& volume) {
     volume.remote->note_away();
     const Offer best = best_offer(volume);
     const bool fails =
-        best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine);
+        best.kind == Offer::Kind::kAnothers ||
+        (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
     volume.remote->refuse(fails);
     if (best.kind != Offer::Kind::kNone) use(volume, best);
 }
@@ -132,24 +139,37 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// … while engines held, or may have held, what it does not have. They are not to bring it home over what the
-// other one wrote.
-bool StorageNodes::had_another_owner(const CachedVolume& volume, const Offer& offer) const {
-    const uint64_t known = volume.remote->owner();
-    if (known == 0 || offer.owner() == 0 || known == offer.owner()) return false;
-    return !members_.awaited().empty() || index_.dirty_lines(volume.number) > 0 ||
-           members_.now().lost.any_of(volume.wwid);
+// They are not to bring it home over what the other one wrote.
+bool StorageNodes::has_another_owner(const CachedVolume& volume, const Offer& offer) const noexcept {
+    return is_of_another(volume, offer) &&
+           (!members_.awaited().empty() || index_.dirty_lines(volume.number) > 0 ||
+            members_.now().lost.any_of(volume.wwid));
+}
+
+// What an owner before the known one has lost, it has lost to that one.
+void StorageNodes::note_lost(const CachedVolume& volume, const Offer& offer) {
+    RemoteState& state = volume.remote->state();
+    if (!is_of_another(volume, offer) && volume.remote->accepts_refusal_of(*offer.engine))
+        return state.lose(reason(*offer.reported));
+    const std::string why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
+                                        offer.engine->peer(), reason(*offer.reported));
+    if (state.refuse(why)) log::warning("volume {}: {}", volume.open->volume().name(), why);
+}
+
+// The process of the known owner may come, if this one was started by mistake.
+void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
+    const std::string& name = volume.open->volume().name();
+    const std::string why = fmt::format(
+        "another owner had its real storage at {} while engines held writes that it does not have: start the "
+        "process that had it last, or wssctl volume reopen {} --give-up-dirty",
+        offer.engine->peer(), name);
+    if (volume.remote->state().await_owner(why)) log::error("volume {}: {}", name, why);
 }
 
 void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
-    if (offer.kind == Offer::Kind::kLost) {
-        if (volume.remote->accepts_refusal_of(*offer.engine)) state.lose(reason(*offer.reported));
-        return;
-    }
-    if (offer.kind == Offer::Kind::kFits && had_another_owner(volume, offer))
-        return state.lose(
-            "another owner had its real storage while engines held writes that it does not have");
+    if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
+    if (offer.kind == Offer::Kind::kAnothers) return await_owner(volume, offer);
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->note_owner(offer.owner());

@@ -78,10 +78,13 @@ class StorageNodes {
   private:
     struct Reached;
     struct Offer;  // of a volume, by an RS
-    static Offer offer_of(EngineLink& engine, const CachedVolume& volume) noexcept;
+    static bool is_of_another(const CachedVolume& volume, const Offer& offer) noexcept;
+    bool has_another_owner(const CachedVolume& volume, const Offer& offer) const noexcept;
+    Offer offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     Offer best_offer(const CachedVolume& volume) noexcept;
+    static void note_lost(const CachedVolume& volume, const Offer& offer);
+    static void await_owner(const CachedVolume& volume, const Offer& offer);
     void use(CachedVolume& volume, const Offer& offer);
-    bool had_another_owner(const CachedVolume& volume, const Offer& offer) const;
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_bays(EngineLink& storage);
     Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;

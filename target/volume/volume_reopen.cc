@@ -21,8 +21,8 @@ namespace wss::volume {
 class VolumeSet::LostVolume {
   public:
     LostVolume(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
-    // An error unless there is such a volume, and it is lost.
-    Status find();
+    // An error unless there is such a volume, and it is lost. `give_up`: it may be lost by that.
+    Status find(bool give_up);
     // Observers drop what they know of its contents; `look_only`: they say whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
     // What was set for the volume until now counts for `made`; later changes find the old one being reopened.
@@ -41,13 +41,19 @@ class VolumeSet::LostVolume {
     std::shared_ptr<Volume> volume_;
 };
 
-Status VolumeSet::LostVolume::find() {
-    std::lock_guard lock(set_.m_);
-    auto record = set_.find_live(name_);
-    if (!record) return record.status();
-    record_ = *record;
-    volume_ = record_->volume;
+Status VolumeSet::LostVolume::find(bool give_up) {
+    {
+        std::lock_guard lock(set_.m_);
+        auto record = set_.find_live(name_);
+        if (!record) return record.status();
+        record_ = *record;
+        volume_ = record_->volume;
+    }
     if (volume_->lost()) return Status::ok();
+    if (give_up && volume_->backend().give_up()) {
+        set_.storage_lost(name_, volume_.get(), volume_->size());
+        return Status::ok();
+    }
     const std::string trouble = volume_->backend().trouble();
     if (trouble.empty())
         return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name_);
@@ -164,7 +170,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
         return Status::ok();
     }
     LostVolume former(*this, name);
-    WSS_TRY(former.find());
+    WSS_TRY(former.find(how.give_up_dirty));
     const RecordPtr lost = former.record();
     const std::shared_ptr<Volume> volume = former.volume();
     if (lost->resizing.exchange(true))

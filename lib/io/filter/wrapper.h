@@ -18,6 +18,7 @@ class Wrapper : public Backend {
     void watch_size(SizeChanged changed) override { inner_->watch_size(std::move(changed)); }
     std::string trouble() const override { return inner_->trouble(); }
     bool lost() const noexcept override { return inner_->lost(); }
+    bool give_up() noexcept override { return inner_->give_up(); }
     bool suspended() const noexcept override { return inner_->suspended(); }
     std::string ownership() const override { return inner_->ownership(); }
     Status may_steal() const override { return inner_->may_steal(); }

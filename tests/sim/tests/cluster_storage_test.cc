@@ -73,7 +73,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owne
     disk_.change_hands();
     storage_node_.restart();
     start_storage();
-    expect_lost();
+    expect_refused();
 }
 
 // The loss shows right before the stop, and an owner that is no target leaves no trace for the next process.
@@ -98,8 +98,63 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_h
     restart_target();
     storage_node_.restart();
     start_storage();
+    expect_refused();
+}
+
+// The volume was moved to another process. The one that had it before goes on to run for its other volumes.
+TEST_F(StorageElsewhere, the_word_of_a_former_owner_loses_nothing_however_long_the_last_one_is_away) {
+    make_dirty_without_storage();
+    former_disk_.change_hands();
+    start_former_storage();
+    world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    EXPECT_GT(dirty(), 0u);
+    restart_target();
+    ASSERT_TRUE(until([&] { return joined() && dirty() > 0; }));
+    world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+    EXPECT_TRUE(se::Membership::parse(membership_.text)->storage_lost.empty());
+}
+
+// It was started by mistake.
+TEST_F(StorageElsewhere, a_process_of_another_owner_loses_nothing_when_the_right_one_returns) {
+    make_dirty_without_storage();
+    former_disk_.change_hands();
+    former_ = std::make_unique<ClusterEngine>(world_.add_node("other storage"), network_, storage_memory_,
+                                              "target", &former_disk_, &network_);
+    ASSERT_TRUE(former_->start());
+    ASSERT_TRUE(until([&] { return joined(); }));
+    expect_refused();
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(StorageElsewhere, a_target_that_starts_again_waits_for_a_better_process_than_the_first_that_joins) {
+    disk_.forget_owners();
+    former_disk_.forget_owners();
+    restart_storage();
+    make_dirty_without_storage();
+    start_former_storage();
+    restart_target();
+    ASSERT_TRUE(until([&] { return joined() && dirty() > 0; }));
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+}
+
+TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_only_process_after_a_time) {
+    make_dirty_without_storage();
+    disk_.take_away();
+    restart_target();
+    storage_node_.restart();
+    start_storage();
+    world_.run_for(se::RemoteQueue::kAwayMax);
     expect_lost();
-    EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
 // It would drop acknowledged data for a volume that is lost as before.
@@ -120,7 +175,7 @@ TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_t
     disk_.change_hands();
     storage_node_.restart();
     start_storage();
-    expect_lost();
+    expect_refused();
     crash_storage();
     ASSERT_TRUE(until([&] { return !joined(); }));
     const uint64_t before = dirty();

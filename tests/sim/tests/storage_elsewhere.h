@@ -40,6 +40,7 @@ class StorageElsewhere : public ::testing::Test {
         for (auto& client : clients_) bury(std::move(client));
         bury(std::move(target_));
         bury(std::move(storage_));
+        bury(std::move(former_));
         for (auto& engine : engines_) bury(std::move(engine));
     }
     bool until(const std::function<bool()>& done) { return world_.run_until(done, kLimit); }
@@ -52,6 +53,14 @@ class StorageElsewhere : public ::testing::Test {
         storage_ = std::make_unique<ClusterEngine>(storage_node_, network_, storage_memory_, "target", &disk_,
                                                    &network_);
         ASSERT_TRUE(storage_->start());
+        ASSERT_TRUE(until([&] { return joined(); }));
+    }
+    // A process that had the volume, has lost it to another owner, and goes on to run.
+    void start_former_storage() {
+        former_disk_.take_away();
+        former_ = std::make_unique<ClusterEngine>(world_.add_node("former storage"), network_,
+                                                  storage_memory_, "target", &former_disk_, &network_);
+        ASSERT_TRUE(former_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
     }
     void crash_storage() {
@@ -138,6 +147,13 @@ class StorageElsewhere : public ::testing::Test {
         EXPECT_TRUE(until([&] { return dropped.has_value(); }));
         return dropped.value_or(Status(Code::kTimedOut, "no answer"));
     }
+    // What there is belongs to another owner.
+    void expect_refused() {
+        ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
+        world_.run_for(from_s(3));
+        EXPECT_EQ(run(0, initiator::Operation::kRead, 8), initiator::Outcome::kMediumError);
+        EXPECT_GT(dirty(), 0u) << "nothing came home";
+    }
     void expect_lost() {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
         world_.run_for(from_s(3));
@@ -159,11 +175,12 @@ class StorageElsewhere : public ::testing::Test {
     Node& storage_node_ = world_.add_node("storage");
     const io::SimDiskFaults no_faults_{};
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    io::SimDisk former_disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
     io::SimDisk smaller_{world_, kSectors / 2 * io::SimDisk::kSector, no_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
     std::unique_ptr<ClusterTarget> target_;
-    std::unique_ptr<ClusterEngine> storage_;
+    std::unique_ptr<ClusterEngine> storage_, former_;
     std::vector<std::unique_ptr<BlockClient>> clients_;
     std::vector<std::unique_ptr<ClusterEngine>> engines_;
     std::vector<Node*> engine_nodes_;
