@@ -44,6 +44,12 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
     const std::string& name = volume.open->volume().name();
     const uint64_t lines = uses_.index.dirty_lines(volume.number);
     const uint64_t lost = uses_.losses.lost_bytes(volume.open->volume());
+    if (lines == 0 && lost == 0)
+        return failure(
+            Code::kRefused,
+            "volume {} is not deleted: its storage did not flush what it took from cache engines: {}. wssctl "
+            "volume delete {} --give-up-dirty deletes it all the same",
+            name, why, name);
     return failure(
         Code::kRefused,
         "volume {} is not deleted: its storage does not have the acknowledged writes of {} lines (at most "
