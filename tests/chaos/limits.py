@@ -7,7 +7,7 @@ import os
 
 SLOW = max(1.0, float(os.environ.get("WSS_CHAOS_SLOW", "1")))
 
-START = 20 * SLOW  # until a program is ready
+START = 60 * SLOW  # until a program is ready; a target waits for an image of Ceph for up to 45 s (open_timeout)
 STOP = 45 * SLOW  # from SIGTERM to the exit
 COMMAND = 30 * SLOW  # an administrative command
 CLIENT = 40 * SLOW  # until a client that runs answers
