@@ -87,6 +87,19 @@ TEST_F(Clone, whose_farthest_parent_is_removed_reads_nothing) {
     EXPECT_EQ(error_of(way().read(0)), EIO);
 }
 
+// Whether the nearest is gone as well, and so the image may be flattened, is never known.
+TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_may_not_be_read_gives_up_the_lock) {
+    open_clone("away_timeout=5");
+    look();
+    ceph_.refuse_looks_at("near", EPERM);
+    look();
+    ceph_.remove("far");
+    ASSERT_TRUE(is_in_doubt());
+    ASSERT_TRUE(is_suspended());
+    EXPECT_EQ(error_of(way().read(0)), EIO);
+    EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
+}
+
 // librbd would do what others ask of the owner (rbd flatten) with the zeroes that it reads.
 TEST_F(Clone, with_another_parent_gives_up_the_lock_and_is_not_lost) {
     open_clone();
@@ -108,6 +121,25 @@ TEST_F(Clone, with_another_parent_and_a_silent_call_shuts_itself_out_and_is_not_
     EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
     look();
     EXPECT_FALSE(backend_->lost());
+}
+
+TEST_F(Clone, with_another_parent_whose_lock_cannot_be_released_shuts_itself_out) {
+    open_clone();
+    look();
+    ceph_.refuse(Kind::kLock, EIO);
+    ceph_.clone(kImage, "other");
+    EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
+}
+
+// No time passes for the request, which fails at osd_timeout.
+TEST_F(Clone, with_another_parent_does_not_keep_the_lock_for_a_silent_read) {
+    open_clone();
+    ceph_.hold(0, kObject);
+    Io& read = way().read(0);
+    settle();
+    ceph_.clone("near", "other");
+    EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
+    EXPECT_FALSE(read.is_done);
 }
 
 TEST_F(Clone, with_another_parent_does_not_mark_the_map_of_the_next_owner) {
@@ -244,6 +276,19 @@ TEST_F(Clone, in_doubt_is_looked_at_with_pauses_while_looks_are_refused) {
     EXPECT_GE(SystemClock().now() - began, from_s(2)) << "three looks each second";
 }
 
+// What was acknowledged is stable.
+TEST_F(Clone, in_doubt_ends_flushes_at_once) {
+    open_clone();
+    look();
+    ceph_.remove("near");
+    ASSERT_TRUE(is_in_doubt());
+    Io& read = way().read(0);
+    EXPECT_EQ(error_of(way().submit(io::Op::kFlush, 0, 0, 0)), 0);
+    EXPECT_FALSE(read.is_done);
+    pass(from_s(3));
+    EXPECT_EQ(read.error, ETIMEDOUT);
+}
+
 // Zeroes in place of what is gone are no good bytes.
 TEST_F(Clone, in_doubt_whose_read_fails_has_no_good_bytes) {
     open_clone();
@@ -270,6 +315,26 @@ TEST_F(Clone, shows_no_trouble_right_after_its_opening) {
         ASSERT_TRUE(other) << other.status().to_string();
         EXPECT_EQ((*other)->trouble(), "");
     }
+}
+
+// librbd renews the lock with the watch of the image, and tells of the header then. Each notice makes a clone
+// look at once.
+TEST_F(Clone, whose_lock_has_no_holder_for_a_moment_is_not_lost) {
+    open_clone();
+    look();
+    const Nanoseconds began = SystemClock().now();
+    ceph_.set_lock_owner(0);
+    for (int i = 0; i < 3; ++i) {
+        const uint64_t looks = ceph_.answered(Kind::kLook);
+        ceph_.notify();
+        ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) > looks; }));
+    }
+    ceph_.set_lock_owner(client());
+    if (SystemClock().now() - began > from_ms(800)) GTEST_SKIP() << "it was no moment";
+    look();
+    EXPECT_FALSE(backend_->lost());
+    ceph_.set_lock_owner(0);
+    EXPECT_TRUE(wait_for([this] { return backend_->lost(); }));
 }
 
 // Ceph answers each look.
@@ -344,6 +409,17 @@ TEST_F(Clone, with_silent_parents_ends_at_once) {
     ASSERT_TRUE(wait_for([&] { return ceph_.held().size() >= 3; }));
     close();
     EXPECT_EQ(io::rbd::Client::alive(), 0u) << "it is abandoned";
+}
+
+TEST_F(Clone, whose_watches_end_late_keeps_its_connection_until_they_have) {
+    open_clone();
+    look();
+    ceph_.hold(Kind::kSize);
+    close();
+    EXPECT_EQ(io::rbd::Client::alive(), 1u) << "its connection";
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_EQ(ceph_.watches(), 0u);
 }
 
 }  // namespace

@@ -52,6 +52,17 @@ TEST_F(Closing, with_a_silent_call_lets_a_thief_shut_the_client_out) {
     EXPECT_NE(ceph_.lock_owner(), client());
 }
 
+// Of the size, which was asked for at a notice. An OSD that has lost what it held drops it.
+TEST_F(Closing, does_not_wait_for_an_answer_that_never_comes) {
+    open("away_timeout=5&close_timeout=20");
+    ceph_.hold(Kind::kSize);
+    ceph_.notify();
+    ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kSize); }));
+    close();
+    EXPECT_EQ(io::rbd::Client::alive(), 0u) << "it is abandoned";
+    EXPECT_EQ(ceph_.lock_owner(), 0u);
+}
+
 TEST_F(Closing, with_a_silent_header_abandons_the_client) {
     open();
     ceph_.hold(Kind::kLock);

@@ -318,7 +318,8 @@ int rados_aio_exec(rados_ioctx_t pool, const char* header, rados_completion_t co
                      [one](int64_t result) {
                          Shared handle = one;
                          end(one, &handle, static_cast<int>(result));
-                     }});
+                     },
+                 .completion = one.get()});
     return 0;
 }
 

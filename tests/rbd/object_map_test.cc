@@ -125,6 +125,22 @@ TEST_F(ObjectMap, is_marked_for_what_was_refused_during_a_mark_without_another_l
     EXPECT_EQ(later.error, 0);
 }
 
+// An OSD that has lost what it held drops it.
+TEST_F(ObjectMap, is_marked_anew_when_a_mark_is_never_answered) {
+    open("away_timeout=5");
+    ceph_.hold(Kind::kMark);
+    refuse_one(EPERM);
+    ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kMark); }));
+    const FakeCeph::HeldCall dropped = ceph_.held()[0];
+    const Io& later = way().write(kObject, 'b');
+    ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kMark) && ceph_.held()[0].id != dropped.id; }));
+    EXPECT_EQ(backend_->trouble().find("object map"), std::string::npos) << "no mark was refused";
+    ceph_.release();
+    EXPECT_TRUE(turn_until([&] { return later.is_done; }));
+    EXPECT_EQ(later.error, 0);
+    EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
 TEST_F(ObjectMap, lets_its_reactor_sleep_while_changes_wait_for_it) {
     open();
     ceph_.hold(Kind::kMark);
@@ -165,7 +181,9 @@ TEST_F(ObjectMap, that_cannot_be_marked_is_shown_as_trouble) {
     const Io& refused = way().write(0, 'a');
     ASSERT_TRUE(turn_until([&] { return refused.is_done; }));
     ceph_.refuse(Kind::kWrite, 0);
-    auto is_shown = [&] { return backend_->trouble().find("refuses to mark it") != std::string::npos; };
+    auto is_shown = [&] {
+        return backend_->trouble().find("refuses to mark the object map") != std::string::npos;
+    };
     const Io& next = way().write(kObject, 'b');
     EXPECT_TRUE(turn_until(is_shown)) << backend_->trouble();
     EXPECT_FALSE(next.is_done);

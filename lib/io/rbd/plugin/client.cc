@@ -145,7 +145,10 @@ Status Client::start_keeper() {
     };
     if (int result = options_.is_head() ? rbd_update_watch(image_, &watch_, notify, this) : 0; result < 0)
         return refusal(-result, "cannot watch the image");
-    urgent_ = true;  // its first look is not a second away
+    {
+        std::lock_guard lock(keeper_lock_);
+        urgent_ = true;  // its first look is not a second away
+    }
     try {
         keeper_ = std::thread([this] { keep(); });
         follower_ = std::thread([this] { follow(); });
@@ -174,24 +177,35 @@ void Client::stop() {
     if (image_ != nullptr) {
         parents_.end_watches();
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
-        end_questions();
+        questions_.end(from_s(options_.away_timeout));
         end_map();
         // Waits for all that is under way, then releases the lock.
         rbd_close(image_);
         image_ = nullptr;
     }
     claim_.release();
-    if (!parents_.close()) {
-        // librados does not survive that a watch is answered while its client ends: it does not end.
-        new std::shared_ptr<void>(connection_);
-        ++alive_;
-    }
+    if (!parents_.close()) keep_connection();
     if (data_pool_ != nullptr) rados_ioctx_destroy(data_pool_);
     data_pool_ = nullptr;
     if (pool_ != nullptr) rados_ioctx_destroy(pool_);
     pool_ = nullptr;
     connection_.reset();
     cluster_ = nullptr;
+}
+
+// librados does not survive that a watch is answered while its client ends: it ends when none is under way.
+void Client::keep_connection() {
+    auto wait = [connection = connection_, watches = watches_]() mutable {
+        for (const auto& watch : *watches) watch->wait_for_end();
+        watches.reset();
+        connection.reset();
+        --alive_;
+        return Status::ok();
+    };
+    ++alive_;
+    BoundedCall call;
+    // Without a thread that waits it stays for good.
+    if (!call.start(wait)) new std::shared_ptr<void>(connection_);
 }
 
 static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {

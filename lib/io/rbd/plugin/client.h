@@ -40,10 +40,12 @@
 #include "lib/io/rbd/calls.h"
 #include "lib/io/rbd/late_calls.h"
 #include "lib/io/rbd/options.h"
+#include "lib/io/rbd/plugin/boot_time.h"
 #include "lib/io/rbd/plugin/bounded.h"
 #include "lib/io/rbd/plugin/claim.h"
 #include "lib/io/rbd/plugin/look.h"
 #include "lib/io/rbd/plugin/parents.h"
+#include "lib/io/rbd/plugin/questions.h"
 #include "lib/io/rbd/throttles.h"
 #include "lib/io/size_notices.h"
 
@@ -148,6 +150,8 @@ class Client {
     Status start_keeper();
     void stop();
 
+    void keep_connection();
+
     // configuration.cc
     Status configure();
     Status read_configuration();
@@ -219,21 +223,12 @@ class Client {
     // keeper.cc
     void keep();
     void keep_up(bool looked, bool changed);
-    // One operation on the image's header. `over` is called on a thread of librados.
-    struct Question {
-        Client* client = nullptr;
-        const char* method = nullptr;  // of Ceph's class rbd
-        std::span<const char> input;
-        void (*over)(const Question& asked, int result) = nullptr;
-        uint64_t number = 0;  // what `over` needs to know
-        std::array<char, 16> answer{};
-    };
-    bool ask(const Question& question) noexcept;
-    void end_questions();
+    bool ask(const char* method, std::span<const char> input, Questions::Over over) noexcept;
     void read_size() noexcept;
     void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
     std::optional<uint64_t> size_in_ceph() const;
     void check_lock();
+    bool release_lock() const;
     void give_up_lock();
     void take_orphans() noexcept;
     void report_waiting();
@@ -248,7 +243,6 @@ class Client {
     };
     Waiting waiting() const;
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
-    static Nanoseconds boot_time() noexcept;
 
     static std::atomic<uint32_t> alive_;
 
@@ -307,18 +301,19 @@ class Client {
     std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
     std::atomic<bool> marks_map_{false};    // a question is under way
     std::atomic<int> mark_error_{0};        // what the last one was answered with
+    Questions questions_;
 
     std::mutex keeper_lock_;
     std::condition_variable keeper_wake_, follower_wake_;
     // Guarded by keeper_lock_.
     bool header_changed_ = false, look_over_ = false, urgent_ = false, stopping_ = false;
     News news_;
-    uint32_t questions_ = 0;  // under way
     // The keeper's own.
     bool waiting_reported_ = false;
     std::string keeper_failure_;
-    uint32_t looks_without_holder_ = 0;  // one after the other
-    Look look_;                          // by boot_time()
+    Nanoseconds moved_at_{};
+    Nanoseconds no_holder_since_ = kNever;  // when the first look began that found none
+    Look look_;                             // by boot_time()
     uint64_t look_own_changes_ = 0;
     std::thread keeper_;
     // The follower's own.

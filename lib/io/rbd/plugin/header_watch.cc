@@ -19,7 +19,7 @@ void HeaderWatch::keep(Nanoseconds now) {
     tried_ = now;
     rados_completion_t completion = nullptr;
     if (rados_aio_create_completion2(this, began, &completion) < 0) return;
-    if (rados_aio_watch(pool_, header_.c_str(), completion, &cookie_, notified, broken, this) < 0)
+    if (rados_aio_watch(pool_.get(), header_.c_str(), completion, &cookie_, notified, broken, this) < 0)
         return rados_aio_release(completion);
     state_ = State::kBeginning;
     ++questions_;
@@ -45,7 +45,7 @@ void HeaderWatch::unwatch() {
     state_ = State::kNone;
     rados_completion_t completion = nullptr;
     if (rados_aio_create_completion2(this, unwatched, &completion) < 0) return;
-    if (rados_aio_unwatch(pool_, cookie_, completion) < 0) return rados_aio_release(completion);
+    if (rados_aio_unwatch(pool_.get(), cookie_, completion) < 0) return rados_aio_release(completion);
     ++questions_;
 }
 
@@ -62,7 +62,7 @@ void HeaderWatch::notified(void* watch, uint64_t notice, uint64_t cookie, uint64
     auto& self = *static_cast<HeaderWatch*>(watch);
     std::lock_guard lock(self.m_);
     if (self.pool_ == nullptr) return;
-    rados_notify_ack(self.pool_, self.header_.c_str(), notice, cookie, nullptr, 0);
+    rados_notify_ack(self.pool_.get(), self.header_.c_str(), notice, cookie, nullptr, 0);
     if (self.ended_) return;
     self.changed_.store(true);
     self.wake_();
@@ -86,8 +86,14 @@ void HeaderWatch::end() {
 bool HeaderWatch::wait_for_end(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(m_);
     const bool over = answered_.wait_until(lock, deadline, [this] { return questions_ == 0; });
-    if (over) pool_ = nullptr;
+    if (over) pool_.reset();
     return over;
+}
+
+void HeaderWatch::wait_for_end() {
+    std::unique_lock lock(m_);
+    answered_.wait(lock, [this] { return questions_ == 0; });
+    pool_.reset();
 }
 
 }  // namespace wss::io::rbd

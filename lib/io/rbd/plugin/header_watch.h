@@ -26,9 +26,9 @@ namespace wss::io::rbd {
 
 class HeaderWatch {
   public:
-    // `wake` is called on a thread of librados, not after end().
-    HeaderWatch(rados_ioctx_t pool, std::string header, std::function<void()> wake)
-        : header_(std::move(header)), wake_(std::move(wake)), pool_(pool) {}
+    // `pool` is an I/O context. `wake` is called on a thread of librados, not after end().
+    HeaderWatch(std::shared_ptr<void> pool, std::string header, std::function<void()> wake)
+        : header_(std::move(header)), wake_(std::move(wake)), pool_(std::move(pool)) {}
     HeaderWatch(const HeaderWatch&) = delete;
     HeaderWatch& operator=(const HeaderWatch&) = delete;
 
@@ -38,8 +38,9 @@ class HeaderWatch {
     bool changed() noexcept { return changed_.exchange(false); }
     // Does not wait for Ceph.
     void end();
-    // After end(). False: Ceph has not answered by then, and pool and connection are librados' for good.
+    // After end(). False: Ceph has not answered by then, and the connection is librados' until it has.
     bool wait_for_end(std::chrono::steady_clock::time_point deadline);
+    void wait_for_end();
 
   private:
     enum class State : uint8_t { kNone, kBeginning, kWatches, kBroken };
@@ -55,7 +56,7 @@ class HeaderWatch {
     std::mutex m_;
     std::condition_variable answered_;
     // Guarded by m_.
-    rados_ioctx_t pool_;  // nullptr: it has ended, and librados has nothing of it any more
+    std::shared_ptr<void> pool_;  // nullptr: it has ended, and librados has nothing of it any more
     uint64_t cookie_ = 0;
     State state_ = State::kNone;
     bool ended_ = false;

@@ -6,7 +6,6 @@
 // time. It is the only sign for a client without requests, for a snapshot, of which nobody is notified, and
 // of a lock that was taken away from a client that was not blocklisted.
 #include <cerrno>
-#include <ctime>
 #include <system_error>
 
 #include "lib/base/log.h"
@@ -19,9 +18,8 @@ namespace {
 
 constexpr uint32_t kBlock = 512;
 constexpr auto kKeeperPeriod = std::chrono::seconds(1);
-// One without a holder may be librbd itself, which renews the lock with the watch of the image.
-constexpr uint32_t kLooksWithoutHolder = 2;
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
+constexpr Nanoseconds kEndsMax = from_s(1);  // of requests that are about to fail
 constexpr Nanoseconds kNotPermittedPause = from_s(60);
 constexpr size_t kSizeBytes = 9;  // the order of the object size, the size
 
@@ -91,53 +89,22 @@ void Client::tell(const News& news) {
 }
 
 // False: librados has not taken it.
-bool Client::ask(const Question& question) noexcept {
-    auto over = [](rados_completion_t completion, void* context) {
-        const std::unique_ptr<Question> answered(static_cast<Question*>(context));
-        Client& self = *answered->client;
-        const int result = rados_aio_get_return_value(completion);
-        if (result == -ESHUTDOWN) self.lose(Loss::kBlocklisted);
-        answered->over(*answered, result);
-        std::lock_guard lock(self.keeper_lock_);
-        --self.questions_;
-        self.keeper_wake_.notify_one();
+bool Client::ask(const char* method, std::span<const char> input, Questions::Over over) noexcept {
+    auto answered = [this, over = std::move(over)](int result, std::span<const char> answer) {
+        if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
+        over(result, answer);
     };
-    auto asked = std::make_unique<Question>(question);
-    rados_completion_t completion = nullptr;
-    if (rados_aio_create_completion2(asked.get(), over, &completion) < 0) return false;
-    {
-        std::lock_guard lock(keeper_lock_);
-        ++questions_;
-    }
-    const int result =
-        rados_aio_exec(pool_, header_.c_str(), completion, "rbd", asked->method, asked->input.data(),
-                       asked->input.size(), asked->answer.data(), asked->answer.size());
-    rados_aio_release(completion);
-    if (result >= 0) return asked.release() != nullptr;
-    std::lock_guard lock(keeper_lock_);
-    --questions_;
-    return false;
-}
-
-// The keeper has ended.
-void Client::end_questions() {
-    std::unique_lock lock(keeper_lock_);
-    keeper_wake_.wait(lock, [this] { return questions_ == 0; });
+    return questions_.ask({pool_, header_.c_str()}, method, input, std::move(answered));
 }
 
 // On a thread of librbd, which notifies of each change of the header. The client has the lock, so that its
 // own librbd does every resize: whatever asks for the next one, this read reaches the OSD first. So neither
 // of two resizes is missed that follow each other at once.
 void Client::read_size() noexcept {
-    auto over = [](const Question& asked, int result) {
-        if (result > 0)
-            asked.client->size_is(std::span(asked.answer).first(static_cast<size_t>(result)), asked.number);
-    };
-    ask({.client = this,
-         .method = "get_size",
-         .input = look_input_,
-         .over = over,
-         .number = sizes_.own_changes()});
+    ask("get_size", look_input_,
+        [this, own_changes = sizes_.own_changes()](int, std::span<const char> answer) {
+            size_is(answer, own_changes);
+        });
 }
 
 // What get_size of the image's header has answered. On the thread of librados that reports the ends of
@@ -278,13 +245,6 @@ Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
     return SystemClock().now() - Nanoseconds{time.load(std::memory_order_acquire)};
 }
 
-// Goes on while the machine sleeps, when others may take the image as while it is cut off.
-Nanoseconds Client::boot_time() noexcept {
-    timespec time{};
-    clock_gettime(CLOCK_BOOTTIME, &time);
-    return from_s(time.tv_sec) + Nanoseconds{time.tv_nsec};
-}
-
 // Nobody changes a snapshot.
 bool Client::suspended() const noexcept {
     if (unusable() || !options_.is_head()) return unusable();
@@ -295,6 +255,7 @@ bool Client::suspended() const noexcept {
 void Client::begin_look(bool soon) {
     const Nanoseconds now = boot_time();
     look_.cancel_late(now, from_s(options_.away_timeout));
+    questions_.cancel_late(now, from_s(options_.away_timeout));
     if (look_.under_way() || (!soon && now - look_.began() < kLookPeriod)) return;
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
@@ -337,12 +298,14 @@ void Client::check_lock() {
     if (!look_.has_lock()) return lose(Loss::kTaken);
     switch (look_.holder(rados_get_instance_id(cluster_))) {
         case LockHolder::kOurs:
-            looks_without_holder_ = 0;
+            no_holder_since_ = kNever;
             return;
         case LockHolder::kOther:
             return lose(Loss::kTaken);
         case LockHolder::kNobody:
-            if (++looks_without_holder_ == kLooksWithoutHolder) lose(Loss::kTaken);
+            // For a moment that may be librbd itself, which renews the lock with the watch of the image.
+            if (no_holder_since_ == kNever) no_holder_since_ = look_.began();
+            if (look_.began() - no_holder_since_ >= kLookPeriod) lose(Loss::kTaken);
             return;
         case LockHolder::kUnreadable:
             look_error_.store(EBADMSG);
@@ -354,29 +317,37 @@ void Client::look_at_parents() {
     const Parents::State state = parents_.look(boot_time(), from_s(options_.away_timeout));
     if (state == Parents::State::kDeleted) return lose(Loss::kDeleted);
     if (state != Parents::State::kMoved || unusable()) return;
+    moved_at_ = boot_time();
     parents_moved_.store(true, std::memory_order_release);
     parents_.end_watches();
     log::error("rbd:{}: {}. All requests fail until then", options_.name(), trouble());
 }
 
+bool Client::release_lock() const {
+    const int result = rbd_lock_release(image_);
+    if (result >= 0 || result == -ENOENT) return true;
+    log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
+                 std::generic_category().message(-result));
+    return false;
+}
+
 // Of an image that is lost although this client is not shut out, or whose parents moved: librbd would do for
 // others what it does by what it knows of them (rbd flatten). Its last requests have ended before another one
-// can take the image; what librbd still has, or does for others, is refused then.
+// can take the image, but for those of a client whose parents moved, which fail anyway: it does not keep the
+// lock for silent ones. What librbd still has, or does for others, is refused then.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
     const bool moved = parents_moved_.load() && options_.is_head();
-    if (!(keeps_lock(loss) || moved) || gave_up_lock_ || waiting().requests > 0) return;
+    if (!(keeps_lock(loss) || moved) || gave_up_lock_) return;
+    if (waiting().requests > 0 && !(moved && boot_time() - moved_at_ >= kEndsMax)) return;
     // The next owner's map is not ours to mark.
     if (moved && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
-    if (loss == Loss::kTaken || in_librbd().requests > 0) {
+    if (loss == Loss::kTaken || in_librbd().requests > 0 || !release_lock()) {
         // Until that succeeds the image is ours for this program.
         if (Status shut = shut_itself_out(); !shut) {
             if (!keeps_claim_.exchange(true)) log::warning("rbd:{}: {}", options_.name(), shut.to_string());
             return;
         }
-    } else if (int result = rbd_lock_release(image_); result < 0 && result != -ENOENT) {
-        log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
-                     std::generic_category().message(-result));
     }
     gave_up_lock_ = true;
     keeps_claim_.store(false);

@@ -281,8 +281,7 @@ Status Client::shut_itself_out() {
     const std::string self(addresses);
     rados_buffer_free(addresses);
     WSS_TRY(blocklist(self, kFailure));
-    log::warning("rbd:{}: the client at {}, which has no lock any more, is blocklisted", options_.name(),
-                 self);
+    log::warning("rbd:{}: the client at {}, which gives up the image, is blocklisted", options_.name(), self);
     return Status::ok();
 }
 

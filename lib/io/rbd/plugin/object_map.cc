@@ -123,21 +123,20 @@ void Client::settle_doubts() {
     marks_map_.store(true);
     // A refusal from here on is another one.
     must_mark_.store(false);
-    auto over = [](const Question& asked, int result) {
-        Client& self = *asked.client;
+    auto over = [this, doubts](int result, std::span<const char>) {
         if (result >= 0)
-            self.settled_.store(asked.number);
+            settled_.store(doubts);
         else
-            self.must_mark_.store(true);
-        self.note_mark(-std::min(result, 0));
-        self.marks_map_.store(false);
-        // One that was refused is tried again after the next look.
-        if (result < 0 || !self.doubts_map()) return;
-        std::lock_guard lock(self.keeper_lock_);
-        self.news_.doubted = true;
-        self.follower_wake_.notify_one();
+            must_mark_.store(true);
+        if (result != -ECANCELED) note_mark(-std::min(result, 0));
+        marks_map_.store(false);
+        // One that was refused, or never answered, is tried again after the next look.
+        if (result < 0 || !doubts_map()) return;
+        std::lock_guard lock(keeper_lock_);
+        news_.doubted = true;
+        follower_wake_.notify_one();
     };
-    if (ask({.client = this, .method = kSetFlags, .input = kMarking, .over = over, .number = doubts})) return;
+    if (ask(kSetFlags, kMarking, over)) return;
     must_mark_.store(true);
     marks_map_.store(false);
 }
@@ -153,9 +152,8 @@ void Client::note_mark(int error) noexcept {
 
 std::string Client::unmarked(int error) const {
     return fmt::format(
-        "changes fail after {} s (osd_timeout), because the object map may lack some and Ceph refuses to "
-        "mark it as invalid for client.{} ({}): see its capabilities (ceph auth get)",
-        options_.osd_timeout, options_.user, std::generic_category().message(error));
+        "changes fail: Ceph refuses to mark the object map as invalid ({}): see ceph auth get client.{}",
+        std::generic_category().message(error), options_.user);
 }
 
 // Nothing is written any more. `marked_map_` is as old as the last look: the map may have been rebuilt.

@@ -118,7 +118,7 @@ Status Parents::add(rados_t cluster, const ParentSpec& spec) {
     parent->pool = std::move(*pool);
     parent->header = "rbd_header." + spec.image;
     parent->snapshot = encoded(spec.snapshot);
-    watches_.push_back(std::make_unique<HeaderWatch>(parent->pool.get(), parent->header, wake_));
+    watches_.push_back(std::make_unique<HeaderWatch>(parent->pool, parent->header, wake_));
     parent->watch = watches_.back().get();
     all_.push_back(std::move(parent));
     return Status::ok();
@@ -203,7 +203,7 @@ Parents::State Parents::look(Nanoseconds now, Nanoseconds limit) {
         answered = std::min(answered, parent->answered);
     }
     answered_.store(answered.count, std::memory_order_release);
-    const State state = decide(now);
+    const State state = decide(now, limit);
     state_.store(state, std::memory_order_release);
     for (const auto& parent : all_) {
         const Nanoseconds began = parent->look.began();
@@ -213,7 +213,7 @@ Parents::State Parents::look(Nanoseconds now, Nanoseconds limit) {
     return state;
 }
 
-Parents::State Parents::decide(Nanoseconds now) {
+Parents::State Parents::decide(Nanoseconds now, Nanoseconds limit) {
     if (image_has_another_) return State::kMoved;
     const bool exist = this->exist();
     if (exist && std::all_of(all_.begin(), all_.end(),
@@ -224,10 +224,11 @@ Parents::State Parents::decide(Nanoseconds now) {
     if (noted_.count == 0) noted_ = now;
     if (image_began_ < noted_) return State::kUnknown;
     if (!exist) return State::kDeleted;
-    // While the image is flattened the nearest goes first, before its header says that it has none.
+    // While the image is flattened the nearest goes first, before its header says that it has none. One that
+    // cannot be read for so long tells nothing any more.
     const Parent& nearest = *all_.front();
-    const bool may_be_flattened = nearest.seen == Parent::Seen::kGone || nearest.shown < noted_;
-    if (image_is_head_ && may_be_flattened) return State::kUnknown;
+    const bool may_be_gone = nearest.shown < noted_ && now - noted_ < limit;
+    if (image_is_head_ && (nearest.seen == Parent::Seen::kGone || may_be_gone)) return State::kUnknown;
     return State::kMoved;
 }
 
@@ -244,12 +245,7 @@ bool Parents::close() {
     end_watches();
     const auto deadline = std::chrono::steady_clock::now() + kUnwatchMax;
     bool ended = true;
-    for (const auto& parent : all_) {
-        if (parent->watch->wait_for_end(deadline)) continue;
-        // librados has something under way that uses it.
-        new Pool(parent->pool);
-        ended = false;
-    }
+    for (const auto& parent : all_) ended &= parent->watch->wait_for_end(deadline);
     any_.store(false, std::memory_order_release);
     all_.clear();
     pools_.clear();

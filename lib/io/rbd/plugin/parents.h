@@ -64,7 +64,7 @@ class Parents {
     // not hear that it was flattened. False: it cannot be read.
     bool image_is(const Look& look, Nanoseconds began, bool is_head);
     // Takes what looks have shown, and begins others, without waiting. One that is not answered within
-    // `limit` is asked again.
+    // `limit` is asked again, and a parent that cannot be read for so long decides nothing.
     State look(Nanoseconds now, Nanoseconds limit);
     void end_watches();
     // Nobody asks exist() any more. Waits for Ceph for a second at the most. False: it has not answered, and
@@ -94,7 +94,7 @@ class Parents {
     Status add(rados_t cluster, const ParentSpec& spec);
     static void take(Parent& parent);
     static void begin(Parent& parent, Nanoseconds now);
-    State decide(Nanoseconds now);
+    State decide(Nanoseconds now, Nanoseconds limit);
     bool is_as(const Parents& other) const;
 
     HeaderWatches& watches_;

@@ -130,7 +130,7 @@ size_t RbdQueue::start_waiting() noexcept {
             ++waiting_count_;
         }
     }
-    if (client_->holds() && !client_->unusable()) return 0;
+    if (client_->holds() && !client_->unusable()) return end_flushes();
     size_t events = 0;
     // Only what waits now: done() may submit more, which is the next turn's work.
     for (size_t left = waiting_count_; left > 0 && calls_.has_free(); --left, ++events) {
@@ -138,12 +138,24 @@ size_t RbdQueue::start_waiting() noexcept {
         --waiting_count_;
         const int error =
             client_->unusable() ? EIO : refusal(request, client_->size(), kBlock, client_->read_only());
-        // What was acknowledged is stable: a flush has nothing to wait for.
         if (error != 0 || request.op == Op::kFlush || request.length == 0)
             end(request, error);
         else
             start(request);
     }
+    return events;
+}
+
+// What was acknowledged is stable: they have nothing to wait for.
+size_t RbdQueue::end_flushes() noexcept {
+    size_t events = 0;
+    waiting_.for_each([&](Request& request) {
+        if (request.op != Op::kFlush) return;
+        request.unlink();
+        --waiting_count_;
+        end(request, refusal(request, client_->size(), kBlock, client_->read_only()));
+        ++events;
+    });
     return events;
 }
 

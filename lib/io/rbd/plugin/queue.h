@@ -29,6 +29,7 @@ class RbdQueue final : public Queue {
 
   private:
     size_t start_waiting() noexcept;
+    size_t end_flushes() noexcept;
     void start(Request& request) noexcept;
     void begin_call(Request& request, uint64_t offset, uint64_t length) noexcept;
     int pass_on(Call& call) noexcept;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/io/rbd/plugin/questions.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/io/rbd/plugin/boot_time.h"
+
+namespace wss::io::rbd {
+
+bool Questions::ask(const To& to, const char* method, std::span<const char> input, Over over) {
+    auto asked = std::make_shared<Question>();
+    asked->all = this;
+    asked->pool = to.pool;
+    asked->begun = boot_time();
+    asked->over = std::move(over);
+    if (rados_aio_create_completion2(asked.get(), answered, &asked->completion) < 0) return false;
+    {
+        std::lock_guard lock(m_);
+        under_way_.push_back(asked);
+    }
+    const int result = rados_aio_exec(to.pool, to.header, asked->completion, "rbd", method, input.data(),
+                                      input.size(), asked->answer.data(), asked->answer.size());
+    if (result >= 0) return true;
+    remove(*asked);
+    return false;
+}
+
+std::shared_ptr<Questions::Question> Questions::remove(const Question& one) {
+    std::lock_guard lock(m_);
+    const auto at =
+        std::find_if(under_way_.begin(), under_way_.end(), [&](auto& it) { return it.get() == &one; });
+    std::shared_ptr<Question> removed = std::move(*at);
+    under_way_.erase(at);
+    none_.notify_all();
+    return removed;
+}
+
+void Questions::answered(rados_completion_t completion, void* context) {
+    auto& asked = *static_cast<Question*>(context);
+    const int result = rados_aio_get_return_value(completion);
+    asked.over(result, std::span(asked.answer).first(static_cast<size_t>(std::max(result, 0))));
+    // Nothing of this is used after it: end() may have returned.
+    (void)asked.all->remove(asked);
+}
+
+// Without the lock: librados may call back at once.
+void Questions::cancel_late(Nanoseconds now, Nanoseconds limit) {
+    std::vector<std::shared_ptr<Question>> late;
+    {
+        std::lock_guard lock(m_);
+        std::copy_if(under_way_.begin(), under_way_.end(), std::back_inserter(late),
+                     [&](auto& one) { return now - one->begun >= limit; });
+    }
+    for (const auto& one : late) rados_aio_cancel(one->pool, one->completion);
+}
+
+void Questions::end(Nanoseconds limit) {
+    for (;;) {
+        {
+            std::unique_lock lock(m_);
+            if (none_.wait_for(lock, std::chrono::seconds(1), [this] { return under_way_.empty(); })) return;
+        }
+        cancel_late(boot_time(), limit);
+    }
+}
+
+}  // namespace wss::io::rbd

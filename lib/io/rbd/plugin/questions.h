@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single operations on an image's header that are asked for and answered later. An OSD that has lost what it
+// held answers none of them: one that is late is asked to end, and ends with ECANCELED at the latest then.
+//
+// Thread-safety: all of it may be called from any thread.
+#pragma once
+
+#include <rados/librados.h>
+
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+
+namespace wss::io::rbd {
+
+class Questions {
+  public:
+    // On a thread of librados: bytes of the answer or a negative errno, and the answer.
+    using Over = std::function<void(int result, std::span<const char> answer)>;
+    struct To {
+        rados_ioctx_t pool = nullptr;
+        const char* header = nullptr;
+    };
+
+    Questions() = default;
+    Questions(const Questions&) = delete;
+    Questions& operator=(const Questions&) = delete;
+
+    // A method of Ceph's class rbd. False: librados has not taken it, and `over` is not called.
+    bool ask(const To& to, const char* method, std::span<const char> input, Over over);
+    // Those that began `limit` ago, or before. By boot_time().
+    void cancel_late(Nanoseconds now, Nanoseconds limit);
+    // Blocks until none is under way; what is later than that is cancelled.
+    void end(Nanoseconds limit);
+
+  private:
+    struct Question {
+        ~Question() { rados_aio_release(completion); }
+        Questions* all = nullptr;
+        rados_ioctx_t pool = nullptr;
+        rados_completion_t completion = nullptr;
+        Nanoseconds begun{};
+        Over over;
+        std::array<char, 16> answer{};
+    };
+    static void answered(rados_completion_t completion, void* context);
+    std::shared_ptr<Question> remove(const Question& one);
+
+    std::mutex m_;
+    std::condition_variable none_;
+    std::vector<std::shared_ptr<Question>> under_way_;  // guarded by m_
+};
+
+}  // namespace wss::io::rbd
