@@ -108,7 +108,7 @@ constexpr Nanoseconds kEstablishTimeout = from_s(10);
 // An initiator that wants to prove who it is has this long for it; less than the time it gives a connect.
 constexpr Nanoseconds kAuthTimeout = from_s(4);
 // Channels whose authentication is pending. Each holds a channel's memory: strangers get no more. One more
-// evicts the oldest of the source that holds most; as many again may be closing after their eviction.
+// evicts another (lib/fabric/stranger_places.h); as many again may be closing after their eviction.
 constexpr uint32_t kPendingAuthMax = 32;
 constexpr uint32_t kEvictedMax = 32;
 // Channels that were refused after their proof and have not taken note of it.

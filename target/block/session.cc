@@ -83,37 +83,17 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
 
 // ---- Pending authentication (N4, N5) ---------------------------------------------------------------------
 
-// A flood displaces its own connections no faster than this: each has the time for a proof, and what the
-// flood costs us is bounded. Only a source that holds fewer places, also with the one that it wants, takes
-// one of the largest source at once.
-constexpr Nanoseconds kProofGrace = from_ms(100);
-
-// Of the sources that hold `count` places.
-template <typename PendingList>
-static auto oldest_of(PendingList& unproven, const fabric::SourceCounts& sources, size_t count) {
-    auto oldest = std::find_if(unproven.begin(), unproven.end(), [&](const auto& each) {
-        return !each.evicted && sources.of(each.record->source) == count;
-    });
-    WSS_ASSERT(oldest != unproven.end(), "a source that is counted holds a place");
-    return oldest;
-}
-
 void SessionTable::begin_authentication(Pending pending) {
-    bool full = unproven_.size() - evicted_ >= kPendingAuthMax;
-    if (full) {
-        const size_t most = strangers_.most();
-        const Nanoseconds begun{oldest_of(unproven_, strangers_, most)->deadline - kAuthTimeout};
-        const size_t held = strangers_.of(fabric::source_of(pending.request->peer()));
-        // Half of the room for closing channels is kept for evictions in favour of other sources.
-        const bool too_soon = reactor_.now() - begun < kProofGrace || evicted_ >= kEvictedMax / 2;
-        full = too_soon && held + 1 >= most;
-        if (!full) make_room_for_stranger();
-    }
     // Those that are closing, and those that were refused, have their memory until they are gone.
-    const size_t channels = unproven_.size() + refused_.size();
-    if (full || channels >= kPendingAuthMax + kEvictedMax + kRefusedMax)
+    const bool full = unproven_.size() + refused_.size() >= kPendingAuthMax + kEvictedMax + kRefusedMax;
+    fabric::StrangerPlaces::Taken taken;
+    if (!full) taken = strangers_.take(fabric::source_of(pending.request->peer()), reactor_.now());
+    if (taken.place == 0)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 "too many initiators are authenticating at this moment; try again"});
+    pending.place = taken.place;
+    for (const Pending& each : unproven_)
+        if (each.place == taken.evicted) close_soon(each.record, "too many authentications are pending");
     auto session = find(pending.login);
     // What it joins may be gone, or new, when it has proven who it is: then the epochs differ.
     const bool joins = pending.login.multi_channel && session != sessions_.end();
@@ -123,33 +103,19 @@ void SessionTable::begin_authentication(Pending pending) {
     accept(pending, record,
            pending.login.multi_channel ? wire::MultiChannelResult::kMaintained
                                        : wire::MultiChannelResult::kNoChannels);
-    strangers_.add(record->source);
     pending.record = std::move(record);
     pending.deadline = reactor_.now() + kAuthTimeout;
     unproven_.push_back(std::move(pending));
     set_timer();
 }
 
-void SessionTable::make_room_for_stranger() {
-    auto oldest = oldest_of(unproven_, strangers_, strangers_.most());
-    oldest->evicted = true;
-    ++evicted_;
-    strangers_.remove(oldest->record->source);
-    close_soon(oldest->record, "too many authentications are pending");
-}
-
-SessionTable::Pending SessionTable::take_unproven(std::list<Pending>::iterator pending) {
-    pending->evicted ? void(--evicted_) : strangers_.remove(pending->record->source);
-    Pending taken = std::move(*pending);
-    unproven_.erase(pending);
-    return taken;
-}
-
 void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name) {
     auto found = std::find_if(unproven_.begin(), unproven_.end(),
                               [&](const Pending& each) { return each.record == record; });
-    if (found == unproven_.end() || found->evicted) return;
-    Pending pending = take_unproven(found);
+    if (found == unproven_.end() || strangers_.is_evicted(found->place)) return;
+    strangers_.proven(found->place);
+    Pending pending = std::move(*found);
+    unproven_.erase(found);
     record->name = name;
     if (withdrawn(record))
         return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
@@ -163,7 +129,10 @@ void SessionTable::unproven_gone(const std::shared_ptr<ChannelRecord>& record) {
     past_.add(record->counters);
     auto found = std::find_if(unproven_.begin(), unproven_.end(),
                               [&](const Pending& each) { return each.record == record; });
-    if (found != unproven_.end()) take_unproven(found);
+    if (found != unproven_.end()) {
+        strangers_.left(found->place);
+        unproven_.erase(found);
+    }
     refused_.remove_if([&](const Refused& each) { return each.record == record; });
     for (Session& session : sessions_)
         if (session.successor && session.successor->record == record) session.successor.reset();

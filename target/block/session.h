@@ -17,8 +17,8 @@
 //  N4  Where secrets are wanted, a connection is a stranger until it has proven who it is. It has a channel,
 //      which takes nothing but authentication, and no session. Only then is it a login as in N1 and N2.
 //      A nexus belongs to the name that opened it: others can neither end its session nor join it.
-//  N5  Strangers cannot keep others out. When kPendingAuthMax authentications are pending, a new one evicts
-//      the oldest of the sources that hold most places (lib/fabric/sources.h).
+//  N5  Strangers cannot keep others out: kPendingAuthMax authentications may be pending, and a new one evicts
+//      another (lib/fabric/stranger_places.h).
 //  N6  A channel that was refused after its proof is told why, and closed when it does not take note of it in
 //      drain_timeout, when kRefusedMax others wait as well, or when the target ends.
 //  N7  A name and a source have a bounded number of sessions (session_places.h).
@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "lib/fabric/fabric.h"
-#include "lib/fabric/sources.h"
+#include "lib/fabric/stranger_places.h"
 #include "lib/reactor/reactor.h"
 #include "lib/wire/srp.h"
 #include "target/auth/auth.h"
@@ -137,7 +137,7 @@ class SessionTable {
         ChannelTerms terms;
         size_t fabric_index = 0;
         Nanoseconds deadline;
-        bool evicted = false;  // N5; stays until its channel is gone
+        fabric::StrangerPlaces::Place place = 0;  // N5; left when its channel is gone, or has proven itself
     };
     struct Session {
         uint64_t id = 0;
@@ -160,8 +160,6 @@ class SessionTable {
     void refuse(Pending& pending, const Refusal& why);
     void refuse_proven(const std::shared_ptr<ChannelRecord>& record, const Refusal& why);
     void begin_authentication(Pending pending);
-    void make_room_for_stranger();
-    Pending take_unproven(std::list<Pending>::iterator pending);
     void unproven_gone(const std::shared_ptr<ChannelRecord>& record);
     std::shared_ptr<ChannelRecord> make_record(const Pending& pending, uint64_t epoch);
     uint32_t boot_id() const noexcept;
@@ -194,9 +192,8 @@ class SessionTable {
     const Options options_;
 
     Sessions sessions_;
-    std::list<Pending> unproven_;     // N4, oldest first; the deadline counts
-    fabric::SourceCounts strangers_;  // of unproven_, without those that were evicted
-    size_t evicted_ = 0;              // of unproven_
+    std::list<Pending> unproven_;                                     // N4, oldest first; the deadline counts
+    fabric::StrangerPlaces strangers_{kPendingAuthMax, kEvictedMax};  // of unproven_
     struct Refused {
         std::shared_ptr<ChannelRecord> record;
         Nanoseconds deadline;
