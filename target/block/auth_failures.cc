@@ -2,15 +2,18 @@
 #include "target/block/auth_failures.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace wss::block {
 
 Nanoseconds AuthFailures::suspended(const std::string& source, const std::string& name,
                                     Nanoseconds now) const {
     std::lock_guard lock(m_);
-    auto found = entries_.find({source, name});
-    if (found == entries_.end() || found->second.until <= now) return {};
-    return found->second.until - now;
+    auto found = sources_.find(source);
+    if (found == sources_.end()) return {};
+    auto remembered = found->second.names.find(name);
+    const Entry& entry = remembered == found->second.names.end() ? found->second.others : remembered->second;
+    return entry.until <= now ? Nanoseconds{} : entry.until - now;
 }
 
 static Nanoseconds suspension_after(uint32_t failures) {
@@ -22,37 +25,55 @@ static Nanoseconds suspension_after(uint32_t failures) {
 AuthFailures::Outcome AuthFailures::failed(const std::string& source, const std::string& name,
                                            Nanoseconds now) {
     std::lock_guard lock(m_);
-    auto found = entries_.find({source, name});
-    if (found == entries_.end()) {
+    auto found = sources_.find(source);
+    if (found == sources_.end()) {
         make_room(now);
-        found = entries_.emplace(Pair{source, name}, Entry{}).first;
+        found = sources_.try_emplace(source).first;
     }
-    Entry& entry = found->second;
+    Entry& entry = entry_for(found->second, name, now);
     if (now - entry.last >= kFailureMemory) entry.failures = 0;
     ++entry.failures;
     entry.last = now;
     const Nanoseconds suspension = suspension_after(entry.failures);
     entry.until = now + suspension;
+    found->second.last = now;
+    found->second.until = std::max(found->second.until, entry.until);
     return {entry.failures, suspension};
 }
 
+AuthFailures::Entry& AuthFailures::entry_for(Source& source, const std::string& name, Nanoseconds now) {
+    auto found = source.names.find(name);
+    if (found != source.names.end()) return found->second;
+    if (source.names.size() >= kFailedNames)
+        std::erase_if(source.names,
+                      [&](const auto& each) { return now - each.second.last >= kFailureMemory; });
+    if (source.names.size() >= kFailedNames) return source.others;
+    return source.names[name];
+}
+
 void AuthFailures::make_room(Nanoseconds now) {
-    if (entries_.size() < kFailuresRemembered) return;
-    std::erase_if(entries_, [&](const auto& each) { return now - each.second.last >= kFailureMemory; });
-    if (entries_.size() < kFailuresRemembered) return;
-    entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-        return a.second.last < b.second.last;
+    if (sources_.size() < kFailedSources) return;
+    std::erase_if(sources_, [&](const auto& each) { return now - each.second.last >= kFailureMemory; });
+    if (sources_.size() < kFailedSources) return;
+    auto age = [now](const Source& source) { return std::pair(source.until > now, source.last); };
+    sources_.erase(std::min_element(sources_.begin(), sources_.end(), [&](const auto& a, const auto& b) {
+        return age(a.second) < age(b.second);
     }));
 }
 
 void AuthFailures::proven(const std::string& source, const std::string& name) {
     std::lock_guard lock(m_);
-    entries_.erase({source, name});
+    auto found = sources_.find(source);
+    if (found == sources_.end()) return;
+    found->second.names.erase(name);
+    if (found->second.names.empty() && found->second.others.failures == 0) sources_.erase(found);
 }
 
 size_t AuthFailures::remembered() const {
     std::lock_guard lock(m_);
-    return entries_.size();
+    size_t names = 0;
+    for (const auto& [address, source] : sources_) names += source.names.size();
+    return names;
 }
 
 }  // namespace wss::block

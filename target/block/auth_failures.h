@@ -5,6 +5,10 @@
 // answer would show which guess was right. Other names from that source and that name from other sources are
 // not affected.
 //
+// Of each source kFailedNames names are remembered. The failures of its other names count together, as those
+// of one more name: a suspension neither ends early nor is avoided by failures of many names, and they touch
+// no other source.
+//
 // Thread-safety: all methods; a lock per login attempt, none per command.
 #pragma once
 
@@ -12,7 +16,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "lib/base/clock.h"
 
@@ -22,10 +25,11 @@ namespace wss::block {
 constexpr uint32_t kAuthFailuresFree = 5;
 constexpr Nanoseconds kSuspensionFirst = from_s(1);
 constexpr Nanoseconds kSuspensionMax = from_s(60);
-// A pair without a failure for so long is forgotten; so is the one that failed longest ago, when there are
-// too many.
+// A name without a failure for so long is forgotten. A source is, when all of its names are, or when there
+// are too many and it failed longest ago of those that are not suspended.
 constexpr Nanoseconds kFailureMemory = from_s(600);
-constexpr size_t kFailuresRemembered = 1024;
+constexpr size_t kFailedNames = 16;
+constexpr size_t kFailedSources = 1024;
 
 class AuthFailures {
   public:
@@ -37,7 +41,7 @@ class AuthFailures {
     };
     Outcome failed(const std::string& source, const std::string& name, Nanoseconds now);
     void proven(const std::string& source, const std::string& name);
-    size_t remembered() const;
+    size_t remembered() const;  // names of all sources
 
   private:
     struct Entry {
@@ -45,11 +49,16 @@ class AuthFailures {
         Nanoseconds last;
         Nanoseconds until;
     };
-    using Pair = std::pair<std::string, std::string>;
+    struct Source {
+        std::map<std::string, Entry> names;
+        Entry others;
+        Nanoseconds last, until;  // the latest of all its names
+    };
+    static Entry& entry_for(Source& source, const std::string& name, Nanoseconds now);
     void make_room(Nanoseconds now);  // REQUIRES m_
 
     mutable std::mutex m_;
-    std::map<Pair, Entry> entries_;  // guarded by m_
+    std::map<std::string, Source> sources_;  // guarded by m_
 };
 
 }  // namespace wss::block

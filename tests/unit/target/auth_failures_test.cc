@@ -42,11 +42,38 @@ TEST(AuthFailures, a_proof_and_time_forgive) {
     EXPECT_EQ(failures.failed("10.0.0.1", "alice", now + kFailureMemory).failures, 1u);
 }
 
-TEST(AuthFailures, however_many_names_fail_a_bounded_number_is_remembered) {
+TEST(AuthFailures, failures_of_other_names_and_from_other_sources_end_no_suspension) {
     AuthFailures failures;
-    for (int i = 0; i < 5000; ++i) failures.failed("10.0.0.1", std::to_string(i), from_s(1) + Nanoseconds{i});
-    EXPECT_EQ(failures.remembered(), kFailuresRemembered);
-    EXPECT_EQ(failures.failed("10.0.0.1", "4999", from_s(2)).failures, 2u) << "the latest are kept";
+    const Nanoseconds now = from_s(1000);
+    for (int i = 0; i < 20; ++i) failures.failed("10.0.0.1", "alice", now);
+    for (int i = 0; i < 5000; ++i) failures.failed("10.0.0.1", std::to_string(i), now + Nanoseconds{i});
+    for (int i = 0; i < 5000; ++i) failures.failed("10.1." + std::to_string(i), "bob", now + Nanoseconds{i});
+    EXPECT_GT(failures.suspended("10.0.0.1", "alice", now + from_s(1)), kNone);
+}
+
+TEST(AuthFailures, names_of_a_source_that_are_too_many_to_remember_are_suspended_together) {
+    AuthFailures failures;
+    const Nanoseconds now = from_s(1000);
+    for (size_t i = 0; i < kFailedNames; ++i) failures.failed("10.0.0.1", std::to_string(i), now);
+    for (uint32_t i = 0; i <= kAuthFailuresFree; ++i)
+        failures.failed("10.0.0.1", "x" + std::to_string(i), now);
+    EXPECT_EQ(failures.suspended("10.0.0.1", "alice", now), kSuspensionFirst);
+    EXPECT_EQ(failures.suspended("10.0.0.1", "0", now), kNone) << "it is remembered, and failed once";
+    EXPECT_EQ(failures.suspended("10.0.0.2", "alice", now), kNone) << "nobody else is";
+    failures.proven("10.0.0.1", "0");
+    EXPECT_EQ(failures.suspended("10.0.0.1", "alice", now), kSuspensionFirst);
+    EXPECT_EQ(failures.failed("10.0.0.1", "bob", now + kFailureMemory).suspended, kNone) << "time forgives";
+}
+
+TEST(AuthFailures, however_many_names_and_sources_fail_a_bounded_number_is_remembered) {
+    AuthFailures failures;
+    Nanoseconds now = from_s(1000);
+    for (int i = 0; i < 5000; ++i) failures.failed("10.0.0.1", std::to_string(i), now);
+    EXPECT_EQ(failures.remembered(), kFailedNames);
+    for (int i = 0; i < 5000; ++i, now = now + Nanoseconds{1})
+        failures.failed("10.1." + std::to_string(i), "alice", now);
+    EXPECT_LE(failures.remembered(), kFailedSources + kFailedNames);
+    EXPECT_EQ(failures.failed("10.1.4999", "alice", now).failures, 2u) << "the latest are kept";
 }
 
 }  // namespace
