@@ -16,7 +16,7 @@
 //      others: seven eighths if it is alone, and the next one finds an eighth, however slow the first is. An
 //      initiator that holds nothing of the volume may take one block beyond that, of all but an eighth of the
 //      part: however many initiators are slow, the next one proceeds.
-//  An initiator is a name that was proven, with all its sessions. Where nobody authenticates it is a session.
+//  An initiator is a name that was proven, or a source where nobody authenticates, with all its sessions.
 //  Commands that must wait do so by FL1 and FL2 (flow.h).
 //
 // Thread-safety: belongs to its reactor.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InitiatorShare: what the channels of an initiator on one lane hold together, in all and of each volume
-// (A2). An initiator is a name that was proven, so that a host gets no more by more sessions; where nobody
-// authenticates, a session.
+// (A2). An initiator is a name that was proven; where nobody authenticates, and names are claims, a source
+// (lib/fabric/sources.h). So a host gets no more by more sessions.
 //
 // Thread-safety: belongs to the lane's reactor.
 // Lifetime: its channels share it.

@@ -95,7 +95,7 @@ std::shared_ptr<InitiatorShare> Lane::initiator_share(const ChannelRecord& recor
     const bool proven = record.terms.authenticate();
     Channel* sibling = channels_.find_if([&](Channel& each) {
         if (each.share() == nullptr || each.record().terms.authenticate() != proven) return false;
-        return proven ? each.record().name == record.name : each.record().session_id == record.session_id;
+        return proven ? each.record().name == record.name : each.record().source == record.source;
     });
     return sibling != nullptr ? sibling->share() : std::make_shared<InitiatorShare>();
 }

@@ -3,94 +3,10 @@
 // what was said.
 #include <set>
 
-#include "lib/wire/auth.h"
-#include "tests/unit/target/world.h"
+#include "tests/unit/target/prover.h"
 
 namespace wss::block::testing {
 namespace {
-
-using Prover = wire::AuthTranscript::Prover;
-
-constexpr uint32_t kCaps = WSS_CAP_AUTHENTICATE | WSS_CAP_NOTIFY;
-const Secret kAlice("the secret of alice");
-const Secret kBob("the secret of bob 12");
-
-WorldOptions guarded() {
-    WorldOptions options;
-    options.service.secrets = std::make_shared<const auth::SecretBook>(
-        "vault", std::vector<NamedSecret>{{"alice", kAlice}, {"bob", kBob}});
-    return options;
-}
-
-// An initiator's half, written from the protocol's description alone.
-class Prove {
-  public:
-    Prove(World& world, uint8_t port, bool multi = false)
-        : world_(world), client(std::make_unique<RawClient>(world)) {
-        login = World::login(port, kCaps, multi);
-        client->connect(login);
-        EXPECT_TRUE(world.until([&] { return client->established() || client->refused(); }));
-    }
-    void start(const std::string& name, byte nonce = byte{7}) {
-        wire::AuthStart words{.name = name};
-        words.nonce.fill(nonce);
-        start_.resize(sizeof(wss_srp_auth_start));
-        ASSERT_EQ(wire::encode_auth_start(words, start_), start_.size());
-        client->send(start_);
-        ASSERT_TRUE(world_.until([&] { return client->others.size() == 1 || client->closed(); }));
-        if (!client->others.empty()) challenge_ = client->others[0];
-    }
-    Digest proof(const Secret& secret, Prover prover = Prover::kInitiator) {
-        std::array<byte, 56> request;
-        wire::encode_login_request(login, request);
-        wire::AuthTranscript transcript;
-        EXPECT_TRUE(transcript.logins(request, response()));
-        EXPECT_TRUE(transcript.start(start_));
-        EXPECT_TRUE(transcript.challenge(challenge_));
-        return transcript.proof(secret, prover);
-    }
-    void send(const Digest& proof) {
-        std::array<byte, sizeof(wss_srp_auth_proof)> message;
-        wire::encode_auth_proof(proof, message);
-        client->send(message);
-    }
-    wire::AuthResult result() {
-        EXPECT_TRUE(world_.until([&] { return client->others.size() >= 2 || client->closed(); }));
-        wire::AuthResult words;
-        if (client->others.size() < 2) return words;
-        EXPECT_EQ(wire::parse_auth_result(client->others[1], words), wire::ParseError::kNone);
-        return words;
-    }
-    wire::AuthResult run(const std::string& name, const Secret& secret) {
-        start(name);
-        send(proof(secret));
-        return result();
-    }
-    bool ends() {
-        return world_.until([&] { return client->closed(); });
-    }
-    void raw(std::initializer_list<int> head, size_t bytes) {
-        std::vector<byte> message(bytes);
-        size_t at = 0;
-        for (int each : head) message[at++] = byte(each);
-        client->send(message);
-    }
-
-    wire::LoginRequest login;
-    std::vector<byte> start_, challenge_;
-
-  private:
-    // The target's answer as it was on the wire: every field is in what the client kept.
-    std::vector<byte> response() {
-        std::vector<byte> bytes(52);
-        EXPECT_EQ(wire::encode_login_response(client->login(), bytes), 52u);
-        return bytes;
-    }
-    World& world_;
-
-  public:
-    std::unique_ptr<RawClient> client;
-};
 
 class Authentication : public ::testing::Test {
   protected:
@@ -120,8 +36,9 @@ TEST_F(Authentication, both_ends_prove_that_they_know_the_secret) {
     Prove alice(world, 1);
     auto result = alice.run("alice", kAlice);
     ASSERT_TRUE(result.granted) << result.text;
-    EXPECT_TRUE(equal_in_constant_time(result.proof, alice.proof(kAlice, Prover::kTarget)));
-    EXPECT_NE(result.proof, alice.proof(kAlice, Prover::kInitiator)) << "one side's proof is not the other's";
+    EXPECT_TRUE(equal_in_constant_time(result.proof, alice.proof(kAlice, Prove::Prover::kTarget)));
+    EXPECT_NE(result.proof, alice.proof(kAlice, Prove::Prover::kInitiator))
+        << "one side's proof is not the other's";
     wire::AuthChallenge challenge;
     ASSERT_EQ(wire::parse_auth_challenge(alice.challenge_, challenge), wire::ParseError::kNone);
     EXPECT_EQ(challenge.name, "vault");
@@ -179,7 +96,7 @@ TEST_F(Authentication, an_overheard_exchange_repeated_is_refused) {
 TEST_F(Authentication, the_targets_own_proof_sent_back_is_refused) {
     Prove mirror(world, 1);
     mirror.start("alice");
-    mirror.send(mirror.proof(kAlice, Prover::kTarget));
+    mirror.send(mirror.proof(kAlice, Prove::Prover::kTarget));
     EXPECT_FALSE(mirror.result().granted);
 }
 

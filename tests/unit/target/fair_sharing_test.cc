@@ -2,7 +2,10 @@
 // Volumes and sessions share the buffers of a reactor: one that is slow, dead or deep delays no other.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "target/block/arena.h"
+#include "tests/unit/target/prover.h"
 #include "tests/unit/target/volume_fixture.h"
 
 namespace wss::block::testing {
@@ -179,6 +182,16 @@ TEST_F(FairSharing, two_volumes_that_wait_are_both_served) {
     ASSERT_TRUE(world_->until([&] { return first->credits() == kCreditsDefault; }));
 }
 
+TEST_F(FairSharing, without_authentication_all_sessions_of_a_source_count_as_one_initiator) {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (uint8_t i = 1; i <= 5; ++i) clients.push_back(world_->client(i));
+    std::set<const InitiatorShare*> shares;
+    world_->service().worker(0).lane(0).for_each_channel(
+        [&](Channel& channel) { shares.insert(channel.share().get()); });
+    EXPECT_EQ(world_->service().sessions().count(), clients.size());
+    EXPECT_EQ(shares.size(), 1u) << "a host gets no more by more sessions";
+}
+
 // A client whose process stands still while the rest of the world goes on.
 class Sleeper final : public ClientSide {
   public:
@@ -204,44 +217,44 @@ class Sleeper final : public ClientSide {
 };
 
 TEST(SlowInitiator, an_initiator_that_takes_nothing_holds_its_share_and_is_disconnected_in_time) {
-    World world({.service = {.take_timeout = from_ms(1000)}});
+    WorldOptions options = guarded();
+    options.service.take_timeout = from_ms(1000);
+    World world(options);
     world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
     Sleeper side(world);
-    RawClient sleeper(side);
-    sleeper.connect(World::login(1, 0));
-    ASSERT_TRUE(side.until([&] { return sleeper.established(); }));
+    Prove alice(side, 1), bob(world, 2);
+    RawClient &sleeper = *alice.client, &other = *bob.client;
+    ASSERT_TRUE(alice.run("alice", kAlice).granted && bob.run("bob", kBob).granted);
     for (int i = 0; i < 100; ++i)
         sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
     ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
     // It sleeps from here on.
     Arena& arena = world.service().worker(0).lane(0).arena();
-    auto other = world.client(2);
     for (int i = 0; i < 10; ++i)
-        EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+        EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     EXPECT_GE(arena.pool(Part::kLarge).free_bytes(), arena.pool(Part::kLarge).size() / 2);
     ASSERT_TRUE(world.until([&] { return world.service().sessions().count() == 1; })) << "it is ended";
     EXPECT_TRUE(world.until(
         [&] { return arena.pool(Part::kLarge).free_bytes() == arena.pool(Part::kLarge).size(); }));
-    EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+    EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     ASSERT_TRUE(side.until([&] { return sleeper.closed(); }));
 }
 
 TEST(SlowInitiator, an_initiator_that_takes_nothing_delays_no_other_of_its_volume) {
-    World world;
+    World world(guarded());
     world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
     Sleeper side(world);
-    RawClient sleeper(side);
-    sleeper.connect(World::login(1, 0));
-    ASSERT_TRUE(side.until([&] { return sleeper.established(); }));
+    Prove alice(side, 1), bob(world, 2);
+    RawClient &sleeper = *alice.client, &other = *bob.client;
+    ASSERT_TRUE(alice.run("alice", kAlice).granted && bob.run("bob", kBob).granted);
     for (int i = 0; i < 100; ++i)
         sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
     ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
     // It sleeps from here on, far less than take_timeout.
-    auto other = world.client(2);
     SystemClock clock;
     const Nanoseconds began = clock.now();
     for (int i = 0; i < 10; ++i)
-        EXPECT_EQ(world.read(*other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
+        EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     EXPECT_LT((clock.now() - began).count, kTakeTimeout.count / 2) << "the sleeper was not ended for that";
     EXPECT_EQ(world.service().sessions().count(), 2u);
     ASSERT_TRUE(side.until([&] { return sleeper.credits() == kCreditsDefault; })) << "it goes on";
