@@ -27,6 +27,10 @@ struct Row {
 constexpr Row kRows[] = {
     {"server", "ready", "wss_kv_ready", "1 when clients are served", kGauge},
     {"traffic", "connections", "wss_kv_connections", "connections of clients and partitions", kGauge},
+    {"traffic", "connections_refused", "wss_kv_refused_connections_total",
+     "connections refused because their source, or all together, have too many", kCounter},
+    {"traffic", "closed_ungreeted", "wss_kv_closed_ungreeted_total",
+     "connections closed because they did not greet in time, or made place for others", kCounter},
     {"traffic", "messages", "wss_kv_messages_total", "messages that arrived", kCounter},
     {"traffic", "gets", "wss_kv_gets_total", "get messages: a part of a read transaction each", kCounter},
     {"traffic", "get_keys", "wss_kv_get_keys_total", "keys read by message", kCounter},

@@ -57,12 +57,15 @@ std::string latency_buckets(const SlowLog& log) {
 
 namespace {
 
-std::string traffic_of(const ServiceCounters& c, size_t connections, size_t polled, size_t announced) {
+std::string traffic_of(const ServiceCounters& c, const ConnectionPlaces::Counters& places, size_t connections,
+                       size_t polled, size_t announced) {
     return Object()
         .number("connections", connections)
         .number("rings_polled", polled)
         .number("rings_announced", announced)
         .number("connections_made", c.connections)
+        .number("connections_refused", places.refused)
+        .number("closed_ungreeted", places.closed_ungreeted)
         .number("messages", c.messages)
         .number("gets", c.gets)
         .number("get_keys", c.get_keys)
@@ -131,7 +134,7 @@ std::string Service::info_json() const {
         rings += peer->channel()->has_ring();
         announced += peer->channel()->has_announced_ring();
     }
-    std::string traffic = traffic_of(c, peers_.size(), rings - announced, announced);
+    std::string traffic = traffic_of(c, places_.counters(), peers_.size(), rings - announced, announced);
     std::string server =
         Object()
             .number("partition", options.partition)

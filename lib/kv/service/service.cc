@@ -6,19 +6,14 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
 #include "lib/kv/placement.h"
 
 namespace wss::kv {
 
 namespace {
 
-constexpr uint32_t kPeersMax = 4096;
 constexpr Nanoseconds kTick = from_ms(5);
-
-log::Limiter& peer_log() {
-    static log::Limiter limiter(10);
-    return limiter;
-}
 
 // Whether a message is answered at all.
 wire::KvStatus admit(Partition& partition, const Peer& peer, const wire::KvHeader& header) {
@@ -127,18 +122,19 @@ void Service::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request
 }
 
 void Service::connect_requested(size_t lane, std::unique_ptr<fabric::ConnectRequest> request) {
-    if (stopping_ || peers_.size() >= kPeersMax || !is_ours(request->data())) {
-        request->reject({});
-        return;
-    }
+    if (stopping_ || !is_ours(request->data())) return request->reject({});
     accept(lane, *request);
 }
 
 void Service::accept(size_t lane, fabric::ConnectRequest& request) {
     auto peer = std::make_unique<Peer>(*lanes_[lane], lane, *this);
+    const std::string source = fabric::source_of(request.peer());
+    if (!places_.take(*peer, source, partition_.reactor().now())) return request.reject({});
     if (Status status = peer->accept(request); !status) {
-        if (peer_log().allow())
-            log::warning("key-value service: a connection failed: {}", status.to_string());
+        places_.left(*peer);
+        static log::SourceLimiter limiter(10);
+        if (limiter.allow(source))
+            log::warning("key-value service: {}: a connection failed: {}", source, status.to_string());
         return;
     }
     ++partition_.counters().connections;
@@ -148,6 +144,7 @@ void Service::accept(size_t lane, fabric::ConnectRequest& request) {
 
 void Service::peer_gone(Peer& peer) noexcept {
     greeter_.leave(peer);
+    places_.left(peer);
     const size_t at = peer.at;
     std::swap(peers_[at], peers_.back());
     peers_[at]->at = at;
@@ -191,7 +188,9 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
     switch (header.kind) {
         case Kind::kHello:
             if (stopping_) return peer.channel()->close("the server is shutting down");
-            return greeter_.hello(peer, header, message);
+            greeter_.hello(peer, header, message);
+            if (peer.greeted) places_.greeted(peer);
+            return;
         case Kind::kGet:
             return reads_.get(peer, header, message);
         case Kind::kPrepare:
@@ -248,6 +247,7 @@ void Service::tick() {
     scans_.tick();
     terminations_.tick();
     snapshots_.tick();
+    places_.tick(reactor.now());
     reactor.set(timer_, reactor.now() + kTick);
 }
 

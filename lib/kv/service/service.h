@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/kv/service/connection_places.h"
 #include "lib/kv/service/greeter.h"
 #include "lib/kv/service/locks.h"
 #include "lib/kv/service/reads.h"
@@ -58,6 +59,7 @@ class Service final : public fabric::ListenHandler, public PeerHandler {
     bool ready() const { return partition_.ready(); }
 
     const ServiceCounters& counters() const { return partition_.counters(); }
+    const ConnectionPlaces::Counters& connections() const { return places_.counters(); }
     store::Store& store() { return partition_.store(); }
     std::string info_json() const;
     const SlowLog& slow_log() const { return partition_.slow_log(); }
@@ -93,6 +95,7 @@ class Service final : public fabric::ListenHandler, public PeerHandler {
     std::function<void()> stopped_done_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::vector<std::unique_ptr<Port>> ports_;
+    ConnectionPlaces places_;
 };
 
 }  // namespace wss::kv
