@@ -13,9 +13,6 @@ namespace wss::se {
 
 using cache::EngineIndex;
 
-constexpr size_t kPendingMax = 16;
-constexpr Nanoseconds kProofMax = from_s(4);
-
 uint64_t lines_max_here() {
     return std::min(kLinesMax, physical_memory() / kIndexMemoryShare / kIndexBytesPerLine);
 }
@@ -178,17 +175,21 @@ wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) 
 
 void Admission::ask_for_proof(fabric::ConnectRequest& request,
                               const EngineLink::Applicant& applicant) noexcept {
+    const auto taken = places_.take(fabric::source_of(request.peer()), reactor_.clock().now());
+    if (taken.place == 0) {
+        refuse_engine(request.peer(), "too many cache engines are being authenticated");
+        return request.reject({});
+    }
+    for (Pending& one : pending_)
+        if (one.place == taken.evicted)
+            one.engine->close(Status(Code::kExhausted, "too many cache engines are being authenticated"));
     const Net& net = nets_[applicant.net];
     std::unique_ptr<EngineLink> engine(new EngineLink(owner_, applicant));
-    Status asked(Code::kExhausted, "too many cache engines are being authenticated");
-    if (pending_.size() < kPendingMax)
-        asked = engine->ask_for_proof(request, *net.fabric, *net.poller, secrets_);
-    if (asked) {
-        pending_.push_back({std::move(engine), reactor_.clock().now() + kProofMax});
-        return;
+    if (Status asked = engine->ask_for_proof(request, *net.fabric, *net.poller, secrets_); !asked) {
+        places_.left(taken.place);
+        return refuse_engine(request.peer(), asked.to_string());
     }
-    refuse_engine(request.peer(), asked.to_string().c_str());
-    if (pending_.size() >= kPendingMax) request.reject({});
+    pending_.push_back({std::move(engine), reactor_.clock().now() + kEngineProofMax, taken.place});
 }
 
 std::string Admission::limit(const EngineLink& engine) {
@@ -203,15 +204,27 @@ void Admission::proven(EngineLink& engine) noexcept {
         refuse_engine(engine.peer(), refusal);
         return engine.close(Status(Code::kUnavailable, refusal));
     }
-    engines_.enlist(take(engine), identity.index).admit(identity, welcome_for(identity));
+    auto pending = find_pending(engine);
+    places_.proven(pending->place);
+    engines_.enlist(remove(pending), identity.index).admit(identity, welcome_for(identity));
 }
 
 std::unique_ptr<EngineLink> Admission::take(EngineLink& engine) noexcept {
+    auto pending = find_pending(engine);
+    places_.left(pending->place);
+    return remove(pending);
+}
+
+std::list<Admission::Pending>::iterator Admission::find_pending(const EngineLink& engine) noexcept {
     auto found = std::find_if(pending_.begin(), pending_.end(),
                               [&engine](const Pending& one) { return one.engine.get() == &engine; });
     WSS_ASSERT(found != pending_.end(), "a link that is not admitted is pending");
-    std::unique_ptr<EngineLink> taken = std::move(found->engine);
-    pending_.erase(found);
+    return found;
+}
+
+std::unique_ptr<EngineLink> Admission::remove(std::list<Pending>::iterator pending) noexcept {
+    std::unique_ptr<EngineLink> taken = std::move(pending->engine);
+    pending_.erase(pending);
     return taken;
 }
 

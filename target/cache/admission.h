@@ -14,9 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "lib/fabric/stranger_places.h"
 #include "lib/reactor/reactor.h"
 #include "target/cache/engine_set.h"
 #include "target/cache/life.h"
+#include "target/cache/limits.h"
 #include "target/cache/members.h"
 #include "target/cache/nets.h"
 #include "target/cache/recovery_run.h"
@@ -54,9 +56,12 @@ class Admission {
     struct Pending {
         std::unique_ptr<EngineLink> engine;
         Nanoseconds until{};
+        fabric::StrangerPlaces::Place place = 0;
     };
     void requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
     void ask_for_proof(fabric::ConnectRequest& request, const EngineLink::Applicant& applicant) noexcept;
+    std::list<Pending>::iterator find_pending(const EngineLink& engine) noexcept;
+    std::unique_ptr<EngineLink> remove(std::list<Pending>::iterator pending) noexcept;
     size_t turn_pending() noexcept;
     uint64_t lines_of(const wire::CacheJoin& join) const noexcept;
     std::string exceeds_index(const wire::CacheJoin& join) const;
@@ -74,6 +79,7 @@ class Admission {
     EngineLinkOwner& owner_;
     std::vector<std::unique_ptr<Port>> ports_;
     std::list<Pending> pending_;
+    fabric::StrangerPlaces places_{kEnginesPendingMax, kEnginesEvictedMax};  // of pending_
 };
 
 }  // namespace wss::se

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/clock.h"
+
 namespace wss::se {
 
 // One command, whose works have room for its lines.
@@ -25,6 +27,12 @@ constexpr uint64_t kIndexMemoryShare = 2;  // a half
 constexpr size_t kGrantsMax = 4096;
 // Where one engine listens.
 constexpr size_t kAddressesMax = 16;
+// Connections that authenticate as engines. Each holds a link's memory. One more evicts another
+// (lib/fabric/stranger_places.h); so many may be closing after their eviction.
+constexpr size_t kEnginesPendingMax = 16;
+constexpr size_t kEnginesEvictedMax = 16;
+// … and how long one may take for its proof.
+constexpr Nanoseconds kEngineProofMax = from_s(4);
 // Volumes of one real storage.
 constexpr size_t kStorageVolumesMax = 1024;
 

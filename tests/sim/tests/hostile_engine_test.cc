@@ -3,6 +3,8 @@
 // claims what it likes, from the join through the inventory to a member's life.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "lib/base/log.h"
 #include "lib/cache/engine/record_link.h"
 #include "target/cache/limits.h"
@@ -32,7 +34,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
     }
 
     void join(const wire::CacheJoin& join) {
-        over = welcomed = false;
+        over = welcomed = asked_for_proof = false;
         link_ = std::move(*cache::RecordLink::create(*fabric_, {}, *this));
         std::array<std::byte, 64> data;
         const size_t length = wire::encode_cache_join(join, data);
@@ -59,6 +61,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
     }
     void close() { link_->close(Status(Code::kClosed, "the test ends")); }
 
+    bool asked_for_proof = false;
     bool welcomed = false, over = true, obedient = true, pongs_of_grants = true;
     std::string why;
     wire::CacheWelcome welcome;
@@ -69,6 +72,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
 
   private:
     bool link_up(cache::RecordLink&, std::span<const std::byte> data) noexcept override {
+        asked_for_proof = wire::is_cache_prove(data);
         welcomed = wire::parse_cache_welcome(data, welcome) == wire::ParseError::kNone;
         return true;
     }
@@ -129,8 +133,10 @@ class HostileEngineTest : public ::testing::Test {
         bury(std::move(target_));
         bury(std::move(peer_));
     }
-    void start_target(uint64_t lines_max = 1024, uint64_t remote = 0) {
+    void start_target(uint64_t lines_max = 1024, uint64_t remote = 0,
+                      std::shared_ptr<const auth::SecretBook> secrets = nullptr) {
         se::CacheOptions options;
+        options.engine_secrets = std::move(secrets);
         options.works = 16;
         options.lines_max = lines_max;
         target_ =
@@ -221,6 +227,38 @@ TEST_F(HostileEngineTest, target_counts_lines_of_engines_that_have_not_sent_thei
     EXPECT_TRUE(peer_->welcomed);
     first.close();
     ASSERT_TRUE(until([&] { return first.over; }));
+}
+
+// A target that authenticates engines.
+class StrangeEngines : public HostileEngineTest {
+  protected:
+    void SetUp() override {
+        ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
+        start_target(1024, 0,
+                     std::make_shared<const auth::SecretBook>(
+                         "engines", std::vector<NamedSecret>{{"one", Secret("the secret of one 12")}}));
+    }
+};
+
+TEST_F(StrangeEngines, of_one_node_leave_a_place_to_an_engine_of_another) {
+    auto& node = world_.add_node("strangers");
+    std::vector<std::unique_ptr<HostileEngine>> strangers;
+    auto one_more = [&] {
+        strangers.push_back(std::make_unique<HostileEngine>(node, network_));
+        strangers.back()->join({.engine = 1000 + strangers.size(), .memory = 16 * kLineBytes});
+        ASSERT_TRUE(until([&] { return strangers.back()->asked_for_proof || strangers.back()->over; }));
+    };
+    while (strangers.size() < 2 * se::kEnginesPendingMax) one_more();
+    peer_->join({.engine = 1, .memory = 16 * kLineBytes});
+    ASSERT_TRUE(until([&] { return peer_->asked_for_proof || peer_->over; }));
+    EXPECT_TRUE(peer_->asked_for_proof) << peer_->why;
+    for (size_t i = 0; i < se::kEnginesPendingMax; ++i) one_more();
+    EXPECT_FALSE(peer_->over) << "it has its time for the proof";
+    ASSERT_TRUE(until([&] { return peer_->over; })) << "and no more";
+    for (auto& stranger : strangers) stranger->close();
+    ASSERT_TRUE(until([&] {
+        return std::all_of(strangers.begin(), strangers.end(), [](auto& each) { return each->over; });
+    }));
 }
 
 TEST_F(HostileEngineTest, target_closes_engine_whose_inventory_does_not_ascend_or_exceeds_its_memory) {
