@@ -3,9 +3,10 @@
 // address, the network of 64 bits of an IPv6 address (one host may use all of it), the process over shm, the
 // node in the simulation.
 //
-// Whoever runs out of places evicts the oldest stranger whose source holds most of them. So a flood from one
-// host displaces its own connections, and a login from another host is never displaced by it. Of sources that
-// hold the same number it is age that decides, never their names: no host is always the one that gives way.
+// A listener that runs out of places for sockets evicts the oldest whose source holds most of them. So a
+// flood from one host displaces its own connections, and a login from another host is never displaced by it.
+// Of sources that hold the same number it is age that decides, never their names: no host is always the one
+// that gives way. Where a stranger keeps its place for longer than a round trip see stranger_places.h.
 //
 // Thread-safety: none; a SourceCounts belongs to one thread.
 #pragma once
